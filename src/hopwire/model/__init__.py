@@ -1,0 +1,13 @@
+"""Values that everything else is made of: no input, no output, no clock."""
+
+from hopwire.model.message import (
+    CallbackPoint,
+    Contract,
+    Distribution,
+    Message,
+    RoutingEntry,
+    TraceOptions,
+    Version,
+)
+
+__all__ = ["CallbackPoint", "Contract", "Distribution", "Message", "RoutingEntry", "TraceOptions", "Version"]

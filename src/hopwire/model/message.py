@@ -1,0 +1,104 @@
+"""The message: what one actor says to another, in every generation of the wire format.
+
+The names of the attributes are the names used everywhere: in the format tables, the columns, the JSON. Values are
+frozen; a change is a new message (`message.replace(hops=1)`). An identity that is not set is `b""`, as on the wire.
+
+The trap: `version` is what the wire said. V3 and V4 carry raw bytes (`b"1.0"`), V5 and V6 a number (`1`).
+`hopwire.wire.transcode` is the only place that turns one into the other.
+
+A new field is one line here and one row in every format of `wire/formats.py` that carries it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+__all__ = ["CallbackPoint", "Contract", "Distribution", "Message", "RoutingEntry", "TraceOptions", "Version"]
+
+Version: TypeAlias = int | bytes
+
+TICKS_PER_SECOND = 10_000_000  # a tick is 100 nanoseconds, in all four formats
+
+
+class Distribution(IntEnum):
+    """Who gets a message: any one actor, or all of them. Direct is unicast with a receiver node."""
+
+    UNICAST = 0
+    BROADCAST = 1
+
+
+class TraceOptions(IntFlag):
+    """What the routers on the way write down."""
+
+    NONE = 0
+    ROUTING = 1
+
+
+class Contract(NamedTuple):
+    """What a message is, and what handlers are found by."""
+
+    identity: bytes
+    version: Version
+    partition: bytes
+
+
+class CallbackPoint(msgspec.Struct, frozen=True, gc=False):
+    """A contract that brings its message home to the callback receiver."""
+
+    identity: bytes
+    version: Version = 1
+    partition: bytes = b""
+
+
+class RoutingEntry(msgspec.Struct, frozen=True, gc=False):
+    """One router that a message passed."""
+
+    uri: str
+    identity: bytes = b""
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message with its whole story, as a frozen value.
+
+    >>> ping = Message(identity=b"KINO.PING", version=1)
+    >>> ping.replace(hops=1).hops
+    1
+    """
+
+    identity: bytes
+    version: Version = 1
+    partition: bytes = b""
+    body_frames: tuple[bytes, ...] = (b"",)
+    correlation_id: bytes = b""
+    receiver_identity: bytes = b""
+    receiver_node_identity: bytes = b""
+    callback_points: tuple[CallbackPoint, ...] = ()
+    callback_key: int = 0
+    callback_receiver_identity: bytes = b""
+    callback_receiver_node_identity: bytes = b""
+    routing: tuple[RoutingEntry, ...] = ()
+    hops: int = 0
+    trace_options: int = 0
+    distribution: int = 0
+    ttl_ticks: int = 0
+    domain: str = ""
+    signature: bytes = b""
+    socket_identity: bytes = b""
+    extensions: tuple[bytes, ...] = ()
+
+    @property
+    def body(self) -> bytes:
+        """The body frames joined, which is the frame itself when there is one."""
+        return self.body_frames[0] if len(self.body_frames) == 1 else b"".join(self.body_frames)
+
+    @property
+    def contract(self) -> Contract:
+        """Identity, version and partition: what the message is."""
+        return Contract(self.identity, self.version, self.partition)
+
+    def replace(self, **changes: Any) -> Message:
+        """Give a copy with the named fields changed."""
+        return msgspec.structs.replace(self, **changes)
