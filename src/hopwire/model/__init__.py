@@ -6,8 +6,9 @@ from hopwire.model.message import (
     Distribution,
     Message,
     RoutingEntry,
+    Selectors,
     TraceOptions,
     Version,
 )
 
-__all__ = ["CallbackPoint", "Contract", "Distribution", "Message", "RoutingEntry", "TraceOptions", "Version"]
+__all__ = ["CallbackPoint", "Contract", "Distribution", "Message", "RoutingEntry", "Selectors", "TraceOptions", "Version"]

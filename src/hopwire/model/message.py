@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-__all__ = ["CallbackPoint", "Contract", "Distribution", "Message", "RoutingEntry", "TraceOptions", "Version"]
+__all__ = ["CallbackPoint", "Contract", "Distribution", "Message", "RoutingEntry", "Selectors", "TraceOptions", "Version"]
 
 Version: TypeAlias = int | bytes
 
@@ -58,6 +58,17 @@ class RoutingEntry(msgspec.Struct, frozen=True, gc=False):
 
     uri: str
     identity: bytes = b""
+
+
+class Selectors(msgspec.Struct, frozen=True, gc=False):
+    """The fields of a message that decide on its way."""
+
+    identity: bytes
+    version: Version
+    partition: bytes
+    receiver_identity: bytes
+    receiver_node_identity: bytes
+    distribution: int
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
