@@ -20,9 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hopwire.errors import WireError
-from hopwire.model import Message
 from hopwire.model.settings import Limits
-from hopwire.wire.columns import ENTRY_TYPES, FRAME_LISTS, RAW_SUFFIX, SCHEMA, batch_from_messages
+from hopwire.wire.columns import ENTRY_TYPES, FRAME_LISTS, RAW_SUFFIX, SCHEMA
 from hopwire.wire.formats import FORMATS, V3
 from hopwire.wire.schema import WORD_BYTES, Entry, FromEnd, Packed, Run, Type, WireFormat, Word
 from hopwire.wire.walk import DEFAULT_LIMITS, LENGTH_BYTES, NO_OFFSET, read
@@ -31,6 +30,7 @@ __all__ = ["decode_batch"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 Blob: TypeAlias = tuple[Ints, Ints]  # starts and lengths in the buffer
 
 MAX_BATCH_BYTES = 2**31 - 1  # what the 32-bit offsets of a binary column reach
@@ -40,17 +40,17 @@ UNIFORM_BYTES = 128  # up to this size blobs of equal length are copied faster a
 def decode_batch(frames: pa.Array | pa.ChunkedArray, limits: Limits = DEFAULT_LIMITS) -> pa.RecordBatch:
     """Read a column of messages, one list of frames a row, in any mix of formats; a row that is none gets its reason."""
     buffer = _Frames(_list_of_binary(frames))
-    known = buffer.sound(limits)
-    claims = _claims(buffer, known)
-    parts = []
-    for fmt in FORMATS:
-        rows = np.flatnonzero(claims == fmt.number)
-        if len(rows):
-            parts.append(_Meta(fmt, buffer, rows, limits).part if fmt.has_meta_frame else _Tail(fmt, buffer, rows, limits).part)
-    table = _merged(parts, len(known))
-    _check_text(table, buffer)
-    batch = _record_batch(table, buffer)
-    return batch if table.ok.all() else _with_doubtful(batch, buffer, np.flatnonzero(~table.ok), limits)
+    parts = [_read_rows(fmt, buffer, rows, limits) for fmt, rows in _claims(buffer, limits) if len(rows)]
+    table = _merged(parts, len(buffer.count))
+    batch = pa.RecordBatch.from_arrays(_Columns(table, buffer).all(), schema=SCHEMA)
+    return batch if table.ok.all() else _with_reasons(batch, buffer, np.flatnonzero(~table.ok), limits)
+
+
+def _read_rows(fmt: WireFormat, frames: _Frames, rows: Ints, limits: Limits) -> _Part:
+    """Read the rows that a format claims and keep those that fit it whole."""
+    part = (_Meta if fmt.has_meta_frame else _Tail)(fmt, frames, rows, limits).part.kept()
+    _check_text(part, frames)
+    return part.kept()
 
 
 # -- the input
@@ -138,29 +138,34 @@ def _view(data: npt.NDArray[np.uint8], code: str) -> npt.NDArray[Any]:
 # -- which format
 
 
-def _claims(frames: _Frames, known: Bools) -> Ints:
-    """The number of the format that claims each row; 0 where none does, or two do."""
-    start = np.where(known, frames.starts[frames.end - 1], 0)
-    size = np.where(known, frames.starts[frames.end] - frames.starts[np.maximum(frames.end - 1, 0)], 0)
+def _claims(frames: _Frames, limits: Limits) -> list[tuple[WireFormat, Ints]]:
+    """The rows that each format claims by its number; V3 may claim a row that another format claims too."""
+    rows = np.flatnonzero(frames.sound(limits))
+    start, size = frames.frame(frames.end[rows] - 1)
     at = np.minimum(start, len(frames.data) - LENGTH_BYTES)
     begins = frames.gather("u4", at) >> (8 * (start - at))  # the last bytes of the buffer are read from further left
-    claims = np.zeros(len(known), dtype=np.int64)
-    for fmt in (fmt for fmt in FORMATS if fmt is not V3):
+    claims = []
+    for fmt in FORMATS:
+        if fmt is V3:
+            claims.append((fmt, _claims_within(fmt, frames, rows[frames.count[rows] >= fmt.tail])))
+            continue
+        matches = np.zeros(len(rows), dtype=np.bool_)
         for number in fmt.numbers:
-            width, value = len(number), int.from_bytes(number, "little")
-            matches = begins & ((1 << 8 * width) - 1) == value
-            fits = size > LENGTH_BYTES if fmt.has_meta_frame else size == width
-            claims[matches & fits & known] = fmt.number
-    place = V3.number_field.frame
-    assert isinstance(place, FromEnd)
-    tall = np.flatnonzero(known & (frames.count >= V3.tail))
-    begin, width = frames.frame(frames.end[tall] - place.k)
-    is_four = width == LENGTH_BYTES
-    tall, begin = tall[is_four], begin[is_four]
-    (number,) = V3.numbers
-    tall = tall[frames.gather("u4", begin) == int.from_bytes(number, "little")]
-    claims[tall] = np.where(claims[tall] == 0, V3.number, 0)
+            fits = size > LENGTH_BYTES if fmt.has_meta_frame else size == len(number)
+            matches |= fits & (begins & ((1 << 8 * len(number)) - 1) == int.from_bytes(number, "little"))
+        claims.append((fmt, rows[matches]))
     return claims
+
+
+def _claims_within(fmt: WireFormat, frames: _Frames, rows: Ints) -> Ints:
+    """The rows that have the number of a format in the frame where it belongs."""
+    place = fmt.number_field.frame
+    assert isinstance(place, FromEnd)
+    (number,) = fmt.numbers
+    start, size = frames.frame(frames.end[rows] - place.k)
+    right = size == len(number)
+    rows, start = rows[right], start[right]
+    return rows[frames.gather("u4", start) == int.from_bytes(number, "little")]
 
 
 # -- what is read
@@ -175,8 +180,27 @@ class _Part:
     number: Ints
     numbers: dict[str, Ints] = field(default_factory=dict)
     blobs: dict[str, Blob] = field(default_factory=dict)
-    counts: dict[str, Ints] = field(default_factory=dict)
-    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    counts: dict[str, Ints] = field(default_factory=dict)  # entries in each row, by block
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)  # by block and column, all rows in one
+    copies: dict[int, Bytes] = field(default_factory=dict)  # what was copied out already, by the id of the blob
+
+    def kept(self) -> _Part:
+        """Give the rows that are sound."""
+        ok = self.ok
+        if ok.all():
+            return self
+        part = _Part(self.rows[ok], ok[ok], self.number[ok])
+        part.numbers = {name: values[ok] for name, values in self.numbers.items()}
+        part.blobs = {name: (start[ok], size[ok]) for name, (start, size) in self.blobs.items()}
+        for name, counts in self.counts.items():
+            keep = np.repeat(ok, counts)
+            part.counts[name] = counts[ok]
+            part.entries[name] = {column: _picked(values, keep) for column, values in self.entries[name].items()}
+        return part
+
+
+def _picked(values: Any, keep: Bools) -> Any:
+    return tuple(v[keep] for v in values) if isinstance(values, tuple) else values[keep]
 
 
 def _within(counts: Ints) -> tuple[Ints, Ints]:
@@ -421,10 +445,13 @@ def _merged(parts: list[_Part], rows: int) -> _Part:
     """All parts as one, in the order of the rows; what a format does not carry is empty or 0."""
     if len(parts) == 1 and len(parts[0].rows) == rows:
         return parts[0]
-    whole = _Part(np.arange(rows), np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.int64))
+    fits = np.zeros(rows, dtype=np.int64)
     for part in parts:
-        whole.ok[part.rows] = part.ok
-        whole.number[part.rows] = part.number
+        fits[part.rows] += 1
+    for part in parts:
+        part.ok &= fits[part.rows] == 1  # a row that fits two formats belongs to neither
+    parts = [part.kept() for part in parts]
+    whole = _Part(np.arange(rows), fits == 1, _scattered(rows, ((part.rows, part.number) for part in parts)))
     for name in {name for part in parts for name in part.numbers}:
         whole.numbers[name] = _scattered(rows, ((p.rows, p.numbers[name]) for p in parts if name in p.numbers))
     for name in {name for part in parts for name in part.blobs}:
@@ -461,40 +488,21 @@ def _merge_block(whole: _Part, name: str, parts: list[_Part]) -> None:
     whole.counts[name], whole.entries[name] = counts, columns
 
 
-def _blank(table: _Part) -> None:
-    """Empty the rows that are not sound, whose starts and lengths mean nothing."""
-    bad = ~table.ok
-    if not bad.any():
-        return
-    for _, sizes in table.blobs.values():
-        sizes[bad] = 0
-    for name, counts in table.counts.items():
-        keep = np.repeat(table.ok, counts)
-        if keep.all():
-            continue
-        table.counts[name] = np.where(table.ok, counts, 0)
-        columns = table.entries[name]
-        for column, values in columns.items():
-            columns[column] = tuple(v[keep] for v in values) if isinstance(values, tuple) else values[keep]
-
-
-def _check_text(table: _Part, frames: _Frames) -> None:
+def _check_text(part: _Part, frames: _Frames) -> None:
     """Mark the rows whose text is not UTF-8."""
-    _blank(table)
     for column in SCHEMA:
-        if pa.types.is_string(column.type) and column.name in table.blobs:
-            table.ok[_not_utf8(frames, table.blobs[column.name])] = False
-        elif pa.types.is_list(column.type) and column.name in ENTRY_TYPES and column.name in table.entries:
-            rows = np.repeat(np.arange(len(table.ok)), table.counts[column.name])
-            for part in column.type.value_type:
-                if pa.types.is_string(part.type):
-                    table.ok[rows[_not_utf8(frames, table.entries[column.name][part.name])]] = False
-    _blank(table)
+        if pa.types.is_string(column.type) and column.name in part.blobs:
+            part.ok[_not_utf8(part, frames, part.blobs[column.name])] = False
+        elif column.name in ENTRY_TYPES:
+            for entry in column.type.value_type:
+                if pa.types.is_string(entry.type):
+                    rows = np.repeat(np.arange(len(part.ok)), part.counts[column.name])
+                    part.ok[rows[_not_utf8(part, frames, part.entries[column.name][entry.name])]] = False
 
 
-def _not_utf8(frames: _Frames, blob: Blob) -> Ints:
+def _not_utf8(part: _Part, frames: _Frames, blob: Blob) -> Ints:
     """The numbers of the values that are not UTF-8."""
-    data = _copied(frames, blob)
+    data = part.copies[id(blob)] = _copied(frames, blob)
     if not len(data) or data.max() < 0x80:
         return np.zeros(0, dtype=np.int64)
     texts = _array(pa.binary(), blob[1], data)
@@ -583,7 +591,11 @@ class _Columns:
         blob = blobs.get(column.name)
         if blob is None:
             return _array(kind, np.zeros(size, dtype=np.int64), np.zeros(0, dtype=np.uint8), _valid(mask))
-        return _array(kind, blob[1], _copied(self.frames, blob), _valid(mask))
+        return _array(kind, blob[1], self._bytes(blob), _valid(mask))
+
+    def _bytes(self, blob: Blob) -> Bytes:
+        copied = self.table.copies.get(id(blob))
+        return _copied(self.frames, blob) if copied is None else copied
 
     def _numbers(self, kind: pa.DataType, values: Ints, mask: Bools | None) -> pa.Array:
         data = pa.py_buffer(values.astype(kind.to_pandas_dtype(), copy=False))
@@ -607,37 +619,30 @@ class _Columns:
         return pa.Array.from_buffers(kind, self.size, [_valid(self.table.ok), pa.py_buffer(bounds)], children=[items])
 
 
-def _record_batch(table: _Part, frames: _Frames) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(_Columns(table, frames).all(), schema=SCHEMA)
+# -- the rows that are not messages
 
 
-# -- the rows that are not plain
-
-
-def _with_doubtful(batch: pa.RecordBatch, frames: _Frames, rows: Ints, limits: Limits) -> pa.RecordBatch:
-    """Let the walk say what the doubtful rows are: a reason, or now and then a message that two formats claimed."""
-    found: dict[int, tuple[WireFormat, Message]] = {}
-    errors: dict[int, WireError] = {}
-    for row in rows.tolist():
-        try:
-            found[row] = read(_row_frames(frames, row), limits)
-        except WireError as error:
-            errors[row] = error
+def _with_reasons(batch: pa.RecordBatch, frames: _Frames, rows: Ints, limits: Limits) -> pa.RecordBatch:
+    """Let the walk say what is wrong with the rows that are not messages."""
+    errors = {row: _error(_row_frames(frames, row), limits) for row in rows.tolist()}
     for name in ("reason", "frame", "byte"):
-        column = name if name == "reason" else f"reason_{name}"
-        values = [getattr(errors[row], name) if row in errors else None for row in range(batch.num_rows)]
-        index = SCHEMA.get_field_index(column)
+        index = SCHEMA.get_field_index(name if name == "reason" else f"reason_{name}")
+        values = np.full(batch.num_rows, None, dtype=object)
+        values[rows] = [getattr(error, name) for error in errors.values()]
         batch = batch.set_column(index, SCHEMA.field(index), pa.array(values, SCHEMA.field(index).type))
-    if not found:
-        return batch
-    extra = batch_from_messages([message for _, message in found.values()], [fmt for fmt, _ in found.values()])
-    order = np.arange(batch.num_rows)
-    order[list(found)] = np.arange(batch.num_rows, batch.num_rows + len(found))
-    return pa.concat_batches([batch, extra]).take(pa.array(order))
+    return batch
+
+
+def _error(frames: list[bytes | None] | None, limits: Limits) -> WireError:
+    try:
+        read(frames, limits)
+    except WireError as error:
+        return error
+    raise AssertionError(f"the readers disagree on {frames!r}")
 
 
 def _row_frames(frames: _Frames, row: int) -> list[bytes | None] | None:
-    if not frames.lists.is_valid()[row].as_py():
+    if frames.lists.null_count and not frames.lists[row].is_valid:
         return None
     first, end = int(frames.first[row]), int(frames.end[row])
     data = memoryview(frames.data)

@@ -10,7 +10,8 @@ Rules, in this order:
    other format: where two formats claim a message, the one that fits whole is right, two that fit are ambiguous.
 3. Fixed frames, top to bottom; in the meta frame, item by item.
 4. Blocks of frames, bottom to top: each begins above the one before it and ends within the frames. Gaps are tolerated, they are
-   the documents' "new frames come on top"; overlaps are not.
+   the documents' "new frames come on top"; overlaps are not. On the tail of V4 there is no gap: its number was used with
+   tails of other sizes, which a gap would hide.
 5. Text, when the structure stands.
 
 The trap: an offset names the last frame of the last entry of a block, but the first frame of the body.
@@ -332,7 +333,8 @@ class Walk:
         if floor == self.fmt.tail and bottom - 1 in self.fmt.retired_tails:
             detail = f"the number {self.fmt.number} with a tail of {bottom - 1} frames"
             self._blame("retired_layout", f"{name}.offset", detail)
-        if not floor < offset <= count:
+        may_leave_gap = floor > self.fmt.tail or not self.fmt.retired_tails  # on the tail of V4 a gap is another layout
+        if not floor < offset <= count or (bottom - 1 > floor and not may_leave_gap):
             self._blame("bad_offset", f"{name}.offset", f"found {offset}, expected {floor + 1} to {count}")
         if bottom <= floor or top > count:
             room = offset - floor if name == "body_frames" else count - offset + 1
