@@ -1,0 +1,27 @@
+"""Domains, keys and signatures: who may say what, and how a receiver knows."""
+
+from hopwire.security.domains import ALWAYS, NEVER, OPEN, Domain, Domains, Key
+from hopwire.security.replay import ReplayWindow
+from hopwire.security.schemes import SCHEMES, Stamp, mac, read_signature, signed_bytes
+from hopwire.security.signing import Verdict, is_accepted, sign, verify
+from hopwire.security.table import domains_from_table
+
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "OPEN",
+    "SCHEMES",
+    "Domain",
+    "Domains",
+    "Key",
+    "ReplayWindow",
+    "Stamp",
+    "Verdict",
+    "domains_from_table",
+    "is_accepted",
+    "mac",
+    "read_signature",
+    "sign",
+    "signed_bytes",
+    "verify",
+]

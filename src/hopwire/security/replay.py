@@ -1,0 +1,78 @@
+"""The memory that lets a signed message in once.
+
+A message is fresh while `now - window_ns <= sent_at <= now + skew_ns`. What was let in is remembered. What is
+forgotten, because it grew old or because the memory is full, raises a floor. One rule makes a bounded memory safe:
+
+    everything let in is either remembered, or sent at or before the floor, and nothing there is let in again.
+
+| case | answer |
+|---|---|
+| sent before the window, or too far in the future | refused |
+| sent at or before the floor | refused |
+| nonce remembered | refused |
+| else | let in and remembered; when the memory is full, the oldest is forgotten |
+
+The floor is the latest time of sending among the forgotten, for each scope (domain and key id) apart. So a clock that
+jumped ahead and came back lets no replay in and shuts no honest sender out. With more than `capacity` messages in one
+window, the window in effect gets shorter. The memory is shared by all scopes; where the holders of keys distrust one
+another, give each domain its own window.
+
+The trap: this is the one mutable object of the package. It belongs to one node and one thread, and a restart empties
+it: start with `floor_ns` at the time of the start, or accept that what was sent shortly before can come again.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from hopwire.errors import SettingsError
+
+__all__ = ["SKEW_NS", "ReplayWindow", "Scope"]
+
+Scope: TypeAlias = tuple[str, str]  # domain and key id: all that share one secret
+
+SKEW_NS = 2_000_000_000  # clocks kept by NTP differ by far less; a sender ahead by more needs its clock mended
+
+
+class ReplayWindow:
+    """Lets each nonce in once, with at most `capacity` of them in memory; a call costs O(log n)."""
+
+    def __init__(self, window_ns: int, capacity: int, *, skew_ns: int = SKEW_NS, floor_ns: int = -1) -> None:
+        if window_ns < 1 or capacity < 1 or skew_ns < 0:
+            found = f"window_ns={window_ns}, capacity={capacity}, skew_ns={skew_ns}"
+            raise SettingsError(
+                f"a replay window needs window_ns and capacity above 0, skew_ns not below, found {found}"
+            )
+        self.window_ns = window_ns
+        self.capacity = capacity
+        self.skew_ns = skew_ns
+        self.floor_ns = floor_ns
+        self._floors: dict[Scope, int] = {}
+        self._seen: set[tuple[Scope, bytes]] = set()
+        self._oldest: list[tuple[int, tuple[Scope, bytes]]] = []
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __repr__(self) -> str:
+        return f"ReplayWindow(window_ns={self.window_ns}, capacity={self.capacity}, remembered={len(self)})"
+
+    def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
+        """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
+        while self._oldest and self._oldest[0][0] < now_ns - self.window_ns:
+            self._forget_oldest()
+        is_fresh = now_ns - self.window_ns <= sent_at_ns <= now_ns + self.skew_ns
+        entry = scope, nonce
+        if not is_fresh or sent_at_ns <= self._floors.get(scope, self.floor_ns) or entry in self._seen:
+            return False
+        self._seen.add(entry)
+        heappush(self._oldest, (sent_at_ns, entry))
+        if len(self._seen) > self.capacity:
+            self._forget_oldest()
+        return True
+
+    def _forget_oldest(self) -> None:
+        sent_at_ns, entry = heappop(self._oldest)
+        self._seen.remove(entry)
+        self._floors[entry[0]] = sent_at_ns  # never lower than before: what was let in was above the floor
