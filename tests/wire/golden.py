@@ -37,7 +37,9 @@ def _version(value: int | str) -> Version:
 def message_from_fields(fields: dict[str, Any]) -> Message:
     """The message that a vector's fields describe."""
     special = {"version", "body", "callback_points", "routing", "domain", "wire_format_version"}
-    values = {k: v if isinstance(v, int) else bytes_from(v) for k, v in fields.items() if k not in special}
+    values: dict[str, Any] = {
+        k: v if isinstance(v, int) else bytes_from(v) for k, v in fields.items() if k not in special
+    }
     return Message(
         version=_version(fields["version"]),
         body_frames=(bytes_from(fields["body"]),),

@@ -5,7 +5,18 @@ from __future__ import annotations
 from random import Random
 
 EDGES = (b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\xff\xff\xff\x7f", b"\1\0\0\0", b"\0\0\0\0", b"\2\0", b"\xff\xff")
-FRAMES = (b"", b"\3\0\0\0", b"\4\0\0\0", b"\5\0", b"\5\0\0\0", b"\6\0", b"\xff\xfe", b"\xff" * 4, b"\xff" * 8, b"\0" * 8)
+FRAMES = (
+    b"",
+    b"\3\0\0\0",
+    b"\4\0\0\0",
+    b"\5\0",
+    b"\5\0\0\0",
+    b"\6\0",
+    b"\xff\xfe",
+    b"\xff" * 4,
+    b"\xff" * 8,
+    b"\0" * 8,
+)
 BYTES = (0, 1, 2, 3, 4, 5, 6, 15, 16, 17, 18, 127, 128, 255)
 
 

@@ -11,7 +11,14 @@ from hopwire.wire import FORMATS, V4, V6, WireFormat
 from hopwire.wire.schema import Entry, Field, FromEnd, Packed, Run, Type
 
 DOCUMENTS = Path(__file__).parents[2] / "docs" / "wire"
-DATA_TYPES = {"USHORT": Type.U16, "BYTE[]": Type.RAW, "STRING": Type.TEXT, "LONG": Type.I64, "ULONG": Type.U16, "INT": None}
+DATA_TYPES = {
+    "USHORT": Type.U16,
+    "BYTE[]": Type.RAW,
+    "STRING": Type.TEXT,
+    "LONG": Type.I64,
+    "ULONG": Type.U16,
+    "INT": None,
+}
 CONTENT_COLUMN = 30  # whatever starts further right is the rest of a description
 
 Row = tuple[str, str, str, str]  # frame, bits, content, data type
@@ -19,14 +26,16 @@ Row = tuple[str, str, str, str]  # frame, bits, content, data type
 
 def document_rows(name: str) -> list[tuple[Row, bool]]:
     """The rows of a document, each with whether it is marked as a route selector."""
-    rows = []
+    rows: list[tuple[Row, bool]] = []
     text = (DOCUMENTS / name).read_text(encoding="utf-8-sig")
     for line in text.partition("ActorHost is responsible")[0].splitlines():
         cells = [(m.start(), m.group()) for m in re.finditer(r"\S+(?: \S+)*", line.expandtabs(4))]
         frame = _taken(cells, r"n-\d+|\d")
         data_type = _taken(cells, "|".join(map(re.escape, DATA_TYPES)))
         bits = _taken(cells, r"\d+-\d+")
-        is_row = bool(cells) and 0 < cells[0][0] < CONTENT_COLUMN and not cells[0][1].startswith((".", "bits", "CONTENT"))
+        is_row = (
+            bool(cells) and 0 < cells[0][0] < CONTENT_COLUMN and not cells[0][1].startswith((".", "bits", "CONTENT"))
+        )
         if is_row:
             content = cells[0][1]
             if bits and not frame and rows:  # further lanes of the same frame

@@ -11,4 +11,13 @@ from hopwire.model.message import (
     Version,
 )
 
-__all__ = ["CallbackPoint", "Contract", "Distribution", "Message", "RoutingEntry", "Selectors", "TraceOptions", "Version"]
+__all__ = [
+    "CallbackPoint",
+    "Contract",
+    "Distribution",
+    "Message",
+    "RoutingEntry",
+    "Selectors",
+    "TraceOptions",
+    "Version",
+]

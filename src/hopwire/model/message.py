@@ -16,7 +16,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-__all__ = ["CallbackPoint", "Contract", "Distribution", "Message", "RoutingEntry", "Selectors", "TraceOptions", "Version"]
+__all__ = [
+    "CallbackPoint",
+    "Contract",
+    "Distribution",
+    "Message",
+    "RoutingEntry",
+    "Selectors",
+    "TraceOptions",
+    "Version",
+]
 
 Version: TypeAlias = int | bytes
 

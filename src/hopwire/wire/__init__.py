@@ -3,6 +3,9 @@
 `recognise`, `decode`, `encode` and `select` take one message; `decode_batch` and `encode_batch` take a million.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from hopwire.errors import WireError
 from hopwire.model import Selectors
 from hopwire.model.settings import Limits
@@ -12,9 +15,15 @@ from hopwire.wire.formats import FORMATS, V3, V4, V5, V6
 from hopwire.wire.reasons import REASONS
 from hopwire.wire.schema import WireFormat
 
+if TYPE_CHECKING:
+    from hopwire.wire.batch import decode_batch
+    from hopwire.wire.batch_write import encode_batch
+    from hopwire.wire.columns import SCHEMA, batch_from_messages, messages_from_batch
+
 __all__ = [
     "FORMATS",
     "REASONS",
+    "SCHEMA",
     "V3",
     "V4",
     "V5",
@@ -24,9 +33,29 @@ __all__ = [
     "Selectors",
     "WireError",
     "WireFormat",
+    "batch_from_messages",
     "decode",
+    "decode_batch",
     "encode",
+    "encode_batch",
+    "messages_from_batch",
     "recognise",
     "select",
     "transcode",
 ]
+
+_BATCHES = {  # what needs numpy and pyarrow, which a node that only talks need not load
+    "SCHEMA": "columns",
+    "batch_from_messages": "columns",
+    "messages_from_batch": "columns",
+    "decode_batch": "batch",
+    "encode_batch": "batch_write",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _BATCHES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_BATCHES[name]}"), name)
+    globals()[name] = value
+    return value

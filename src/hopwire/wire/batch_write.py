@@ -1,8 +1,8 @@
 """A million messages at a time, the other way: columns to frames.
 
-Every frame of a format is a column first: fields as they are, numbers as little-endian bytes, the meta frame as the join of its items.
-The frames of all rows are then put in order by a single `take`. No Python loop over the messages; a row that does not fit its format is
-handed to `check.py`, which names the field.
+Every frame of a format is a column first: fields as they are, numbers as little-endian bytes, the meta frame as the
+join of its items. The frames of all rows are then put in order by a single `take`. No Python loop over the messages; a
+row that does not fit its format is handed to `check.py`, which names the field.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.errors import WireError
-from hopwire.wire.batch import Bools, Ints
+from hopwire.wire.batch_frames import Bools, Ints
 from hopwire.wire.check import check
 from hopwire.wire.columns import ENTRY_TYPES, FRAME_LISTS, RAW_SUFFIX, SCHEMA, messages_from_batch
 from hopwire.wire.formats import FORMATS
@@ -29,7 +29,7 @@ RANGES = {"H": (0, 2**16 - 1), "i": (-(2**31), 2**31 - 1), "q": (-(2**63), 2**63
 def encode_batch(batch: pa.RecordBatch, fmt: WireFormat | None = None) -> pa.ListArray:
     """Write the rows of a batch as frames: each in the format it was read in, or all in `fmt`.
 
-    A row that is not a message gives null. A row that its format cannot carry raises the WireError that `encode` would raise.
+    A row that is not a message gives null. A row that its format cannot carry raises the WireError that `encode` would.
     """
     batch = _with_schema(batch)
     is_message = pc.is_null(batch.column("reason")).to_numpy(zero_copy_only=False)
@@ -184,14 +184,15 @@ class _Writer:
     def _place_blocks(self) -> dict[str, Ints]:
         """Counts, offsets and strides: blocks stand upon one another, the body on top."""
         placed: dict[str, Ints] = {}
-        below = np.full(self.size, self.fmt.tail) + (self.counts["extensions"] if self.fmt.has_meta_frame else 0)
+        below: Ints = self.counts["extensions"] + self.fmt.tail
         for row in reversed([row for row in self.fmt.rows if not isinstance(row, Field)]):
             count = self.counts[row.name]
             placed[f"{row.name}.count"] = count
             placed[f"{row.name}.stride"] = np.full(self.size, len(row.entry))
             if isinstance(row, Run):
                 size = count * len(row.entry)
-                placed[f"{row.name}.offset"] = below + size if row.name == "body_frames" else np.where(count, below + 1, 0)
+                is_body = row.name == "body_frames"
+                placed[f"{row.name}.offset"] = below + size if is_body else (below + 1) * (count > 0)
                 below = below + size
         return placed
 
@@ -265,10 +266,12 @@ class _Writer:
         if field.type is Type.I32_OR_EMPTY:
             numbers = self._number(field)
             return pc.if_else(pa.array(numbers != 0), _number_frames(numbers, "i"), self._constant(b""))
-        return _number_frames(self._number(field), field.type.code) if field.type.is_number else self._blob(_column(field))
+        return (
+            _number_frames(self._number(field), field.type.code) if field.type.is_number else self._blob(_column(field))
+        )
 
     def _word(self, word: Word) -> pa.Array:
-        total = np.zeros(self.size, dtype=np.int64)
+        total: Ints = np.zeros(self.size, dtype=np.int64)
         for field in word:
             total |= self._number(field) << (8 * field.lane_byte)
         return _number_frames(total, "q")

@@ -1,7 +1,7 @@
 """What a format can carry: the reason why a message cannot be written, and what transcoding changes.
 
-The writers in `codec.py` and `batch.py` only notice that a message does not fit; this module says which field is to blame. What a format has
-no place for follows from its table, as do the ranges of its numbers.
+The writers in `codec.py` and `batch_write.py` only notice that a message does not fit; this module says which field is
+to blame. What a format has no place for follows from its table, as do the ranges of its numbers.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ def check(message: Message, fmt: WireFormat) -> None:
     for name, row, value in _values(message, fmt):
         _check_value(fmt, name, row.type, value)
     for field in fmt.fields:
-        block, _, what = field.name.partition(".")
-        if what in ("count", "offset"):
+        if field.name.endswith((".count", ".offset")):
             _check_value(fmt, field.name, field.type, _placed(message, fmt)[field.name])
 
 
@@ -115,7 +114,7 @@ def _placed(message: Message, fmt: WireFormat) -> dict[str, int]:
 
 
 def transcode(message: Message, to: WireFormat, versions: Mapping[bytes, int] = VERSIONS) -> Message:
-    """Give the message as format `to` can carry it, without any loss, or raise the WireError that says what would be lost.
+    """Give the message as format `to` can carry it, without loss, or raise the WireError that says what would be lost.
 
     Only versions are changed: raw bytes to a number by the mapping `versions`, and back.
     """

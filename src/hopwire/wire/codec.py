@@ -1,7 +1,7 @@
 """One message at a time: recognise, decode, encode, and the route selectors alone.
 
-The work is done by the functions that `compile.py` makes of the tables. Here is only the choice between them, and the way to the walk
-(reading) or the check (writing) whenever one of them refuses.
+The work is done by the functions that `compile.py` makes of the tables. Here is only the choice between them, and the
+way to the walk (reading) or the check (writing) whenever one of them refuses.
 """
 
 from __future__ import annotations

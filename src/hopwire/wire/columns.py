@@ -1,8 +1,8 @@
 """Messages as columns: the Arrow schema that follows from the format tables, and the way between messages and batches.
 
-A column has the name of its field and the widest type that any format has for it. The one field on which the formats disagree in kind,
-the version, has two columns: `version` (V5, V6: a number) and `version_raw` (V3, V4: bytes); exactly one of them is set. A row that is
-not a message has nulls everywhere but in `reason`, `reason_frame` and `reason_byte`.
+A column has the name of its field and the widest type that any format has for it. The one field on which the formats
+disagree in kind, the version, has two columns: `version` (V5, V6: a number) and `version_raw` (V3, V4: bytes); exactly
+one of them is set. A row that is not a message has nulls everywhere but in `reason`, `reason_frame`, `reason_byte`.
 """
 
 from __future__ import annotations
@@ -115,10 +115,12 @@ def _version(row: dict[str, Any]) -> Any:
 
 
 def _message(row: dict[str, Any], names: list[str]) -> Message:
+    plain: dict[str, Any] = {name: row[name] for name in names} | {name: tuple(row[name]) for name in FRAME_LISTS}
     return Message(
         version=_version(row),
         routing=tuple(RoutingEntry(**entry) for entry in row["routing"]),
-        callback_points=tuple(CallbackPoint(p["identity"], _version(p), p["partition"]) for p in row["callback_points"]),
-        **{name: tuple(row[name]) for name in FRAME_LISTS},
-        **{name: row[name] for name in names},
+        callback_points=tuple(
+            CallbackPoint(p["identity"], _version(p), p["partition"]) for p in row["callback_points"]
+        ),
+        **plain,
     )

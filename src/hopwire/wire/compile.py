@@ -1,12 +1,14 @@
 """Tables to straight-line code: what `rows.py` runs is written here, once, at import.
 
-A walk over a table for every message costs 26-90 us, the same steps written out 2-4 us. So each table becomes three functions, as
-dataclasses do it: read a message, read only its route selectors, write a message. Print them with `source(V6)`.
+A walk over a table for every message costs ten times what the same steps cost when they are written out. So each table
+becomes three functions, as dataclasses do it: read a message, read only its route selectors, write a message. Print
+them with `source(V6)`.
 
 The code takes short cuts that are safe, because it never has to say what is wrong, only that something is:
 
 - a frame of fixed width goes through `Struct.unpack`, which refuses any other width;
-- lengths are read as unsigned numbers, so a negative one is huge, and the next `unpack_from` refuses to read behind the end;
+- lengths are read as unsigned numbers, so a negative one is huge, and the next `unpack_from` refuses to read behind
+  the end;
 - a blob is cut out before it is known to be whole, since every blob in the meta frame has a number behind it.
 
 Whatever is refused goes to `walk.py`, which says why.
@@ -24,7 +26,9 @@ from hopwire.wire.schema import Field, FromEnd, Packed, Run, Type, WireFormat, W
 __all__ = ["Suspect", "compiled", "source"]
 
 SELECTOR_NAMES = Selectors.__struct_fields__
-SHAPES_KEPT = 1024  # structs of recent meta frames; traffic has few shapes, and hostile traffic must not fill the memory
+SHAPES_KEPT = (
+    1024  # structs of recent meta frames; traffic has few shapes, and hostile traffic must not fill the memory
+)
 
 
 class Suspect(ValueError):
@@ -120,7 +124,9 @@ class _Writer:
     def _read_run(self, run: Run) -> None:
         name, stride, width = run.name, f"{run.name}_stride", len(run.entry)
         self._put(1, f"if {name}_count and {name}_offset != -1:")
-        self._put(2, f"if {name}_offset <= top or {name}_count < 0 or {name}_count > max_entries or {stride} < {width}:")
+        self._put(
+            2, f"if {name}_offset <= top or {name}_count < 0 or {name}_count > max_entries or {stride} < {width}:"
+        )
         self._put(3, "raise Suspect")
         if self.fmt.retired_tails:
             self._put(2, f"if top == {self.fmt.tail} and {name}_offset != {self.fmt.tail + 1}:", "    raise Suspect")
@@ -401,4 +407,3 @@ def _in_order(block: str, columns: dict[str, str]) -> str:
     """The values of an entry in the order in which its type takes them."""
     entry = {"routing": RoutingEntry, "callback_points": CallbackPoint}[block]
     return ", ".join(columns[name] for name in entry.__struct_fields__)
-

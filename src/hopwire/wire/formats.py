@@ -1,11 +1,11 @@
 """The four wire formats, row by row as their documents in `docs/wire/` draw them.
 
-Lay the document beside the table: same rows, same order, same words (the last column is the document's; a test compares them).
-This is the only place that knows a position. What the documents leave open is settled here by the types: all integers are
-little-endian, a lane with "bits 1-16" is the first two bytes of its word, TTL is in ticks of 100 ns.
+Lay the document beside the table: same rows, same order, same words (the last column is the document's; a test compares
+them). This is the only place that knows a position. What the documents leave open is settled here by the types: all
+integers are little-endian, a lane with "bits 1-16" is the first two bytes of its word, TTL is in ticks of 100 ns.
 
-The trap: two documents call themselves V4. `V6` is the one titled V4 that has a meta frame; the number it writes is 6, and a meta frame
-that carries the number 4 is read as V6 too.
+The trap: two documents call themselves V4. `V6` is the one titled V4 that has a meta frame; the number it writes is 6,
+and a meta frame that carries the number 4 is read as V6 too.
 """
 
 from __future__ import annotations

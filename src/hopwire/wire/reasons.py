@@ -1,7 +1,7 @@
 """Every way in which bytes can be wrong: a short stable code and what it means.
 
-The codes are part of the public interface: they stand in errors, in the quarantine table and in dead letters. They may be added to,
-never renamed.
+The codes are part of the public interface: they stand in errors, in the quarantine table and in dead letters. They may
+be added to, never renamed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """What a wire format is made of: four kinds of rows, and what they mean.
 
-| row                              | meaning                                                                            |
-|----------------------------------|------------------------------------------------------------------------------------|
-| `Field(n - k, bit, name, type)`  | frame n-k of n, or, with a first bit, one 16-bit lane of the 64-bit word in it      |
-| `Field(__, bit, name, type)`     | the next item in the meta frame, or one lane of the 64-bit word that comes next     |
-| `Run(name, entry)`               | frames found by `<name>.offset`, `<name>.count`, `<name>.stride`, from the end      |
-| `Packed(name, entry)`            | `<name>.count` entries inside the meta frame, each behind its size                  |
+| row                             | meaning                                                                         |
+|---------------------------------|---------------------------------------------------------------------------------|
+| `Field(n - k, bit, name, type)` | frame n-k of n, or, with a first bit, one 16-bit lane of the 64-bit word in it  |
+| `Field(__, bit, name, type)`    | the next item in the meta frame, or one lane of the 64-bit word that comes next |
+| `Run(name, entry)`              | frames found by `<name>.offset`, `<name>.count`, `<name>.stride`, from the end  |
+| `Packed(name, entry)`           | `<name>.count` entries inside the meta frame, each behind its size              |
 
-A frame number without `n` counts from the front. A name without a dot is a field of the message, `name.offset` and the like
-describe a block, and a nameless row is reserved: written as zeros, ignored on read.
+A frame number without `n` counts from the front. A name without a dot is a field of the message, `name.offset` and the
+like describe a block, and a nameless row is reserved: written as zeros, ignored on read.
 
 Everything here is description; `walk.py`, `rows.py`, `batch.py` and the documentation are derived from it.
 """

@@ -1,17 +1,19 @@
 """The careful reader: one walk over a format's table, one step for each value, with the place of everything it finds.
 
-It is the law. What it accepts is a message; where it stops, its reason and position are the answer that every reader gives. The fast
-readers (`rows.py`, `batch.py`) only know that something is wrong, and ask here what it is. The dissector shows the steps.
+It is the law. What it accepts is a message; where it stops, its reason and position are the answer that every reader
+gives. The fast readers (`codec.py`, `batch.py`) only know that something is wrong, and ask here what it is. The
+dissector shows the steps.
 
 Rules, in this order:
 
 1. The input is a sequence of byte strings within the limits on frames and bytes.
-2. The format is told by its number, standing where its number belongs. A V3 body is the last frame and can imitate the number of any
-   other format: where two formats claim a message, the one that fits whole is right, two that fit are ambiguous.
+2. The format is told by its number, standing where its number belongs. A V3 body is the last frame and can imitate the
+   number of any other format: where two formats claim a message, the one that fits whole is right, two that fit are
+   ambiguous.
 3. Fixed frames, top to bottom; in the meta frame, item by item.
-4. Blocks of frames, bottom to top: each begins above the one before it and ends within the frames. Gaps are tolerated, they are
-   the documents' "new frames come on top"; overlaps are not. On the tail of V4 there is no gap: its number was used with
-   tails of other sizes, which a gap would hide.
+4. Blocks of frames, bottom to top: each begins above the one before it and ends within the frames. Gaps are tolerated,
+   they are the documents' "new frames come on top"; overlaps are not. On the tail of V4 there is no gap: its number was
+   used with tails of other sizes, which a gap would hide.
 5. Text, when the structure stands.
 
 The trap: an offset names the last frame of the last entry of a block, but the first frame of the body.
@@ -264,7 +266,9 @@ class Walk:
         for number in range(count):
             name = f"{block.name}[{number}]"
             stop = self._read_length(index, at, end, f"{name}.size")
-            self._found(index, at, at + LENGTH_BYTES, f"{name}.size", Entry("size", Type.I32, block.title), stop - at - 4)
+            self._found(
+                index, at, at + LENGTH_BYTES, f"{name}.size", Entry("size", Type.I32, block.title), stop - at - 4
+            )
             at += LENGTH_BYTES
             for entry in block.entry:
                 at = self._read_item(index, at, stop, entry, f"{name}.{entry.name}")
@@ -283,7 +287,9 @@ class Walk:
         return floor
 
     def _read_run(self, run: Run, floor: int) -> int:
-        count, offset, stride = (self._values[f"{run.name}.{what}"] for what in ("count", "offset", "stride"))
+        count: int = self._values[f"{run.name}.count"]
+        offset: int = self._values[f"{run.name}.offset"]
+        stride: int = self._values[f"{run.name}.stride"]
         self._values[run.name] = []
         if offset == NO_OFFSET or count == 0:
             return floor
@@ -309,7 +315,8 @@ class Walk:
         return values
 
     def _read_body(self, floor: int) -> int:
-        count, offset = self._values["body_frames.count"], self._values["body_frames.offset"]
+        count: int = self._values["body_frames.count"]
+        offset: int = self._values["body_frames.offset"]
         if count < 1:
             self._blame("bad_count", "body_frames.count", "a message has at least one body frame")
         self._check_place("body_frames", offset, offset - count + 1, offset, floor)
@@ -320,7 +327,7 @@ class Walk:
             self._found(first + number, 0, len(frame), f"body_frames[{number}]", entry, frame)
         self._values["body_frames"] = body
         self._values["extensions"] = self.frames[first + count : -1] if self.fmt.has_meta_frame else []
-        return int(offset)
+        return offset
 
     def _check_entries(self, name: str, count: int) -> None:
         if count > self.limits.max_entries:
@@ -374,7 +381,8 @@ class Walk:
         values["extensions"] = tuple(values.get("extensions", ()))
         for name, entry_type in ENTRY_TYPES.items():
             entries = [
-                {key: self._values[f"{name}[{number}].{key}"] for key in entry} for number, entry in enumerate(values[name])
+                {key: self._values[f"{name}[{number}].{key}"] for key in entry}
+                for number, entry in enumerate(values[name])
             ]
             values[name] = tuple(entry_type(**entry) for entry in entries)
         return Message(**values)

@@ -1,0 +1,79 @@
+# `make` lists the targets. Needed: make, and Python 3.11 or newer with venv; everything else comes into .venv.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+PYTHONS := $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 python
+PYTEST_ARGS ?= -q -n 2 --dist loadgroup
+FUZZ_CASES ?= 1000000
+
+# what is typed: source and tests, and the scripts beside them
+TYPED := src tests $(wildcard docs/*.py benchmarks/*.py examples/*.py)
+
+.PHONY: help demo test check lint format types imports fresh bench docs lock fuzz clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
+
+demo: $(READY) ## run a small network and look at what it said
+	@$(BIN)/hopwire demo
+
+test: check ## check, then run every test
+	@echo "== tests"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: lint format types imports fresh ## lint, format, types, import rules and generated documents
+
+lint: $(READY)
+	@echo "== lint"
+	@$(BIN)/ruff check -q .
+
+format: $(READY)
+	@echo "== format"
+	@$(BIN)/ruff format -q --check . || { echo "remedy: $(BIN)/ruff format"; exit 1; }
+
+types: $(READY)
+	@echo "== types"
+	@$(BIN)/mypy --no-error-summary $(TYPED)
+
+imports: $(READY)
+	@echo "== imports"
+	@$(BIN)/python -m pytest -q tests/test_imports.py
+
+fresh: $(READY)
+	@echo "== docs"
+	@$(BIN)/python docs/generate.py --check
+
+bench: $(READY) ## measure against the targets
+	@$(BIN)/python benchmarks/run.py
+
+docs: $(READY) ## write the generated documents anew
+	@$(BIN)/python docs/generate.py
+
+fuzz: $(READY) ## run the fuzz tests for long: FUZZ_CASES=1000000
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m fuzz --fuzz-cases $(FUZZ_CASES) --timeout 0
+
+lock: $(READY) ## choose the newest versions of everything for requirements.lock
+	@$(PIP) install uv
+	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --group dev \
+		--no-header --no-emit-index-url --no-emit-find-links --annotation-style line \
+		pyproject.toml -o requirements.lock
+	@echo "requirements.lock is new; make test installs it"
+
+clean: ## remove .venv and everything that was made
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
+	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): requirements.lock pyproject.toml
+	@echo "== set up $(VENV)"
+	@$(BIN)/python -c 'import pip' 2>/dev/null || { \
+		for python in $(PYTHONS); do \
+			$$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+				&& exec $$python -m venv --clear $(VENV); \
+		done; \
+		echo "no Python 3.11 or newer with venv found: install one, or name it with make PYTHON=..." >&2; exit 1; }
+	@$(PIP) install -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@

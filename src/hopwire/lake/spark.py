@@ -1,0 +1,88 @@
+"""The Spark session: quiet, in UTC, with Arrow, on this machine unless something names a cluster.
+
+Who wins: the caller's settings, then SPARK_MASTER, then spark-defaults.conf, then the three tables below. Under
+spark-submit the JVM runs already and knows its master and its defaults: only `SQL` and the caller's settings are set.
+
+The trap: Java reads its settings when it starts. A second session in one process keeps what the first was given.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TypeAlias
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from hopwire.lake.java import find_java, shown_to_spark
+
+__all__ = ["Setting", "choose_settings", "session"]
+
+Setting: TypeAlias = str | int | float | bool
+
+LOOPBACK = "127.0.0.1"
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
+
+# what the tables of the lake rely on
+SQL: dict[str, Setting] = {
+    "spark.sql.execution.arrow.pyspark.enabled": True,
+    "spark.sql.session.timeZone": "UTC",
+}
+# how Spark starts when we start it
+START: dict[str, Setting] = {
+    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS}",
+    "spark.master": "local[*]",
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+}
+# the network of a Spark that has none
+LOCAL: dict[str, Setting] = {
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.host": LOOPBACK,
+}
+
+
+def session(app: str = "hopwire", **settings: Setting) -> SparkSession:
+    """Start Spark, or give the session that runs already.
+
+    >>> session("count", **{"spark.master": "local[2]"}).range(10).count()  # doctest: +SKIP
+    10
+    """
+    chosen = choose_settings(settings, os.environ)
+    if _is_local(chosen):
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need the packages of this process
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # or Spark asks for the address of the host name
+    builder = SparkSession.builder.appName(app)
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    with nullcontext() if _is_submitted(os.environ) else shown_to_spark(find_java()):
+        return builder.getOrCreate()
+
+
+def choose_settings(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
+    """Merge what the caller, the environment, spark-defaults.conf and hopwire want; the first of them wins."""
+    if _is_submitted(environ):
+        return {**SQL, **settings}
+    named = {"spark.master": environ["SPARK_MASTER"]} if "SPARK_MASTER" in environ else {}
+    chosen = {**SQL, **START, **_read_spark_defaults(environ), **named, **settings}
+    return {**LOCAL, **chosen} if _is_local(chosen) else chosen
+
+
+def _is_local(chosen: Mapping[str, Setting]) -> bool:
+    return str(chosen.get("spark.master", "")).startswith("local")
+
+
+def _is_submitted(environ: Mapping[str, str]) -> bool:
+    return "PYSPARK_GATEWAY_PORT" in environ
+
+
+def _read_spark_defaults(environ: Mapping[str, str]) -> dict[str, str]:
+    spark_home = environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    file = Path(environ.get("SPARK_CONF_DIR") or Path(spark_home, "conf"), "spark-defaults.conf")
+    text = file.read_text("utf-8") if file.is_file() else ""
+    return dict(re.findall(r"^[ \t]*(spark\.[^\s=:]+)(?:[ \t]*[=:][ \t]*|[ \t]+)(.*?)[ \t]*$", text, re.MULTILINE))

