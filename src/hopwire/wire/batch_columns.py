@@ -16,7 +16,7 @@ __all__ = ["columns_from_part", "has_right_text"]
 
 UNIFORM_BYTES = 128  # up to this size blobs of one length are copied faster as items of that size
 NO_BYTES: Bytes = np.zeros(0, dtype=np.uint8)
-RAW_VERSIONS = tuple(fmt.number for fmt in FORMATS if not fmt.version_type.is_number)
+HAS_RAW_VERSION = np.array([any(f.number == i and not f.version_type.is_number for f in FORMATS) for i in range(8)])
 
 
 def columns_from_part(part: Part, ok: Bools, frames: Frames, names: list[str]) -> list[pa.Array]:
@@ -70,9 +70,10 @@ def _copied(frames: Frames, blob: Blob) -> Bytes:
     value is wanted.
     """
     start, size = blob
-    if not len(size) or not size.any():
+    longest = int(size.max(initial=0))
+    if not longest:
         return NO_BYTES
-    shortest, longest = int(size.min()), int(size.max())
+    shortest = int(size.min())
     if not shortest:
         wanted = np.flatnonzero(size)
         start, size = start[wanted], size[wanted]
@@ -90,7 +91,7 @@ def _copied(frames: Frames, blob: Blob) -> Bytes:
 def _bounds(sizes: Ints) -> Any:
     bounds = np.empty(len(sizes) + 1, dtype=np.int32)
     bounds[0] = 0
-    np.cumsum(sizes, out=bounds[1:])
+    np.cumsum(sizes.astype(np.int32), out=bounds[1:])
     return pa.py_buffer(bounds)
 
 
@@ -104,8 +105,7 @@ class _Builder:
     def __init__(self, part: Part, ok: Bools, frames: Frames) -> None:
         self.part, self.frames, self.size = part, frames, len(ok)
         self.all_ok = bool(ok.all())
-        is_raw = np.isin(part.number, RAW_VERSIONS)
-        self.is_raw = is_raw
+        self.is_raw = is_raw = HAS_RAW_VERSION[part.number]
         versions = {"version": ~is_raw, "version" + RAW_SUFFIX: is_raw}
         self.valid = {"": None if self.all_ok else _bits(ok), **{k: _bits(mask & ok) for k, mask in versions.items()}}
 

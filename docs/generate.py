@@ -1,0 +1,125 @@
+"""Writes the documents that are derived from the code: run `make docs`; `make check` fails when one of them is stale."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hopwire.wire import FORMATS, SCHEMA, WireFormat
+from hopwire.wire.reasons import DECODE_REASONS, ENCODE_REASONS
+from hopwire.wire.schema import Entry, Field, FromEnd, Packed, Run, Type
+
+HERE = Path(__file__).parent
+NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
+
+
+def formats() -> str:
+    """The four formats, as the tables have them."""
+    parts = [NOTE, "# The wire formats\n", FORMATS_INTRODUCTION]
+    parts += [_format(fmt) for fmt in FORMATS]
+    return "\n".join(parts)
+
+
+FORMATS_INTRODUCTION = """\
+The documents beside this page ([V3](v3.txt), [V4](v4.txt), [V5](v5.txt), [V6](v6.txt)) are the specification. This page shows
+the same rows with what the documents leave open: types, widths and the names used in hopwire.
+
+- Integers are little-endian. A lane names its bits within a 64-bit word; bits 1-16 are the first two bytes.
+- `n-k` counts from the end of the frames; so does every offset. An offset names the last frame of the last entry of a block,
+  and the first frame of the body. Any number of frames may stand in front.
+- In a meta frame `raw` and `text` stand behind their length (i32). Entries stand behind their size (i32).
+- TTL counts ticks of 100 ns in all four formats; 0 means no limit.
+- A row marked * is a route selector.
+"""
+
+
+def _format(fmt: WireFormat) -> str:
+    number = " or ".join(f"`{spelling.hex(' ')}`" for spelling in fmt.numbers)
+    lines = [f"## {fmt.name}\n", f"Told by the number {number} (the first is written). {_losses(fmt)}\n"]
+    lines += ["| frame | bits | content | type | | in the document |", "|---|---|---|---|---|---|"]
+    for row in fmt.rows:
+        if isinstance(row, Field):
+            lines.append(_field_line(row))
+            continue
+        if isinstance(row, Packed):
+            lines.append(f"| | | each `{row.name}`: size | i32 | | {row.title} |")
+        lines += [_entry_line(row, entry) for entry in row.entry]
+    return "\n".join(lines) + "\n"
+
+
+def _losses(fmt: WireFormat) -> str:
+    names = ", ".join(f"`{name}`" for name in fmt.not_carried)
+    return f"Cannot carry {names}." if names else "Carries every field of a message."
+
+
+def _field_line(field: Field) -> str:
+    place = f"{field.frame}" if isinstance(field.frame, FromEnd | int) else "meta"
+    bits = f"{field.bit}-{field.bit + 15}" if field.bit else ""
+    name = f"`{field.name}`" if field.name else ""
+    star = "*" if field.is_selector else ""
+    return f"| {place} | {bits} | {name} | {_type(field.type)} | {star} | {field.title} |"
+
+
+def _entry_line(block: Run | Packed, entry: Entry) -> str:
+    return f"| | | each `{block.name}`: `{entry.name}` | {_type(entry.type)} | | {entry.title} |"
+
+
+def _type(kind: Type) -> str:
+    return kind.word
+
+
+def reasons() -> str:
+    """Every reason code."""
+    parts = [NOTE, "# Reason codes\n", REASONS_INTRODUCTION]
+    for title, codes in (("Reading", DECODE_REASONS), ("Writing", ENCODE_REASONS)):
+        parts += [f"## {title}\n", "| code | meaning |", "|---|---|"]
+        parts += [f"| `{code}` | {meaning} |" for code, meaning in codes.items()]
+        parts.append("")
+    return "\n".join(parts)
+
+
+REASONS_INTRODUCTION = """\
+`decode` raises a `WireError` with one of these as its `reason`, with `frame` and `byte` where a place can be named; `decode_batch` puts
+the same into the columns `reason`, `reason_frame` and `reason_byte`. The codes are stable: new ones may come, none is renamed.
+"""
+
+
+def columns() -> str:
+    """The columns of a decoded batch."""
+    parts = [NOTE, "# Columns of a decoded batch\n", COLUMNS_INTRODUCTION, "| column | Arrow type |", "|---|---|"]
+    parts += [f"| `{column.name}` | `{column.type}` |" for column in SCHEMA]
+    return "\n".join(parts) + "\n"
+
+
+COLUMNS_INTRODUCTION = """\
+`decode_batch` gives one row for each message, with these columns, in this order. A row that is not a message has nulls everywhere but
+in the last three. `version` is set for V5 and V6, `version_raw` for V3 and V4.
+"""
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "wire/formats.md": formats,
+    "reasons.md": reasons,
+    "columns.md": columns,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Write every document, or with --check say which is stale."""
+    stale = []
+    for name, write in DOCUMENTS.items():
+        path, text = HERE / name, write()
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+    if stale and "--check" in arguments:
+        print(f"stale: {', '.join(f'docs/{name}' for name in stale)}; remedy: make docs", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
