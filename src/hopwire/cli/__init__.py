@@ -1,0 +1,1 @@
+"""The command line: `main.py` lists the commands, each has its file."""

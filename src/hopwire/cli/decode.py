@@ -1,0 +1,136 @@
+"""`hopwire decode`: every frame of a message by its name."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from hopwire.cli.exits import ExitCode
+from hopwire.cli.inputs import STDIN, Given, format_named, given_from_arguments, given_from_record, read_records
+from hopwire.cli.secrets import read_domains
+from hopwire.cli.terminal import screen
+from hopwire.cli.view import show_dissection
+from hopwire.errors import SettingsError
+from hopwire.report import dissection_to_json
+from hopwire.report.words import plural
+from hopwire.security import Domains, Verdict, is_accepted, verify
+from hopwire.wire.dissect import Dissection, dissect
+
+__all__ = ["decode"]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """One message, taken apart and, where there are domains, judged."""
+
+    given: Given
+    dissection: Dissection
+    verdict: Verdict | None
+    is_accepted: bool
+
+    @property
+    def fault(self) -> str:
+        """Why the message is not fine, or nothing."""
+        if self.dissection.error:
+            return self.dissection.error.reason
+        return "" if self.is_accepted else f"signature {self.verdict}"
+
+
+def decode(
+    frames: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FRAME", help='One message, each frame in hex; "-" is an empty frame.', show_default=False
+        ),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", help="Read messages from a file, or from stdin (-).", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each message.")] = False,
+    fmt: Annotated[str, typer.Option("--format", help="Read as V3, V4, V5 or V6, whatever it claims to be.")] = AUTO,
+    domains: Annotated[
+        str | None,
+        typer.Option("--domains", help="Judge signatures by the domains in this TOML file.", show_default=False),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Show every byte.")] = False,
+) -> None:
+    """Show every frame of a message: where it stands, its name, its bytes and what they mean.
+
+    Files hold JSON, JSON lines, or one message on each line with its frames in hex. A bad message is shown as far as it
+    could be read, with the byte that is wrong.
+    """
+    wanted = format_named(fmt, "--format") if fmt != AUTO else None
+    known = read_domains(domains) if domains else None
+    show = _write_json if as_json else _Screen(screen(), full).show
+    faults: Counter[str] = Counter()
+    for given in _given(frames or [], file):
+        dissection = dissect(given.frames, fmt=wanted)
+        result = _Result(given, dissection, *_judge(dissection, known))
+        faults[result.fault] += 1
+        show(result)
+    if not as_json and faults.total() > 1:
+        print(f"\n{_summary(faults)}")
+    if faults.total() > faults[""]:
+        raise typer.Exit(ExitCode.BAD)
+
+
+def _given(frames: list[str], file: str | None) -> Iterator[Given]:
+    if frames == [STDIN] or (not frames and file is None and not sys.stdin.isatty()):
+        frames, file = [], file or STDIN
+    if frames and file is not None:
+        raise SettingsError("found frames and --file, expected one of them")
+    if file is None and not frames:
+        raise SettingsError("found no message: give its frames in hex, or --file")
+    if file is None:
+        yield given_from_arguments(frames)
+    else:
+        yield from map(given_from_record, read_records(file))
+
+
+def _judge(dissection: Dissection, domains: Domains | None) -> tuple[Verdict | None, bool]:
+    if domains is None or dissection.message is None:
+        return None, True
+    verdict = verify(dissection.message, domains)
+    return verdict, is_accepted(verdict, dissection.message, domains)
+
+
+def _write_json(result: _Result) -> None:
+    verdict: dict[str, Any] = {"signature": str(result.verdict)} if result.verdict else {}
+    named = {"name": result.given.name} if result.given.name else {}
+    print(json.dumps({**named, **dissection_to_json(result.dissection), **verdict}))
+
+
+class _Screen:
+    """One message below the other."""
+
+    def __init__(self, console: Console, full: bool) -> None:
+        self.console = console
+        self.full = full
+        self.count = 0
+
+    def show(self, result: _Result) -> None:
+        if self.count:
+            self.console.print()
+        self.count += 1
+        show_dissection(self.console, result.dissection, result.given.name or result.given.where, self.full)
+        if result.verdict:
+            style = "green" if result.is_accepted else "bold red"
+            refused = "" if result.is_accepted else ", refused"
+            self.console.print(Text.assemble("\nsignature: ", (f"{result.verdict}{refused}", style)))
+
+
+def _summary(faults: Counter[str]) -> str:
+    bad = ", ".join(f"{count} {fault}" for fault, count in faults.most_common() if fault)
+    count = faults.total() - faults[""]
+    return f"{plural(faults.total(), 'message')}: {faults['']} fine, {count} bad" + (f" ({bad})" if bad else "")

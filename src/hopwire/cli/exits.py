@@ -1,0 +1,71 @@
+"""How a command ends: with a code, and with one line when something is wrong; never with a traceback.
+
+The codes are a table in `main.py`. `guarded` is the wrapper that each command has around it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+from functools import wraps
+from typing import NoReturn, ParamSpec
+
+import typer
+
+from hopwire.errors import HopwireError, SecurityError, WireError
+
+__all__ = ["ExitCode", "complain", "fail", "guarded"]
+
+P = ParamSpec("P")
+
+
+class ExitCode(IntEnum):
+    """The codes of `main.py`."""
+
+    FINE = 0
+    BAD = 1
+    USAGE = 2
+    INTERRUPTED = 130
+    CLOSED = 141
+
+
+def complain(text: str) -> None:
+    """Write one line to stderr."""
+    print(f"hopwire: {' '.join(text.splitlines())}", file=sys.stderr)
+
+
+def fail(text: str, code: ExitCode) -> NoReturn:
+    """Write one line to stderr and end with a code."""
+    complain(text)
+    raise typer.Exit(code)
+
+
+def guarded(command: Callable[P, None]) -> Callable[P, None]:
+    """Give the command such that every way in which it can fail is one line and a code."""
+
+    @wraps(command)
+    def guard(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _discard_output()
+            raise typer.Exit(ExitCode.CLOSED) from None
+        except KeyboardInterrupt:
+            fail("interrupted", ExitCode.INTERRUPTED)
+        except (WireError, SecurityError) as error:
+            fail(str(error), ExitCode.BAD)
+        except HopwireError as error:
+            fail(str(error), ExitCode.USAGE)
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            fail(f"{place}{error.strerror or error}", ExitCode.USAGE)
+
+    return guard
+
+
+def _discard_output() -> None:
+    """Nobody reads any more; let what is still buffered go nowhere, or Python complains at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

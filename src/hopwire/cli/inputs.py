@@ -1,0 +1,167 @@
+"""Messages and JSON from arguments, files and stdin; what it is, is told by its first line.
+
+| first line | read as |
+|---|---|
+| JSON | JSON lines: each line a list of frames, or an object that has `frames` |
+| begins like JSON, goes on | one JSON text: a message, or a list of messages |
+| anything else | one message for each line, frames in hex with spaces or commas between them; `#` begins a comment |
+
+Hex may have colons, `0x` and, where spaces do not divide frames, spaces. An empty frame is `-` or `""`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
+from typing import Any, NamedTuple
+
+from hopwire.errors import SettingsError
+from hopwire.report.message import bytes_from_rule
+from hopwire.wire import FORMATS, WireFormat
+
+__all__ = ["Given", "Record", "format_named", "given_from_arguments", "given_from_record", "read_records"]
+
+STDIN = "-"
+EMPTY_FRAMES = ("", "-", '""', "''")
+EXPECTED = "frames in hex, JSON or JSON lines"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line or one JSON value, and where it stood."""
+
+    where: str
+    value: Any
+    is_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One message as it was given."""
+
+    where: str
+    name: str
+    frames: list[bytes]
+
+
+def format_named(name: str, option: str) -> WireFormat:
+    """Find the format that an option names."""
+    known = {fmt.name: fmt for fmt in FORMATS}
+    if name.upper() not in known:
+        raise SettingsError(f"{option}: found {name!r:.40}, expected one of {', '.join(known)}")
+    return known[name.upper()]
+
+
+# -- records
+
+
+def read_records(path: str) -> Iterator[Record]:
+    """Read a file, or stdin for `-`, and give its lines or its JSON values one by one."""
+    place = "stdin" if path == STDIN else path
+    with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
+        lines = _lines(file, place)
+        first = next(filter(_holds_something, lines), None)
+        if first is None:
+            raise SettingsError(f"{place}: is empty")
+        rest = chain([first], lines)
+        if not first.text.startswith(("{", "[")):
+            yield from (Record(line.where, line.text, False) for line in rest if _holds_something(line))
+        elif _is_json(first.text):
+            yield from (Record(line.where, _json(line.text, line.where), True) for line in rest if line.text)
+        else:
+            whole = _json("\n" * (first.number - 1) + "\n".join(line.text for line in rest), place)
+            yield from _messages(whole, place)
+
+
+class _Line(NamedTuple):
+    number: int
+    where: str
+    text: str
+
+
+def _lines(file: Iterable[bytes], place: str) -> Iterator[_Line]:
+    for number, line in enumerate(file, 1):
+        where = f"{place}, line {number}"
+        try:
+            yield _Line(number, where, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip())
+        except UnicodeDecodeError:
+            raise SettingsError(f"{where}: is not text; expected {EXPECTED}") from None
+
+
+def _holds_something(line: _Line) -> bool:
+    return bool(line.text) and not line.text.startswith("#")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SettingsError(f"{where}: is not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{where}: is not JSON that can be read: {type(error).__name__}") from None
+
+
+def _messages(whole: Any, place: str) -> Iterator[Record]:
+    if isinstance(whole, list) and whole and all(isinstance(each, list | dict) and each for each in whole):
+        yield from (Record(f"{place}, message {number}", each, True) for number, each in enumerate(whole, 1))
+    else:
+        yield Record(place, whole, True)
+
+
+# -- frames
+
+
+def given_from_arguments(arguments: list[str]) -> Given:
+    """Take each argument for one frame."""
+    expected = "one frame in hex; a file is read with --file"
+    return Given("", "", [_frame(text, f"argument {n}", expected) for n, text in enumerate(arguments, 1)])
+
+
+def given_from_record(record: Record) -> Given:
+    """Find the frames in a line or a JSON value."""
+    value, where = record.value, record.where
+    if not record.is_json:
+        parts = value.split(",") if "," in value else value.split()
+        return Given(where, "", [_frame(text, f"{where}, frame {index}", EXPECTED) for index, text in enumerate(parts)])
+    frames = value.get("frames") if isinstance(value, dict) else value
+    if not isinstance(frames, list):
+        raise SettingsError(f"{where}: expected a list of frames in hex, or an object that has one as `frames`")
+    fields = value.get("fields") if isinstance(value, dict) else None
+    name = value.get("name") if isinstance(value, dict) else None
+    found = [_json_frame(frame, fields, f"{where}, frame {index}") for index, frame in enumerate(frames)]
+    return Given(where, name if isinstance(name, str) else "", found)
+
+
+def _json_frame(frame: Any, fields: Any, where: str) -> bytes:
+    if isinstance(frame, str):
+        return _frame(frame, where, "hex")
+    body = fields.get("body") if isinstance(fields, dict) else None
+    if isinstance(frame, dict) and isinstance(body, dict):
+        data = bytes_from_rule(body, where)
+        if frame != {"len": len(data), "sha256": sha256(data).hexdigest()}:
+            raise SettingsError(f"{where}: length or sha256 is not that of the body by its rule")
+        return data
+    raise SettingsError(f"{where}: found {type(frame).__name__}, expected hex")
+
+
+def _frame(text: str, where: str, expected: str) -> bytes:
+    digits = text.strip().lower()
+    if digits in EMPTY_FRAMES:
+        return b""
+    try:
+        return bytes.fromhex(digits.replace("0x", "").replace(":", ""))
+    except ValueError:
+        raise SettingsError(f"{where}: found {text!r:.40}, expected {expected}") from None

@@ -1,0 +1,79 @@
+"""The command `hopwire`: the list of its commands, and how it ends.
+
+| code | means |
+|---|---|
+| 0 | fine |
+| 1 | a message is bad, or was refused |
+| 2 | wrong usage, or input that cannot be read |
+| 130 | interrupted (Ctrl-C) |
+| 141 | nobody reads the output any more (`hopwire ... | head`) |
+
+A command is a function in its own file, and one line in COMMANDS.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from typing import Annotated, Any, cast
+
+try:
+    import rich  # noqa: F401
+    import typer
+except ModuleNotFoundError as missing:
+    print(f'hopwire: {missing.name} is not installed: pip install "hopwire[cli]"', file=sys.stderr)
+    raise SystemExit(2) from None
+
+from hopwire.cli.decode import decode
+from hopwire.cli.demo import demo
+from hopwire.cli.encode import encode
+from hopwire.cli.exits import ExitCode, complain, guarded
+from hopwire.cli.reasons import reasons
+
+__all__ = ["app", "run"]
+
+COMMANDS = (
+    decode,
+    encode,
+    reasons,
+    demo,
+)
+EPILOG = "Exit codes: 0 fine, 1 a message is bad or refused, 2 usage or unreadable input, 130 interrupted."
+USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])  # typer gives no name to its parent
+
+app = typer.Typer(name="hopwire", rich_markup_mode=None, epilog=EPILOG, add_completion=False)
+for command in COMMANDS:
+    app.command()(guarded(command))
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
+    """A message network for Python actors, and the tools to look into what it says."""
+    if version:
+        print(f"hopwire {_version()}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(ExitCode.USAGE)
+
+
+def _version() -> str:
+    try:
+        return metadata.version("hopwire")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and give its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        cast(Any, stream).reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode still gets its line
+    try:
+        return int(app(arguments, prog_name="hopwire", standalone_mode=False) or ExitCode.FINE)
+    except USAGE_ERROR as error:
+        complain(error.format_message())
+        return ExitCode.USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        return ExitCode.INTERRUPTED

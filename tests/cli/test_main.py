@@ -1,0 +1,156 @@
+"""The command as a user runs it: codes, single lines, no traceback, whatever happens to it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopwire.cli.exits import ExitCode
+from hopwire.cli.main import COMMANDS, run
+from hopwire.model import Message
+from hopwire.wire import V6, encode
+from tests.cli.running import VECTORS, command, environment, hopwire, process
+
+GOOD = [frame.hex() for frame in encode(Message("Größe".encode()), V6)]
+
+
+# fmt: off
+WRONG_USAGE = [
+    (["nope"],                          "No such command 'nope'."),
+    (["decode", "--nope"],              "No such option: --nope"),
+    (["decode", "zz"],                 "argument 1: found 'zz', expected one frame in hex; a file is read with --file"),
+    (["decode", "--file", "/no/such"],  "/no/such: No such file or directory"),
+    (["encode", "--to", "V7"],          "--to: found 'V7', expected one of V3, V4, V5, V6"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("arguments", "line"), WRONG_USAGE)
+def test_wrong_usage_is_one_line_and_code_2(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == ExitCode.USAGE
+    assert tuple(capsys.readouterr()) == ("", f"hopwire: {line}\n")
+
+
+@pytest.mark.parametrize("arguments", [["demo", "--messages", "x"], ["demo", "--messages", "0"]])
+def test_a_bad_number_is_one_line_and_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert error.startswith("hopwire: Invalid value for '--messages'")
+    assert error.count("\n") == 1
+
+
+def test_a_bad_message_is_code_1_and_a_good_one_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["decode", *GOOD]) == ExitCode.FINE
+    assert run(["decode", *GOOD[:-1]]) == ExitCode.BAD
+    assert capsys.readouterr().err == ""
+
+
+def test_version_and_help_are_fine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("hopwire ")
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(command.__name__ in shown for command in COMMANDS)
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == ExitCode.USAGE
+    assert "Commands:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])
+def test_every_command_has_its_help(name: str) -> None:
+    assert hopwire(name, "--help").code == 0
+
+
+def test_the_codes_in_the_text_are_the_codes() -> None:
+    text = sys.modules["hopwire.cli.main"].__doc__ or ""
+    assert [int(line.split("|")[1]) for line in text.splitlines() if line.startswith("| ") and "code" not in line] == [
+        code.value for code in ExitCode
+    ]
+
+
+def test_ctrl_c_in_a_command_is_one_line_and_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hopwire.cli.decode.given_from_arguments", interrupted)
+    assert run(["decode", *GOOD]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "hopwire: interrupted\n"
+
+
+# -- as a process
+
+
+@pytest.mark.slow
+def test_decode_and_encode_work_as_processes() -> None:
+    file = VECTORS / "v5.jsonl"
+    decoded = process("decode", "--json", "--file", str(file))
+    assert (decoded.code, decoded.err) == (0, "")
+    encoded = process("encode", "--json", given=decoded.out.encode())
+    assert (encoded.code, encoded.err) == (0, "")
+    frames = [json.loads(line)["frames"] for line in encoded.out.splitlines()]
+    assert frames == [json.loads(line)["frames"] for line in file.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.slow
+def test_a_user_never_sees_a_traceback() -> None:
+    for arguments, code in ((("decode", "zz"), 2), (("decode", *GOOD[:-1]), 1), (("nope",), 2)):
+        found = process(*arguments)
+        assert found.code == code
+        assert "Traceback" not in found.err
+        assert found.err.count("\n") == (code == 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--full", "--json"])
+def test_a_reader_that_goes_away_ends_it_quietly(option: str) -> None:
+    arguments = command("decode", option, "--file", str(VECTORS / "v6.jsonl"))
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == ExitCode.CLOSED
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_with_one_line() -> None:
+    arguments = command("decode", "--json", "--file", "-")
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdin.write(json.dumps(GOOD).encode() + b"\n")
+        running.stdin.flush()
+        running.send_signal(signal.SIGINT) if running.stdout.readline() else None
+        assert running.stderr.read() == b"hopwire: interrupted\n"
+    assert running.returncode == ExitCode.INTERRUPTED
+
+
+@pytest.mark.slow
+def test_a_terminal_without_unicode_gets_its_table_too() -> None:
+    found = process("decode", *GOOD, PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert (found.code, found.err) == (0, "")
+    assert "Gr\\xf6\\xdfe" in found.out
+
+
+@pytest.mark.slow
+def test_without_typer_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(name='typer')", "utf-8")
+    path = f"{tmp_path}:{environment()['PYTHONPATH']}"
+    found = process("decode", *GOOD, PYTHONPATH=path)
+    assert (found.code, found.out) == (2, "")
+    assert found.err == 'hopwire: typer is not installed: pip install "hopwire[cli]"\n'

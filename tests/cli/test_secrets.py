@@ -1,0 +1,50 @@
+"""Domains from a file: secrets from the environment or from files, every mistake in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hopwire.cli.secrets import read_domains
+from hopwire.errors import SettingsError
+
+
+def domains_file(folder: Path, secret: str) -> str:
+    file = folder / "domains.toml"
+    file.write_text(
+        f'[domains.d]\nidentities = ["*"]\nscheme = "legacy"\n[[domains.d.keys]]\nid = "k"\n{secret}\n', "utf-8"
+    )
+    return str(file)
+
+
+def secret_of(path: str) -> bytes:
+    domain = read_domains(path).get("d")
+    assert domain is not None
+    return domain.keys[0].secret
+
+
+@pytest.mark.parametrize("name", ["THE_KEY", "env:THE_KEY"])
+def test_a_secret_comes_from_the_environment(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THE_KEY", "s:ecret")
+    assert secret_of(domains_file(tmp_path, f'secret_name = "{name}"')) == b"s:ecret"
+
+
+def test_a_secret_comes_from_a_file_beside_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "the.key").write_bytes(b"\xff\n\r\n")
+    assert secret_of(domains_file(tmp_path, 'secret_name = "file:the.key"')) == b"\xff\n"
+
+
+@pytest.mark.parametrize("name", ["NO_SUCH_KEY", "env:NO_SUCH_KEY", "file:no/such.key"])
+def test_a_secret_that_is_nowhere_is_named(name: str, tmp_path: Path) -> None:
+    path = domains_file(tmp_path, f'secret_name = "{name}"')
+    with pytest.raises(SettingsError, match=rf"^{path}: domain 'd', key 1: secret_name '{name}' was not found"):
+        read_domains(path)
+
+
+@pytest.mark.parametrize("content", [b"[domains", b"\xff", b"a = 1\na = 2"])
+def test_a_file_that_is_not_toml_is_named(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "domains.toml"
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match="is not TOML"):
+        read_domains(str(file))
