@@ -13,9 +13,8 @@ from benchmarks import batch, codec
 
 def main() -> None:
     """Run them all."""
-    print(
-        f"# Benchmarks\n\nPython {platform.python_version()}, {platform.machine()}. Ratios count; absolute figures move with the machine."
-    )
+    print(f"# Benchmarks\n\nPython {platform.python_version()}, {platform.machine()}.")
+    print("Ratios count; absolute figures move with the machine.")
     codec.run()
     batch.run()
 

@@ -9,7 +9,7 @@ Case = Callable[[], object]
 
 
 def best_times(cases: dict[str, Case], operations: int, rounds: int = 15) -> dict[str, float]:
-    """Give the best time of each case, in nanoseconds for each operation; the cases take turns, so noise hits all alike."""
+    """Give the best time of each case, in ns for each operation; the cases take turns, so noise hits all alike."""
     best = dict.fromkeys(cases, float("inf"))
     for _ in range(rounds):
         for name, case in cases.items():

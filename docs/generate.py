@@ -1,11 +1,18 @@
-"""Writes the documents that are derived from the code: run `make docs`; `make check` fails when one of them is stale."""
+"""Writes the documents that are derived from the code: `make docs`. `make check` fails when one of them is stale."""
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
+os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
+
+from hopwire.cli.exits import EXIT_CODES
+from hopwire.cli.main import COMMANDS, run
 from hopwire.wire import FORMATS, SCHEMA, WireFormat
 from hopwire.wire.reasons import DECODE_REASONS, ENCODE_REASONS
 from hopwire.wire.schema import Entry, Field, FromEnd, Packed, Run, Type
@@ -22,12 +29,12 @@ def formats() -> str:
 
 
 FORMATS_INTRODUCTION = """\
-The documents beside this page ([V3](v3.txt), [V4](v4.txt), [V5](v5.txt), [V6](v6.txt)) are the specification. This page shows
-the same rows with what the documents leave open: types, widths and the names used in hopwire.
+The documents beside this page ([V3](v3.txt), [V4](v4.txt), [V5](v5.txt), [V6](v6.txt)) are the specification. This
+page shows the same rows with what the documents leave open: types, widths and the names used in hopwire.
 
 - Integers are little-endian. A lane names its bits within a 64-bit word; bits 1-16 are the first two bytes.
-- `n-k` counts from the end of the frames; so does every offset. An offset names the last frame of the last entry of a block,
-  and the first frame of the body. Any number of frames may stand in front.
+- `n-k` counts from the end of the frames; so does every offset. An offset names the last frame of the last entry of a
+  block, and the first frame of the body. Any number of frames may stand in front.
 - In a meta frame `raw` and `text` stand behind their length (i32). Entries stand behind their size (i32).
 - TTL counts ticks of 100 ns in all four formats; 0 means no limit.
 - A row marked * is a route selector.
@@ -35,8 +42,9 @@ the same rows with what the documents leave open: types, widths and the names us
 
 
 def _format(fmt: WireFormat) -> str:
-    number = " or ".join(f"`{spelling.hex(' ')}`" for spelling in fmt.numbers)
-    lines = [f"## {fmt.name}\n", f"Told by the number {number} (the first is written). {_losses(fmt)}\n"]
+    spellings = [f"`{spelling.hex(' ')}`" for spelling in fmt.numbers]
+    number = spellings[0] + (f", on read also {' or '.join(spellings[1:])}" if spellings[1:] else "")
+    lines = [f"## {fmt.name}\n", f"Told by the number {number}. {_losses(fmt)}\n"]
     lines += ["| frame | bits | content | type | | in the document |", "|---|---|---|---|---|---|"]
     for row in fmt.rows:
         if isinstance(row, Field):
@@ -80,8 +88,9 @@ def reasons() -> str:
 
 
 REASONS_INTRODUCTION = """\
-`decode` raises a `WireError` with one of these as its `reason`, with `frame` and `byte` where a place can be named; `decode_batch` puts
-the same into the columns `reason`, `reason_frame` and `reason_byte`. The codes are stable: new ones may come, none is renamed.
+`decode` raises a `WireError` with one of these as its `reason`, with `frame` and `byte` where a place can be named;
+`decode_batch` puts the same into the columns `reason`, `reason_frame` and `reason_byte`. The codes are stable: new ones
+may come, none is renamed.
 """
 
 
@@ -93,15 +102,35 @@ def columns() -> str:
 
 
 COLUMNS_INTRODUCTION = """\
-`decode_batch` gives one row for each message, with these columns, in this order. A row that is not a message has nulls everywhere but
-in the last three. `version` is set for V5 and V6, `version_raw` for V3 and V4.
+`decode_batch` gives one row for each message, with these columns, in this order. A row that is not a message has nulls
+everywhere but in the last three. `version` is set for V5 and V6, `version_raw` for V3 and V4.
 """
+
+
+def commands() -> str:
+    """Every --help."""
+    parts = [NOTE, "# The command line\n", COMMANDS_INTRODUCTION]
+    parts += [f"| {code:d} | {meaning} |" for code, meaning in EXIT_CODES.items()] + [""]
+    for arguments in ([], *([command.__name__] for command in COMMANDS)):
+        with redirect_stdout(io.StringIO()) as shown:
+            run([*arguments, "--help"])
+        parts += [f"## hopwire {' '.join(arguments)}".rstrip() + "\n", "```", shown.getvalue().strip(), "```\n"]
+    return "\n".join(parts)
+
+
+COMMANDS_INTRODUCTION = """\
+`pip install "hopwire[cli]"` brings the command `hopwire`. Output for programs: `--json`. What is wrong is said in one
+line on stderr.
+
+| exit code | meaning |
+|---|---|"""
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "wire/formats.md": formats,
     "reasons.md": reasons,
     "columns.md": columns,
+    "cli.md": commands,
 }
 
 

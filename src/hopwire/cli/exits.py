@@ -1,6 +1,6 @@
 """How a command ends: with a code, and with one line when something is wrong; never with a traceback.
 
-The codes are a table in `main.py`. `guarded` is the wrapper that each command has around it.
+`guarded` is the wrapper that each command has around it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,30 @@ import typer
 
 from hopwire.errors import HopwireError, SecurityError, WireError
 
-__all__ = ["ExitCode", "complain", "fail", "guarded"]
+__all__ = ["EXIT_CODES", "ExitCode", "complain", "fail", "guarded"]
 
 P = ParamSpec("P")
 
 
 class ExitCode(IntEnum):
-    """The codes of `main.py`."""
+    """The codes that a command ends with."""
 
     FINE = 0
     BAD = 1
     USAGE = 2
     INTERRUPTED = 130
     CLOSED = 141
+
+
+# fmt: off
+EXIT_CODES = {
+    ExitCode.FINE:        "fine",
+    ExitCode.BAD:         "a message is bad, or was refused",
+    ExitCode.USAGE:       "wrong usage, or input that cannot be read",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.CLOSED:      "nobody reads the output any more",
+}
+# fmt: on
 
 
 def complain(text: str) -> None:

@@ -1,21 +1,14 @@
-"""The command `hopwire`: the list of its commands, and how it ends.
+"""The command `hopwire`: the list of its commands.
 
-| code | means |
-|---|---|
-| 0 | fine |
-| 1 | a message is bad, or was refused |
-| 2 | wrong usage, or input that cannot be read |
-| 130 | interrupted (Ctrl-C) |
-| 141 | nobody reads the output any more (`hopwire ... | head`) |
-
-A command is a function in its own file, and one line in COMMANDS.
+A command is a function in its own file, and one line in COMMANDS. How it ends is a table in `exits.py`.
 """
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import metadata
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 try:
     import rich  # noqa: F401
@@ -27,7 +20,7 @@ except ModuleNotFoundError as missing:
 from hopwire.cli.decode import decode
 from hopwire.cli.demo import demo
 from hopwire.cli.encode import encode
-from hopwire.cli.exits import ExitCode, complain, guarded
+from hopwire.cli.exits import EXIT_CODES, ExitCode, complain, guarded
 from hopwire.cli.reasons import reasons
 
 __all__ = ["app", "run"]
@@ -38,7 +31,7 @@ COMMANDS = (
     reasons,
     demo,
 )
-EPILOG = "Exit codes: 0 fine, 1 a message is bad or refused, 2 usage or unreadable input, 130 interrupted."
+EPILOG = "Exit codes: " + "; ".join(f"{code:d} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])  # typer gives no name to its parent
 
 app = typer.Typer(name="hopwire", rich_markup_mode=None, epilog=EPILOG, add_completion=False)
@@ -68,7 +61,8 @@ def _version() -> str:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        cast(Any, stream).reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode still gets its line
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode still gets its line
     try:
         return int(app(arguments, prog_name="hopwire", standalone_mode=False) or ExitCode.FINE)
     except USAGE_ERROR as error:

@@ -15,6 +15,7 @@ from hopwire.wire.formats import FORMATS
 __all__ = ["columns_from_part", "has_right_text"]
 
 UNIFORM_BYTES = 128  # up to this size blobs of one length are copied faster as items of that size
+ASCII_END = 0x80
 NO_BYTES: Bytes = np.zeros(0, dtype=np.uint8)
 HAS_RAW_VERSION = np.array([any(f.number == i and not f.version_type.is_number for f in FORMATS) for i in range(8)])
 
@@ -45,13 +46,15 @@ def _not_utf8(part: Part, frames: Frames, blob: Blob) -> Ints:
     """The numbers of the values that are not UTF-8."""
     data = part.copies[id(blob)] = _copied(frames, blob)
     nothing = np.zeros(0, dtype=np.int64)
-    if not len(data) or data.max() < 0x80:
+    if not len(data) or data.max() < ASCII_END:
         return nothing
-    texts = _array(pa.binary(), blob[1], data, None)
     try:
-        texts.cast(pa.string())
+        _array(pa.binary(), blob[1], data, None).cast(pa.string())
     except pa.ArrowInvalid:
-        return np.array([i for i, text in enumerate(texts.to_pylist()) if not _is_utf8(text)], dtype=np.int64)
+        ends = np.cumsum(blob[1])
+        suspects = np.unique(np.searchsorted(ends, np.flatnonzero(data >= ASCII_END), side="right"))
+        wrong = [i for i in suspects if not _is_utf8(data[ends[i] - blob[1][i] : ends[i]].tobytes())]
+        return np.array(wrong, dtype=np.int64)
     return nothing
 
 

@@ -59,8 +59,7 @@ def _picked(values: Any, keep: Bools) -> Any:
 
 def read_rows(fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> Part:
     """Read the rows that a format claims and give those whose structure stands."""
-    fewest = fmt.tail + any(run.name == "body_frames" for run in fmt.runs)
-    rows = _filtered(rows, frames.count[rows] >= fewest)
+    rows = _filtered(rows, frames.count[rows] >= fmt.fewest_frames)
     reader = (_MetaReader if fmt.has_meta_frame else _TailReader)(fmt, frames, rows, limits)
     return reader.part.kept(reader.ok)
 

@@ -126,7 +126,7 @@ def _bad_blocks(batch: pa.RecordBatch, fmt: WireFormat, wrong_version: str) -> B
     """Rows whose counts or offsets are too large, or whose entries the format cannot carry."""
     counts = {name: _ints(pc.list_value_length(batch.column(name))) for name in (*ENTRY_TYPES, *FRAME_LISTS)}
     bad = counts["body_frames"] < 1
-    if not any(run.name == "body_frames" for run in fmt.runs):
+    if not fmt.has_body_run:
         bad |= counts["body_frames"] != 1
     highest = RANGES["H" if fmt.number_field.type is not Type.I32 or fmt.retired_tails else "i"][1]
     frames = sum(counts[run.name] * len(run.entry) for run in fmt.runs) + fmt.tail + counts["extensions"] + 1

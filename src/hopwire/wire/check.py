@@ -54,7 +54,7 @@ def _check_bodies(message: Message, fmt: WireFormat) -> None:
     count = len(message.body_frames)
     if count < 1:
         raise WireError("bad_value", "a message has at least one body frame", field="body_frames")
-    if count > 1 and not any(run.name == "body_frames" for run in fmt.runs):
+    if count > 1 and not fmt.has_body_run:
         raise WireError("cannot_carry", f"{fmt} has one body frame, found {count}", field="body_frames")
 
 

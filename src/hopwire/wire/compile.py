@@ -117,7 +117,7 @@ class _Writer:
                 self._read_body("n")
             else:
                 self._read_run(run)
-        if not any(run.name == "body_frames" for run in self.fmt.runs):
+        if not self.fmt.has_body_run:
             self._put(1, "first = n - top", "body_frames = (body_frames,)")
         self._read_front_and_build()
 
@@ -179,9 +179,8 @@ class _Writer:
     def _encode(self) -> None:
         self._put(0, "", "def encode(m):")
         self._refuse_not_carried()
-        names = [run.name for run in self.fmt.runs]
         self._put(1, "body_frames = m.body_frames", "body_frames_count = len(body_frames)")
-        self._put(1, f"if body_frames_count {'< 1' if 'body_frames' in names else '!= 1'}:", "    raise Suspect")
+        self._put(1, f"if body_frames_count {'< 1' if self.fmt.has_body_run else '!= 1'}:", "    raise Suspect")
         self._put(1, "frames = [m.socket_identity, b'']")
         for run in self.fmt.runs:
             self._write_run(run)

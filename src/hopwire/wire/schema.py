@@ -156,6 +156,16 @@ class WireFormat:
         return tuple(row for row in self.rows if isinstance(row, Run))
 
     @cached_property
+    def has_body_run(self) -> bool:
+        """Whether there is room for several body frames."""
+        return any(run.name == "body_frames" for run in self.runs)
+
+    @cached_property
+    def fewest_frames(self) -> int:
+        """How many frames a message has at least: the tail, and a body where it stands above."""
+        return self.tail + self.has_body_run
+
+    @cached_property
     def meta_items(self) -> tuple[Word | Packed, ...]:
         """What stands in the meta frame, first to last: single values, words of lanes, blocks of entries."""
         items: list[Word | Packed] = []

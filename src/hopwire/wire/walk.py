@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+import msgspec
 
 from hopwire.errors import WireError
 from hopwire.model import CallbackPoint, Message, RoutingEntry
@@ -38,11 +39,11 @@ DEFAULT_LIMITS = Limits()
 LENGTH_BYTES = 4  # of a blob, a text or an entry in the meta frame
 NO_OFFSET = -1  # V3's document suggests it for a block that is not there
 ENTRY_TYPES: dict[str, Any] = {"routing": RoutingEntry, "callback_points": CallbackPoint}
+WHOLE_FRAME_NUMBERS = {number for fmt in FORMATS if not fmt.has_meta_frame and fmt is not V3 for number in fmt.numbers}
 RETIRED_NUMBERS = {b"\1\0\0\0": "V1", b"\2\0\0\0": "V2"}
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, gc=False):
     """One value of a message and the bytes it stands in: `frames[frame][start:stop]`."""
 
     frame: int
@@ -77,15 +78,11 @@ def claimants(frames: list[bytes]) -> list[WireFormat]:
 
 def _claims(fmt: WireFormat, frames: list[bytes]) -> bool:
     if fmt.has_meta_frame:
-        return bool(frames) and frames[-1].startswith(fmt.numbers) and frames[-1] not in _whole_frame_numbers()
+        return bool(frames) and frames[-1].startswith(fmt.numbers) and frames[-1] not in WHOLE_FRAME_NUMBERS
     place = fmt.number_field.frame
     assert isinstance(place, FromEnd)
     fewest = fmt.tail if fmt is V3 else place.k  # a number in the middle counts only where the frames around it can be
     return len(frames) >= fewest and frames[-place.k] in fmt.numbers
-
-
-def _whole_frame_numbers() -> set[bytes]:
-    return {number for fmt in FORMATS if not fmt.has_meta_frame and fmt is not V3 for number in fmt.numbers}
 
 
 def recognise(given: object, limits: Limits = DEFAULT_LIMITS) -> WireFormat:
@@ -150,9 +147,8 @@ class Walk:
     def message(self) -> Message:
         """Read every step and build the message."""
         count = len(self.frames)
-        fewest = self.fmt.tail + (1 if "body_frames.offset" in self._names() else 0)
-        if count < fewest:
-            raise WireError("too_few_frames", f"{self.fmt} has at least {fewest} frames, found {count}")
+        if count < self.fmt.fewest_frames:
+            raise WireError("too_few_frames", f"{self.fmt} has at least {self.fmt.fewest_frames} frames, found {count}")
         if self.fmt.has_meta_frame:
             self._read_meta_frame(count - 1)
         else:
@@ -161,9 +157,6 @@ class Walk:
         self._read_front(count - top)
         self._read_texts()
         return self._build()
-
-    def _names(self) -> set[str]:
-        return {field.name for field in self.fmt.fields}
 
     # -- fixed frames
 
