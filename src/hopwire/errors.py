@@ -2,6 +2,7 @@
 
 HopwireError                  catch this one to catch them all
 ├── WireError                 bytes that are not a message, or a message that a format cannot carry
+├── PayloadError              a body that is not what its contract promises
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
 │   └── NotInDomain           an identity that no domain, or another domain, owns
 └── SettingsError             a setting, a file of settings or an argument that makes no sense
@@ -11,7 +12,7 @@ The text of an error is one line: what was found, where, what was expected. The 
 
 from __future__ import annotations
 
-__all__ = ["HopwireError", "NotInDomain", "SecurityError", "SettingsError", "WireError"]
+__all__ = ["HopwireError", "NotInDomain", "PayloadError", "SecurityError", "SettingsError", "WireError"]
 
 
 class HopwireError(Exception):
@@ -46,6 +47,10 @@ class WireError(HopwireError):
         places = ((self.frame, f"frame {self.frame}"), (self.byte, f"byte {self.byte}"), (self.field, self.field))
         where = ", ".join(text for value, text in places if value not in (None, ""))
         return self.reason + (f" at {where}" if where else "") + (f": {self.detail}" if self.detail else "")
+
+
+class PayloadError(HopwireError):
+    """A body that is not what its contract promises."""
 
 
 class SecurityError(HopwireError):

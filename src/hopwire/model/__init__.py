@@ -10,14 +10,20 @@ from hopwire.model.message import (
     TraceOptions,
     Version,
 )
+from hopwire.model.payload import Codec, Payload, body_from_payload, contract_of, payload_from_body
 
 __all__ = [
     "CallbackPoint",
+    "Codec",
     "Contract",
     "Distribution",
     "Message",
+    "Payload",
     "RoutingEntry",
     "Selectors",
     "TraceOptions",
     "Version",
+    "body_from_payload",
+    "contract_of",
+    "payload_from_body",
 ]

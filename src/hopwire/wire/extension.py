@@ -1,0 +1,63 @@
+"""The extension frame: what hopwire nodes tell each other beyond the documents.
+
+It stands between body and meta frame, where the V6 document says "new frames come here"; a reader that does not know it
+skips it. It is a MessagePack map behind the four bytes `HWX` and 1, so it is not mistaken for another's extension, nor
+another's for ours. Fields that are not known are skipped, fields that are not set are not written.
+
+The trap: extensions are not signed, because routers may change them. Nothing that guards may rest on one alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hopwire.errors import WireError
+from hopwire.model import Message
+
+__all__ = ["Extension", "extension_of", "with_extension"]
+
+MAGIC = b"HWX\x01"
+MAX_EXTENSION_BYTES = 4096  # larger than anything we write, small enough to be read for every message
+
+
+class Extension(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a message carries for hopwire nodes."""
+
+    message_id: bytes = msgspec.field(default=b"", name="i")  # the same for every attempt to deliver one message
+    attempt: int = msgspec.field(default=0, name="a")
+    sent_at_ns: int = msgspec.field(default=0, name="t")  # by the clock of the node that sent it first
+    traceparent: str = msgspec.field(default="", name="p")  # W3C trace context
+    trace_only: bool = msgspec.field(default=False, name="o")  # report the way, do not deliver
+
+
+NOTHING = Extension()
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Extension)
+
+
+def extension_of(message: Message) -> Extension:
+    """Give what the message carries for hopwire nodes; nothing set where it carries nothing.
+
+    A frame of ours that cannot be read raises a WireError: it was damaged on the way.
+    """
+    for frame in message.extensions:
+        if frame.startswith(MAGIC):
+            return _read(frame)
+    return NOTHING
+
+
+def _read(frame: bytes) -> Extension:
+    if len(frame) > MAX_EXTENSION_BYTES:
+        raise WireError("bad_extension", f"found {len(frame)} bytes, the limit is {MAX_EXTENSION_BYTES}")
+    try:
+        return _DECODER.decode(memoryview(frame)[len(MAGIC) :])
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise WireError("bad_extension", " ".join(str(error).split())) from None
+
+
+def with_extension(message: Message, extension: Extension) -> Message:
+    """Give the message with this extension in place of the one it had; the frames of others stay."""
+    others = tuple(frame for frame in message.extensions if not frame.startswith(MAGIC))
+    if extension == NOTHING:
+        return message.replace(extensions=others)
+    return message.replace(extensions=(*others, MAGIC + _ENCODER.encode(extension)))

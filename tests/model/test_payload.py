@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopwire.errors import PayloadError, SettingsError
+from hopwire.model import Codec, Contract, Payload, body_from_payload, contract_of, payload_from_body
+
+
+class Greet(Payload, identity="greeter.greet", version=3):
+    name: str
+    times: int = 1
+
+
+class Report(Payload, identity="report", codec=Codec.JSON):
+    lines: tuple[str, ...] = ()
+
+
+class Picture(Payload, identity="picture", codec=Codec.RAW):
+    data: bytes
+
+
+class Proto:
+    """Stands for a class that protoc made: it writes and reads itself."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def SerializeToString(self) -> bytes:
+        return self.text.encode()
+
+    @classmethod
+    def FromString(cls, body: bytes) -> Proto:
+        if body == b"bad":
+            raise RuntimeError("tag 0\nis not allowed")
+        return cls(body.decode())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Proto) and self.text == other.text
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Wrapped(Payload, identity="wrapped", codec=Codec.PROTOBUF):
+    message: Proto
+
+
+META: Any = type(Payload)
+
+
+class Nameless(Payload):
+    text: str
+
+
+def test_a_payload_is_a_frozen_value_with_a_contract() -> None:
+    greet = Greet(name="Ada")
+    assert greet == Greet("Ada", 1)
+    with pytest.raises(AttributeError):
+        greet.name = "Bob"
+    assert contract_of(greet) == contract_of(Greet) == Contract(b"greeter.greet", 3, b"")
+    assert contract_of(greet, b"EU").partition == b"EU"
+
+
+@pytest.mark.parametrize(
+    ("payload", "body"),
+    [
+        (Greet("Ada"), b"\x82\xa4name\xa3Ada\xa5times\x01"),
+        (Report(("a", "b")), b'{"lines":["a","b"]}'),
+        (Picture(b"\xff\xd8"), b"\xff\xd8"),
+        (Wrapped(Proto("hello")), b"hello"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_codec_writes_and_reads(payload: Payload, body: bytes) -> None:
+    assert body_from_payload(payload) == body
+    assert payload_from_body(type(payload), body) == payload
+
+
+@given(st.text(), st.integers(-(2**63), 2**63 - 1))
+def test_what_is_written_is_read(name: str, times: int) -> None:
+    assert payload_from_body(Greet, body_from_payload(Greet(name, times))) == Greet(name, times)
+
+
+@given(st.binary(max_size=60))
+def test_any_body_is_a_payload_or_a_payload_error(body: bytes) -> None:
+    for cls in (Greet, Report, Picture, Wrapped):
+        try:
+            assert isinstance(payload_from_body(cls, body), cls)
+        except PayloadError as error:
+            assert "\n" not in str(error)
+
+
+def test_a_contract_grows_by_fields_with_a_default() -> None:
+    assert payload_from_body(Greet, msgspec.msgpack.encode({"name": "Ada", "new": [1]})) == Greet("Ada")
+
+
+@pytest.mark.parametrize(
+    ("cls", "body", "text"),
+    [
+        (Greet, b"\x81\xa4name\x05", "Expected `str`, got `int`"),
+        (Greet, b"", "truncated"),
+        (Report, b"{", "truncated"),
+        (Wrapped, b"bad", "tag 0 is not allowed"),
+    ],
+)
+def test_a_body_that_breaks_the_contract_is_named_in_one_line(cls: type[Payload], body: bytes, text: str) -> None:
+    with pytest.raises(PayloadError, match=text) as caught:
+        payload_from_body(cls, body)
+    assert cls.__name__ in str(caught.value)
+
+
+def test_a_payload_that_cannot_be_written_is_named() -> None:
+    with pytest.raises(PayloadError, match="Greet cannot be written as msgpack"):
+        body_from_payload(Greet(name=object()))  # type: ignore[arg-type]
+    with pytest.raises(PayloadError, match="Picture cannot be written as raw"):
+        body_from_payload(Picture(data="text"))  # type: ignore[arg-type]
+
+
+def test_a_payload_without_identity_has_no_contract() -> None:
+    for use in (contract_of, body_from_payload):
+        with pytest.raises(SettingsError, match="Nameless has no identity"):
+            use(Nameless("x"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"identity": ""}, "1 to 255 bytes"),
+        ({"identity": "x" * 256}, "1 to 255 bytes"),
+        ({"identity": 7}, "1 to 255 bytes"),
+        ({"identity": "x", "version": 65536}, "0 to 65535"),
+        ({"identity": "x", "version": "1.0"}, "0 to 65535"),
+        ({"identity": "x", "codec": "pickle"}, "msgpack, json, raw, protobuf"),
+    ],
+)
+def test_a_contract_that_makes_no_sense_is_refused_where_it_is_written(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        META("Bad", (Payload,), {}, **settings)
+
+
+def test_raw_bytes_need_exactly_one_field() -> None:
+    class Two(Payload, identity="two", codec=Codec.RAW):
+        a: bytes
+        b: bytes
+
+    with pytest.raises(SettingsError, match="Two has 2 fields"):
+        body_from_payload(Two(b"", b""))
+    with pytest.raises(SettingsError, match="Two has 2 fields"):
+        payload_from_body(Two, b"")

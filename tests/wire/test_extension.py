@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopwire.errors import WireError
+from hopwire.model import Message
+from hopwire.wire import decode, encode
+from hopwire.wire.extension import MAGIC, MAX_EXTENSION_BYTES, Extension, extension_of, with_extension
+
+EXTENSIONS = st.builds(
+    Extension,
+    st.binary(max_size=16),
+    st.integers(0, 2**31),
+    st.integers(0, 2**63 - 1),
+    st.text(max_size=60),
+    st.booleans(),
+)
+
+
+@given(EXTENSIONS)
+def test_an_extension_travels_with_its_message(extension: Extension) -> None:
+    message = with_extension(Message(b"M"), extension)
+    assert extension_of(decode(encode(message))) == extension
+
+
+def test_nothing_to_say_is_no_frame() -> None:
+    assert with_extension(Message(b"M"), Extension()).extensions == ()
+    assert extension_of(Message(b"M")) == Extension()
+
+
+def test_a_second_extension_replaces_the_first_and_leaves_the_frames_of_others() -> None:
+    message = Message(b"M", extensions=(b"other", b"HWX\x02newer"))
+    message = with_extension(with_extension(message, Extension(attempt=1)), Extension(attempt=2))
+    assert extension_of(message) == Extension(attempt=2)
+    assert message.extensions[:2] == (b"other", b"HWX\x02newer")
+    assert len(message.extensions) == 3
+    assert with_extension(message, Extension()).extensions == (b"other", b"HWX\x02newer")
+
+
+def test_fields_of_the_future_are_skipped() -> None:
+    message = Message(b"M", extensions=(MAGIC + b"\x82\xa1a\x05\xa3new\x91\x01",))
+    assert extension_of(message) == Extension(attempt=5)
+
+
+@given(st.binary(max_size=40))
+def test_a_damaged_extension_is_a_wire_error_and_nothing_else(rest: bytes) -> None:
+    try:
+        extension_of(Message(b"M", extensions=(MAGIC + rest,)))
+    except WireError as error:
+        assert error.reason == "bad_extension"
+
+
+def test_an_extension_has_a_limit() -> None:
+    with pytest.raises(WireError, match="bad_extension"):
+        extension_of(Message(b"M", extensions=(MAGIC + bytes(MAX_EXTENSION_BYTES),)))
