@@ -1,0 +1,6 @@
+"""The other nodes: what they say of themselves, and what follows from it. Time is an argument."""
+
+from hopwire.cluster.announce import Beat, Bye, Hello, Routes, RoutesWanted
+from hopwire.cluster.peers import Cluster, step
+
+__all__ = ["Beat", "Bye", "Cluster", "Hello", "Routes", "RoutesWanted", "step"]

@@ -1,0 +1,185 @@
+"""What a node knows of itself and of others, what happens to it, and what it has to do: values for `peers.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hopwire.cluster.announce import Route
+from hopwire.errors import SettingsError
+from hopwire.model import Payload
+
+__all__ = [
+    "ApplyRoutes",
+    "Command",
+    "Connect",
+    "Dialled",
+    "Disconnect",
+    "Event",
+    "Heard",
+    "Link",
+    "LoseNode",
+    "MeetNode",
+    "Pace",
+    "Peer",
+    "Refused",
+    "Report",
+    "RoutesChanged",
+    "Say",
+    "Self",
+    "Ticked",
+]
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often peers are talked to, and how long their silence is borne."""
+
+    beat_ns: int = 1 * SECOND_NS
+    silence_ns: int = 5 * SECOND_NS  # five beats: one lost message, or a pause for garbage, is not death
+    hello_ns: int = SECOND_NS // 10  # the first pause between two hellos; it doubles
+    longest_hello_ns: int = 5 * SECOND_NS
+    hearsay_tries: int = 5  # hellos to an address that nobody gave us
+
+    def __post_init__(self) -> None:
+        if not 0 < self.beat_ns < self.silence_ns or not 0 < self.hello_ns <= self.longest_hello_ns:
+            raise SettingsError(f"a pace needs 0 < beat < silence and 0 < hello <= longest hello, found {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """What a node says of itself."""
+
+    node: bytes
+    incarnation: int
+    uri: str
+    formats: tuple[int, ...] = (6, 5, 4, 3)
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A node that has said hello."""
+
+    node: bytes
+    incarnation: int
+    uri: str
+    formats: tuple[int, ...]
+    capabilities: tuple[str, ...]
+    heard_at_ns: int
+    revision: int = 0  # of its routes, as far as they are known here; 0 is nothing yet
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An address that is dialled: for as long as the node runs, or a few times if it is only hearsay."""
+
+    uri: str
+    pause_ns: int
+    next_hello_ns: int
+    tries_left: int | None = None
+    node: bytes = b""  # who answered
+
+
+# -- events
+
+
+@dataclass(frozen=True, slots=True)
+class Dialled:
+    """An address was given."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A control message arrived."""
+
+    said: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesChanged:
+    """Public routes of this node were added or removed."""
+
+    added: tuple[Route, ...] = ()
+    removed: tuple[Route, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The transport cannot reach a node."""
+
+    node: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Some time has passed."""
+
+
+Event: TypeAlias = Dialled | Heard | RoutesChanged | Refused | Ticked
+
+
+# -- commands
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a connection to an address."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the connection to an address."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Send a control message to an address."""
+
+    uri: str
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class MeetNode:
+    """A node can be talked to from now on."""
+
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class LoseNode:
+    """A node is gone: its routes and everything that waits for it."""
+
+    node: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRoutes:
+    """Routes of a node are to be entered; with `is_all`, in place of those it had."""
+
+    node: bytes
+    added: tuple[Route, ...]
+    removed: tuple[Route, ...]
+    is_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something that people should know: `duplicate`, `self_dialled`."""
+
+    what: str
+    node: bytes
+    uri: str = ""
+
+
+Command: TypeAlias = Connect | Disconnect | Say | MeetNode | LoseNode | ApplyRoutes | Report

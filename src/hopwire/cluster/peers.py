@@ -1,0 +1,270 @@
+"""The peers of a node: who is there, who is gone, who has to be told what.
+
+`step(cluster, event, now_ns) -> (cluster, commands)`. Nothing here waits, reads a clock or sends; whoever does, hands
+in events and carries out commands.
+
+| event | what happens |
+|---|---|
+| `Dialled(uri)` | connect, say hello, again and again with growing pauses until somebody answers |
+| `Heard(Hello)` | a new peer: connect back, answer, send all routes; a known one that restarted is lost first |
+| `Heard(Beat)` | alive; a revision that was skipped is asked for; a stranger is dialled, a few times |
+| `Heard(Routes)` | applied if they follow what is known, else all are asked for |
+| `Heard(RoutesWanted)` | all routes are sent |
+| `Heard(Bye)` | lost at once, without waiting for silence |
+| `RoutesChanged(...)` | every peer is told what changed |
+| `Refused(node)` | the transport cannot reach it: lost |
+| `Ticked()` | beats go out, the silent are lost, unanswered hellos are repeated |
+
+A lost peer whose address was dialled is dialled again; any other is forgotten. A peer is talked to at the address that
+was dialled, where there is one, since that is known to work; else at the one it announces.
+
+The trap: two processes with one identity. The larger incarnation is the newer; an older one that still talks while the
+newer lives is reported as `duplicate`, and not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from hopwire.cluster.announce import Beat, Bye, Hello, Route, Routes, RoutesWanted
+from hopwire.cluster.events import (
+    ApplyRoutes,
+    Command,
+    Connect,
+    Dialled,
+    Disconnect,
+    Event,
+    Heard,
+    Link,
+    LoseNode,
+    MeetNode,
+    Pace,
+    Peer,
+    Refused,
+    Report,
+    RoutesChanged,
+    Say,
+    Self,
+    Ticked,
+)
+
+__all__ = ["Cluster", "step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All that a node knows of the others."""
+
+    me: Self
+    pace: Pace = field(default_factory=Pace)
+    peers: Mapping[bytes, Peer] = field(default_factory=dict)
+    links: Mapping[str, Link] = field(default_factory=dict)
+    routes: frozenset[Route] = frozenset()
+    revision: int = 1  # of our own routes; 0 is what a peer knows that knows nothing
+    next_beat_ns: int = 0
+
+    def hello(self, via: str, heard: int = 0) -> Hello:
+        """Give the hello of this node: to an address, or in answer to one that came by it."""
+        me = self.me
+        return Hello(me.node, me.incarnation, me.uri, me.formats, me.capabilities, heard, via)
+
+    def all_routes(self) -> Routes:
+        """Give everything that this node announces."""
+        return Routes(self.me.node, self.me.incarnation, self.revision, 0, tuple(sorted(self.routes)))
+
+
+Step: TypeAlias = tuple[Cluster, list[Command]]
+
+
+def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
+    """Give the state after an event, and what is to be done about it."""
+    match event:
+        case Dialled(uri):
+            return _dial(cluster, uri, now_ns)
+        case Heard(Hello() as said):
+            return _hear_hello(cluster, said, now_ns)
+        case Heard(Beat() as said):
+            return _hear_beat(cluster, said, now_ns)
+        case Heard(Routes() as said):
+            return _hear_routes(cluster, said, now_ns)
+        case Heard(RoutesWanted() as said):
+            return _hear_wanted(cluster, said, now_ns)
+        case Heard(Bye() as said):
+            return _hear_bye(cluster, said, now_ns)
+        case RoutesChanged(added, removed):
+            return _change_routes(cluster, added, removed)
+        case Refused(node):
+            return _lose(cluster, node, "unreachable", now_ns)
+        case Ticked():
+            return _tick(cluster, now_ns)
+        case _:
+            return cluster, []
+
+
+def _dial(cluster: Cluster, uri: str, now_ns: int, tries: int | None = None) -> Step:
+    known = cluster.links.get(uri)
+    if known is not None:  # an address that was hearsay so far may now be given
+        return (cluster if tries is not None else _with_link(cluster, replace(known, tries_left=None))), []
+    if uri == cluster.me.uri:
+        return cluster, [Report("self_dialled", cluster.me.node, uri)]
+    link = Link(uri, cluster.pace.hello_ns, now_ns + cluster.pace.hello_ns, tries)
+    return _with_link(cluster, link), [Connect(uri), Say(uri, cluster.hello(uri))]
+
+
+def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
+    if said.node == cluster.me.node:
+        what = "self_dialled" if said.incarnation == cluster.me.incarnation else "duplicate"
+        return cluster, [Report(what, said.node, said.uri)]
+    known = cluster.peers.get(said.node)
+    if known is not None and said.incarnation < known.incarnation:
+        return cluster, [Report("duplicate", said.node, said.uri)]
+    commands: list[Command] = []
+    if known is not None and said.incarnation > known.incarnation:
+        cluster, commands = _forget(cluster, known, "restarted")
+        known = None
+    is_answer = said.heard == cluster.me.incarnation
+    if is_answer and said.via in cluster.links:
+        cluster = _with_link(cluster, replace(cluster.links[said.via], node=said.node))
+    dialled = [link.uri for link in cluster.links.values() if link.node == said.node]
+    met = Peer(said.node, said.incarnation, [*dialled, said.uri][0], said.formats, said.capabilities, now_ns)
+    if known is None:
+        commands += [] if dialled else [Connect(met.uri)]
+        commands.append(MeetNode(met))
+    else:
+        met = replace(met, revision=known.revision)
+        commands += _moved(cluster, known.uri, met.uri)
+    if not is_answer:
+        commands.append(Say(met.uri, cluster.hello(said.via, heard=said.incarnation)))
+    if known is None:
+        commands.append(Say(met.uri, cluster.all_routes()))
+    return _with_peer(cluster, met), commands
+
+
+def _moved(cluster: Cluster, old: str, new: str) -> list[Command]:
+    """Leave one address of a peer for another; dialled ones stay connected."""
+    if old == new:
+        return []
+    leave: list[Command] = [] if old in cluster.links else [Disconnect(old)]
+    return leave + ([] if new in cluster.links else [Connect(new)])
+
+
+def _hear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
+    peer = cluster.peers.get(said.node)
+    if said.node == cluster.me.node:
+        return cluster, [] if said.incarnation == cluster.me.incarnation else [Report("duplicate", said.node, said.uri)]
+    if peer is None or said.incarnation > peer.incarnation:  # a stranger, or one that came back while nobody listened
+        return _dial(cluster, said.uri, now_ns, cluster.pace.hearsay_tries)
+    if said.incarnation < peer.incarnation:
+        return cluster, [Report("duplicate", said.node, said.uri)]
+    wanted = [_want(cluster, peer)] if said.revision != peer.revision else []
+    return _with_peer(cluster, replace(peer, heard_at_ns=now_ns)), [*wanted]
+
+
+def _hear_routes(cluster: Cluster, said: Routes, now_ns: int) -> Step:
+    peer = _speaker(cluster, said.node, said.incarnation)
+    if peer is None:
+        return cluster, []
+    peer = replace(peer, heard_at_ns=now_ns)
+    is_all = said.base == 0
+    if not is_all and said.base != peer.revision:
+        missed = said.revision > peer.revision
+        return _with_peer(cluster, peer), [_want(cluster, peer)] if missed else []
+    if is_all and said.revision < peer.revision:
+        return _with_peer(cluster, peer), []
+    cluster = _with_peer(cluster, replace(peer, revision=said.revision))
+    return cluster, [ApplyRoutes(peer.node, said.added, said.removed, is_all)]
+
+
+def _hear_wanted(cluster: Cluster, said: RoutesWanted, now_ns: int) -> Step:
+    peer = _speaker(cluster, said.node, said.incarnation)
+    if peer is None:
+        return cluster, []
+    return _with_peer(cluster, replace(peer, heard_at_ns=now_ns)), [Say(peer.uri, cluster.all_routes())]
+
+
+def _hear_bye(cluster: Cluster, said: Bye, now_ns: int) -> Step:
+    peer = _speaker(cluster, said.node, said.incarnation)
+    return (cluster, []) if peer is None else _lose(cluster, peer.node, "left", now_ns)
+
+
+def _change_routes(cluster: Cluster, added: tuple[Route, ...], removed: tuple[Route, ...]) -> Step:
+    new = tuple(route for route in added if route not in cluster.routes)
+    gone = tuple(route for route in removed if route in cluster.routes and route not in added)
+    if not new and not gone:
+        return cluster, []
+    routes = cluster.routes.difference(gone).union(new)
+    said = Routes(cluster.me.node, cluster.me.incarnation, cluster.revision + 1, cluster.revision, new, gone)
+    cluster = replace(cluster, routes=routes, revision=said.revision)
+    return cluster, [Say(peer.uri, said) for peer in cluster.peers.values()]
+
+
+def _tick(cluster: Cluster, now_ns: int) -> Step:
+    commands: list[Command] = []
+    for peer in list(cluster.peers.values()):
+        if now_ns - peer.heard_at_ns > cluster.pace.silence_ns:
+            cluster, lost = _lose(cluster, peer.node, "silent", now_ns)
+            commands += lost
+    for link in list(cluster.links.values()):
+        if not link.node and now_ns >= link.next_hello_ns:
+            cluster, again = _dial_again(cluster, link, now_ns)
+            commands.append(again)
+    if now_ns >= cluster.next_beat_ns:
+        me = cluster.me
+        beat = Beat(me.node, me.incarnation, me.uri, cluster.revision)
+        commands += [Say(peer.uri, beat) for peer in cluster.peers.values()]
+        cluster = replace(cluster, next_beat_ns=now_ns + cluster.pace.beat_ns)
+    return cluster, commands
+
+
+def _dial_again(cluster: Cluster, link: Link, now_ns: int) -> tuple[Cluster, Command]:
+    if link.tries_left == 0:
+        return _without_link(cluster, link.uri), Disconnect(link.uri)
+    pause = min(2 * link.pause_ns, cluster.pace.longest_hello_ns)
+    tries = None if link.tries_left is None else link.tries_left - 1
+    link = replace(link, pause_ns=pause, next_hello_ns=now_ns + pause, tries_left=tries)
+    return _with_link(cluster, link), Say(link.uri, cluster.hello(link.uri))
+
+
+def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
+    peer = cluster.peers.get(node)
+    if peer is None:
+        return cluster, []
+    cluster, commands = _forget(cluster, peer, reason)
+    for link in [link for link in cluster.links.values() if link.node == node]:
+        if link.tries_left is None:
+            pause = cluster.pace.hello_ns
+            cluster = _with_link(cluster, Link(link.uri, pause, now_ns + pause))
+        else:
+            cluster = _without_link(cluster, link.uri)
+    if peer.uri not in cluster.links:
+        commands.append(Disconnect(peer.uri))
+    return cluster, commands
+
+
+def _forget(cluster: Cluster, peer: Peer, reason: str) -> Step:
+    peers = {node: other for node, other in cluster.peers.items() if node != peer.node}
+    return replace(cluster, peers=peers), [LoseNode(peer.node, reason)]
+
+
+def _speaker(cluster: Cluster, node: bytes, incarnation: int) -> Peer | None:
+    """The peer that speaks, if it is the one that said hello."""
+    peer = cluster.peers.get(node)
+    return peer if peer is not None and peer.incarnation == incarnation else None
+
+
+def _want(cluster: Cluster, peer: Peer) -> Say:
+    return Say(peer.uri, RoutesWanted(cluster.me.node, cluster.me.incarnation))
+
+
+def _with_peer(cluster: Cluster, peer: Peer) -> Cluster:
+    return replace(cluster, peers={**cluster.peers, peer.node: peer})
+
+
+def _with_link(cluster: Cluster, link: Link) -> Cluster:
+    return replace(cluster, links={**cluster.links, link.uri: link})
+
+
+def _without_link(cluster: Cluster, uri: str) -> Cluster:
+    return replace(cluster, links={other: link for other, link in cluster.links.items() if other != uri})

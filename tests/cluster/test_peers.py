@@ -1,0 +1,322 @@
+"""Scripts: this event in, these commands out; and whole clusters on a lossy network with a clock of their own."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopwire.cluster.announce import Beat, Bye, Hello, Route, Routes, RoutesWanted
+from hopwire.cluster.events import (
+    SECOND_NS,
+    ApplyRoutes,
+    Command,
+    Connect,
+    Dialled,
+    Disconnect,
+    Event,
+    Heard,
+    LoseNode,
+    MeetNode,
+    Pace,
+    Refused,
+    Report,
+    RoutesChanged,
+    Say,
+    Self,
+    Ticked,
+)
+from hopwire.cluster.peers import Cluster, step
+from hopwire.errors import SettingsError
+from hopwire.model import Payload, body_from_payload, payload_from_body
+
+A = Self(b"A", 1, "tcp://a:1")
+B = Self(b"B", 7, "tcp://b:1", formats=(5,), capabilities=("train",))
+GREET: Route = (b"\1actor", b"greet", 1, b"")
+BYE_ROUTE: Route = (b"\1actor", b"bye", 1, b"")
+
+
+def hello_of(me: Self, heard: int = 0, via: str = "") -> Hello:
+    return Hello(me.node, me.incarnation, me.uri, me.formats, me.capabilities, heard, via)
+
+
+def run(cluster: Cluster, *events: Event, now_ns: int = 0) -> tuple[Cluster, list[Command]]:
+    """Hand in events, one after another, and give the commands of the last."""
+    commands: list[Command] = []
+    for event in events:
+        cluster, commands = step(cluster, event, now_ns)
+    return cluster, commands
+
+
+def met(now_ns: int = 0) -> Cluster:
+    return run(Cluster(A), Heard(hello_of(B, heard=A.incarnation)), now_ns=now_ns)[0]
+
+
+def names(commands: list[Command]) -> list[str]:
+    return [type(c.payload).__name__ if isinstance(c, Say) else type(c).__name__ for c in commands]
+
+
+# -- dialling
+
+
+def test_an_address_is_connected_and_greeted() -> None:
+    cluster, commands = run(Cluster(A), Dialled(B.uri))
+    assert commands == [Connect(B.uri), Say(B.uri, hello_of(A, via=B.uri))]
+    assert run(cluster, Dialled(B.uri))[1] == []
+
+
+def test_hellos_are_repeated_with_growing_pauses_until_answered() -> None:
+    cluster, _ = run(Cluster(A), Dialled(B.uri))
+    said_at = []
+    for now_ns in range(0, 20 * SECOND_NS, SECOND_NS // 10):
+        cluster, commands = run(cluster, Ticked(), now_ns=now_ns)
+        said_at += [now_ns] * names(commands).count("Hello")
+    pauses = [b - a for a, b in pairwise(said_at)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == Pace().longest_hello_ns
+    cluster, _ = run(cluster, Heard(hello_of(B, heard=A.incarnation, via=B.uri)), now_ns=20 * SECOND_NS)
+    assert "Hello" not in names(run(cluster, Ticked(), now_ns=24 * SECOND_NS)[1])
+
+
+def test_the_dialled_address_is_kept_where_the_peer_announces_another() -> None:
+    cluster, _ = run(Cluster(A), Dialled("tcp://localhost:1"))
+    cluster, commands = run(cluster, Heard(hello_of(B, heard=A.incarnation, via="tcp://localhost:1")))
+    assert cluster.peers[b"B"].uri == "tcp://localhost:1"
+    assert not any(isinstance(command, Connect) for command in commands)
+
+
+def test_a_node_that_dials_itself_is_told() -> None:
+    assert run(Cluster(A), Dialled(A.uri))[1] == [Report("self_dialled", b"A", A.uri)]
+    assert run(Cluster(A), Heard(hello_of(A)))[1] == [Report("self_dialled", b"A", A.uri)]
+
+
+# -- meeting
+
+
+def test_a_stranger_is_connected_answered_and_told_all_routes() -> None:
+    cluster, _ = run(Cluster(A), RoutesChanged(added=(GREET,)))
+    cluster, commands = run(cluster, Heard(hello_of(B, via="tcp://a:1")), now_ns=5)
+    assert names(commands) == ["Connect", "MeetNode", "Hello", "Routes"]
+    assert commands[2] == Say(B.uri, hello_of(A, heard=B.incarnation, via="tcp://a:1"))
+    assert commands[3] == Say(B.uri, Routes(b"A", 1, 2, 0, (GREET,)))
+    peer = cluster.peers[b"B"]
+    assert (peer.formats, peer.capabilities, peer.heard_at_ns) == ((5,), ("train",), 5)
+
+
+def test_an_answer_is_not_answered() -> None:
+    _, commands = run(Cluster(A), Heard(hello_of(B, heard=A.incarnation)))
+    assert names(commands) == ["Connect", "MeetNode", "Routes"]
+
+
+def test_a_second_hello_of_a_known_peer_changes_its_address_and_nothing_else() -> None:
+    cluster, commands = run(met(), Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))
+    assert commands == [Disconnect("tcp://b:1"), Connect("tcp://b:2")]
+    assert cluster.peers[b"B"].uri == "tcp://b:2"
+    assert run(cluster, Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))[1] == []
+
+
+def test_a_peer_that_restarted_is_lost_and_met_again() -> None:
+    _, commands = run(met(), Heard(Hello(b"B", 8, "tcp://b:9")))
+    assert names(commands) == ["LoseNode", "Connect", "MeetNode", "Hello", "Routes"]
+    assert commands[0] == LoseNode(b"B", "restarted")
+
+
+@pytest.mark.parametrize(
+    "said", [Hello(b"B", 6, "tcp://x:1"), Beat(b"B", 6, "tcp://x:1", 1), Hello(b"A", 9, "tcp://x:1")]
+)
+def test_two_processes_with_one_identity_are_reported_and_the_older_is_not_believed(said: Payload) -> None:
+    cluster = met()
+    after, commands = run(cluster, Heard(said), now_ns=9)
+    assert [command.what for command in commands if isinstance(command, Report)] == ["duplicate"]
+    assert after == cluster
+
+
+# -- living and dying
+
+
+def test_beats_go_to_every_peer_at_their_pace() -> None:
+    cluster, commands = run(met(), Ticked(), now_ns=0)
+    assert commands == [Say(B.uri, Beat(b"A", 1, A.uri, 1))]
+    assert run(cluster, Ticked(), now_ns=Pace().beat_ns - 1)[1] == []
+    assert names(run(cluster, Ticked(), now_ns=Pace().beat_ns)[1]) == ["Beat"]
+
+
+def test_a_silent_peer_is_lost_and_its_connection_closed() -> None:
+    cluster = met()
+    assert "LoseNode" not in names(run(cluster, Ticked(), now_ns=Pace().silence_ns)[1])
+    cluster, commands = run(cluster, Ticked(), now_ns=Pace().silence_ns + 1)
+    assert commands == [LoseNode(b"B", "silent"), Disconnect(B.uri)]
+    assert cluster.peers == {}
+
+
+def test_a_lost_peer_that_was_dialled_is_dialled_again() -> None:
+    cluster, _ = run(Cluster(A), Dialled(B.uri), Heard(hello_of(B, heard=A.incarnation, via=B.uri)))
+    cluster, commands = run(cluster, Refused(b"B"))
+    assert commands == [LoseNode(b"B", "unreachable")]
+    assert names(run(cluster, Ticked(), now_ns=SECOND_NS)[1]) == ["Hello"]
+
+
+def test_a_peer_that_says_bye_is_lost_at_once() -> None:
+    assert run(met(), Heard(Bye(b"B", 7)))[1] == [LoseNode(b"B", "left"), Disconnect(B.uri)]
+
+
+def test_words_of_strangers_and_of_earlier_incarnations_are_not_heeded() -> None:
+    for said in (Bye(b"B", 6), Routes(b"B", 6, 5), RoutesWanted(b"B", 6), Bye(b"X", 1), Routes(b"X", 1, 5)):
+        cluster = met()
+        assert run(cluster, Heard(said)) == (cluster, [])
+
+
+def test_a_beat_of_a_stranger_is_answered_with_a_hello_a_few_times() -> None:
+    cluster, commands = run(Cluster(A), Heard(Beat(b"B", 7, B.uri, 1)))
+    assert names(commands) == ["Connect", "Hello"]
+    everything: list[Command] = []
+    for second in range(60):
+        cluster, commands = run(cluster, Ticked(), now_ns=second * SECOND_NS)
+        everything += commands
+    assert names(everything) == ["Hello"] * Pace().hearsay_tries + ["Disconnect"]
+    assert cluster.links == {}
+
+
+# -- routes
+
+
+def test_routes_that_follow_are_applied() -> None:
+    cluster, commands = run(met(), Heard(Routes(b"B", 7, 3, 0, (GREET,))))
+    assert commands == [ApplyRoutes(b"B", (GREET,), (), is_all=True)]
+    cluster, commands = run(cluster, Heard(Routes(b"B", 7, 4, 3, (BYE_ROUTE,), (GREET,))))
+    assert commands == [ApplyRoutes(b"B", (BYE_ROUTE,), (GREET,), is_all=False)]
+    assert cluster.peers[b"B"].revision == 4
+
+
+def test_a_change_that_was_skipped_is_asked_for() -> None:
+    cluster, _ = run(met(), Heard(Routes(b"B", 7, 3, 0, (GREET,))))
+    wanted = [Say(B.uri, RoutesWanted(b"A", 1))]
+    assert run(cluster, Heard(Routes(b"B", 7, 6, 5, (BYE_ROUTE,))))[1] == wanted
+    assert run(cluster, Heard(Beat(b"B", 7, B.uri, 4)))[1] == wanted
+    assert run(cluster, Heard(Beat(b"B", 7, B.uri, 3)))[1] == []
+
+
+def test_what_comes_late_or_twice_does_no_harm() -> None:
+    cluster, _ = run(met(), Heard(Routes(b"B", 7, 3, 0, (GREET,))), Heard(Routes(b"B", 7, 4, 3, (BYE_ROUTE,))))
+    assert run(cluster, Heard(Routes(b"B", 7, 4, 3, (BYE_ROUTE,))))[1] == []
+    assert run(cluster, Heard(Routes(b"B", 7, 2, 0, ())))[1] == []
+
+
+def test_who_asks_gets_all_routes() -> None:
+    assert run(met(), Heard(RoutesWanted(b"B", 7)))[1] == [Say(B.uri, Routes(b"A", 1, 1, 0))]
+
+
+def test_changes_are_told_and_nothing_is_said_of_what_did_not_change() -> None:
+    cluster, commands = run(met(), RoutesChanged(added=(GREET, BYE_ROUTE)))
+    assert commands == [Say(B.uri, Routes(b"A", 1, 2, 1, (GREET, BYE_ROUTE)))]
+    assert run(cluster, RoutesChanged(added=(GREET,)))[1] == []
+    assert run(cluster, RoutesChanged(removed=((b"x", b"y", 1, b""),)))[1] == []
+    assert run(cluster, RoutesChanged(removed=(GREET,)))[1] == [Say(B.uri, Routes(b"A", 1, 3, 2, (), (GREET,)))]
+
+
+def test_a_payload_of_another_kind_is_not_for_us() -> None:
+    class Other(Payload, identity="other"):
+        pass
+
+    cluster = met()
+    assert run(cluster, Heard(Other())) == (cluster, [])
+
+
+@pytest.mark.parametrize("pace", [{"beat_ns": 0}, {"silence_ns": 1}, {"hello_ns": 0}, {"longest_hello_ns": 1}])
+def test_a_pace_that_makes_no_sense_is_refused(pace: dict[str, int]) -> None:
+    with pytest.raises(SettingsError, match="pace"):
+        Pace(**pace)
+
+
+# -- whole clusters
+
+
+class Network:
+    """Nodes that hear each other through a network that loses, repeats and reorders."""
+
+    def __init__(self, count: int, chance: Random) -> None:
+        self.chance = chance
+        self.loss = 0.0
+        self.now_ns = 0
+        self.nodes = {f"tcp://{i}": Cluster(Self(bytes([i]), 1, f"tcp://{i}")) for i in range(count)}
+        self.known: dict[str, dict[bytes, set[Route]]] = {uri: {} for uri in self.nodes}
+        self.flying: list[tuple[str, Payload]] = []
+
+    def hand_in(self, uri: str, event: Event) -> None:
+        self.nodes[uri], commands = step(self.nodes[uri], event, self.now_ns)
+        for command in commands:
+            self._carry_out(self.known[uri], command)
+
+    def _carry_out(self, known: dict[bytes, set[Route]], command: Command) -> None:
+        match command:
+            case Say(to, payload):
+                copies = 0 if self.chance.random() < self.loss else 1 + (self.chance.random() < self.loss / 2)
+                self.flying += [(to, payload_from_body(type(payload), body_from_payload(payload)))] * copies
+            case MeetNode(peer):
+                assert peer.node not in known
+                known[peer.node] = set()
+            case LoseNode(node, _):
+                del known[node]
+            case ApplyRoutes(node, added, removed, is_all):
+                known[node] = (set() if is_all else known[node] - set(removed)) | set(added)
+            case _:
+                pass
+
+    def settle(self, seconds: int) -> None:
+        for _ in range(seconds * 4):
+            self.now_ns += SECOND_NS // 4
+            for uri in list(self.nodes):
+                self.hand_in(uri, Ticked())
+            while self.flying:
+                place = self.chance.randrange(len(self.flying)) if self.loss else 0
+                to, payload = self.flying.pop(place)
+                if to in self.nodes:
+                    self.hand_in(to, Heard(payload))
+
+    def restart(self, uri: str) -> None:
+        old = self.nodes[uri]
+        again = Self(old.me.node, old.me.incarnation + 1, uri)
+        self.nodes[uri], self.known[uri] = Cluster(again), {}
+        for link in old.links:
+            self.hand_in(uri, Dialled(link))
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(0, 2), st.integers(0, 5)),
+        st.tuples(st.just("remove"), st.integers(0, 2), st.integers(0, 5)),
+        st.tuples(st.just("restart"), st.integers(0, 2), st.just(0)),
+        st.tuples(st.just("wait"), st.integers(1, 8), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ACTIONS, st.randoms(use_true_random=False), st.sampled_from([0.0, 0.2, 0.6]))
+def test_whatever_is_lost_on_the_way_all_know_the_routes_of_all_in_the_end(
+    actions: list[tuple[str, int, int]], chance: Random, loss: float
+) -> None:
+    network = Network(3, chance)
+    for low, high in ((0, 1), (2, 0), (1, 2)):
+        network.hand_in(f"tcp://{low}", Dialled(f"tcp://{high}"))
+    network.loss = loss
+    for what, which, number in actions:
+        uri = f"tcp://{which % 3}"
+        route: Route = (b"\1actor", bytes([number]), 1, b"")
+        if what == "add":
+            network.hand_in(uri, RoutesChanged(added=(route,)))
+        elif what == "remove":
+            network.hand_in(uri, RoutesChanged(removed=(route,)))
+        elif what == "restart":
+            network.restart(uri)
+        else:
+            network.settle(which)
+    network.loss = 0.0
+    network.settle(30)
+    for uri, known in network.known.items():
+        others = {other.me.node: set(other.routes) for at, other in network.nodes.items() if at != uri}
+        assert known == others
