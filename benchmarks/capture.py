@@ -1,0 +1,115 @@
+"""Writing a capture, beside pyarrow's own writer with the same columns and beside the same bytes written raw."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+
+from benchmarks.timing import Case, best_times, print_table
+from hopwire.capture import (
+    SCHEMA,
+    CaptureSettings,
+    CaptureWriter,
+    Direction,
+    Sighting,
+    Sync,
+    batch_from_sightings,
+    read_capture,
+)
+from hopwire.wire import V6, encode
+from hopwire.wire.samples import sample_message
+
+ROWS = 20_000
+BATCH = 1_000
+START = 1_800_000_000_000_000_000
+NODE, PEER = b"node-0123456789a", b"peer-0123456789a"
+Messages = list[list[bytes]]
+
+
+def run() -> None:
+    """Measure and print."""
+    chance = Random(7)
+    messages = [encode(sample_message(V6, chance), V6) for _ in range(ROWS)]
+    directory = Path(tempfile.mkdtemp(prefix="hopwire-bench-"))
+    try:
+        _measure(messages, directory)
+    finally:
+        shutil.rmtree(directory)
+
+
+def _measure(messages: Messages, directory: Path) -> None:
+    cases: dict[str, Case] = {
+        "raw file": lambda: _raw(messages, directory, False),
+        "raw file, fsync each batch": lambda: _raw(messages, directory, True),
+        "pyarrow IPC stream": lambda: _arrow(messages, directory),
+        **{f"CaptureWriter, sync {sync}": _writer_case(messages, directory, sync) for sync in Sync},
+        "of that, offer alone": lambda: _offer(messages, directory),
+    }
+    ns = best_times(cases, ROWS, rounds=9)
+    raw, arrow = ns["raw file"], ns["pyarrow IPC stream"]
+    size = sum(map(len, chain.from_iterable(messages))) / ROWS
+    rows = [[name, f"{t:.0f}", f"{1e6 / t:.0f}", f"{t / raw:.2f} x", f"{t / arrow:.2f} x"] for name, t in ns.items()]
+    header = ["writing", "ns each", "thousand/s", "of raw", "of pyarrow"]
+    print_table(f"Capture, V6, {size:.0f} bytes each, {BATCH:,} a batch, one core", header, rows)
+    _writer_case(messages, directory / "read", Sync.NEVER)()
+    reading = best_times({"read_capture": lambda: _read(directory / "read")}, ROWS, rounds=9)["read_capture"]
+    row = ["read_capture, all columns", f"{reading:.0f}", f"{1e6 / reading:.0f}"]
+    print_table("Capture, reading it back", ["reading", "ns each", "thousand/s"], [row])
+
+
+def _batches(messages: Messages) -> Iterable[Messages]:
+    rest = iter(messages)
+    return iter(lambda: list(islice(rest, BATCH)), [])
+
+
+def _raw(messages: Messages, directory: Path, is_synced: bool) -> None:
+    with open(directory / "raw", "wb", buffering=0) as file:
+        for batch in _batches(messages):
+            file.write(b"".join(chain.from_iterable(batch)))
+            if is_synced:
+                os.fsync(file.fileno())
+
+
+def _arrow(messages: Messages, directory: Path) -> None:
+    with pa.OSFile(str(directory / "stream"), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
+        for batch in _batches(messages):
+            rows = [Sighting(NODE, "", 1, 0, START, Direction.IN, PEER, frames) for frames in batch]
+            stream.write_batch(batch_from_sightings(rows))
+
+
+def _writer(directory: Path, sync: Sync) -> CaptureWriter:
+    shutil.rmtree(directory, ignore_errors=True)
+    return CaptureWriter(directory, NODE, incarnation=1, settings=CaptureSettings(sync=sync))
+
+
+def _writer_case(messages: Messages, directory: Path, sync: Sync) -> Callable[[], None]:
+    def case() -> None:
+        with _writer(directory / sync, sync) as writer:
+            for batch in _batches(messages):
+                for frames in batch:
+                    writer.offer(START, Direction.IN, PEER, frames)
+                writer.tick(START)
+            assert writer.status.written == ROWS
+
+    return case
+
+
+def _offer(messages: Messages, directory: Path) -> None:
+    writer = _writer(directory / "offer", Sync.NEVER)
+    for frames in messages:
+        writer.offer(START, Direction.IN, PEER, frames)
+
+
+def _read(directory: Path) -> int:
+    return sum(batch.num_rows for batch in read_capture(directory / Sync.NEVER))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,25 @@
+"""Routing: who can be reached, whose turn it is, and where a message goes. Holds identities, never sockets."""
+
+from hopwire.routing.decide import HOP_LIMIT, Decision, decide
+from hopwire.routing.local import LocalTable
+from hopwire.routing.reasons import REASONS
+from hopwire.routing.remote import RemoteTable
+from hopwire.routing.rewrite import forwarded, with_callback_applied
+from hopwire.routing.routes import Node, Route, is_actor, is_hub
+from hopwire.routing.tables import Tables
+
+__all__ = [
+    "HOP_LIMIT",
+    "REASONS",
+    "Decision",
+    "LocalTable",
+    "Node",
+    "RemoteTable",
+    "Route",
+    "Tables",
+    "decide",
+    "forwarded",
+    "is_actor",
+    "is_hub",
+    "with_callback_applied",
+]

@@ -1,0 +1,144 @@
+"""The decision: where one message goes, from what it says and from the tables.
+
+    decide(message, tables, here) -> Decision
+
+| distribution | receiver node | receiver | goes to |
+|---|---|---|---|
+| broadcast | - | - | every actor here with the contract; if it started here, also every node with it, once |
+| broadcast | any named | | nobody |
+| unicast | another node | any | that node, which alone knows who lives there |
+| unicast | this node | named | the receiver here |
+| unicast | this node | - | an actor here with the contract, in turns |
+| unicast | - | named | the receiver here, else a node where it lives |
+| unicast | - | - | an actor with the contract, here or elsewhere, in turns; from another node: here, if any |
+
+- A named receiver is chosen by version and receiver, as the documents say: an actor must handle something of that
+  version, a hub takes all. Without a receiver, identity, version and partition must all be equal.
+- A message started here if its hops are 0. One that came from another node and finds no handler is sent on, rather not
+  to a node that it passed already, and never beyond the hop limit.
+- `exclude` names nodes and receivers that are not to be asked, such as those that a retry has tried.
+
+Nothing here waits, sends or looks at a clock; whether a message is expired was asked before. The one thing that a
+decision changes is whose turn is next, so it is taken once for each message.
+
+The trap: an empty identity means "not named", and is also the identity of a node that stands alone. Both readings
+agree, since a node that stands alone is never named.
+
+A new case is a row above, and a reason in `reasons.py` if it can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sized
+
+import msgspec
+
+from hopwire.model import Distribution, Message, Selectors
+from hopwire.routing.reasons import REASONS
+from hopwire.routing.tables import Tables
+from hopwire.routing.turns import Candidates, Key
+
+__all__ = ["HOP_LIMIT", "Decision", "decide"]
+
+HOP_LIMIT = 16  # a message needs one hop, or two while routes change; more is a loop
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """Whom a message goes to: receivers here, nodes elsewhere, or nobody, and then why."""
+
+    receivers: tuple[bytes, ...] = ()
+    nodes: tuple[bytes, ...] = ()
+    reason: str = ""
+
+
+BROADCAST = int(Distribution.BROADCAST)
+NONE = Candidates()
+NOBODY = {reason: Decision(reason=reason) for reason in REASONS}
+
+
+def decide(
+    message: Message | Selectors,
+    tables: Tables,
+    here: bytes,
+    *,
+    exclude: Collection[bytes] = (),
+    came_from: bytes = b"",
+    hop_limit: int = HOP_LIMIT,
+) -> Decision:
+    """Decide where a message goes; `here` is this node, `came_from` the node that sent the message.
+
+    A message leaves while its hops are below `hop_limit`, which is at least 1.
+
+    Selectors stand for a message from another node whose hops are not known. What they say of receivers here is final;
+    to send a message on, decide on the whole of it.
+    """
+    hops, routing = (message.hops, message.routing) if isinstance(message, Message) else (1, ())
+    passed = (came_from, *[entry.identity for entry in routing]) if hops else ()
+    contract = (message.identity, message.version, message.partition)
+    candidates = tables.candidates.get(contract, NONE)
+    node, receiver = message.receiver_node_identity, message.receiver_identity
+    if message.distribution:
+        return _everyone(message, candidates, exclude, is_started_here=not hops)
+    if node and node != here:
+        decision = _node(node, tables, exclude)
+    elif receiver in tables.local:
+        decision = _receiver(receiver, contract, tables, exclude)
+    elif receiver:
+        decision = _home(() if node else tables.remote.nodes_of(receiver), exclude, passed)
+    elif node:
+        decision = _here(candidates, exclude) or _nobody(candidates.local)
+    elif hops or not candidates.is_remote_turn():
+        decision = _here(candidates, exclude) or _elsewhere(candidates, exclude, passed) or _nobody(candidates)
+    else:
+        decision = _elsewhere(candidates, exclude, passed) or _here(candidates, exclude) or _nobody(candidates)
+    return NOBODY["hop_limit"] if decision.nodes and not 0 <= hops < hop_limit else decision
+
+
+def _everyone(
+    message: Message | Selectors, candidates: Candidates, exclude: Collection[bytes], is_started_here: bool
+) -> Decision:
+    if message.distribution != BROADCAST:
+        return NOBODY["unknown_distribution"]
+    if message.receiver_identity or message.receiver_node_identity:
+        return NOBODY["broadcast_with_receiver"]
+    nodes = candidates.remote if is_started_here else ()
+    found = Decision(_allowed(candidates.local, exclude), _allowed(nodes, exclude))
+    return found if found.receivers or found.nodes else _nobody([*candidates.local, *nodes])
+
+
+def _node(node: bytes, tables: Tables, exclude: Collection[bytes]) -> Decision:
+    if node not in tables.remote:
+        return NOBODY["unknown_node"]
+    return NOBODY["excluded"] if node in exclude else Decision((), (node,))
+
+
+def _receiver(receiver: bytes, contract: Key, tables: Tables, exclude: Collection[bytes]) -> Decision:
+    if not tables.local.accepts(receiver, contract):
+        return NOBODY["receiver_does_not_handle"]
+    return NOBODY["excluded"] if receiver in exclude else Decision((receiver,))
+
+
+def _home(nodes: tuple[bytes, ...], exclude: Collection[bytes], passed: Collection[bytes]) -> Decision:
+    allowed = _allowed(nodes, exclude)
+    if not allowed:
+        return NOBODY["excluded" if nodes else "unknown_receiver"]
+    return Decision((), (next((node for node in allowed if node not in passed), allowed[0]),))
+
+
+def _here(candidates: Candidates, exclude: Collection[bytes]) -> Decision | None:
+    actor = candidates.local.pick(exclude)
+    return Decision((actor,)) if actor else None
+
+
+def _elsewhere(candidates: Candidates, exclude: Collection[bytes], passed: Collection[bytes]) -> Decision | None:
+    turns = candidates.remote
+    node = (passed and turns.pick({*passed, *exclude})) or turns.pick(exclude)
+    return Decision((), (node,)) if node else None
+
+
+def _nobody(candidates: Sized) -> Decision:
+    return NOBODY["excluded" if len(candidates) else "no_route"]
+
+
+def _allowed(identities: Iterable[bytes], exclude: Collection[bytes]) -> tuple[bytes, ...]:
+    return tuple([identity for identity in identities if identity not in exclude] if exclude else identities)

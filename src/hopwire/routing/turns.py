@@ -1,0 +1,151 @@
+"""Fair turns: who is next among those that handle one contract.
+
+| side | candidate | weight |
+|---|---|---|
+| local | an actor here | 1 |
+| remote | a node | the number of its actors that handle the contract |
+
+So every actor weighs the same, wherever it lives. A remote candidate is the node, because a router names no actor in a
+message that names none: the node there takes its own turns.
+
+- Within a side the first in the order is next, has as many turns as it weighs, and goes to the end. Nobody else moves.
+- Between the sides a remainder is carried on, as a line is drawn with pixels: of n picks the remote side gets
+  n * remote / (local + remote), to the next whole number.
+- Together: with k actors that stay, n picks give each of them n / k, give or take one.
+
+A pick costs the same with one candidate and with a million; each excluded one that stands in front adds one step.
+
+The trap: a node's turns come in a row. Spread out, they would need a queue by priority; in a row, messages to one node
+share the trains of the wire.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Container, Iterator
+from typing import TypeAlias
+
+from hopwire.model import Version
+
+__all__ = ["Candidates", "Index", "Key", "Turns"]
+
+Key: TypeAlias = tuple[bytes, Version, bytes]  # a contract, or the plain tuple of its fields, which is made faster
+
+
+class Turns:
+    """Candidates in the order of their turns; one that is added twice has two turns in each round."""
+
+    __slots__ = ("_current", "_left", "_order", "total")
+
+    def __init__(self) -> None:
+        self._order: OrderedDict[bytes, int] = OrderedDict()  # a dict finds its first key slowly after many removals
+        self._current = b""
+        self._left = 0
+        self.total = 0
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._order)
+
+    def weight(self, candidate: bytes) -> int:
+        """Give the turns that a candidate has in each round."""
+        return self._order.get(candidate, 0)
+
+    def add(self, candidate: bytes) -> None:
+        """Give a candidate one turn more; a new one comes last."""
+        self._order[candidate] = self._order.get(candidate, 0) + 1
+        self.total += 1
+
+    def remove(self, candidate: bytes) -> None:
+        """Take one turn from a candidate; without any it is gone."""
+        weight = self._order.get(candidate, 0) - 1
+        if weight < 0:
+            return
+        self.total -= 1
+        if weight:
+            self._order[candidate] = weight
+        else:
+            del self._order[candidate]
+        if candidate == self._current:
+            self._left = min(self._left, weight)
+
+    def pick(self, exclude: Container[bytes] = ()) -> bytes:
+        """Give the candidate whose turn it is, or b"" if none is left."""
+        if self._left and self._current not in exclude:
+            self._left -= 1
+            return self._current
+        for candidate in self._order:
+            if candidate not in exclude:
+                break
+        else:
+            return b""
+        self._order.move_to_end(candidate)
+        self._current, self._left = candidate, self._order[candidate] - 1
+        return candidate
+
+
+NOBODY = Turns()  # stands for every empty side, and is never added to: most contracts have one side
+
+
+class Candidates:
+    """The two sides of one contract: actors here, nodes elsewhere."""
+
+    __slots__ = ("_carried", "local", "remote")
+
+    def __init__(self) -> None:
+        self.local = NOBODY
+        self.remote = NOBODY
+        self._carried = 0
+
+    def __len__(self) -> int:
+        return len(self.local) + len(self.remote)
+
+    def is_remote_turn(self) -> bool:
+        """Tell whether the next turn is the remote side's, and count it as taken."""
+        remote = self.remote.total
+        if not remote:
+            return False
+        total = self.local.total + remote
+        carried = self._carried + remote
+        self._carried = carried % total
+        return carried >= total
+
+
+class Index(dict[Key, Candidates]):
+    """The candidates of every contract that has any."""
+
+    __slots__ = ()
+
+    def __missing__(self, contract: Key) -> Candidates:
+        self[contract] = candidates = Candidates()
+        return candidates
+
+    def add_local(self, contract: Key, actor: bytes) -> None:
+        """Let an actor of this node take turns."""
+        candidates = self[contract]
+        if candidates.local is NOBODY:
+            candidates.local = Turns()
+        candidates.local.add(actor)
+
+    def add_remote(self, contract: Key, node: bytes) -> None:
+        """Let one actor more of a node take turns."""
+        candidates = self[contract]
+        if candidates.remote is NOBODY:
+            candidates.remote = Turns()
+        candidates.remote.add(node)
+
+    def remove_local(self, contract: Key, actor: bytes) -> None:
+        """Undo `add_local`."""
+        self[contract].local.remove(actor)
+        self._drop_if_empty(contract)
+
+    def remove_remote(self, contract: Key, node: bytes) -> None:
+        """Undo `add_remote`."""
+        self[contract].remote.remove(node)
+        self._drop_if_empty(contract)
+
+    def _drop_if_empty(self, contract: Key) -> None:
+        if not self[contract]:
+            del self[contract]
