@@ -3,8 +3,17 @@
 HopwireError                  catch this one to catch them all
 ├── WireError                 bytes that are not a message, or a message that a format cannot carry
 ├── PayloadError              a body that is not what its contract promises
+├── DeliveryError             a message that was not answered, and why
+│   ├── NoRoute               nobody takes it
+│   ├── Expired               its time to live ran out on the way
+│   ├── Unreachable           the node that had it is gone
+│   ├── QueueFull             there was no room for it
+│   ├── TimedOut              nothing came back in time
+│   └── HandlerFailed         the actor that took it raised an error
+├── Closed                    a node or hub that has been stopped
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
 │   └── NotInDomain           an identity that no domain, or another domain, owns
+├── CaptureError              a capture that cannot be written or read
 └── SettingsError             a setting, a file of settings or an argument that makes no sense
 
 The text of an error is one line: what was found, where, what was expected. The same facts are attributes.
@@ -12,7 +21,23 @@ The text of an error is one line: what was found, where, what was expected. The 
 
 from __future__ import annotations
 
-__all__ = ["HopwireError", "NotInDomain", "PayloadError", "SecurityError", "SettingsError", "WireError"]
+__all__ = [
+    "CaptureError",
+    "Closed",
+    "DeliveryError",
+    "Expired",
+    "HandlerFailed",
+    "HopwireError",
+    "NoRoute",
+    "NotInDomain",
+    "PayloadError",
+    "QueueFull",
+    "SecurityError",
+    "SettingsError",
+    "TimedOut",
+    "Unreachable",
+    "WireError",
+]
 
 
 class HopwireError(Exception):
@@ -53,12 +78,56 @@ class PayloadError(HopwireError):
     """A body that is not what its contract promises."""
 
 
+class DeliveryError(HopwireError):
+    """A message that was not answered; `reason` is a stable code, the class says what kind it is."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
+
+class NoRoute(DeliveryError):
+    """Nobody takes the message."""
+
+
+class Expired(DeliveryError):
+    """The time to live of the message ran out on the way."""
+
+
+class Unreachable(DeliveryError):
+    """The node that had the message is gone."""
+
+
+class QueueFull(DeliveryError):
+    """There was no room for the message."""
+
+
+class TimedOut(DeliveryError):
+    """Nothing came back in time."""
+
+
+class HandlerFailed(DeliveryError):
+    """The actor that took the message raised an error: `reason` is its type, `detail` its text."""
+
+
+class Closed(HopwireError):
+    """A node or hub that has been stopped."""
+
+
 class SecurityError(HopwireError):
     """A message that may not be sent or taken, as far as domains and keys go."""
 
 
 class NotInDomain(SecurityError):
     """An identity that no domain, or another domain, owns."""
+
+
+class CaptureError(HopwireError):
+    """A capture that cannot be written or read."""
 
 
 class SettingsError(HopwireError):

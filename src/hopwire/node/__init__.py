@@ -1,0 +1,9 @@
+"""The network: nodes, actors, hubs. A shell over the core; it acts, the core decides."""
+
+from hopwire.node.actors import Actor, Context, handles
+from hopwire.node.dead import DeadLetter
+from hopwire.node.hub import Address, Hub, Receipt
+from hopwire.node.mailbox import Overflow
+from hopwire.node.node import Node, NodeSettings
+
+__all__ = ["Actor", "Address", "Context", "DeadLetter", "Hub", "Node", "NodeSettings", "Overflow", "Receipt", "handles"]

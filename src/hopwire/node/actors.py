@@ -1,0 +1,114 @@
+"""Actors: classes whose methods take payloads.
+
+    class Greeter(Actor):
+        @handles
+        async def greet(self, request: Greet, context: Context) -> Greeting: ...
+
+What a handler takes is read off its annotations, once for each class. It returns nothing, one payload, several (a tuple
+or a list), or is an async generator. A handler that is not a coroutine runs in a thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from hopwire.errors import SettingsError
+from hopwire.model import Payload, contract_of
+
+__all__ = ["Actor", "Context", "Handler", "handlers_of", "handles"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+MARK = "__hopwire_handles__"
+
+
+class Context:
+    """What a handler knows of the message beside its payload; replaced by the running node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One method of an actor: what it takes and how it is called."""
+
+    name: str
+    payload: type[Payload]
+    takes_context: bool
+    is_local_only: bool
+    kind: str  # "coroutine", "generator" or "function"
+
+
+def handles(method: F | None = None, *, local_only: bool = False) -> Any:
+    """Mark a method as a handler; with `local_only` other nodes are not told of it."""
+
+    def mark(function: F) -> F:
+        setattr(function, MARK, local_only)
+        return function
+
+    return mark if method is None else mark(method)
+
+
+class Actor:
+    """The base of all actors. `concurrency` messages are handled at a time: one, unless a class says otherwise."""
+
+    concurrency: int = 1
+
+    async def on_start(self) -> None:
+        """Called before the first message."""
+
+    async def on_stop(self) -> None:
+        """Called after the last message."""
+
+
+def handlers_of(actor_type: type[Actor]) -> tuple[Handler, ...]:
+    """Find the handlers of a class by their annotations; a SettingsError names the one that makes no sense."""
+    found: dict[tuple[bytes, Any, bytes], Handler] = {}
+    for name, method in inspect.getmembers(actor_type, inspect.isfunction):
+        if not hasattr(method, MARK):
+            continue
+        handler = _handler(actor_type, name, method)
+        contract = contract_of(handler.payload)
+        if contract in found:
+            both = f"{found[contract].name} and {name}"
+            raise SettingsError(f"{actor_type.__name__} has two handlers for {handler.payload.__name__}: {both}")
+        found[contract] = handler
+    if not found:
+        raise SettingsError(f"{actor_type.__name__} has no handler: mark a method with @handles")
+    return tuple(found.values())
+
+
+def _handler(actor_type: type[Actor], name: str, method: Callable[..., Any]) -> Handler:
+    where = f"{actor_type.__name__}.{name}"
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    try:
+        hints = get_type_hints(method)
+    except NameError as error:
+        raise SettingsError(f"{where}: {error}") from None
+    if not 1 <= len(parameters) <= 2:
+        raise SettingsError(
+            f"{where} takes a payload, and a context if it wants one; found {len(parameters)} parameters"
+        )
+    payload = hints.get(parameters[0].name)
+    if not (isinstance(payload, type) and issubclass(payload, Payload)):
+        raise SettingsError(f"{where}: {parameters[0].name!r} must be annotated with a payload class")
+    kind = "function"
+    if inspect.iscoroutinefunction(method):
+        kind = "coroutine"
+    elif inspect.isasyncgenfunction(method):
+        kind = "generator"
+    return Handler(name, payload, len(parameters) == 2, getattr(method, MARK), kind)
+
+
+Result = Payload | tuple[Payload, ...] | list[Payload] | AsyncIterator[Payload] | Awaitable[Any] | None
+
+
+def payloads_from(result: Any, where: str) -> list[Payload]:
+    """Give what a handler returned as a list of payloads."""
+    if result is None:
+        return []
+    if isinstance(result, Payload):
+        return [result]
+    if isinstance(result, tuple | list) and all(isinstance(each, Payload) for each in result):
+        return list(result)
+    raise SettingsError(f"{where} returned {type(result).__name__}, expected nothing or payloads")

@@ -1,0 +1,82 @@
+"""What one message passes on to the next: the rules of a flow, as pure functions.
+
+- The correlation id is copied to everything that is said within a flow.
+- A unicast message carries the callback data of the one that caused it, so the answer finds home over any number of
+  actors; if it is one of the callback points it is addressed to the callback receiver. A broadcast carries none.
+- Trace options and, when traced, the way so far are carried on. Hops begin anew.
+- The time that is left is what the next message gets.
+"""
+
+from __future__ import annotations
+
+from hopwire.model import Distribution, Message, Payload, TraceOptions, body_from_payload, contract_of
+from hopwire.model.message import TICKS_PER_SECOND
+from hopwire.routing import with_callback_applied
+
+__all__ = ["Outcome", "outcome_of", "seconds_from_ticks", "spawned", "ticks_from_seconds"]
+
+
+class Outcome(Payload, identity="hopwire.outcome", version=1):
+    """What became of a message, said to whoever waits for it: `failed`, `undelivered` or `received`."""
+
+    kind: str
+    reason: str = ""
+    detail: str = ""
+
+
+OUTCOME = contract_of(Outcome)
+
+
+def ticks_from_seconds(seconds: float) -> int:
+    """Give a time to live; the smallest is one tick, since 0 means for ever."""
+    return max(1, round(seconds * TICKS_PER_SECOND))
+
+
+def seconds_from_ticks(ticks: int) -> float:
+    """Give the seconds of a time to live."""
+    return ticks / TICKS_PER_SECOND
+
+
+def spawned(
+    cause: Message,
+    payload: Payload,
+    ttl_ticks: int,
+    *,
+    partition: bytes = b"",
+    distribution: Distribution = Distribution.UNICAST,
+) -> Message:
+    """Give the message that carries a payload on within the flow of `cause`."""
+    contract = contract_of(payload, partition)
+    is_unicast = distribution == Distribution.UNICAST
+    message = Message(
+        identity=contract.identity,
+        version=contract.version,
+        partition=partition,
+        body_frames=(body_from_payload(payload),),
+        correlation_id=cause.correlation_id,
+        callback_points=cause.callback_points if is_unicast else (),
+        callback_key=cause.callback_key if is_unicast else 0,
+        callback_receiver_identity=cause.callback_receiver_identity if is_unicast else b"",
+        callback_receiver_node_identity=cause.callback_receiver_node_identity if is_unicast else b"",
+        routing=cause.routing if cause.trace_options & TraceOptions.ROUTING else (),
+        trace_options=cause.trace_options,
+        distribution=int(distribution),
+        ttl_ticks=ttl_ticks,
+    )
+    return with_callback_applied(message)
+
+
+def outcome_of(cause: Message, outcome: Outcome) -> Message | None:
+    """Give the message that tells who waits what became of `cause`; None where nobody waits, or it is one itself."""
+    if not cause.callback_receiver_identity or not cause.callback_key or cause.contract == OUTCOME:
+        return None
+    return Message(
+        identity=OUTCOME.identity,
+        version=OUTCOME.version,
+        body_frames=(body_from_payload(outcome),),
+        correlation_id=cause.correlation_id,
+        receiver_identity=cause.callback_receiver_identity,
+        receiver_node_identity=cause.callback_receiver_node_identity,
+        callback_key=cause.callback_key,
+        trace_options=cause.trace_options,
+    )

@@ -1,0 +1,295 @@
+"""The hub: how code that is not an actor talks to actors, and gets answers.
+
+| call | ends with |
+|---|---|
+| `ask` | the answer, `HandlerFailed`, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `TimedOut` |
+| `send` | a receipt from the node that took the message, or one of the same errors |
+| `tell`, `broadcast` | nothing: at most once, and what goes nowhere is a dead letter |
+
+With `at_least_once` a message is sent again, to another route where there is one, until a receipt comes or the time is
+over; receivers drop what they have seen. Every promise ends: at the latest when its time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hopwire.errors import (
+    Closed,
+    DeliveryError,
+    Expired,
+    HandlerFailed,
+    NoRoute,
+    PayloadError,
+    QueueFull,
+    SettingsError,
+    TimedOut,
+    Unreachable,
+)
+from hopwire.model import (
+    CallbackPoint,
+    Contract,
+    Distribution,
+    Message,
+    Payload,
+    TraceOptions,
+    body_from_payload,
+    contract_of,
+    payload_from_body,
+)
+from hopwire.node.dead import DeadLetter
+from hopwire.node.flow import OUTCOME, Outcome, ticks_from_seconds
+from hopwire.node.router import RECEIPT, Envelope, Router
+from hopwire.routing import with_callback_applied
+from hopwire.wire.extension import Extension, with_extension
+
+__all__ = ["Address", "Hub", "Receipt"]
+
+R = TypeVar("R", bound=Payload)
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
+ERRORS: Mapping[str, type[DeliveryError]] = {
+    "expired": Expired,
+    "unreachable": Unreachable,
+    "closed": Unreachable,
+    "queue_full": QueueFull,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where one receiver lives: a node, and an actor or hub on it, or any that fits."""
+
+    node: bytes
+    receiver: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A message has arrived; this says on which node."""
+
+    node: bytes
+
+
+@dataclass(slots=True)
+class _Promise:
+    """Somebody waits for an answer."""
+
+    future: asyncio.Future[Any]
+    expected: Mapping[Contract, type[Payload]]  # nothing: only a receipt is waited for
+    sent_to: tuple[bytes, ...] = ()
+    receipt: asyncio.Future[None] | None = None  # where a message is sent until it is received
+
+
+class Hub:
+    """Sends messages and receives answers; made by `Node.hub()`."""
+
+    def __init__(self, identity: bytes, node: bytes, router: Router, new_id: Callable[[], bytes]) -> None:
+        self.identity = identity
+        self._node, self._router, self._new_id = node, router, new_id
+        self._promises: dict[int, _Promise] = {}
+        self._keys = 0
+        self._is_closed = False
+
+    @property
+    def open_promises(self) -> int:
+        """How many answers are waited for."""
+        return len(self._promises)
+
+    async def ask(
+        self,
+        payload: Payload,
+        reply: type[R] | tuple[type[R], ...],
+        *,
+        timeout: float = 30.0,
+        to: Address | None = None,
+        partition: bytes = b"",
+        correlation_id: bytes = b"",
+        trace: bool = False,
+        at_least_once: bool = False,
+    ) -> R:
+        """Send a message and wait for the answer."""
+        replies = reply if isinstance(reply, tuple) else (reply,)
+        expected = {contract_of(each, partition): each for each in replies}
+        message = self._message(payload, to, partition, correlation_id, trace)
+        answer = await self._promised(message, expected, timeout, at_least_once)
+        assert isinstance(answer, replies)
+        return answer
+
+    async def send(
+        self,
+        payload: Payload,
+        *,
+        timeout: float = 30.0,
+        to: Address | None = None,
+        partition: bytes = b"",
+        correlation_id: bytes = b"",
+        trace: bool = False,
+        at_least_once: bool = False,
+    ) -> Receipt:
+        """Send a message and wait until a node has taken it, which may be this one."""
+        message = self._message(payload, to, partition, correlation_id, trace)
+        receipt = await self._promised(message, {}, timeout, at_least_once)
+        assert isinstance(receipt, Receipt)
+        return receipt
+
+    async def tell(
+        self,
+        payload: Payload,
+        *,
+        ttl: float | None = None,
+        to: Address | None = None,
+        partition: bytes = b"",
+        correlation_id: bytes = b"",
+        trace: bool = False,
+    ) -> None:
+        """Send a message and wait for nothing but room."""
+        message = self._message(payload, to, partition, correlation_id, trace)
+        await self._pass_on(message, ttl)
+
+    async def broadcast(
+        self,
+        payload: Payload,
+        *,
+        ttl: float | None = None,
+        partition: bytes = b"",
+        correlation_id: bytes = b"",
+        trace: bool = False,
+    ) -> None:
+        """Send a message to every actor that handles it, here and on every node."""
+        message = self._message(payload, None, partition, correlation_id, trace)
+        await self._pass_on(message.replace(distribution=int(Distribution.BROADCAST)), ttl)
+
+    # -- sending
+
+    def _message(
+        self, payload: Payload, to: Address | None, partition: bytes, correlation_id: bytes, trace: bool
+    ) -> Message:
+        if self._is_closed:
+            raise Closed("the hub is closed")
+        contract = contract_of(payload, partition)
+        return Message(
+            identity=contract.identity,
+            version=contract.version,
+            partition=partition,
+            body_frames=(body_from_payload(payload),),
+            correlation_id=correlation_id or self._new_id(),
+            receiver_identity=to.receiver if to else b"",
+            receiver_node_identity=to.node if to else b"",
+            trace_options=int(TraceOptions.ROUTING) if trace else 0,
+        )
+
+    async def _pass_on(self, message: Message, ttl: float | None) -> None:
+        deadline = 0.0
+        if ttl is not None:
+            _check_seconds("ttl", ttl)
+            deadline = asyncio.get_running_loop().time() + ttl
+            message = message.replace(ttl_ticks=ticks_from_seconds(ttl))
+        await self._submit(Envelope(message, deadline))
+
+    async def _submit(self, envelope: Envelope, exclude: tuple[bytes, ...] = ()) -> tuple[bytes, ...]:
+        """Hand a message to the router, and wait for room where there is none."""
+        nodes, full = self._router.route(envelope, exclude)
+        for inbox in full:
+            await inbox.put(envelope, envelope.size_bytes)
+            self._router.received(envelope)
+        return nodes
+
+    async def _promised(
+        self, message: Message, expected: Mapping[Contract, type[Payload]], timeout: float, at_least_once: bool
+    ) -> Any:
+        _check_seconds("timeout", timeout)
+        loop = asyncio.get_running_loop()
+        self._keys += 1
+        key = self._keys
+        points = tuple(CallbackPoint(*contract) for contract in expected)
+        wants_receipt = at_least_once or not expected
+        message = with_callback_applied(
+            message.replace(
+                callback_points=(*points, RECEIPT) if wants_receipt else points,
+                callback_key=key,
+                callback_receiver_identity=self.identity,
+                callback_receiver_node_identity=self._node,
+                ttl_ticks=ticks_from_seconds(timeout),
+            )
+        )
+        promise = _Promise(loop.create_future(), expected, receipt=loop.create_future() if at_least_once else None)
+        self._promises[key] = promise
+        deadline = loop.time() + timeout
+        timer = loop.call_at(deadline, self._time_out, key)
+        try:
+            if at_least_once:
+                return await self._insist(promise, Envelope(message, deadline))
+            promise.sent_to = await self._submit(Envelope(message, deadline))
+            return await promise.future
+        finally:
+            timer.cancel()
+            del self._promises[key]
+
+    async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
+        """Send until there is a receipt, an answer, or no time left; each attempt takes another route than the last."""
+        assert promise.receipt is not None
+        message_id, pause, attempt = self._new_id(), FIRST_RETRY_SECONDS, 0
+        while not promise.future.done() and not promise.receipt.done():
+            extension = Extension(message_id=message_id, attempt=attempt)
+            again = Envelope(with_extension(envelope.message, extension), envelope.deadline)
+            promise.sent_to = await self._submit(again, exclude=promise.sent_to)
+            waiting = (promise.future, promise.receipt)
+            await asyncio.wait(waiting, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            pause, attempt = min(2 * pause, LONGEST_RETRY_SECONDS), attempt + 1
+        return await promise.future
+
+    # -- receiving
+
+    def take(self, envelope: Envelope) -> None:
+        """Take a message that was sent to this hub: an answer, or what became of a question."""
+        message = envelope.message
+        promise = self._promises.get(message.callback_key)
+        if promise is None or promise.future.done():
+            self._router.dead.add(DeadLetter("nobody_waits", "", message))
+            return
+        try:
+            if message.contract == OUTCOME:
+                self._take_outcome(promise, payload_from_body(Outcome, message.body), message)
+            elif message.contract in promise.expected:
+                promise.future.set_result(payload_from_body(promise.expected[message.contract], message.body))
+            else:
+                self._router.dead.add(DeadLetter("unexpected_answer", "", message))
+        except PayloadError as error:
+            promise.future.set_exception(error)
+
+    def _take_outcome(self, promise: _Promise, outcome: Outcome, message: Message) -> None:
+        if outcome.kind == "received":
+            if promise.receipt is not None and not promise.receipt.done():
+                promise.receipt.set_result(None)
+            if not promise.expected:
+                promise.future.set_result(Receipt(bytes.fromhex(outcome.detail)))
+        elif outcome.kind == "failed":
+            promise.future.set_exception(HandlerFailed(outcome.reason, outcome.detail))
+        elif promise.receipt is None or outcome.reason == "expired":
+            promise.future.set_exception(ERRORS.get(outcome.reason, NoRoute)(outcome.reason, outcome.detail))
+
+    def _time_out(self, key: int) -> None:
+        promise = self._promises.get(key)
+        if promise is not None and not promise.future.done():
+            promise.future.set_exception(TimedOut("timed_out", "nothing came back in time"))
+
+    def lose_node(self, node: bytes, reason: str) -> None:
+        """A node is gone: what was sent there and not received is lost, or sent again where that was asked for."""
+        for promise in self._promises.values():
+            if node in promise.sent_to and promise.receipt is None and not promise.future.done():
+                promise.future.set_exception(Unreachable("unreachable", f"the node is gone: {reason}"))
+
+    def close(self) -> None:
+        """Take no more; everything that is waited for ends."""
+        self._is_closed = True
+        for promise in self._promises.values():
+            if not promise.future.done():
+                promise.future.set_exception(Closed("the hub was closed"))
+
+
+def _check_seconds(name: str, seconds: float) -> None:
+    if not seconds > 0:
+        raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r}")

@@ -1,0 +1,110 @@
+"""A bounded queue between one who puts and those who take, on one event loop.
+
+It is full when it holds its limit of messages or of bytes. What happens then is the policy:
+
+| policy | a new item |
+|---|---|
+| `wait` | `put` waits for room; `offer` is refused |
+| `refuse` | is refused at once |
+| `drop_oldest` | pushes out the oldest, which is handed back |
+
+An item that is larger than the limit of bytes alone is taken when the queue is empty: it could not be sent otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from hopwire.errors import SettingsError
+
+__all__ = ["Mailbox", "Overflow"]
+
+T = TypeVar("T")
+
+
+class Overflow(StrEnum):
+    """What a full queue does with a new item."""
+
+    WAIT = "wait"
+    REFUSE = "refuse"
+    DROP_OLDEST = "drop_oldest"
+
+
+class Mailbox(Generic[T]):
+    """A bounded queue."""
+
+    def __init__(self, max_items: int, max_bytes: int, overflow: Overflow = Overflow.WAIT) -> None:
+        if max_items < 1 or max_bytes < 1:
+            raise SettingsError(f"a queue holds at least one item and one byte, found {max_items} and {max_bytes}")
+        self.max_items, self.max_bytes, self.overflow = max_items, max_bytes, Overflow(overflow)
+        self.size_bytes = 0
+        self._items: deque[tuple[T, int]] = deque()
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._putters: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Tell whether an item of that size fits now."""
+        if not self._items:
+            return True
+        return len(self._items) < self.max_items and self.size_bytes + size_bytes <= self.max_bytes
+
+    def offer(self, item: T, size_bytes: int) -> tuple[bool, list[T]]:
+        """Put an item without waiting: whether it was taken, and what was pushed out for it."""
+        pushed_out: list[T] = []
+        if not self.has_room(size_bytes):
+            if self.overflow is not Overflow.DROP_OLDEST:
+                return False, pushed_out
+            while not self.has_room(size_bytes):
+                pushed_out.append(self._pop())
+        self._items.append((item, size_bytes))
+        self.size_bytes += size_bytes
+        _wake_one(self._takers)
+        return True, pushed_out
+
+    async def put(self, item: T, size_bytes: int) -> tuple[bool, list[T]]:
+        """Put an item, and wait for room where the policy says so."""
+        while self.overflow is Overflow.WAIT and not self.has_room(size_bytes):
+            await _wait_in(self._putters)
+        return self.offer(item, size_bytes)
+
+    async def take(self) -> T:
+        """Wait for an item and give it."""
+        while not self._items:
+            await _wait_in(self._takers)
+        return self._pop()
+
+    def take_all(self) -> list[T]:
+        """Give everything that is there."""
+        return [self._pop() for _ in range(len(self._items))]
+
+    def _pop(self) -> T:
+        item, size_bytes = self._items.popleft()
+        self.size_bytes -= size_bytes
+        _wake_one(self._putters)
+        return item
+
+
+def _wake_one(waiters: deque[asyncio.Future[None]]) -> None:
+    while waiters:
+        waiter = waiters.popleft()
+        if not waiter.done():
+            waiter.set_result(None)
+            return
+
+
+async def _wait_in(waiters: deque[asyncio.Future[None]]) -> None:
+    """Wait to be woken; one that is cancelled after it was woken wakes the next."""
+    waiter = asyncio.get_running_loop().create_future()
+    waiters.append(waiter)
+    try:
+        await waiter
+    except asyncio.CancelledError:
+        if waiter.done() and not waiter.cancelled():
+            _wake_one(waiters)
+        raise

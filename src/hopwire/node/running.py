@@ -1,0 +1,115 @@
+"""An actor at work: takes messages from its queue, calls the handler, sends what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from hopwire.errors import PayloadError
+from hopwire.model import Contract, Message, Payload, contract_of, payload_from_body
+from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
+from hopwire.node.dead import DeadLetter
+from hopwire.node.flow import spawned
+from hopwire.node.router import Envelope, Inbox, Router
+
+__all__ = ["Running"]
+
+log = logging.getLogger("hopwire.node")
+MakeContext = Callable[[Envelope], Any]
+
+
+class Running:
+    """One hosted actor."""
+
+    def __init__(
+        self, actor: Actor, identity: bytes, partition: bytes, inbox: Inbox, router: Router, make_context: MakeContext
+    ) -> None:
+        self.actor, self.identity, self.inbox = actor, identity, inbox
+        self.handlers = {contract_of(each.payload, partition): each for each in handlers_of(type(actor))}
+        self._router, self._make_context = router, make_context
+        self._name = type(actor).__name__
+        self._workers: list[asyncio.Task[None]] = []
+        self._at_work = 0
+
+    def start(self) -> None:
+        """Begin to take messages."""
+        started = asyncio.ensure_future(self.actor.on_start())
+        self._workers = [asyncio.ensure_future(self._work(started)) for _ in range(max(1, self.actor.concurrency))]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not len(self.inbox) and not self._at_work
+
+    async def stop(self) -> None:
+        """Stop at once; what still waits is given up."""
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        for envelope in self.inbox.take_all():
+            self._router.give_up(envelope, "closed")
+        await self.actor.on_stop()
+
+    async def _work(self, started: asyncio.Future[None]) -> None:
+        await asyncio.shield(started)
+        while True:
+            envelope = await self.inbox.take()
+            self._at_work += 1
+            try:
+                await self._handle(envelope)
+            finally:
+                self._at_work -= 1
+
+    async def _handle(self, envelope: Envelope) -> None:
+        if self._router.is_expired(envelope):
+            self._router.give_up(envelope, "expired", f"before {self._name} could handle it")
+            return
+        message = envelope.message
+        handler = self._handler_for(message)
+        if handler is None:
+            self._router.give_up(envelope, "handler_missing", self._name)
+            return
+        where = f"{self._name}.{handler.name}"
+        try:
+            payload = payload_from_body(handler.payload, message.body)
+        except PayloadError as error:
+            self._router.dead.add(DeadLetter("bad_payload", str(error), message))
+            self._router.fail(envelope, error, where)
+            return
+        try:
+            async for answer in self._call(handler, payload, envelope, where):
+                self._answer(envelope, answer)
+        except asyncio.CancelledError:
+            self._router.give_up(envelope, "closed", where)
+            raise
+        except Exception as error:
+            log.warning("%s failed: %s: %s", where, type(error).__name__, error)
+            self._router.fail(envelope, error, where)
+
+    def _handler_for(self, message: Message) -> Handler | None:
+        """By contract; for a receiver that is named also by version alone, if that leaves no choice."""
+        contract = Contract(message.identity, message.version, message.partition)
+        if contract in self.handlers or not message.receiver_identity:
+            return self.handlers.get(contract)
+        same = [handler for each, handler in self.handlers.items() if each.version == message.version]
+        return same[0] if len(same) == 1 else None
+
+    async def _call(self, handler: Handler, payload: Payload, envelope: Envelope, where: str) -> AsyncIterator[Payload]:
+        method = getattr(self.actor, handler.name)
+        arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
+        if handler.kind == "generator":
+            async for answer in method(*arguments):
+                yield answer
+            return
+        if handler.kind == "coroutine":
+            result = await method(*arguments)
+        else:
+            result = await asyncio.to_thread(method, *arguments)
+        for answer in payloads_from(result, where):
+            yield answer
+
+    def _answer(self, envelope: Envelope, payload: Payload) -> None:
+        message = spawned(envelope.message, payload, self._router.ttl_ticks(envelope))
+        self._router.route(Envelope(message, envelope.deadline))

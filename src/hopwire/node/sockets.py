@@ -1,0 +1,198 @@
+"""The transport over ZeroMQ: the only module that knows it.
+
+Two ROUTER sockets. The front is bound and only receives; the back connects to the fronts of others and only sends. A
+connection has its own name on the back (`CONNECT_ROUTING_ID`), so frames can be queued for it before the other side has
+answered, and `ROUTER_MANDATORY` makes every drop visible.
+
+- One owner: the event loop. The front's descriptor is a reader of the loop.
+- Sends never wait. Each peer has a bounded queue of its own; what ZeroMQ does not take at once stays there and is tried
+  again, so a slow peer holds up nobody else.
+- Everything queued within one turn of the loop is sent together at its end.
+
+The trap: the descriptor is edge-triggered. After every drain and every send EVENTS is looked at again, or messages are
+stuck. And flags are plain integers: the enums of pyzmq cost more than the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import zmq
+
+from hopwire.errors import SettingsError
+from hopwire.node.transport import Frames, OnFrames, OnRefused, OutboxLimits
+
+__all__ = ["Sockets"]
+
+NOBLOCK, SNDMORE = int(zmq.NOBLOCK), int(zmq.SNDMORE)
+NOBLOCK_MORE = NOBLOCK | SNDMORE
+EVENTS, RCVMORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
+DRAIN_AT_MOST = 500  # messages in one turn of the loop, so that handlers get theirs
+RETRY_SECONDS = 0.002  # after ZeroMQ took no more for a peer
+HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS = 1000, 4000  # ZMTP's own, which find dead connections; peers are judged elsewhere
+HIGH_WATER = 1000  # messages inside ZeroMQ for each peer; the rest waits in our own queue, where it is counted
+
+
+class _Outbox:
+    """What waits for one peer."""
+
+    __slots__ = ("alias", "frames", "size_bytes")
+
+    def __init__(self, alias: bytes) -> None:
+        self.alias = alias
+        self.frames: deque[tuple[Frames, int]] = deque()
+        self.size_bytes = 0
+
+
+class Sockets:
+    """Moves frames between addresses over ZeroMQ."""
+
+    def __init__(self, identity: bytes, listen: str, limits: OutboxLimits | None = None) -> None:
+        self._identity, self._listen = identity, listen
+        self._limits = limits or OutboxLimits()
+        self._peers: dict[str, _Outbox] = {}
+        self._busy: dict[str, None] = {}  # peers with something to send, in the order in which it came
+        self._flush_at: asyncio.Handle | None = None
+        self._names = 0
+        self._is_closed = False
+
+    def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
+        """Bind, and give the address that others reach this node by."""
+        self._on_frames, self._on_refused = on_frames, on_refused
+        self._loop = asyncio.get_running_loop()
+        self._context = zmq.Context()
+        self._context.set(zmq.BLOCKY, 0)
+        self._front, self._back = self._socket(), self._socket()
+        self._back.set(zmq.ROUTER_MANDATORY, 1)
+        try:
+            self._front.bind(self._listen)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise SettingsError(f"cannot listen on {self._listen}: {error.strerror}") from None
+        self._descriptor = int(self._front.get(zmq.FD))
+        self._loop.add_reader(self._descriptor, self._drain)
+        return bytes(self._front.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+
+    def _socket(self) -> zmq.Socket[bytes]:
+        socket = self._context.socket(zmq.ROUTER)
+        for option, value in (
+            (zmq.LINGER, 0),
+            (zmq.SNDHWM, HIGH_WATER),
+            (zmq.RCVHWM, HIGH_WATER),
+            (zmq.ROUTER_HANDOVER, 1),
+            (zmq.HEARTBEAT_IVL, HEARTBEAT_MS),
+            (zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS),
+        ):
+            socket.set(option, value)
+        if self._identity:
+            socket.set(zmq.ROUTING_ID, self._identity)
+        return socket
+
+    # -- receiving
+
+    def _drain(self) -> None:
+        front = self._front
+        receive, get, on_frames = front.recv, front.getsockopt, self._on_frames
+        for _ in range(DRAIN_AT_MOST):
+            if self._is_closed or not get(EVENTS) & POLLIN:  # type: ignore[operator]
+                return
+            frames = [receive(NOBLOCK)]
+            while get(RCVMORE):
+                frames.append(receive(NOBLOCK))
+            on_frames(frames)
+        self._loop.call_soon(self._drain)
+
+    # -- sending
+
+    def connect(self, uri: str) -> None:
+        """Open a connection; frames may be sent to it from now on."""
+        if uri in self._peers or self._is_closed:
+            return
+        self._names += 1
+        alias = b"hw%d" % self._names
+        self._back.set(zmq.CONNECT_ROUTING_ID, alias)
+        try:
+            self._back.connect(uri)
+        except zmq.ZMQError as error:
+            raise SettingsError(f"cannot connect to {uri}: {error.strerror}") from None
+        self._peers[uri] = _Outbox(alias)
+
+    def disconnect(self, uri: str) -> None:
+        """Close a connection; what waits for it is refused."""
+        outbox = self._peers.pop(uri, None)
+        if outbox is None:
+            return
+        self._busy.pop(uri, None)
+        if not self._is_closed:
+            self._back.disconnect(uri)
+        self._refuse(uri, outbox, "unreachable")
+
+    def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
+        """Put frames into the queue of a peer: True, or False where there is no room or no such connection."""
+        outbox = self._peers.get(uri)
+        if outbox is None or self._is_closed:
+            return False
+        waiting = len(outbox.frames)
+        if waiting and (
+            waiting >= self._limits.max_messages or outbox.size_bytes + size_bytes > self._limits.max_bytes
+        ):
+            return False
+        outbox.frames.append((frames, size_bytes))
+        outbox.size_bytes += size_bytes
+        self._busy[uri] = None
+        if self._flush_at is None:
+            self._flush_at = self._loop.call_soon(self._flush)
+        return True
+
+    def _flush(self) -> None:
+        self._flush_at = None
+        for uri in list(self._busy):
+            if self._send_waiting(uri, self._peers[uri]):
+                del self._busy[uri]
+        if self._busy and not self._is_closed:
+            self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)
+        self._drain()  # a send may have swallowed the signal that something arrived
+
+    def _send_waiting(self, uri: str, outbox: _Outbox) -> bool:
+        """Send what waits for a peer; False where ZeroMQ takes no more for now."""
+        send, waiting, alias = self._back.send, outbox.frames, outbox.alias
+        while waiting:
+            frames, size_bytes = waiting[0]
+            try:
+                send(alias, NOBLOCK_MORE)
+            except zmq.Again:
+                return False
+            except zmq.ZMQError:
+                self._refuse(uri, outbox, "unreachable")
+                return True
+            for frame in frames[1:-1]:  # the alias stands for the socket identity, which the documents put first
+                send(frame, NOBLOCK_MORE)
+            send(frames[-1], NOBLOCK)
+            waiting.popleft()
+            outbox.size_bytes -= size_bytes
+        return True
+
+    def _refuse(self, uri: str, outbox: _Outbox, reason: str) -> None:
+        while outbox.frames:
+            frames, _ = outbox.frames.popleft()
+            self._on_refused(uri, frames, reason)
+        outbox.size_bytes = 0
+
+    # -- the end
+
+    async def close(self, timeout: float) -> None:
+        """Send what waits, for so many seconds at most, and stop; what is left then is refused."""
+        if self._is_closed:
+            return
+        give_up_at = self._loop.time() + timeout
+        while self._busy and self._loop.time() < give_up_at:
+            await asyncio.sleep(RETRY_SECONDS)
+        self._is_closed = True
+        if self._flush_at is not None:
+            self._flush_at.cancel()
+        self._loop.remove_reader(self._descriptor)
+        for uri, outbox in self._peers.items():
+            self._refuse(uri, outbox, "closed")
+        linger_ms = max(0, int(1000 * min(0.2, give_up_at - self._loop.time())))
+        self._context.destroy(linger=linger_ms)

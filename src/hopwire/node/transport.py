@@ -1,0 +1,51 @@
+"""What a node needs of a transport: it moves frames between addresses, and knows nothing of messages.
+
+A transport never waits and never raises for a peer's sake. `send` puts frames into the peer's own queue and tells
+whether there was room; what cannot be sent comes back through `on_refused`, with the reason. Everything happens on one
+event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from hopwire.errors import SettingsError
+
+__all__ = ["Frames", "OnFrames", "OnRefused", "OutboxLimits", "Transport"]
+
+Frames: TypeAlias = list[bytes]
+OnFrames: TypeAlias = Callable[[Frames], None]
+OnRefused: TypeAlias = Callable[[str, Frames, str], None]  # address, frames, reason: unreachable, closed
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxLimits:
+    """How much may wait for one peer."""
+
+    max_messages: int = 10_000
+    max_bytes: int = 64 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        if self.max_messages < 1 or self.max_bytes < 1:
+            raise SettingsError(f"a queue holds at least one message and one byte, found {self}")
+
+
+class Transport(Protocol):
+    """Moves frames between addresses."""
+
+    def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
+        """Begin to listen, and give the address that others reach this one by."""
+
+    def connect(self, uri: str) -> None:
+        """Open a connection; frames may be sent to it from now on."""
+
+    def disconnect(self, uri: str) -> None:
+        """Close a connection; what waits for it is refused."""
+
+    def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
+        """Put frames into the queue of a peer: True, or False where there is no room or no such connection."""
+
+    async def close(self, timeout: float) -> None:
+        """Send what waits, for so many seconds at most, and stop."""

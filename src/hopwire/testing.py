@@ -1,0 +1,145 @@
+"""A whole network in memory, with a clock that moves by itself and faults that a test chooses.
+
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            ...
+
+    run(story)
+
+Under `run` no time passes while anything can happen; when nothing can, the clock jumps to the next timer. A minute of
+timeouts takes milliseconds, and a test never waits. Handlers that run in threads are outside of this: their time is
+real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+from hopwire.node.node import Node
+from hopwire.node.transport import Frames, OnFrames, OnRefused
+
+__all__ = ["Faults", "Network", "run"]
+
+T = TypeVar("T")
+
+
+class _Selector(selectors.SelectSelector):
+    """Jumps to the next timer instead of waiting for it."""
+
+    clock = 1000.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(0 if timeout is not None else None)
+        if not ready and timeout:
+            self.clock += timeout
+        return ready
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.clock
+
+
+def run(story: Callable[[Network], Awaitable[T]], *, seed: int = 0) -> T:
+    """Run a test on a network of its own, with a clock of its own."""
+
+    async def tell() -> T:
+        return await story(Network(seed))
+
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        return runner.run(tell())
+
+
+@dataclass(slots=True)
+class Faults:
+    """What goes wrong between nodes: shares of 0 to 1, and seconds."""
+
+    drop: float = 0.0
+    duplicate: float = 0.0
+    delay: float = 0.0
+    jitter: float = 0.0  # up to so many seconds more, each message its own: they overtake each other
+
+
+class Network:
+    """Nodes that reach each other through memory."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.faults = Faults()
+        self.chance = Random(seed)  # noqa: S311
+        self._transports: dict[str, _Memory] = {}
+        self._cuts: set[frozenset[str]] = set()
+        self._count = 0
+
+    def node(self, **settings: Any) -> Node:
+        """Make a node on this network; takes what Node takes."""
+        self._count += 1
+        uri = f"memory://{self._count}"
+        transport = _Memory(self, uri)
+        node = Node(uri, transport=transport, **settings)
+        transport.identity = node.identity
+        return node
+
+    def cut(self, one: Node, other: Node) -> None:
+        """Let nothing pass between two nodes."""
+        self._cuts.add(frozenset((one.uri, other.uri)))
+
+    def heal(self) -> None:
+        """Let everything pass again."""
+        self._cuts.clear()
+
+    def crash(self, node: Node) -> None:
+        """Let a node fall silent, as a process that is killed."""
+        self._transports.pop(node.uri, None)
+
+    def _carry(self, sender: _Memory, uri: str, frames: Frames) -> None:
+        if frozenset((sender.uri, uri)) in self._cuts or sender.uri not in self._transports:
+            return
+        copies = 0 if self.chance.random() < self.faults.drop else 1
+        copies += self.chance.random() < self.faults.duplicate
+        for _ in range(copies):
+            delay = self.faults.delay + self.faults.jitter * self.chance.random()
+            asyncio.get_running_loop().call_later(delay, self._arrive, uri, [sender.identity, *frames[1:]])
+
+    def _arrive(self, uri: str, frames: Frames) -> None:
+        receiver = self._transports.get(uri)
+        if receiver is not None:
+            receiver.on_frames(frames)
+
+
+class _Memory:
+    """The transport of one node."""
+
+    def __init__(self, network: Network, uri: str) -> None:
+        self.uri, self.identity = uri, b""
+        self._network = network
+        self._connected: set[str] = set()
+
+    def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
+        self.on_frames = on_frames
+        self._network._transports[self.uri] = self
+        return self.uri
+
+    def connect(self, uri: str) -> None:
+        self._connected.add(uri)
+
+    def disconnect(self, uri: str) -> None:
+        self._connected.discard(uri)
+
+    def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
+        if uri not in self._connected:
+            return False
+        self._network._carry(self, uri, frames)
+        return True
+
+    async def close(self, timeout: float) -> None:
+        await asyncio.sleep(0)
+        self._network._transports.pop(self.uri, None)
