@@ -1,0 +1,153 @@
+"""What happens when things go wrong, on a network in memory with a clock of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hopwire.errors import DeliveryError, Expired, TimedOut, Unreachable
+from hopwire.model import Message
+from hopwire.node import NodeSettings
+from hopwire.testing import Faults, Network, run
+from tests.node.stories import Greet, Greeter, Greeting, Sleeper
+
+
+def test_at_least_once_gets_through_a_bad_network_and_is_handled_once() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            greeter = Greeter()
+            a.host(greeter)
+            await b.knows(Greet)
+            network.faults = Faults(drop=0.4, duplicate=0.3, delay=0.01, jitter=0.1)
+            hub = b.hub()
+            names = [str(i) for i in range(60)]
+            receipts = [hub.send(Greet(name), at_least_once=True, timeout=120) for name in names]
+            assert {receipt.node for receipt in await asyncio.gather(*receipts)} == {a.identity}
+            assert sorted(greeter.greeted) == sorted(names)
+            assert hub.open_promises == 0
+
+    run(story)
+
+
+def test_every_question_ends_whatever_the_network_does() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            network.faults = Faults(drop=0.5, duplicate=0.2, jitter=0.5)
+            hub = b.hub()
+            asked = [hub.ask(Greet(str(i)), Greeting, timeout=3) for i in range(200)]
+            ended = await asyncio.gather(*asked, return_exceptions=True)
+            assert all(isinstance(end, Greeting | DeliveryError) for end in ended)
+            assert any(isinstance(end, Greeting) for end in ended)
+            assert any(isinstance(end, TimedOut) for end in ended)
+            assert hub.open_promises == 0
+
+    run(story)
+
+
+def test_questions_to_a_node_that_dies_end_as_soon_as_it_is_missed() -> None:
+    async def story(network: Network) -> None:
+        loop = asyncio.get_running_loop()
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Sleeper())
+            await b.knows(Greet)
+            asked = asyncio.ensure_future(b.hub().ask(Greet("Ada"), Greeting, timeout=1000))
+            await asyncio.sleep(0.1)
+            network.crash(a)
+            began = loop.time()
+            with pytest.raises(Unreachable):
+                await asked
+            assert loop.time() - began < 10
+            assert b.peers == ()
+
+    run(story)
+
+
+def test_at_least_once_finds_another_node_when_one_dies() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node() as b, network.node(peers=[a.uri, b.uri]) as c:
+            a.host(Greeter("a"))
+            b.host(Greeter("b"))
+            await asyncio.sleep(1)
+            network.crash(a)
+            asked = [c.hub().ask(Greet(str(i)), Greeting, at_least_once=True, timeout=60) for i in range(10)]
+            answers = await asyncio.gather(*asked)
+            assert {answer.text[0] for answer in answers} == {"b"}
+
+    run(story)
+
+
+def test_nodes_find_each_other_again_after_a_partition() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            greeter = Greeter()
+            a.host(greeter)
+            await b.knows(Greet)
+            network.cut(a, b)
+            await asyncio.sleep(30)
+            assert a.peers == b.peers == ()
+            network.heal()
+            await b.knows(Greet, timeout=30)
+            assert await b.hub().ask(Greet("again"), Greeting) == Greeting("hello again")
+
+    run(story)
+
+
+def test_a_message_whose_time_is_over_is_not_handled() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            sleeper = Sleeper()
+            node.host(sleeper)
+            hub = node.hub()
+            first = asyncio.ensure_future(hub.ask(Greet("first"), Greeting, timeout=10))
+            await asyncio.sleep(0.1)
+            await hub.tell(Greet("too late"), ttl=1)
+            await asyncio.sleep(2)
+            sleeper.wake.set()
+            await first
+            await asyncio.sleep(0.1)
+            assert sleeper.started == ["first"]
+            assert node.dead_letters.counts["expired"] == 1
+
+    run(story)
+
+
+def test_time_to_live_shrinks_by_the_time_spent_on_the_way() -> None:
+    left: list[float] = []
+
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            sleeper = Sleeper()
+            a.host(sleeper)
+            await b.knows(Greet)
+            take = a._take_message
+
+            def spy(message: Message) -> None:
+                left.append(message.ttl_ticks / 1e7)
+                take(message)
+
+            a._take_message = spy  # type: ignore[method-assign]
+            network.faults = Faults(delay=1.0)
+            with pytest.raises((TimedOut, Expired)):
+                await b.hub().ask(Greet("Ada"), Greeting, timeout=4)
+            assert left == [4.0]
+
+    run(story)
+
+
+def test_what_waits_when_an_actor_is_taken_away_is_given_up_not_forgotten() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(settings=NodeSettings(inbox_messages=10)) as node:
+            sleeper = Sleeper()
+            node.host(sleeper)
+            hub = node.hub()
+            asked = [asyncio.ensure_future(hub.ask(Greet(str(i)), Greeting)) for i in range(5)]
+            await asyncio.sleep(0.1)
+            await node.unhost(sleeper)
+            ended = await asyncio.gather(*asked, return_exceptions=True)
+            assert all(isinstance(end, Unreachable) for end in ended)
+            assert node.dead_letters.counts["closed"] == 5
+
+    run(story)
