@@ -49,6 +49,7 @@ class PayloadContract(NamedTuple):
     identity: bytes
     version: int
     codec: Codec
+    contract: Contract  # with no partition, as most messages have it
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
@@ -81,7 +82,7 @@ def _contract(name: str, identity: str | bytes, version: int, codec: Codec) -> P
         raise SettingsError(f"{name}: the version is a number from 0 to {MAX_VERSION}, found {version!r:.80}")
     if codec not in tuple(Codec):
         raise SettingsError(f"{name}: the codec is one of {', '.join(Codec)}, found {codec!r:.80}")
-    return PayloadContract(raw, version, Codec(codec))
+    return PayloadContract(raw, version, Codec(codec), Contract(raw, version, b""))
 
 
 class Payload(msgspec.Struct, metaclass=_PayloadMeta):
@@ -93,7 +94,7 @@ class Payload(msgspec.Struct, metaclass=_PayloadMeta):
 def contract_of(payload: Payload | type[Payload], partition: bytes = b"") -> Contract:
     """Give what a message with this payload is: identity, version and partition."""
     promised = _promised(payload if isinstance(payload, type) else type(payload))
-    return Contract(promised.identity, promised.version, partition)
+    return Contract(promised.identity, promised.version, partition) if partition else promised.contract
 
 
 def _promised(cls: type[Payload]) -> PayloadContract:

@@ -16,8 +16,9 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from types import TracebackType
 
 from hopwire.cluster.announce import CONTROL, Bye
@@ -215,7 +216,7 @@ class Node:
     def hub(self, *, local_only: bool = False) -> Hub:
         """Make a hub, which sends messages and receives answers."""
         self._refuse_if_closed()
-        hub = Hub(HUB + _guid(), self.identity, self._router, _guid)
+        hub = Hub(HUB + _guid(), self.identity, self._router, _new_ids())
         self._hubs[hub.identity] = hub
         self._router.open(hub.identity, hub.take)
         added = self._tables.local.register(hub.identity, is_local_only=local_only)
@@ -408,3 +409,9 @@ def _announced(route: TableRoute) -> AnnouncedRoute:
 
 def _guid() -> bytes:
     return str(uuid.uuid4()).encode()
+
+
+def _new_ids() -> Callable[[], bytes]:
+    """Ids as long as a GUID's text, and as unique: chance in front, a counter behind, which costs a tenth."""
+    front, numbers = _guid()[:24], count()
+    return lambda: front + b"%012x" % next(numbers)

@@ -10,7 +10,8 @@ answered, and `ROUTER_MANDATORY` makes every drop visible.
 - Everything queued within one turn of the loop is sent together at its end.
 
 The trap: the descriptor is edge-triggered. After every drain and every send EVENTS is looked at again, or messages are
-stuck. And flags are plain integers: the enums of pyzmq cost more than the call.
+stuck. And per frame the methods of pyzmq's backend are called, with plain integers as flags: its Python layer and its
+enums cost more than the call itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import asyncio
 from collections import deque
 
 import zmq
+from zmq.backend import Socket as Backend
 
 from hopwire.errors import SettingsError
 from hopwire.node.transport import Frames, OnFrames, OnRefused, OutboxLimits
@@ -70,6 +72,8 @@ class Sockets:
         except zmq.ZMQError as error:
             self._context.destroy(linger=0)
             raise SettingsError(f"cannot listen on {self._listen}: {error.strerror}") from None
+        self._receive, self._get = Backend.recv.__get__(self._front), Backend.get.__get__(self._front)
+        self._send_frame = Backend.send.__get__(self._back)
         self._descriptor = int(self._front.get(zmq.FD))
         self._loop.add_reader(self._descriptor, self._drain)
         return bytes(self._front.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
@@ -92,10 +96,9 @@ class Sockets:
     # -- receiving
 
     def _drain(self) -> None:
-        front = self._front
-        receive, get, on_frames = front.recv, front.getsockopt, self._on_frames
+        receive, get, on_frames = self._receive, self._get, self._on_frames
         for _ in range(DRAIN_AT_MOST):
-            if self._is_closed or not get(EVENTS) & POLLIN:  # type: ignore[operator]
+            if self._is_closed or not get(EVENTS) & POLLIN:
                 return
             frames = [receive(NOBLOCK)]
             while get(RCVMORE):
@@ -156,7 +159,7 @@ class Sockets:
 
     def _send_waiting(self, uri: str, outbox: _Outbox) -> bool:
         """Send what waits for a peer; False where ZeroMQ takes no more for now."""
-        send, waiting, alias = self._back.send, outbox.frames, outbox.alias
+        send, waiting, alias = self._send_frame, outbox.frames, outbox.alias
         while waiting:
             frames, size_bytes = waiting[0]
             try:
