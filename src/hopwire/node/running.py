@@ -85,7 +85,8 @@ class Running:
             self._router.give_up(envelope, "closed", where)
             raise
         except Exception as error:
-            log.warning("%s failed: %s: %s", where, type(error).__name__, error)
+            level = logging.INFO if message.callback_key else logging.WARNING  # whoever waits is told anyway
+            log.log(level, "%s failed: %s: %s", where, type(error).__name__, error)
             self._router.fail(envelope, error, where)
 
     def _handler_for(self, message: Message) -> Handler | None:
