@@ -1,0 +1,114 @@
+"""Real processes on loopback: they talk, they are killed, they come back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hopwire.cluster.events import SECOND_NS, Pace
+from hopwire.errors import Unreachable
+from hopwire.node import Node, NodeSettings
+from tests.node.stories import Count, Greet, Greeting, Number
+
+ROOT = Path(__file__).parents[2]
+QUICK = NodeSettings(pace=Pace(beat_ns=SECOND_NS // 10, silence_ns=SECOND_NS))
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def child(kind: str, *peers: str, formats: str = "6,5,4,3") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A node in a process of its own, and its address."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.node.child", kind, formats, *peers],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environ,
+    )
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def told(story: Callable[[], Awaitable[None]]) -> None:
+    async def tell() -> None:
+        await asyncio.wait_for(story(), timeout=60)
+
+    asyncio.run(tell())
+
+
+@pytest.mark.parametrize("formats", ["6,5,4,3", "5"])
+def test_three_processes_talk_in_both_directions(formats: str) -> None:
+    async def story() -> None:
+        with child("greeter", formats=formats) as (_, one), child("counter", one) as (_, two):
+            async with Node(peers=[one, two]) as node:
+                await node.knows(Greet)
+                await node.knows(Count)
+                hub = node.hub()
+                asked = [hub.ask(Greet(str(i)), Greeting) for i in range(500)]
+                assert [answer.text for answer in await asyncio.gather(*asked)] == [f"hello {i}" for i in range(500)]
+                assert await hub.ask(Count(1), Number) == Number(0)
+                assert not node.dead_letters.counts
+
+    told(story)
+
+
+def test_a_killed_process_is_missed_and_nothing_hangs() -> None:
+    async def story() -> None:
+        with child("sleeper") as (process, uri):
+            async with Node(peers=[uri], settings=QUICK) as node:
+                await node.knows(Greet)
+                hub = node.hub()
+                asked = [asyncio.ensure_future(hub.ask(Greet(str(i)), Greeting, timeout=600)) for i in range(50)]
+                await hub.send(Greet("arrived"))
+                os.kill(process.pid, signal.SIGKILL)
+                ended = await asyncio.gather(*asked, return_exceptions=True)
+                assert all(isinstance(end, Unreachable) for end in ended)
+                assert hub.open_promises == 0
+
+    told(story)
+
+
+def test_what_must_arrive_reaches_the_process_that_replaces_a_killed_one() -> None:
+    async def story() -> None:
+        with child("greeter") as (process, uri):
+            async with Node(peers=[uri], settings=QUICK) as node:
+                await node.knows(Greet)
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+                asked = asyncio.ensure_future(node.hub().ask(Greet("Ada"), Greeting, at_least_once=True, timeout=50))
+                with child("greeter", node.uri):
+                    assert (await asked).text == "hello Ada"
+
+    told(story)
+
+
+def test_a_node_whose_peers_are_unreachable_stops_within_two_seconds() -> None:
+    async def story() -> None:
+        node = Node(peers=["tcp://127.0.0.1:1", "tcp://127.0.0.1:2"])
+        await node.start()
+        with child("sleeper") as (process, uri):
+            async with Node(peers=[uri]) as other:
+                await other.knows(Greet)
+                os.kill(process.pid, signal.SIGSTOP)
+                for _ in range(1000):
+                    await other.hub().tell(Greet("x" * 10_000))
+                began = time.monotonic()
+                await asyncio.gather(node.stop(), other.stop())
+                assert time.monotonic() - began < 2
+                os.kill(process.pid, signal.SIGCONT)
+
+    told(story)
