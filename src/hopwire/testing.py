@@ -134,6 +134,9 @@ class _Memory:
     def disconnect(self, uri: str) -> None:
         self._connected.discard(uri)
 
+    def allow_trains(self, uri: str) -> None:
+        pass
+
     def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
         if uri not in self._connected:
             return False

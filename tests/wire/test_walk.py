@@ -122,7 +122,7 @@ def test_a_broken_message_has_a_reason_and_a_place(
 
 
 def test_every_reason_is_shown_by_a_case() -> None:
-    elsewhere = {"not_frames", "too_many_frames", "too_many_bytes", "ambiguous_version", "bad_extension"}
+    elsewhere = {"not_frames", "too_many_frames", "too_many_bytes", "ambiguous_version", "bad_extension", "bad_train"}
     assert {case[2] for case in CASES} | elsewhere == set(DECODE_REASONS)
 
 

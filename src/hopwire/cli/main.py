@@ -1,6 +1,7 @@
 """The command `hopwire`: the list of its commands.
 
-A command is a function in its own file, and one line in COMMANDS. How it ends is a table in `exits.py`.
+A command is a function in its own file, and one line in COMMANDS; commands with a common name are one line in GROUPS
+and share a file. How a command ends is a table in `exits.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ except ModuleNotFoundError as missing:
     print(f'hopwire: {missing.name} is not installed: pip install "hopwire[cli]"', file=sys.stderr)
     raise SystemExit(2) from None
 
+from hopwire.cli import capture
 from hopwire.cli.decode import decode
 from hopwire.cli.demo import demo
 from hopwire.cli.encode import encode
@@ -31,12 +33,20 @@ COMMANDS = (
     reasons,
     demo,
 )
+GROUPS = {
+    "capture": ("Look into what nodes have recorded.", capture.COMMANDS),
+}
 EPILOG = "Exit codes: " + "; ".join(f"{code:d} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])  # typer gives no name to its parent
 
 app = typer.Typer(name="hopwire", rich_markup_mode=None, epilog=EPILOG, add_completion=False)
 for command in COMMANDS:
     app.command()(guarded(command))
+for name, (meaning, commands) in GROUPS.items():
+    group = typer.Typer(name=name, help=meaning, rich_markup_mode=None)
+    for member in commands:
+        group.command()(guarded(member))
+    app.add_typer(group)
 
 
 @app.callback(invoke_without_command=True)

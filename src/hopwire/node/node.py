@@ -62,6 +62,7 @@ from hopwire.routing import Route as TableRoute
 from hopwire.security import OPEN, Domains, is_accepted, sign, verify
 from hopwire.wire import FORMATS, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.extension import extension_of
+from hopwire.wire.train import CAPABILITY, is_train, unpack_train
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -132,7 +133,7 @@ class Node:
             raise Closed(f"the node is {self._state}; a node is started once")
         self._loop = asyncio.get_running_loop()
         self.uri = self._transport.start(self._take_frames, self._take_refused)
-        me = Self(self.identity, time.time_ns(), self.uri, self.settings.formats)
+        me = Self(self.identity, time.time_ns(), self.uri, self.settings.formats, (CAPABILITY,))
         self._cluster = Cluster(me, self.settings.pace)
         self._state = "running"
         for running in self._actors.values():
@@ -253,6 +254,9 @@ class Node:
     # -- messages in
 
     def _take_frames(self, frames: Frames) -> None:
+        if is_train(frames):
+            self._take_train(frames)
+            return
         try:
             message = decode(frames, self.settings.limits)
             is_believed = self._is_believed(message)
@@ -268,6 +272,15 @@ class Node:
             self._take_control(message, payload)
         else:
             self._take_message(message)
+
+    def _take_train(self, frames: Frames) -> None:
+        try:
+            messages = unpack_train(frames, self.settings.limits)
+        except WireError as error:
+            self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+            return
+        for message in messages:
+            self._take_frames(message)
 
     def _is_believed(self, message: Message) -> bool:
         if not self._domains.signing:
@@ -359,6 +372,8 @@ class Node:
                 readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
                 self._formats[peer.node] = max(readable, key=lambda fmt: fmt.number, default=V6)
                 self._addresses[peer.node] = peer.uri
+                if CAPABILITY in peer.capabilities:
+                    self._transport.allow_trains(peer.uri)
                 self._tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))
             case LoseNode(node, reason):
                 self._lose(node, reason)

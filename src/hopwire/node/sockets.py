@@ -7,7 +7,7 @@ answered, and `ROUTER_MANDATORY` makes every drop visible.
 - One owner: the event loop. The front's descriptor is a reader of the loop.
 - Sends never wait. Each peer has a bounded queue of its own; what ZeroMQ does not take at once stays there and is tried
   again, so a slow peer holds up nobody else.
-- Everything queued within one turn of the loop is sent together at its end.
+- Everything queued within one turn of the loop is sent together at its end; to a peer that reads trains, as trains.
 
 The trap: the descriptor is edge-triggered. After every drain and every send EVENTS is looked at again, or messages are
 stuck. And per frame the methods of pyzmq's backend are called, with plain integers as flags: its Python layer and its
@@ -24,6 +24,7 @@ from zmq.backend import Socket as Backend
 
 from hopwire.errors import SettingsError
 from hopwire.node.transport import Frames, OnFrames, OnRefused, OutboxLimits
+from hopwire.wire.train import pack_train
 
 __all__ = ["Sockets"]
 
@@ -32,6 +33,7 @@ NOBLOCK_MORE = NOBLOCK | SNDMORE
 EVENTS, RCVMORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
 DRAIN_AT_MOST = 500  # messages in one turn of the loop, so that handlers get theirs
 RETRY_SECONDS = 0.002  # after ZeroMQ took no more for a peer
+TRAIN_MESSAGES, TRAIN_BYTES = 64, 256 * 1024  # longer trains save little and keep others waiting
 HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS = 1000, 4000  # ZMTP's own, which find dead connections; peers are judged elsewhere
 HIGH_WATER = 1000  # messages inside ZeroMQ for each peer; the rest waits in our own queue, where it is counted
 
@@ -39,10 +41,11 @@ HIGH_WATER = 1000  # messages inside ZeroMQ for each peer; the rest waits in our
 class _Outbox:
     """What waits for one peer."""
 
-    __slots__ = ("alias", "frames", "size_bytes")
+    __slots__ = ("alias", "frames", "size_bytes", "takes_trains")
 
     def __init__(self, alias: bytes) -> None:
         self.alias = alias
+        self.takes_trains = False
         self.frames: deque[tuple[Frames, int]] = deque()
         self.size_bytes = 0
 
@@ -121,6 +124,11 @@ class Sockets:
             raise SettingsError(f"cannot connect to {uri}: {error.strerror}") from None
         self._peers[uri] = _Outbox(alias)
 
+    def allow_trains(self, uri: str) -> None:
+        """Send what waits for a peer in trains from now on."""
+        if uri in self._peers:
+            self._peers[uri].takes_trains = True
+
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
         outbox = self._peers.pop(uri, None)
@@ -161,7 +169,6 @@ class Sockets:
         """Send what waits for a peer; False where ZeroMQ takes no more for now."""
         send, waiting, alias = self._send_frame, outbox.frames, outbox.alias
         while waiting:
-            frames, size_bytes = waiting[0]
             try:
                 send(alias, NOBLOCK_MORE)
             except zmq.Again:
@@ -169,12 +176,26 @@ class Sockets:
             except zmq.ZMQError:
                 self._refuse(uri, outbox, "unreachable")
                 return True
+            if outbox.takes_trains and len(waiting) > 1:
+                send(self._coupled(outbox), NOBLOCK)
+                continue
+            frames, size_bytes = waiting.popleft()
+            outbox.size_bytes -= size_bytes
             for frame in frames[1:-1]:  # the alias stands for the socket identity, which the documents put first
                 send(frame, NOBLOCK_MORE)
             send(frames[-1], NOBLOCK)
-            waiting.popleft()
-            outbox.size_bytes -= size_bytes
         return True
+
+    def _coupled(self, outbox: _Outbox) -> bytes:
+        """Take what waits for a peer, up to the length of a train."""
+        messages: list[Frames] = []
+        total = 0
+        while outbox.frames and len(messages) < TRAIN_MESSAGES and total < TRAIN_BYTES:
+            frames, size_bytes = outbox.frames.popleft()
+            messages.append(frames)
+            total += size_bytes
+        outbox.size_bytes -= total
+        return pack_train(messages)
 
     def _refuse(self, uri: str, outbox: _Outbox, reason: str) -> None:
         while outbox.frames:

@@ -44,6 +44,9 @@ class Transport(Protocol):
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
 
+    def allow_trains(self, uri: str) -> None:
+        """Send what waits for a peer in trains from now on, if this transport gains by it."""
+
     def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
         """Put frames into the queue of a peer: True, or False where there is no room or no such connection."""
 

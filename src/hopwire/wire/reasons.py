@@ -29,6 +29,7 @@ DECODE_REASONS = {
     "bad_length":        "a length or size beyond the end of what holds it",
     "trailing_bytes":    "the meta frame goes on after its last field",
     "invalid_utf8":      "text that is not UTF-8",
+    "bad_train":         "several messages in one frame, whose lengths are not what is there",
     "bad_extension":     "an extension frame of hopwire's own that cannot be read",
 }
 

@@ -1,0 +1,40 @@
+"""What nodes saw, on disk: written without holding up the network, readable at any time, complete or saying so.
+
+`CaptureWriter` writes; `read_capture`, `follow_capture` and `list_segments` read; `Sighting` is one row.
+"""
+
+from hopwire.capture.faults import Fault, FaultKind
+from hopwire.capture.files import CaptureStatus, CaptureWriter
+from hopwire.capture.follow import follow_capture
+from hopwire.capture.reader import Segment, State, list_segments, read_capture
+from hopwire.capture.record import (
+    SCHEMA,
+    SKIP_REASONS,
+    Direction,
+    Sighting,
+    batch_from_sightings,
+    sightings_from_batch,
+)
+from hopwire.capture.settings import CaptureSettings, Sync
+from hopwire.capture.summary import Summary
+
+__all__ = [
+    "SCHEMA",
+    "SKIP_REASONS",
+    "CaptureSettings",
+    "CaptureStatus",
+    "CaptureWriter",
+    "Direction",
+    "Fault",
+    "FaultKind",
+    "Segment",
+    "Sighting",
+    "State",
+    "Summary",
+    "Sync",
+    "batch_from_sightings",
+    "follow_capture",
+    "list_segments",
+    "read_capture",
+    "sightings_from_batch",
+]

@@ -1,0 +1,148 @@
+"""Sightings on their way to the disk: bounded in rows and bytes, and honest about what found no room.
+
+Rows come in at one end (`offer`) and leave at the other in three steps: `take` hands out a batch, then either `done`
+forgets it or `put_back` returns it to the front. What is handed out still counts against the bounds.
+
+Sightings that find no room are counted in a gap. The gap becomes a row as soon as the next sighting finds room, or the
+next batch is taken. Gaps that follow one another are one: a full buffer in front of a dead disk does not grow.
+
+The trap: `offer` runs in the network's thread, the rest in the one that writes. The lock is held for moments only. A
+row is a plain tuple: to make a named one costs as much as all the rest of `offer`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from threading import Lock
+from typing import Final
+
+from hopwire.capture.record import Direction, Row
+from hopwire.capture.settings import CaptureSettings
+
+__all__ = ["SEEN_AT", "SKIPPED", "Buffer"]
+
+SEQUENCE: Final = 0  # places in a row
+SEEN_AT: Final = 1
+SKIPPED: Final = 7
+
+
+class Buffer:
+    """The rows that wait for the disk."""
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        self._settings = settings
+        self._max_rows, self._max_bytes = settings.buffer_rows, settings.buffer_bytes
+        self._lock = Lock()
+        self._rows: list[Row] = []
+        self._sizes: list[int] = []
+        self._taken: tuple[list[Row], list[int]] = ([], [])
+        self._gap: Row | None = None
+        self._row_count = 0  # with those that are handed out
+        self.size_bytes = 0
+        self.offered = 0
+        self.skipped = 0
+        self.is_closed = False
+        self.trouble = ""  # what the disk says, if it refuses to write
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many rows wait, and how many bytes."""
+        return len(self._rows) + (self._gap is not None), self.size_bytes
+
+    @property
+    def oldest_ns(self) -> int:
+        """When the first row that waits was seen."""
+        first = next(iter(self._rows), self._gap)
+        return first[SEEN_AT] if first else 0
+
+    def offer(
+        self, seen_at_ns: int, direction: str, peer: bytes, frames: Sequence[bytes], reason: str, note: str
+    ) -> bool:
+        """Take a sighting, or count it as skipped if there is no room."""
+        frames = tuple(frames)
+        size = sum(map(len, frames))
+        with self._lock:
+            sequence = self.offered
+            self.offered += 1
+            if self._row_count >= self._max_rows or self.size_bytes + size > self._max_bytes or self.is_closed:
+                self._skip(sequence, seen_at_ns, size)
+                return False
+            if self._gap:
+                self._close_gap()
+            self._rows.append((sequence, seen_at_ns, direction, peer, frames, reason, note, 0))
+            self._sizes.append(size)
+            self._row_count += 1
+            self.size_bytes += size
+        return True
+
+    def _skip(self, sequence: int, seen_at_ns: int, size: int) -> None:
+        self.skipped += 1
+        if self._gap:
+            self._gap = _wider(self._gap, 1)
+        elif size > self._max_bytes:
+            self._gap = _gap(sequence, seen_at_ns, "too_large", f"{size} bytes", 1)
+        else:
+            reason = "closed" if self.is_closed else "disk_error" if self.trouble else "too_slow"
+            self._gap = _gap(sequence, seen_at_ns, reason, self.trouble, 1)
+
+    def _close_gap(self) -> None:
+        gap, self._gap = self._gap, None
+        if gap and self._rows and self._rows[-1][SKIPPED]:
+            self._rows[-1] = _wider(self._rows[-1], gap[SKIPPED])
+        elif gap:
+            self._rows.append(gap)
+            self._sizes.append(0)
+            self._row_count += 1
+
+    def take(self) -> list[Row]:
+        """Hand out the rows of the next batch."""
+        with self._lock:
+            assert not self._taken[0], "a batch is out already"
+            self._close_gap()
+            sizes = list(accumulate(self._sizes[: self._settings.batch_rows]))
+            count = bisect_left(sizes, self._settings.batch_bytes) + 1  # the one that fills it is its last
+            self._taken = self._rows[: min(count, len(sizes))], self._sizes[: min(count, len(sizes))]
+            del self._rows[: len(self._taken[0])], self._sizes[: len(self._taken[0])]
+            return self._taken[0]
+
+    def done(self) -> None:
+        """Forget the rows that were handed out: they are written."""
+        with self._lock:
+            self._forget_taken()
+
+    def put_back(self) -> None:
+        """Return the rows that were handed out to the front: they were not written."""
+        with self._lock:
+            self._rows[:0], self._sizes[:0] = self._taken
+            self._taken = [], []
+
+    def give_up(self, reason: str, note: str) -> None:
+        """Make one gap of the rows that were handed out, or of all if none is: they will never be written."""
+        with self._lock:
+            if not self._taken[0]:
+                self._close_gap()
+                self._taken, self._rows, self._sizes = (self._rows, self._sizes), [], []
+            rows = self._forget_taken()
+            if rows:
+                self.skipped += sum(not row[SKIPPED] for row in rows)
+                count = sum(row[SKIPPED] or 1 for row in rows)
+                self._rows.insert(0, _gap(rows[0][SEQUENCE], rows[0][SEEN_AT], reason, note, count))
+                self._sizes.insert(0, 0)
+                self._row_count += 1
+
+    def _forget_taken(self) -> list[Row]:
+        rows, sizes = self._taken
+        self._taken = [], []
+        self._row_count -= len(rows)
+        self.size_bytes -= sum(sizes)
+        return rows
+
+
+def _gap(sequence: int, seen_at_ns: int, reason: str, note: str, count: int) -> Row:
+    return (sequence, seen_at_ns, Direction.SKIPPED, b"", (), reason, note, count)
+
+
+def _wider(gap: Row, count: int) -> Row:
+    return (*gap[:-1], gap[SKIPPED] + count)

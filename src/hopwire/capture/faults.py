@@ -1,0 +1,44 @@
+"""What can be wrong with a file of a capture, in one line each.
+
+| kind | is the reader's own business |
+|---|---|
+| `cut_off` | yes: every whole batch was read, the rest is what a crash or a live writer leaves |
+| all others | no: nothing could be read, and someone should look |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from hopwire.errors import CaptureError
+
+__all__ = ["Fault", "FaultKind", "refuse"]
+
+
+class FaultKind(StrEnum):
+    """The kinds of fault."""
+
+    CUT_OFF = "cut_off"
+    FOREIGN = "foreign"  # not a capture at all
+    UNSUITABLE = "unsuitable"  # a capture, but not one that this reader understands
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One file and what is wrong with it."""
+
+    path: Path
+    kind: FaultKind
+    detail: str
+    size_bytes: int = 0  # of what is not read
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}"
+
+
+def refuse(fault: Fault) -> None:
+    """Raise what is not the reader's own business."""
+    if fault.kind != FaultKind.CUT_OFF:
+        raise CaptureError(str(fault))

@@ -1,0 +1,162 @@
+"""The reader of a capture: which segments there are, and their rows by time and node.
+
+Segments come in the order of their names, which is that of their first rows; within a segment rows come as they were
+written. A sealed segment is left unopened if its index says that nothing in it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hopwire.capture.faults import Fault, FaultKind, refuse
+from hopwire.capture.record import SCHEMA
+from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, sealed_path
+from hopwire.capture.stream import read_stream
+from hopwire.capture.summary import Summary, read_index
+from hopwire.errors import CaptureError
+
+__all__ = ["Segment", "State", "Wanted", "indexed", "list_segments", "read_capture", "segment_paths"]
+
+AnyPath: TypeAlias = Path | str
+
+
+class State(StrEnum):
+    """What can be said of a segment by its name and its end."""
+
+    SEALED = "sealed"
+    OPEN = "open"  # its writer is at work, or was killed between two batches
+    CUT_OFF = "cut off"  # ends within a batch
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of a capture."""
+
+    path: Path
+    state: State
+    size_bytes: int
+    summary: Summary
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows are asked for; `until` is not included."""
+
+    since: int | None
+    until: int | None
+    nodes: frozenset[bytes] | None
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        since: int | None,
+        until: int | None,
+        nodes: Collection[bytes] | None,
+        columns: Sequence[str] | None,
+    ) -> Wanted:
+        """Give what a caller asks for, or refuse a column that there is not."""
+        for name in columns or ():
+            if name not in SCHEMA.names:
+                raise CaptureError(f"no column {name!r:.40}; there are {', '.join(SCHEMA.names)}")
+        return cls(since, until, None if nodes is None else frozenset(nodes), tuple(columns or SCHEMA.names))
+
+    def covers(self, summary: Summary | None) -> bool:
+        """Tell whether a segment may have rows that are asked for; without a summary it may."""
+        if summary is None:
+            return True
+        return summary.overlaps(self.since, self.until) and summary.has_any(self.nodes)
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Give the rows and columns that are asked for."""
+        if self.since is not None:
+            batch = batch.filter(pc.greater_equal(batch.column("seen_at_ns"), self.since))
+        if self.until is not None:
+            batch = batch.filter(pc.less(batch.column("seen_at_ns"), self.until))
+        if self.nodes is not None:
+            batch = batch.filter(pc.is_in(batch.column("node"), pa.array(sorted(self.nodes), pa.binary())))
+        return batch.select(self.columns)
+
+
+def list_segments(directory: AnyPath) -> list[Segment]:
+    """Give the segments of a directory, in the order of their names; open ones are read to the end for it."""
+    return [_segment(path) for path in segment_paths(directory)]
+
+
+def read_capture(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    nodes: Collection[bytes] | None = None,
+    columns: Sequence[str] | None = None,
+    on_fault: Callable[[Fault], None] = refuse,
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of directories and files: seen from `since` on and before `until`, by one of the nodes.
+
+    What is wrong with a file is told to `on_fault`; by default a file that is no capture raises a CaptureError, and one
+    that is cut off is read as far as it goes. The list of files is that of the moment of the call.
+    """
+    wanted = Wanted.of(since, until, nodes, columns)
+    given = [paths] if isinstance(paths, str | Path) else paths
+    files = [file for path in given for file in segment_paths(path)]
+    return _read(files, wanted, on_fault)
+
+
+def _read(files: list[Path], wanted: Wanted, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
+    for path in files:
+        if wanted.covers(indexed(path)):
+            for batch, _ in read_stream(path, on_fault):
+                rows = wanted.rows(batch)
+                if rows.num_rows:
+                    yield rows
+
+
+def segment_paths(path: AnyPath) -> list[Path]:
+    """Give the segments of a directory in the order of their names, or the file itself."""
+    path = Path(path)
+    if not path.is_dir():
+        path.stat()  # says that it is not there
+        return [path]
+    # A segment that is renamed while the directory is read may be missed, or be seen twice: so read it again, and
+    # take one of both.
+    names = {entry.name for _ in range(2) for entry in path.iterdir() if entry.name.endswith(SUFFIX)}
+    sealed = {name for name in names if not name.endswith(OPEN_SUFFIX)}
+    once = {sealed_path(path / name).name: path / name for name in (*(names - sealed), *sealed)}
+    return [file for _, file in sorted(once.items()) if not file.is_dir()]
+
+
+def indexed(path: Path) -> Summary | None:
+    """Give what the index says of a sealed segment, if there is one."""
+    if path.name.endswith(OPEN_SUFFIX) or not path.name.endswith(SUFFIX):
+        return None
+    index = read_index(index_path(path), path.stat().st_size)
+    return index.summary if index else None
+
+
+def _segment(path: Path) -> Segment:
+    path = path if path.exists() else sealed_path(path)
+    size = path.stat().st_size
+    summary = indexed(path)
+    if summary is not None:
+        return Segment(path, State.SEALED, size, summary)
+    faults: list[Fault] = []
+    summary = Summary()
+    for batch, _ in read_stream(path, faults.append):
+        summary = summary.plus(batch)
+    return Segment(path, _state(path, faults), size, summary, next(iter(faults), None))
+
+
+def _state(path: Path, faults: list[Fault]) -> State:
+    if faults:
+        return State.CUT_OFF if faults[0].kind == FaultKind.CUT_OFF else State.UNREADABLE
+    return State.OPEN if path.name.endswith(OPEN_SUFFIX) else State.SEALED

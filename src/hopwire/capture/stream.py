@@ -1,0 +1,99 @@
+"""One file of a capture, read batch by batch: sealed, being written, or left behind by a crash.
+
+Whatever the file is, the reader gives the whole batches that it begins with and says what is wrong with the rest; only
+the system's own refusals (no such file, no permission) are raised. Files are read, not mapped: a file that shrinks
+under a map kills the process. Each batch is checked in full before it is given out: so would a damaged offset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hopwire.capture.faults import Fault, FaultKind
+from hopwire.capture.record import SCHEMA, check_schema
+from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
+from hopwire.errors import CaptureError
+
+__all__ = ["read_stream"]
+
+CONTINUATION = END[:4]  # each message of an Arrow stream begins with it; then comes the length of its header
+PREFIX_BYTES = 8
+MAX_HEADER_BYTES = 1024 * 1024  # a schema is some hundred bytes; what claims more is something else
+
+
+def read_stream(path: Path, on_fault: Callable[[Fault], None], start: int = 0) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Give the whole batches that a file begins with, and report what is wrong with the rest of it.
+
+    With each batch comes the position of its end; who has it can go on from there.
+    """
+    with _opened(path) as file:
+        size = file.size()
+        stream = _stream(path, file, size, on_fault)
+        if stream is None:
+            return
+        whole = max(start, file.tell())
+        file.seek(whole)
+        while whole < size and (batch := _next(stream)) is not None:
+            whole = file.tell()
+            yield batch, whole
+        file.seek(whole)
+        is_ended = file.read(len(END)) == END
+        whole += len(END) if is_ended else 0
+        if whole < size:
+            detail = f"{size - whole} bytes after the last whole batch are cut off"
+            on_fault(Fault(path, FaultKind.CUT_OFF, detail, size - whole))
+        elif not is_ended and not path.name.endswith(OPEN_SUFFIX):
+            on_fault(Fault(path, FaultKind.CUT_OFF, "is cut off behind a batch: the mark of its end is missing"))
+
+
+def _opened(path: Path) -> Any:
+    """Open a segment, also if it was sealed a moment ago."""
+    try:
+        return pa.OSFile(str(path))
+    except FileNotFoundError as error:
+        if sealed_path(path) != path:
+            return _opened(sealed_path(path))
+        raise _named(error, path) from None
+    except OSError as error:
+        raise _named(error, path) from None
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """Give the error in the words of the system, without those of Arrow."""
+    return OSError(error.errno, os.strerror(error.errno or 0), str(path))
+
+
+def _stream(path: Path, file: Any, size: int, on_fault: Callable[[Fault], None]) -> Any:
+    """Read the head of the file; give nothing, and say why, if it is not the head of a capture."""
+    prefix = file.read(PREFIX_BYTES)
+    file.seek(0)
+    length = int.from_bytes(prefix[4:], "little")
+    if not CONTINUATION.startswith(prefix[:4]) or length > MAX_HEADER_BYTES:
+        return on_fault(Fault(path, FaultKind.FOREIGN, "is not an Arrow stream", size))
+    if size < PREFIX_BYTES + length or size < PREFIX_BYTES:
+        detail = "is cut off within its head" if size else "is empty"
+        return on_fault(Fault(path, FaultKind.CUT_OFF, detail, size))
+    try:
+        stream = pa.ipc.open_stream(file)
+        check_schema(stream.schema)
+    except (pa.ArrowException, OSError):
+        return on_fault(Fault(path, FaultKind.FOREIGN, "is not an Arrow stream", size))
+    except CaptureError as error:
+        return on_fault(Fault(path, FaultKind.UNSUITABLE, str(error), size))
+    return stream
+
+
+def _next(stream: Any) -> pa.RecordBatch | None:
+    try:
+        batch = stream.read_next_batch().select(SCHEMA.names)
+        batch.validate(full=True)
+    except (StopIteration, pa.ArrowException, OSError):
+        return None
+    if any(column.null_count for column in (*batch.columns, batch.column("frames").values)):
+        return None  # no writer makes them: it is damage that Arrow takes for a value
+    return batch.replace_schema_metadata(SCHEMA.metadata)

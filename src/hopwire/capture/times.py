@@ -1,0 +1,45 @@
+"""Times as text: nanoseconds since 1970, exactly, in UTC."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from hopwire.errors import CaptureError
+
+__all__ = ["NS_PER_MS", "NS_PER_S", "compact_time", "ns_from_text", "time_text"]
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+WRITTEN = re.compile(r"(?P<begin>[^.,]+)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?", re.ASCII)
+
+
+def time_text(seen_at_ns: int) -> str:
+    """Give a time for a person: 2026-01-31T12:00:00.000000001Z."""
+    return _written(seen_at_ns, "%Y-%m-%dT%H:%M:%S")
+
+
+def compact_time(seen_at_ns: int) -> str:
+    """Give a time for the name of a file; names sort as their times do."""
+    return _written(seen_at_ns, "%Y%m%dT%H%M%S")
+
+
+def _written(seen_at_ns: int, form: str) -> str:
+    seconds, rest = divmod(seen_at_ns, NS_PER_S)
+    return f"{datetime.fromtimestamp(seconds, UTC):{form}}.{rest:09d}Z"
+
+
+def ns_from_text(text: str, what: str) -> int:
+    """Read a time: ISO 8601, in UTC where it names no zone, or nanoseconds since 1970; `what` names it in the error."""
+    if re.fullmatch(r"\d{14,19}", text, re.ASCII):
+        return int(text)
+    found = WRITTEN.fullmatch(text.strip())
+    try:
+        if found is None:
+            raise ValueError
+        moment = datetime.fromisoformat(found["begin"] + (found["zone"] or ""))
+    except ValueError:
+        raise CaptureError(f"{what}: found {text!r:.40}, expected a time such as 2026-01-31T12:00:00Z") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp()) * NS_PER_S + int((found["fraction"] or "").ljust(9, "0"))

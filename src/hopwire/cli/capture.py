@@ -1,0 +1,254 @@
+"""`hopwire capture ls` and `cat`: what nodes saw, as files and line by line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from heapq import merge
+from itertools import islice
+from pathlib import Path
+from time import sleep
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+import pyarrow as pa
+import typer
+
+from hopwire.capture import (
+    Direction,
+    Fault,
+    FaultKind,
+    Segment,
+    Sighting,
+    State,
+    follow_capture,
+    list_segments,
+    read_capture,
+    sightings_from_batch,
+)
+from hopwire.capture.times import ns_from_text, time_text
+from hopwire.cli.exits import ExitCode, complain
+from hopwire.cli.terminal import plain_table, screen
+from hopwire.errors import SettingsError
+from hopwire.report.words import cut, duration, plural, text_or_hex
+from hopwire.wire import decode_batch
+
+__all__ = ["COMMANDS", "cat", "ls"]
+
+NS_PER_TICK = 100
+POLL_SECONDS = 0.1  # between two looks at a capture that grows
+SECONDS = len("2026-01-31T12:00:00")
+DECODED = ("identity", "wire_format", "reason")
+STYLES = {State.OPEN: "cyan", State.CUT_OFF: "yellow", State.UNREADABLE: "bold red"}
+NODE_WIDTH, IDENTITY_WIDTH = 20, 28  # of a line of `cat`
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a capture, or one of its files.")]
+
+
+class _Faults:
+    """What is wrong with the files, one line each."""
+
+    def __init__(self) -> None:
+        self.is_any_unreadable = False
+
+    def tell(self, fault: Fault) -> None:
+        complain(str(fault))
+        self.is_any_unreadable |= fault.kind != FaultKind.CUT_OFF
+
+    def end(self) -> None:
+        if self.is_any_unreadable:
+            raise typer.Exit(ExitCode.USAGE)
+
+
+# -- ls
+
+
+def ls(
+    directory: Directory,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each segment.")] = False,
+) -> None:
+    """List the segments of a capture: what is in them, from when to when, and whether they are whole.
+
+    Segments that are open or cut off are read as far as they go.
+    """
+    faults = _Faults()
+    segments = list_segments(directory)
+    if as_json:
+        for segment in segments:
+            print(json.dumps(_segment_to_json(segment)))
+    else:
+        _show_segments(segments)
+    for segment in segments:
+        if segment.fault:
+            faults.tell(segment.fault)
+    faults.end()
+
+
+def _segment_to_json(segment: Segment) -> dict[str, Any]:
+    summary = segment.summary
+    return {
+        "path": str(segment.path),
+        "state": segment.state.value,
+        "row_count": summary.row_count,
+        "skipped": summary.skipped,
+        "nodes": summary.nodes,
+        "first_seen_at_ns": summary.first_seen_at_ns if summary.row_count else None,
+        "last_seen_at_ns": summary.last_seen_at_ns if summary.row_count else None,
+        "size_bytes": segment.size_bytes,
+        "cut_bytes": segment.fault.size_bytes if segment.fault else 0,
+        "fault": segment.fault.detail if segment.fault else None,
+    }
+
+
+def _show_segments(segments: list[Segment]) -> None:
+    table = plain_table()
+    for name in ("state", "node"):
+        table.add_column(name)
+    for name in ("rows", "skipped", "bytes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("from", "for", "segment"):
+        table.add_column(name, overflow="fold")
+    for segment in segments:
+        summary = segment.summary
+        begin = time_text(summary.first_seen_at_ns)[:SECONDS] + "Z" if summary.row_count else ""
+        span = (
+            duration((summary.last_seen_at_ns - summary.first_seen_at_ns) // NS_PER_TICK) if summary.row_count else ""
+        )
+        counts = (f"{count:,}" for count in (summary.row_count, summary.skipped, segment.size_bytes))
+        nodes = ", ".join(_node(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
+        style = STYLES.get(segment.state, "")
+        table.add_row(segment.state, nodes, *counts, begin, span, _printable(segment.path.name), style=style)
+    screen().print(table)
+
+
+# -- cat
+
+
+def cat(
+    directory: Directory,
+    since: Annotated[str | None, typer.Option("--since", help="From this time on, in UTC.", show_default=False)] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Before this time.", show_default=False)] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", help="Only this node, by name or identity.", show_default=False)
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Stop after so many.", show_default=False)] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, as it comes.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object for each line; `hopwire decode -f -` reads it.")
+    ] = False,
+) -> None:
+    """Show what the nodes of a capture saw, in the order of time, one line for each sighting.
+
+    A line has time, node, direction, peer, what the message is, its wire format and size; a dead letter has its reason,
+    a message that cannot be read what is wrong with it, and where sightings are missing it says how many and why.
+    """
+    segments = list_segments(directory)
+    faults = _Faults()
+    wanted: _Wanted = {
+        "since": ns_from_text(since, "--since") if since else None,
+        "until": ns_from_text(until, "--until") if until else None,
+        "nodes": _identities(node, segments) if node else None,
+        "on_fault": faults.tell,
+    }
+    if follow:
+        sightings = _seen(follow_capture(directory, _wait, **wanted))
+    else:
+        streams = [_seen(read_capture(paths, **wanted)) for paths in _by_node(segments)]
+        sightings = merge(*streams, key=lambda seen: seen.sighting.seen_at_ns)
+    for seen in islice(sightings, limit):
+        print(json.dumps(_seen_to_json(seen)) if as_json else _line(seen), flush=follow)
+    faults.end()
+
+
+class _Wanted(TypedDict):
+    """The options, as the readers take them."""
+
+    since: int | None
+    until: int | None
+    nodes: set[bytes] | None
+    on_fault: Callable[[Fault], None]
+
+
+def _wait() -> bool:
+    sleep(POLL_SECONDS)
+    return True
+
+
+class _Seen(NamedTuple):
+    """A sighting and what its message is."""
+
+    sighting: Sighting
+    identity: bytes | None
+    wire_format: int | None
+    fault: str | None
+
+
+def _seen(batches: Iterator[pa.RecordBatch]) -> Iterator[_Seen]:
+    for batch in batches:
+        decoded = decode_batch(batch.column("frames"), columns=DECODED)
+        columns = (decoded.column(name).to_pylist() for name in DECODED)
+        for sighting, *message in zip(sightings_from_batch(batch), *columns, strict=True):
+            is_message = sighting.direction != Direction.SKIPPED
+            yield _Seen(sighting, *(message if is_message else (None, None, None)))
+
+
+def _by_node(segments: list[Segment]) -> list[list[Path]]:
+    """The files of each node, so that nodes can be merged by time."""
+    groups: dict[tuple[str, ...], list[Path]] = {}
+    for segment in segments:
+        groups.setdefault(tuple(sorted(segment.summary.nodes)), []).append(segment.path)
+    return list(groups.values())
+
+
+def _identities(wanted: list[str], segments: list[Segment]) -> set[bytes]:
+    known = {identity: name for segment in segments for identity, name in segment.summary.nodes.items()}
+    found = set()
+    for each in wanted:
+        matches = {bytes.fromhex(node) for node, name in known.items() if each in _names(bytes.fromhex(node), name)}
+        if not matches:
+            names = ", ".join(_node(bytes.fromhex(node), name) for node, name in sorted(known.items()))
+            raise SettingsError(f"--node: found {each!r:.40}, the capture has {cut(names, 200) or 'no nodes'}")
+        found |= matches
+    return found
+
+
+def _names(identity: bytes, name: str) -> tuple[str, ...]:
+    return name, text_or_hex(identity), identity.hex(), f"0x{identity.hex()}"
+
+
+def _seen_to_json(seen: _Seen) -> dict[str, Any]:
+    row = seen.sighting._asdict()
+    hexed = {name: row[name].hex() for name in ("node", "peer")}
+    frames = [frame.hex() for frame in seen.sighting.frames]
+    message = {
+        "identity": None if seen.identity is None else seen.identity.hex(),
+        "format": f"V{seen.wire_format}" if seen.wire_format else None,
+        "fault": seen.fault,
+    }
+    return {"seen_at": time_text(seen.sighting.seen_at_ns), **row, **hexed, **message, "frames": frames}
+
+
+def _line(seen: _Seen) -> str:
+    row = seen.sighting
+    node = _node(row.node, row.node_name)
+    begin = f"{time_text(row.seen_at_ns)}  {node:<{NODE_WIDTH}}  {_printable(row.direction):<7}"
+    why = "".join(f"  {_printable(text)}" for text in (row.reason, row.note) if text)
+    if row.direction == Direction.SKIPPED:
+        return f"{begin}  {plural(row.skipped, 'sighting')} missing from sequence {row.sequence} on{why}"
+    peer = text_or_hex(row.peer) if row.peer else "-"
+    identity = text_or_hex(seen.identity) if seen.identity is not None else "-"
+    wire_format = f"V{seen.wire_format}" if seen.wire_format else "--"
+    size = plural(sum(map(len, row.frames)), "byte")
+    fault = f"  {seen.fault}" if seen.fault else ""
+    return f"{begin}  {peer:<{NODE_WIDTH}}  {identity:<{IDENTITY_WIDTH}}  {wire_format}  {size}{fault}{why}"
+
+
+def _node(identity: bytes, name: str) -> str:
+    return _printable(name) if name else text_or_hex(identity)
+
+
+def _printable(text: str) -> str:
+    """Text from a file, fit for a terminal."""
+    return text if text.isprintable() else repr(text)
+
+
+COMMANDS = (ls, cat)

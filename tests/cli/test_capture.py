@@ -1,0 +1,199 @@
+"""`hopwire capture`: segments as a table, sightings as lines, faults as one line and a code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hopwire.capture import CaptureSettings, CaptureWriter, Direction
+from hopwire.cli.exits import ExitCode
+from hopwire.cli.main import run
+from hopwire.model import Message
+from hopwire.wire import V5, V6, encode
+from tests.cli.running import command, environment, hopwire, process
+
+START = 1_800_000_000_000_000_000
+PING = encode(Message(b"ping.ask", correlation_id=b"c-1"), V6)
+PONG = encode(Message(b"ping.answer", correlation_id=b"c-1"), V5)
+TIGHT = CaptureSettings(buffer_rows=3)
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """Two nodes that talk to one another; one of them sees more than it can keep, and is not closed."""
+    with CaptureWriter(tmp_path, b"\x01\xff", incarnation=1, node_name="alpha") as alpha:
+        alpha.append(START, Direction.OUT, b"beta", PING)
+        alpha.append(START + 3_000_000, Direction.IN, b"beta", PONG)
+        alpha.append(START + 4_000_000, Direction.DEAD, b"", [b"junk"], "undecodable", "from nowhere")
+    beta = CaptureWriter(tmp_path, b"beta", incarnation=1, settings=TIGHT)
+    beta.offer(START + 1_000_000, Direction.IN, b"\x01\xff", PING)
+    beta.offer(START + 2_000_000, Direction.OUT, b"\x01\xff", PONG)
+    for more in range(3, 6):
+        beta.offer(START + more * 1_500_000, Direction.IN, b"", PING)
+    beta.flush(START + 9_000_000)
+    return tmp_path
+
+
+def test_ls_shows_what_is_in_each_segment(capture: Path) -> None:
+    found = hopwire("capture", "ls", str(capture), columns=160)
+    assert (found.code, found.err) == (0, "")
+    head, _, alpha, beta = (line.split() for line in found.out.splitlines())
+    assert head == ["state", "node", "rows", "skipped", "bytes", "from", "for", "segment"]
+    assert alpha[:4] == ["sealed", "alpha", "3", "0"]
+    assert alpha[5:] == ["2027-01-15T08:00:00Z", "4", "ms", "20270115T080000.000000000Z-01ff-000001.arrows"]
+    assert beta[:4] == ["open", "beta", "4", "2"]
+
+
+def test_ls_gives_one_object_for_each_segment(capture: Path) -> None:
+    alpha, beta = map(json.loads, hopwire("capture", "ls", "--json", str(capture)).out.splitlines())
+    assert (alpha["state"], alpha["row_count"], alpha["skipped"], alpha["nodes"]) == ("sealed", 3, 0, {"01ff": "alpha"})
+    assert (alpha["first_seen_at_ns"], alpha["last_seen_at_ns"]) == (START, START + 4_000_000)
+    assert alpha["size_bytes"] == Path(alpha["path"]).stat().st_size
+    assert (beta["state"], beta["row_count"], beta["skipped"], beta["cut_bytes"]) == ("open", 4, 2, 0)
+
+
+def test_cat_shows_what_all_nodes_saw_in_the_order_of_time(capture: Path) -> None:
+    found = hopwire("capture", "cat", str(capture))
+    assert (found.code, found.err) == (0, "")
+    ping, pong = (f"{sum(map(len, message))} bytes" for message in (PING, PONG))
+    assert [" ".join(line.split()) for line in found.out.splitlines()] == [
+        f"2027-01-15T08:00:00.000000000Z alpha out beta ping.ask V6 {ping}",
+        f"2027-01-15T08:00:00.001000000Z beta in 0x01ff ping.ask V6 {ping}",
+        f"2027-01-15T08:00:00.002000000Z beta out 0x01ff ping.answer V5 {pong}",
+        f"2027-01-15T08:00:00.003000000Z alpha in beta ping.answer V5 {pong}",
+        "2027-01-15T08:00:00.004000000Z alpha dead - - -- 4 bytes too_few_frames undecodable from nowhere",
+        f"2027-01-15T08:00:00.004500000Z beta in - ping.ask V6 {ping}",
+        "2027-01-15T08:00:00.006000000Z beta skipped 2 sightings missing from sequence 3 on too_slow",
+    ]
+
+
+# fmt: off
+CHOSEN = [
+    (["--since", "2027-01-15T08:00:00.003Z"],      ["in", "dead", "in", "skipped"]),
+    (["--until", "2027-01-15T08:00:00.001Z"],      ["out"]),
+    (["--since", str(START + 1), "--limit", "2"],  ["in", "out"]),
+    (["--node", "alpha"],                          ["out", "in", "dead"]),
+    (["--node", "0x01ff"],                         ["out", "in", "dead"]),
+    (["--node", "01ff", "--limit", "1"],           ["out"]),
+    (["--node", "beta", "--node", "alpha"],        ["out", "in", "out", "in", "dead", "in", "skipped"]),
+    (["--since", "2030-01-01"],                    []),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("options", "directions"), CHOSEN, ids=range(len(CHOSEN)))
+def test_cat_shows_only_what_is_asked_for(capture: Path, options: list[str], directions: list[str]) -> None:
+    found = hopwire("capture", "cat", str(capture), *options, "--json")
+    assert [json.loads(line)["direction"] for line in found.out.splitlines()] == directions
+
+
+def test_cat_gives_objects_that_decode_reads(capture: Path) -> None:
+    found = hopwire("capture", "cat", str(capture), "--json", "--until", "2027-01-15T08:00:00.004Z")
+    first = json.loads(found.out.splitlines()[0])
+    assert first["frames"] == [frame.hex() for frame in PING]
+    assert (first["node"], first["node_name"], first["peer"]) == ("01ff", "alpha", b"beta".hex())
+    assert (first["identity"], first["format"], first["fault"]) == (b"ping.ask".hex(), "V6", None)
+    assert (first["sequence"], first["incarnation"], first["seen_at_ns"]) == (0, 1, START)
+    decoded = hopwire("decode", "-f", "-", "--json", given=found.out)
+    assert decoded.code == 0
+    assert [json.loads(line)["fields"]["identity"] for line in decoded.out.splitlines()] == [
+        name.hex() for name in (b"ping.ask", b"ping.ask", b"ping.answer", b"ping.answer")
+    ]
+
+
+def test_one_file_may_be_read_alone(capture: Path) -> None:
+    (file,) = capture.glob("*-000001.open.arrows")
+    assert len(hopwire("capture", "cat", str(file)).out.splitlines()) == 4
+    assert "beta" in hopwire("capture", "ls", str(file)).out
+
+
+def test_follow_goes_on_with_what_comes(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gamma = CaptureWriter(capture, b"gamma", incarnation=1)
+    waits = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        gamma.offer(START + len(waits), Direction.OUT, b"", PING)
+        gamma.flush(START + len(waits))
+
+    monkeypatch.setattr("hopwire.cli.capture.sleep", sleep)
+    found = hopwire("capture", "cat", str(capture), "--follow", "--limit", "9", "--json")
+    assert [json.loads(line)["node"] for line in found.out.splitlines()][-2:] == [b"gamma".hex()] * 2
+    assert len(waits) == 2
+
+
+def test_names_from_a_file_cannot_command_the_terminal(tmp_path: Path) -> None:
+    with CaptureWriter(tmp_path, b"\x1b[2J", incarnation=1, node_name="\x1b[31m") as writer:
+        writer.append(START, Direction.DEAD, b"\x1b", [b"\x1b"], "\x1b[1m", "\x07")
+    for name in ("ls", "cat"):
+        assert hopwire("capture", name, str(tmp_path)).out.replace("\n", "").isprintable()
+
+
+# -- what is wrong
+
+
+def test_a_segment_that_is_cut_off_is_read_as_far_as_it_goes(capture: Path) -> None:
+    (file,) = capture.glob("*.open.arrows")
+    file.write_bytes(file.read_bytes() + b"\xff\xff\xff")
+    line = f"hopwire: {file}: 3 bytes after the last whole batch are cut off\n"
+    listed = hopwire("capture", "ls", str(capture))
+    assert (listed.code, listed.err) == (0, line)
+    assert "cut off" in listed.out
+    shown = hopwire("capture", "cat", str(capture))
+    assert (shown.code, shown.err) == (0, line)
+    assert len(shown.out.splitlines()) == 7
+
+
+def test_a_foreign_file_is_named_and_the_others_are_read(capture: Path) -> None:
+    (capture / "0.arrows").write_text("hello")
+    line = f"hopwire: {capture / '0.arrows'}: is not an Arrow stream\n"
+    listed = hopwire("capture", "ls", str(capture))
+    assert (listed.code, listed.err) == (2, line)
+    assert "unreadable" in listed.out
+    shown = hopwire("capture", "cat", str(capture))
+    assert (shown.code, shown.err) == (2, line)
+    assert len(shown.out.splitlines()) == 7
+
+
+WRONG = [
+    (["ls", "/no/such"], "/no/such: No such file or directory"),
+    (["cat", "/no/such"], "/no/such: No such file or directory"),
+    (["cat", "{}", "--since", "now"], "--since: found 'now', expected a time such as 2026-01-31T12:00:00Z"),
+    (["cat", "{}", "--node", "gamma"], "--node: found 'gamma', the capture has alpha, beta"),
+    ([], "Missing command."),
+    (["cat"], "Missing argument 'DIR'."),
+]
+
+
+@pytest.mark.parametrize(("arguments", "line"), WRONG, ids=range(len(WRONG)))
+def test_wrong_usage_is_one_line_and_code_2(
+    capture: Path, arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["capture", *(str(capture) if each == "{}" else each for each in arguments)]) == ExitCode.USAGE
+    assert tuple(capsys.readouterr()) == ("", f"hopwire: {line}\n")
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_ends_it_quietly(capture: Path) -> None:
+    arguments = command("capture", "cat", "--follow", "--json", str(capture))
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        with CaptureWriter(capture, b"gamma", incarnation=1) as gamma:
+            gamma.append(START, Direction.OUT, b"", PING)
+        assert running.stderr.read() == b""
+    assert running.returncode == ExitCode.CLOSED
+
+
+@pytest.mark.slow
+def test_a_user_never_sees_a_traceback(capture: Path) -> None:
+    (capture / "0.arrows").write_bytes(b"\xff" * 100)
+    found = process("capture", "cat", str(capture))
+    assert found.code == 2
+    assert "Traceback" not in found.err
+    assert found.err.count("\n") == 1
