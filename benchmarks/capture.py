@@ -13,16 +13,8 @@ from random import Random
 import pyarrow as pa
 
 from benchmarks.timing import Case, best_times, print_table
-from hopwire.capture import (
-    SCHEMA,
-    CaptureSettings,
-    CaptureWriter,
-    Direction,
-    Sighting,
-    Sync,
-    batch_from_sightings,
-    read_capture,
-)
+from hopwire.capture import SCHEMA, CaptureSettings, CaptureWriter, Direction, Sync, read_capture
+from hopwire.capture.record import Origin, batch_from_rows
 from hopwire.wire import V6, encode
 from hopwire.wire.samples import sample_message
 
@@ -45,15 +37,17 @@ def run() -> None:
 
 
 def _measure(messages: Messages, directory: Path) -> None:
+    ready = list(map(_batch, _batches(messages)))
     cases: dict[str, Case] = {
         "raw file": lambda: _raw(messages, directory, False),
         "raw file, fsync each batch": lambda: _raw(messages, directory, True),
-        "pyarrow IPC stream": lambda: _arrow(messages, directory),
+        "pyarrow stream, batches ready-made": lambda: _arrow(ready, directory),
+        "pyarrow stream, from frames": lambda: _arrow(map(_batch, _batches(messages)), directory),
         **{f"CaptureWriter, sync {sync}": _writer_case(messages, directory, sync) for sync in Sync},
         "of that, offer alone": lambda: _offer(messages, directory),
     }
     ns = best_times(cases, ROWS, rounds=9)
-    raw, arrow = ns["raw file"], ns["pyarrow IPC stream"]
+    raw, arrow = ns["raw file"], ns["pyarrow stream, from frames"]
     size = sum(map(len, chain.from_iterable(messages))) / ROWS
     rows = [[name, f"{t:.0f}", f"{1e6 / t:.0f}", f"{t / raw:.2f} x", f"{t / arrow:.2f} x"] for name, t in ns.items()]
     header = ["writing", "ns each", "thousand/s", "of raw", "of pyarrow"]
@@ -77,11 +71,15 @@ def _raw(messages: Messages, directory: Path, is_synced: bool) -> None:
                 os.fsync(file.fileno())
 
 
-def _arrow(messages: Messages, directory: Path) -> None:
+def _batch(messages: Messages) -> pa.RecordBatch:
+    rows = [(number, START, Direction.IN, PEER, frames, "", "", 0) for number, frames in enumerate(messages)]
+    return batch_from_rows(Origin(NODE, "", 1), rows)
+
+
+def _arrow(batches: Iterable[pa.RecordBatch], directory: Path) -> None:
     with pa.OSFile(str(directory / "stream"), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
-        for batch in _batches(messages):
-            rows = [Sighting(NODE, "", 1, 0, START, Direction.IN, PEER, frames) for frames in batch]
-            stream.write_batch(batch_from_sightings(rows))
+        for batch in batches:
+            stream.write_batch(batch)
 
 
 def _writer(directory: Path, sync: Sync) -> CaptureWriter:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import batch, codec, routing
+from benchmarks import batch, capture, codec, routing
 
 
 def main() -> None:
@@ -17,6 +17,7 @@ def main() -> None:
     print("Ratios count; absolute figures move with the machine.")
     codec.run()
     batch.run()
+    capture.run()
     routing.run()
 
 

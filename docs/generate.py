@@ -12,7 +12,7 @@ from pathlib import Path
 os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 
 from hopwire.cli.exits import EXIT_CODES
-from hopwire.cli.main import COMMANDS, run
+from hopwire.cli.main import COMMANDS, GROUPS, run
 from hopwire.wire import FORMATS, SCHEMA, WireFormat
 from hopwire.wire.reasons import DECODE_REASONS, ENCODE_REASONS
 from hopwire.wire.schema import Entry, Field, FromEnd, Packed, Run, Type
@@ -111,7 +111,9 @@ def commands() -> str:
     """Every --help."""
     parts = [NOTE, "# The command line\n", COMMANDS_INTRODUCTION]
     parts += [f"| {code:d} | {meaning} |" for code, meaning in EXIT_CODES.items()] + [""]
-    for arguments in ([], *([command.__name__] for command in COMMANDS)):
+    alone = [[command.__name__] for command in COMMANDS]
+    grouped = [[name, *rest] for name, (_, group) in GROUPS.items() for rest in ([], *([c.__name__] for c in group))]
+    for arguments in ([], *alone, *grouped):
         with redirect_stdout(io.StringIO()) as shown:
             run([*arguments, "--help"])
         parts += [f"## hopwire {' '.join(arguments)}".rstrip() + "\n", "```", shown.getvalue().strip(), "```\n"]

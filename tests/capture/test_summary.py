@@ -20,7 +20,7 @@ SUMMARY = (
 
 
 def test_batches_add_up() -> None:
-    assert SUMMARY == Summary(3, 7, 10, 20, {"62": "B", "61": "A"})
+    assert Summary(3, 7, 10, 20, {"62": "B", "61": "A"}) == SUMMARY
     assert Summary().plus(batch_from_sightings([])) == Summary()
 
 
