@@ -47,7 +47,7 @@ async def serve_hopwire() -> None:
 
 
 def serve_plain() -> None:
-    socket = zmq.Context.instance().socket(zmq.ROUTER)
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
     port = socket.bind_to_random_port("tcp://127.0.0.1")
     print(f"tcp://127.0.0.1:{port}", flush=True)
     while True:
@@ -68,7 +68,7 @@ def server(which: str) -> Iterator[str]:
 
 def plain_times(uri: str) -> tuple[float, float]:
     """Round trips a second with many in flight, and the median of one at a time in us."""
-    socket = zmq.Context.instance().socket(zmq.DEALER)
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     socket.set(zmq.SNDHWM, 0)
     socket.connect(uri)
     frames = [b"", b"id", BODY, b"m" * 200]

@@ -20,7 +20,8 @@ without a new version. No codec runs code that the bytes name; there is no pickl
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform, get_type_hints
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
 
 import msgspec
 
@@ -123,7 +124,7 @@ def payload_from_body(cls: type[P], body: bytes) -> P:
     codec = _promised(cls).codec
     try:
         if codec is Codec.MSGPACK:
-            return msgspec.msgpack.decode(body, type=cls)
+            return cast(P, _decoder(cls).decode(body))
         if codec is Codec.JSON:
             return msgspec.json.decode(body, type=cls)
         name = _only_field(cls)
@@ -136,6 +137,11 @@ def payload_from_body(cls: type[P], body: bytes) -> P:
 
 _MSGPACK = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
+
+
+@cache  # as many as there are payload classes
+def _decoder(cls: type[Payload]) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(cls)
 
 
 def _only_field(cls: type[Payload]) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from hopwire.model import Distribution, Message, Payload, TraceOptions, body_from_payload, contract_of
 from hopwire.model.message import TICKS_PER_SECOND
-from hopwire.routing import with_callback_applied
 
 __all__ = ["Outcome", "outcome_of", "seconds_from_ticks", "spawned", "ticks_from_seconds"]
 
@@ -25,6 +24,7 @@ class Outcome(Payload, identity="hopwire.outcome", version=1):
 
 
 OUTCOME = contract_of(Outcome)
+ROUTING = int(TraceOptions.ROUTING)
 
 
 def ticks_from_seconds(seconds: float) -> int:
@@ -47,23 +47,28 @@ def spawned(
 ) -> Message:
     """Give the message that carries a payload on within the flow of `cause`."""
     contract = contract_of(payload, partition)
-    is_unicast = distribution == Distribution.UNICAST
     message = Message(
         identity=contract.identity,
         version=contract.version,
         partition=partition,
         body_frames=(body_from_payload(payload),),
         correlation_id=cause.correlation_id,
-        callback_points=cause.callback_points if is_unicast else (),
-        callback_key=cause.callback_key if is_unicast else 0,
-        callback_receiver_identity=cause.callback_receiver_identity if is_unicast else b"",
-        callback_receiver_node_identity=cause.callback_receiver_node_identity if is_unicast else b"",
-        routing=cause.routing if cause.trace_options & TraceOptions.ROUTING else (),
+        routing=cause.routing if cause.trace_options & ROUTING else (),
         trace_options=cause.trace_options,
         distribution=int(distribution),
         ttl_ticks=ttl_ticks,
     )
-    return with_callback_applied(message)
+    if distribution or not cause.callback_receiver_identity:
+        return message
+    is_home = contract in [(point.identity, point.version, point.partition) for point in cause.callback_points]
+    return message.replace(
+        callback_points=cause.callback_points,
+        callback_key=cause.callback_key,
+        callback_receiver_identity=cause.callback_receiver_identity,
+        callback_receiver_node_identity=cause.callback_receiver_node_identity,
+        receiver_identity=cause.callback_receiver_identity if is_home else b"",
+        receiver_node_identity=cause.callback_receiver_node_identity if is_home else b"",
+    )
 
 
 def outcome_of(cause: Message, outcome: Outcome) -> Message | None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from hopwire.errors import (
     Closed,
@@ -31,24 +32,25 @@ from hopwire.errors import (
 )
 from hopwire.model import (
     CallbackPoint,
-    Contract,
     Distribution,
     Message,
     Payload,
     TraceOptions,
+    Version,
     body_from_payload,
     contract_of,
     payload_from_body,
 )
 from hopwire.node.dead import DeadLetter
 from hopwire.node.flow import OUTCOME, Outcome, ticks_from_seconds
-from hopwire.node.router import RECEIPT, Envelope, Router
+from hopwire.node.router import RECEIPT, Envelope, Inbox, Router
 from hopwire.routing import with_callback_applied
 from hopwire.wire.extension import Extension, with_extension
 
 __all__ = ["Address", "Hub", "Receipt"]
 
 R = TypeVar("R", bound=Payload)
+Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
 ERRORS: Mapping[str, type[DeliveryError]] = {
     "expired": Expired,
@@ -73,12 +75,28 @@ class Receipt:
     node: bytes
 
 
+class _Expected(NamedTuple):
+    """What may come as an answer."""
+
+    types: Mapping[Key, type[Payload]]
+    points: tuple[CallbackPoint, ...]
+
+
+NOTHING = _Expected({}, ())
+
+
+@lru_cache(maxsize=1024)  # the same few questions are asked again and again
+def _expected(replies: tuple[type[Payload], ...], partition: bytes) -> _Expected:
+    types: dict[Key, type[Payload]] = {contract_of(each, partition): each for each in replies}
+    return _Expected(types, tuple(CallbackPoint(*contract) for contract in types))
+
+
 @dataclass(slots=True)
 class _Promise:
     """Somebody waits for an answer."""
 
     future: asyncio.Future[Any]
-    expected: Mapping[Contract, type[Payload]]  # nothing: only a receipt is waited for
+    expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
     sent_to: tuple[bytes, ...] = ()
     receipt: asyncio.Future[None] | None = None  # where a message is sent until it is received
 
@@ -111,11 +129,9 @@ class Hub:
         at_least_once: bool = False,
     ) -> R:
         """Send a message and wait for the answer."""
-        replies = reply if isinstance(reply, tuple) else (reply,)
-        expected = {contract_of(each, partition): each for each in replies}
+        expected = _expected(reply if isinstance(reply, tuple) else (reply,), partition)
         message = self._message(payload, to, partition, correlation_id, trace)
-        answer = await self._promised(message, expected, timeout, at_least_once)
-        assert isinstance(answer, replies)
+        answer: R = await self._promised(message, expected, timeout, at_least_once)
         return answer
 
     async def send(
@@ -131,8 +147,7 @@ class Hub:
     ) -> Receipt:
         """Send a message and wait until a node has taken it, which may be this one."""
         message = self._message(payload, to, partition, correlation_id, trace)
-        receipt = await self._promised(message, {}, timeout, at_least_once)
-        assert isinstance(receipt, Receipt)
+        receipt: Receipt = await self._promised(message, NOTHING, timeout, at_least_once)
         return receipt
 
     async def tell(
@@ -192,37 +207,41 @@ class Hub:
     async def _submit(self, envelope: Envelope, exclude: tuple[bytes, ...] = ()) -> tuple[bytes, ...]:
         """Hand a message to the router, and wait for room where there is none."""
         nodes, full = self._router.route(envelope, exclude)
+        await self._wait_for(full, envelope)
+        return nodes
+
+    async def _wait_for(self, full: list[Inbox], envelope: Envelope) -> None:
         for inbox in full:
             await inbox.put(envelope, envelope.size_bytes)
             self._router.received(envelope)
-        return nodes
 
-    async def _promised(
-        self, message: Message, expected: Mapping[Contract, type[Payload]], timeout: float, at_least_once: bool
-    ) -> Any:
+    async def _promised(self, message: Message, expected: _Expected, timeout: float, at_least_once: bool) -> Any:
         _check_seconds("timeout", timeout)
         loop = asyncio.get_running_loop()
         self._keys += 1
         key = self._keys
-        points = tuple(CallbackPoint(*contract) for contract in expected)
-        wants_receipt = at_least_once or not expected
-        message = with_callback_applied(
-            message.replace(
-                callback_points=(*points, RECEIPT) if wants_receipt else points,
-                callback_key=key,
-                callback_receiver_identity=self.identity,
-                callback_receiver_node_identity=self._node,
-                ttl_ticks=ticks_from_seconds(timeout),
-            )
+        wants_receipt = at_least_once or not expected.types
+        message = message.replace(
+            callback_points=(*expected.points, RECEIPT) if wants_receipt else expected.points,
+            callback_key=key,
+            callback_receiver_identity=self.identity,
+            callback_receiver_node_identity=self._node,
+            ttl_ticks=ticks_from_seconds(timeout),
         )
-        promise = _Promise(loop.create_future(), expected, receipt=loop.create_future() if at_least_once else None)
+        if (message.identity, message.version, message.partition) in expected.types:
+            message = with_callback_applied(message)
+        promise = _Promise(loop.create_future(), expected.types)
         self._promises[key] = promise
         deadline = loop.time() + timeout
         timer = loop.call_at(deadline, self._time_out, key)
+        envelope = Envelope(message, deadline)
         try:
             if at_least_once:
-                return await self._insist(promise, Envelope(message, deadline))
-            promise.sent_to = await self._submit(Envelope(message, deadline))
+                promise.receipt = loop.create_future()
+                return await self._insist(promise, envelope)
+            promise.sent_to, full = self._router.route(envelope)
+            if full:
+                await self._wait_for(full, envelope)
             return await promise.future
         finally:
             timer.cancel()
@@ -251,16 +270,17 @@ class Hub:
             self._router.dead.add(DeadLetter("nobody_waits", "", message))
             return
         try:
-            if message.contract == OUTCOME:
-                self._take_outcome(promise, payload_from_body(Outcome, message.body), message)
-            elif message.contract in promise.expected:
-                promise.future.set_result(payload_from_body(promise.expected[message.contract], message.body))
+            key = (message.identity, message.version, message.partition)
+            if key in promise.expected:
+                promise.future.set_result(payload_from_body(promise.expected[key], message.body))
+            elif key == OUTCOME:
+                self._take_outcome(promise, payload_from_body(Outcome, message.body))
             else:
                 self._router.dead.add(DeadLetter("unexpected_answer", "", message))
         except PayloadError as error:
             promise.future.set_exception(error)
 
-    def _take_outcome(self, promise: _Promise, outcome: Outcome, message: Message) -> None:
+    def _take_outcome(self, promise: _Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
             if promise.receipt is not None and not promise.receipt.done():
                 promise.receipt.set_result(None)

@@ -19,8 +19,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from types import TracebackType
 
+from hopwire.capture import CaptureStatus
 from hopwire.cluster.announce import CONTROL, Bye
 from hopwire.cluster.announce import Route as AnnouncedRoute
 from hopwire.cluster.events import (
@@ -43,7 +45,7 @@ from hopwire.cluster.events import (
 )
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import Closed, HopwireError, NoRoute, PayloadError, SettingsError, WireError
-from hopwire.model import Contract, Message, Payload, body_from_payload, contract_of, payload_from_body
+from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
 from hopwire.model.settings import Limits
 from hopwire.node.actors import Actor
 from hopwire.node.context import HandlerContext
@@ -55,6 +57,7 @@ from hopwire.node.router import Envelope, Router
 from hopwire.node.running import Running
 from hopwire.node.seen import Seen
 from hopwire.node.sockets import Sockets
+from hopwire.node.tap import Tap
 from hopwire.node.transport import Frames, Transport
 from hopwire.routing import HOP_LIMIT, Tables, forwarded
 from hopwire.routing import Node as KnownNode
@@ -70,7 +73,7 @@ log = logging.getLogger("hopwire.node")
 HUB, ACTOR = b"\0", b"\1"  # the first byte of a receiver's identity
 TICK_SECONDS = 0.1
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
-CONTROL_PAYLOADS = {contract_of(payload): payload for payload in CONTROL}
+CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +99,16 @@ class Node:
         *,
         peers: Iterable[str] = (),
         identity: bytes | None = None,
+        name: str = "",
+        capture: str | Path | None = None,
         domains: Domains = OPEN,
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
         self.identity = _guid() if identity is None else identity
+        self.name = name
+        self._incarnation = time.time_ns()
+        self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
         self.settings = settings or NodeSettings()
         self.uri = ""
         self._listen, self._dial = listen, tuple(peers)
@@ -133,7 +141,10 @@ class Node:
             raise Closed(f"the node is {self._state}; a node is started once")
         self._loop = asyncio.get_running_loop()
         self.uri = self._transport.start(self._take_frames, self._take_refused)
-        me = Self(self.identity, time.time_ns(), self.uri, self.settings.formats, (CAPABILITY,))
+        me = Self(self.identity, self._incarnation, self.uri, self.settings.formats, (CAPABILITY,))
+        if self._tap is not None:
+            self._router.dead.subscribe(self._tap.saw_dead)
+            self._tap.start()
         self._cluster = Cluster(me, self.settings.pace)
         self._state = "running"
         for running in self._actors.values():
@@ -158,6 +169,8 @@ class Node:
         for peer in self._cluster.peers.values():
             self._say(peer.uri, bye)
         await self._transport.close(timeout)
+        if self._tap is not None:
+            await self._tap.stop()
         self._state = "stopped"
 
     async def drain(self, timeout: float = 10.0) -> bool:
@@ -175,6 +188,11 @@ class Node:
     def dead_letters(self) -> DeadLetters:
         """What went no further, counted by reason."""
         return self._router.dead
+
+    @property
+    def capture_status(self) -> CaptureStatus | None:
+        """How much of the traffic was captured, if it is."""
+        return self._tap.status if self._tap is not None else None
 
     @property
     def peers(self) -> tuple[bytes, ...]:
@@ -198,7 +216,7 @@ class Node:
         added: list[TableRoute] = []
         for contract, handler in running.handlers.items():
             is_local_only = local_only or handler.is_local_only
-            added += self._tables.local.register(identity, [contract], is_local_only=is_local_only)
+            added += self._tables.local.register(identity, [Contract(*contract)], is_local_only=is_local_only)
         if self._state == "running":
             self._announce(added=[route for route in added if not route.is_local_only])
             running.start()
@@ -257,6 +275,8 @@ class Node:
         if is_train(frames):
             self._take_train(frames)
             return
+        if self._tap is not None:
+            self._tap.saw_in(frames)
         try:
             message = decode(frames, self.settings.limits)
             is_believed = self._is_believed(message)
@@ -267,7 +287,7 @@ class Node:
             return
         if not is_believed:
             return
-        payload = CONTROL_PAYLOADS.get(message.contract)
+        payload = CONTROL_PAYLOADS.get((message.identity, message.version, message.partition))
         if payload is not None:
             self._take_control(message, payload)
         else:
@@ -302,16 +322,22 @@ class Node:
         if message.ttl_ticks > 0:
             deadline = self._loop.time() + seconds_from_ticks(message.ttl_ticks)
         envelope = Envelope(message, deadline, message.socket_identity)
-        try:
-            message_id = extension_of(message).message_id
-        except WireError as error:
-            self._router.dead.add(DeadLetter(error.reason, str(error), message))
-            return
-        if message_id and not self._seen.is_new(message_id):
-            self._router.dead.counts["duplicate"] += 1
-            self._router.received(envelope)
+        if message.extensions and self._was_seen(envelope):
             return
         self._router.route(envelope)
+
+    def _was_seen(self, envelope: Envelope) -> bool:
+        """Tell whether a message need not be handled: it came before, or its extension is damaged."""
+        try:
+            message_id = extension_of(envelope.message).message_id
+        except WireError as error:
+            self._router.dead.add(DeadLetter(error.reason, str(error), envelope.message))
+            return True
+        if not message_id or self._seen.is_new(message_id):
+            return False
+        self._router.dead.counts["duplicate"] += 1
+        self._router.received(envelope)
+        return True
 
     # -- messages out
 
@@ -319,12 +345,10 @@ class Node:
         uri = self._addresses.get(node)
         if uri is None:
             return "unreachable"
-        message = forwarded(envelope.message, self.uri, self.identity)
-        if envelope.deadline:
-            message = message.replace(ttl_ticks=self._router.ttl_ticks(envelope))
-        return self._post(uri, message, self._formats.get(node, V6))
+        message = forwarded(envelope.message, self.uri, self.identity, self._router.ttl_ticks(envelope))
+        return self._post(node, uri, message, self._formats.get(node, V6))
 
-    def _post(self, uri: str, message: Message, fmt: WireFormat) -> str:
+    def _post(self, node: bytes, uri: str, message: Message, fmt: WireFormat) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
         try:
             if fmt is not V6:
@@ -336,12 +360,17 @@ class Node:
             return error.reason
         except HopwireError:
             return "cannot_sign"
-        return "" if self._transport.send(uri, frames, sum(map(len, frames))) else "queue_full"
+        if not self._transport.send(uri, frames, sum(map(len, frames))):
+            return "queue_full"
+        if self._tap is not None:
+            self._tap.saw_out(node, frames)
+        return ""
 
     def _say(self, uri: str, payload: Payload) -> None:
         contract = contract_of(payload)
         message = Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
-        reason = self._post(uri, message, V6)
+        nodes = self._tables.remote.nodes_at(uri)
+        reason = self._post(nodes[0] if nodes else b"", uri, message, V6)
         if reason:
             self._router.dead.add(DeadLetter(reason, f"{type(payload).__name__} to {uri}", message))
 

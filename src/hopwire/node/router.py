@@ -33,7 +33,8 @@ class Envelope:
     @property
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
-        return HEADER_BYTES + sum(map(len, self.message.body_frames))
+        frames = self.message.body_frames
+        return HEADER_BYTES + (len(frames[0]) if len(frames) == 1 else sum(map(len, frames)))
 
 
 Inbox = Mailbox[Envelope]
@@ -108,7 +109,8 @@ class Router:
 
     def received(self, envelope: Envelope) -> None:
         """A message was taken here: its receipt, where one is wanted."""
-        if RECEIPT in envelope.message.callback_points:
+        points = envelope.message.callback_points
+        if points and RECEIPT in points:
             self.tell_outcome(envelope, Outcome("received", detail=self.here.hex()))
 
     def give_up(self, envelope: Envelope, reason: str, detail: str = "") -> None:

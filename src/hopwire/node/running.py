@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 from hopwire.errors import PayloadError
-from hopwire.model import Contract, Message, Payload, contract_of, payload_from_body
+from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
 from hopwire.node.dead import DeadLetter
 from hopwire.node.flow import spawned
@@ -27,7 +27,9 @@ class Running:
         self, actor: Actor, identity: bytes, partition: bytes, inbox: Inbox, router: Router, make_context: MakeContext
     ) -> None:
         self.actor, self.identity, self.inbox = actor, identity, inbox
-        self.handlers = {contract_of(each.payload, partition): each for each in handlers_of(type(actor))}
+        self.handlers: dict[tuple[bytes, Version, bytes], Handler] = {
+            contract_of(each.payload, partition): each for each in handlers_of(type(actor))
+        }
         self._router, self._make_context = router, make_context
         self._name = type(actor).__name__
         self._workers: list[asyncio.Task[None]] = []
@@ -78,8 +80,16 @@ class Running:
             self._router.dead.add(DeadLetter("bad_payload", str(error), message))
             self._router.fail(envelope, error, where)
             return
+        method = getattr(self.actor, handler.name)
+        arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
         try:
-            async for answer in self._call(handler, payload, envelope, where):
+            if handler.kind == "generator":
+                async for answer in method(*arguments):
+                    self._answer(envelope, answer)
+                return
+            is_coroutine = handler.kind == "coroutine"
+            result = await (method(*arguments) if is_coroutine else asyncio.to_thread(method, *arguments))
+            for answer in payloads_from(result, where):
                 self._answer(envelope, answer)
         except asyncio.CancelledError:
             self._router.give_up(envelope, "closed", where)
@@ -91,25 +101,11 @@ class Running:
 
     def _handler_for(self, message: Message) -> Handler | None:
         """By contract; for a receiver that is named also by version alone, if that leaves no choice."""
-        contract = Contract(message.identity, message.version, message.partition)
-        if contract in self.handlers or not message.receiver_identity:
-            return self.handlers.get(contract)
-        same = [handler for each, handler in self.handlers.items() if each.version == message.version]
+        handler = self.handlers.get((message.identity, message.version, message.partition))
+        if handler is not None or not message.receiver_identity:
+            return handler
+        same = [handler for each, handler in self.handlers.items() if each[1] == message.version]
         return same[0] if len(same) == 1 else None
-
-    async def _call(self, handler: Handler, payload: Payload, envelope: Envelope, where: str) -> AsyncIterator[Payload]:
-        method = getattr(self.actor, handler.name)
-        arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
-        if handler.kind == "generator":
-            async for answer in method(*arguments):
-                yield answer
-            return
-        if handler.kind == "coroutine":
-            result = await method(*arguments)
-        else:
-            result = await asyncio.to_thread(method, *arguments)
-        for answer in payloads_from(result, where):
-            yield answer
 
     def _answer(self, envelope: Envelope, payload: Payload) -> None:
         message = spawned(envelope.message, payload, self._router.ttl_ticks(envelope))

@@ -31,11 +31,15 @@ def with_callback_applied(message: Message) -> Message:
     return message
 
 
-def forwarded(message: Message, uri: str, identity: bytes) -> Message:
-    """Give the message as it leaves the node of that address: one hop more and, if traced, one entry more."""
+def forwarded(message: Message, uri: str, identity: bytes, ttl_ticks: int | None = None) -> Message:
+    """Give the message as it leaves the node of that address: one hop more and, if traced, one entry more.
+
+    `ttl_ticks` is the time to live that is left, where time was spent here.
+    """
     routing = message.routing
     if message.trace_options & ROUTING:
         entry = RoutingEntry(uri, identity)
         if routing[-1:] != (entry,):
             routing = (*routing, entry)
-    return message.replace(hops=message.hops + 1, routing=routing)
+    left = message.ttl_ticks if ttl_ticks is None else ttl_ticks
+    return message.replace(hops=message.hops + 1, routing=routing, ttl_ticks=left)

@@ -1,0 +1,140 @@
+"""The same node and hub for code that blocks.
+
+    with sync.Node(peers=["tcp://127.0.0.1:7400"]) as node:
+        greeting = node.hub().ask(Greet(name="Ada"), Greeting, timeout=2)
+
+The node runs on an event loop in a thread of its own; every call is handed over and waited for. Any number of threads
+may call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from hopwire.errors import Closed
+from hopwire.model import Payload
+from hopwire.node import Actor, Address, Receipt
+from hopwire.node import Hub as AsyncHub
+from hopwire.node import Node as AsyncNode
+from hopwire.node.dead import DeadLetters
+
+__all__ = ["Hub", "Node"]
+
+R = TypeVar("R", bound=Payload)
+T = TypeVar("T")
+
+
+class _Portal:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="hopwire", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        """Run a coroutine function over there and wait for its result."""
+        if not self._thread.is_alive():
+            raise Closed("the node is stopped")
+
+        async def run() -> T:
+            return await function(*args, **kwargs)
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    def call_plain(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Run a function over there and wait for its result."""
+
+        async def run() -> T:
+            return function(*args, **kwargs)
+
+        return self.call(run)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Hub:
+    """A hub whose calls block; see `hopwire.node.Hub`."""
+
+    def __init__(self, hub: AsyncHub, portal: _Portal) -> None:
+        self._hub, self._portal = hub, portal
+
+    def ask(self, payload: Payload, reply: type[R] | tuple[type[R], ...], **options: Any) -> R:
+        """Send a message and wait for the answer."""
+        answer: R = self._portal.call(self._hub.ask, payload, reply, **options)
+        return answer
+
+    def send(self, payload: Payload, **options: Any) -> Receipt:
+        """Send a message and wait until a node has taken it."""
+        return self._portal.call(self._hub.send, payload, **options)
+
+    def tell(self, payload: Payload, **options: Any) -> None:
+        """Send a message and wait for nothing but room."""
+        self._portal.call(self._hub.tell, payload, **options)
+
+    def broadcast(self, payload: Payload, **options: Any) -> None:
+        """Send a message to every actor that handles it."""
+        self._portal.call(self._hub.broadcast, payload, **options)
+
+
+class Node:
+    """A node whose calls block; takes what `hopwire.node.Node` takes."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self._node = AsyncNode(*args, **settings)
+        self._portal = _Portal()
+
+    def __enter__(self) -> Node:
+        try:
+            self._portal.call(self._node.start)
+        except BaseException:
+            self._portal.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._portal.call(self._node.stop)
+        finally:
+            self._portal.close()
+
+    @property
+    def uri(self) -> str:
+        """The address that others reach this node by."""
+        return self._node.uri
+
+    @property
+    def identity(self) -> bytes:
+        """Who this node is."""
+        return self._node.identity
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """What went no further, counted by reason."""
+        return self._node.dead_letters
+
+    def hub(self, *, local_only: bool = False) -> Hub:
+        """Make a hub."""
+        return Hub(self._portal.call_plain(self._node.hub, local_only=local_only), self._portal)
+
+    def host(self, actor: Actor, *, partition: bytes = b"", local_only: bool = False) -> Address:
+        """Let an actor take messages, and give its address."""
+        return self._portal.call_plain(self._node.host, actor, partition=partition, local_only=local_only)
+
+    def unhost(self, actor: Actor) -> None:
+        """Let an actor take no more messages."""
+        self._portal.call(self._node.unhost, actor)
+
+    def knows(self, payload: type[Payload], **options: Any) -> None:
+        """Wait until somebody handles a payload."""
+        self._portal.call(self._node.knows, payload, **options)
