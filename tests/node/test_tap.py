@@ -14,16 +14,18 @@ from tests.node.stories import Greet, Greeter, Greeting
 
 def test_the_capture_of_two_nodes_tells_the_whole_story(tmp_path: Path) -> None:
     async def story() -> tuple[bytes, bytes]:
-        async with Node(name="there", capture=tmp_path) as there:
-            async with Node(name="here", peers=[there.uri], capture=tmp_path) as here:
-                there.host(Greeter())
-                await here.knows(Greet)
-                hub = here.hub()
-                for i in range(50):
-                    await hub.ask(Greet(str(i)), Greeting)
-                await hub.tell(Greeting("nobody handles this"))
-                assert there.capture_status is not None
-                return there.identity, here.identity
+        async with (
+            Node(name="there", capture=tmp_path) as there,
+            Node(name="here", peers=[there.uri], capture=tmp_path) as here,
+        ):
+            there.host(Greeter())
+            await here.knows(Greet)
+            hub = here.hub()
+            for i in range(50):
+                await hub.ask(Greet(str(i)), Greeting)
+            await hub.tell(Greeting("nobody handles this"))
+            assert there.capture_status is not None
+            return there.identity, here.identity
 
     there, here = asyncio.run(story())
     sightings = [each for batch in read_capture(tmp_path) for each in sightings_from_batch(batch)]

@@ -3,16 +3,17 @@
 - The correlation id is copied to everything that is said within a flow.
 - A unicast message carries the callback data of the one that caused it, so the answer finds home over any number of
   actors; if it is one of the callback points it is addressed to the callback receiver. A broadcast carries none.
+- A receipt is for one message only, so that callback point stays behind.
 - Trace options and, when traced, the way so far are carried on. Hops begin anew.
 - The time that is left is what the next message gets.
 """
 
 from __future__ import annotations
 
-from hopwire.model import Distribution, Message, Payload, TraceOptions, body_from_payload, contract_of
+from hopwire.model import CallbackPoint, Distribution, Message, Payload, TraceOptions, body_from_payload, contract_of
 from hopwire.model.message import TICKS_PER_SECOND
 
-__all__ = ["Outcome", "outcome_of", "seconds_from_ticks", "spawned", "ticks_from_seconds"]
+__all__ = ["RECEIPT", "Outcome", "outcome_of", "seconds_from_ticks", "spawned", "ticks_from_seconds"]
 
 
 class Outcome(Payload, identity="hopwire.outcome", version=1):
@@ -25,6 +26,7 @@ class Outcome(Payload, identity="hopwire.outcome", version=1):
 
 OUTCOME = contract_of(Outcome)
 ROUTING = int(TraceOptions.ROUTING)
+RECEIPT = CallbackPoint(b"hopwire.receipt", 1)  # among the callback points of a message that wants a receipt
 
 
 def ticks_from_seconds(seconds: float) -> int:
@@ -58,11 +60,12 @@ def spawned(
         distribution=int(distribution),
         ttl_ticks=ttl_ticks,
     )
-    if distribution or not cause.callback_receiver_identity:
+    points = tuple([point for point in cause.callback_points if point != RECEIPT])
+    if distribution or not points or not cause.callback_receiver_identity:
         return message
-    is_home = contract in [(point.identity, point.version, point.partition) for point in cause.callback_points]
+    is_home = contract in [(point.identity, point.version, point.partition) for point in points]
     return message.replace(
-        callback_points=cause.callback_points,
+        callback_points=points,
         callback_key=cause.callback_key,
         callback_receiver_identity=cause.callback_receiver_identity,
         callback_receiver_node_identity=cause.callback_receiver_node_identity,

@@ -42,8 +42,8 @@ from hopwire.model import (
     payload_from_body,
 )
 from hopwire.node.dead import DeadLetter
-from hopwire.node.flow import OUTCOME, Outcome, ticks_from_seconds
-from hopwire.node.router import RECEIPT, Envelope, Inbox, Router
+from hopwire.node.flow import OUTCOME, RECEIPT, Outcome, ticks_from_seconds
+from hopwire.node.router import Envelope, Inbox, Router
 from hopwire.routing import with_callback_applied
 from hopwire.wire.extension import Extension, with_extension
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from hopwire.errors import HopwireError
-from hopwire.model import CallbackPoint, Message
+from hopwire.model import Message
 from hopwire.node.dead import DeadLetter, DeadLetters
-from hopwire.node.flow import Outcome, outcome_of, ticks_from_seconds
+from hopwire.node.flow import RECEIPT, Outcome, outcome_of, ticks_from_seconds
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.routing import HOP_LIMIT, Tables, decide
 
-__all__ = ["RECEIPT", "Envelope", "Router"]
+__all__ = ["Envelope", "Router"]
 
-RECEIPT = CallbackPoint(b"hopwire.receipt", 1)  # among the callback points of a message that wants a receipt
 HEADER_BYTES = 200  # what a message weighs in a queue beside its body
 
 
