@@ -13,7 +13,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from hopwire.errors import Closed
 from hopwire.model import Payload
@@ -21,6 +21,7 @@ from hopwire.node import Actor, Address, Receipt
 from hopwire.node import Hub as AsyncHub
 from hopwire.node import Node as AsyncNode
 from hopwire.node.dead import DeadLetters
+from hopwire.node.hub import Options
 
 __all__ = ["Hub", "Node"]
 
@@ -67,7 +68,7 @@ class Hub:
     def __init__(self, hub: AsyncHub, portal: _Portal) -> None:
         self._hub, self._portal = hub, portal
 
-    def ask(self, payload: Payload, reply: type[R] | tuple[type[R], ...], **options: Any) -> R:
+    def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> R:
         """Send a message and wait for the answer."""
         answer: R = self._portal.call(self._hub.ask, payload, reply, **options)
         return answer

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from hopwire.errors import (
     Closed,
@@ -47,9 +47,10 @@ from hopwire.node.router import Envelope, Inbox, Router
 from hopwire.routing import with_callback_applied
 from hopwire.wire.extension import Extension, with_extension
 
-__all__ = ["Address", "Hub", "Receipt"]
+__all__ = ["Address", "Hub", "Options", "Receipt"]
 
 R = TypeVar("R", bound=Payload)
+S = TypeVar("S", bound=Payload)
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
 ERRORS: Mapping[str, type[DeliveryError]] = {
@@ -73,6 +74,17 @@ class Receipt:
     """A message has arrived; this says on which node."""
 
     node: bytes
+
+
+class Options(TypedDict, total=False):
+    """What can be said of a question."""
+
+    timeout: float  # seconds; also the time to live of the message
+    to: Address | None  # one node, or one actor on it, instead of any
+    partition: bytes
+    correlation_id: bytes  # of the flow that it belongs to; a new one otherwise
+    trace: bool  # whether the routers on the way write themselves down
+    at_least_once: bool
 
 
 class _Expected(NamedTuple):
@@ -116,10 +128,16 @@ class Hub:
         """How many answers are waited for."""
         return len(self._promises)
 
+    @overload
+    async def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> R: ...
+    @overload
+    async def ask(self, payload: Payload, reply: tuple[type[R], type[S]], **options: Unpack[Options]) -> R | S: ...
+    @overload
+    async def ask(self, payload: Payload, reply: tuple[type[R], ...], **options: Unpack[Options]) -> R: ...
     async def ask(
         self,
         payload: Payload,
-        reply: type[R] | tuple[type[R], ...],
+        reply: type[Payload] | tuple[type[Payload], ...],
         *,
         timeout: float = 30.0,
         to: Address | None = None,
@@ -127,11 +145,11 @@ class Hub:
         correlation_id: bytes = b"",
         trace: bool = False,
         at_least_once: bool = False,
-    ) -> R:
-        """Send a message and wait for the answer."""
+    ) -> Payload:
+        """Send a message and wait for the answer, which is of the type that is named, or of one of several."""
         expected = _expected(reply if isinstance(reply, tuple) else (reply,), partition)
         message = self._message(payload, to, partition, correlation_id, trace)
-        answer: R = await self._promised(message, expected, timeout, at_least_once)
+        answer: Payload = await self._promised(message, expected, timeout, at_least_once)
         return answer
 
     async def send(

@@ -1,0 +1,25 @@
+"""What a type checker makes of the API: `make check` reads this file, nothing here runs but the test below."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from hopwire import sync
+from hopwire.node import Address, Hub, Node, Receipt
+from tests.node.stories import Count, Greet, Greeter, Greeting, Number
+
+
+async def asks(hub: Hub, node: Node) -> None:
+    assert_type(await hub.ask(Greet("x"), Greeting), Greeting)
+    assert_type(await hub.ask(Count(1), (Number, Greeting)), Number | Greeting)
+    assert_type(await hub.send(Greet("x")), Receipt)
+    assert_type(node.host(Greeter()), Address)
+
+
+def asks_and_waits(hub: sync.Hub) -> None:
+    assert_type(hub.ask(Greet("x"), Greeting), Greeting)
+
+
+def test_this_file_is_for_the_type_checker() -> None:
+    assert callable(asks)
+    assert callable(asks_and_waits)
