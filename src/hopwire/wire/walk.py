@@ -36,6 +36,7 @@ from hopwire.wire.schema import WORD_BYTES, Entry, Field, FromEnd, Packed, Run, 
 __all__ = ["DEFAULT_LIMITS", "Item", "Walk", "claimants", "frames_from", "read", "recognise"]
 
 DEFAULT_LIMITS = Limits()
+BYTES_TYPES = (bytes, bytearray, memoryview)  # a tuple: a union in the loop over the frames would be built for each
 LENGTH_BYTES = 4  # of a blob, a text or an entry in the meta frame
 NO_OFFSET = -1  # V3's document suggests it for a block that is not there
 ENTRY_TYPES: dict[str, Any] = {"routing": RoutingEntry, "callback_points": CallbackPoint}
@@ -57,12 +58,12 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 def frames_from(given: object, limits: Limits) -> list[bytes]:
     """Give the frames as a list of bytes, or say why they are none."""
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes | bytearray | memoryview):
+    if not isinstance(given, Sequence) or isinstance(given, (str, *BYTES_TYPES)):
         raise WireError("not_frames", f"found {type(given).__name__}, expected a sequence of byte strings")
     if len(given) > limits.max_frames:
         raise WireError("too_many_frames", f"found {len(given)}, the limit is {limits.max_frames}")
     for index, frame in enumerate(given):
-        if not isinstance(frame, bytes | bytearray | memoryview):
+        if not isinstance(frame, BYTES_TYPES):
             raise WireError("not_frames", f"found {type(frame).__name__}, expected bytes", frame=index)
     frames = [bytes(frame) for frame in given]
     size = sum(map(len, frames))
