@@ -9,22 +9,23 @@ throughout is therefore read at the speed of the walk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hopwire.errors import SettingsError, WireError
 from hopwire.model.settings import Limits
-from hopwire.wire.batch_columns import columns_from_part, has_right_text
+from hopwire.wire.batch_columns import columns_from_part, copy_blobs, has_right_text
 from hopwire.wire.batch_frames import Bools, Frames, Ints, list_of_binary
-from hopwire.wire.batch_read import Part, read_rows, within
+from hopwire.wire.batch_read import Part, read_rows, spread
 from hopwire.wire.columns import SCHEMA
 from hopwire.wire.formats import FORMATS, V3
 from hopwire.wire.schema import FromEnd, WireFormat
 from hopwire.wire.walk import DEFAULT_LIMITS, LENGTH_BYTES, read
 
 __all__ = ["decode_batch"]
+
+NUMBER = np.dtype("<u4")  # of a format, as wide as it gets
 
 
 def decode_batch(
@@ -36,9 +37,14 @@ def decode_batch(
     """
     names = _column_names(columns)
     buffer = Frames(list_of_binary(frames))
-    parts = [_read_whole(fmt, buffer, rows, limits) for fmt, rows in _claims(buffer, limits) if len(rows)]
-    part, ok = _merged([part for part in parts if len(part.rows)], len(buffer))
-    arrays = columns_from_part(part, ok, buffer, names)
+    parts = [read_rows(fmt, buffer, rows, limits) for fmt, rows in _claims(buffer, limits) if len(rows)]
+    part, fits = _merged(parts, len(buffer))
+    copy_blobs(part, buffer, names)
+    if fits.max(initial=0) > 1 or not has_right_text(part).all():
+        part, fits = _merged([_with_right_text(part, buffer) for part in parts], len(buffer))
+        copy_blobs(part, buffer, names)
+    ok = fits == 1
+    arrays = columns_from_part(part, ok, names)
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in names]))
     return batch if ok.all() else _with_reasons(batch, buffer, np.flatnonzero(~ok), limits)
 
@@ -52,10 +58,9 @@ def _column_names(columns: Sequence[str] | None) -> list[str]:
     return list(columns)
 
 
-def _read_whole(fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> Part:
-    """Read the rows that a format claims and keep those that fit it whole, text and all."""
-    part = read_rows(fmt, frames, rows, limits)
-    return part.kept(has_right_text(part, frames))
+def _with_right_text(part: Part, frames: Frames) -> Part:
+    copy_blobs(part, frames, ())
+    return part.kept(has_right_text(part))
 
 
 # -- which format
@@ -64,9 +69,9 @@ def _read_whole(fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> 
 def _claims(frames: Frames, limits: Limits) -> list[tuple[WireFormat, Ints]]:
     """The rows that each format claims by its number; V3 may claim a row that another format claims too."""
     rows = np.flatnonzero(frames.sound(limits))
-    start, size = frames.frame(frames.end[rows] - 1)
-    at = np.minimum(start, len(frames.data) - LENGTH_BYTES)
-    begins = frames.gather("u4", at) >> (8 * (start - at))  # the last bytes of the buffer are read from further left
+    start, stop = frames.frame(frames.end[rows] - 1)
+    held_back = np.maximum(start - (len(frames.data) - NUMBER.itemsize), 0)
+    begins, size = frames.gather(NUMBER, start) >> (8 * held_back), stop - start
     return [
         (fmt, _claims_inside(fmt, frames, rows) if fmt is V3 else rows[_claims_last(fmt, begins, size)])
         for fmt in FORMATS
@@ -88,62 +93,49 @@ def _claims_inside(fmt: WireFormat, frames: Frames, rows: Ints) -> Ints:
     place = fmt.number_field.frame
     assert isinstance(place, FromEnd)
     (number,) = fmt.numbers
-    start, size = frames.frame(frames.end[rows] - place.k)
-    right = size == len(number)
+    start, stop = frames.frame(frames.end[rows] - place.k)
+    right = stop - start == len(number)
     rows, start = rows[right], start[right]
-    return np.asarray(rows[frames.gather("u4", start) == int.from_bytes(number, "little")])
+    return np.asarray(rows[frames.gather(NUMBER, start) == int.from_bytes(number, "little")])
 
 
 # -- parts to one
 
 
-def _merged(parts: list[Part], size: int) -> tuple[Part, Bools]:
-    """All parts as one, in the order of the rows, and which rows are messages.
+def _merged(parts: list[Part], size: int) -> tuple[Part, Ints]:
+    """All parts as one, in the order of the rows, and how many formats each row fits.
 
     What a format does not carry is empty or 0. A row that fits two formats belongs to neither.
     """
-    if len(parts) == 1 and len(parts[0].rows) == size:
-        return parts[0], np.ones(size, dtype=np.bool_)
     fits = np.zeros(size, dtype=np.int64)
     for part in parts:
         fits[part.rows] += 1
+    if len(parts) == 1 and fits.all():
+        return parts[0], fits
     parts = [part.kept(fits[part.rows] == 1) for part in parts]
-    whole = Part(np.arange(size), _scattered(size, ((part.rows, part.number) for part in parts)))
-    for name in {name for part in parts for name in part.numbers}:
-        whole.numbers[name] = _scattered(size, ((p.rows, p.numbers[name]) for p in parts if name in p.numbers))
-    for name in {name for part in parts for name in part.blobs}:
-        having = [part for part in parts if name in part.blobs]
-        starts, sizes = (_scattered(size, ((part.rows, part.blobs[name][i]) for part in having)) for i in (0, 1))
-        whole.blobs[name] = (starts, sizes)
-    for name in {name for part in parts for name in part.counts}:
-        _merge_block(whole, name, [part for part in parts if name in part.counts])
-    return whole, fits == 1
+    whole, sizes = Part(np.arange(size)), {"": size}
+    places = [{"": part.rows} for part in parts]  # where the values of each part go, by block
+    for block in {block for part in parts for block in part.counts}:
+        having = [
+            (place, part.counts[block]) for place, part in zip(places, parts, strict=True) if block in part.counts
+        ]
+        counts = _scattered(size, ((place[""], piece) for place, piece in having))
+        firsts = np.cumsum(counts) - counts
+        for place, piece in having:
+            place[block] = spread(firsts[place[""]], piece)
+        whole.counts[block], sizes[block] = counts, int(counts.sum())
+    for key in {("", "wire_format"), *(key for part in parts for key in part.values)}:
+        pairs = zip(places, parts, strict=True)
+        pieces = ((place[key[0]], part.values[key]) for place, part in pairs if key in part.values)
+        whole.values[key] = _scattered(sizes[key[0]], pieces)
+    return whole, fits
 
 
 def _scattered(size: int, pieces: Iterable[tuple[Ints, Ints]]) -> Ints:
-    values = np.zeros(size, dtype=np.int64)
+    values = np.full(size, 0)  # zeros() would fetch new pages from the system
     for index, piece in pieces:
         values[index] = piece
     return values
-
-
-def _merge_block(whole: Part, name: str, parts: list[Part]) -> None:
-    counts = _scattered(len(whole.rows), ((part.rows, part.counts[name]) for part in parts))
-    firsts = np.cumsum(counts) - counts
-    size = int(counts.sum())
-    places = []
-    for part in parts:
-        rows, number = within(part.counts[name])
-        places.append(firsts[part.rows][rows] + number)
-    columns: dict[str, Any] = {}
-    for column in {column for part in parts for column in part.entries[name]}:
-        pairs = zip(places, parts, strict=True)
-        having = [(place, part.entries[name][column]) for place, part in pairs if column in part.entries[name]]
-        if isinstance(having[0][1], tuple):
-            columns[column] = tuple(_scattered(size, ((place, blob[i]) for place, blob in having)) for i in (0, 1))
-        else:
-            columns[column] = _scattered(size, having)
-    whole.counts[name], whole.entries[name] = counts, columns
 
 
 # -- rows that are not messages

@@ -1,60 +1,80 @@
-"""Starts and lengths to Arrow columns: each blob column is copied out of the buffer once."""
+"""Numbers and pieces to Arrow columns: all blobs are copied out of the buffer in one go.
+
+The trap: the columns are slices of one copy, so each of them keeps all of it in memory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hopwire.wire.batch_frames import Blob, Bools, Bytes, Frames, Ints
-from hopwire.wire.batch_read import Part
-from hopwire.wire.columns import ENTRY_TYPES, FRAME_LISTS, RAW_SUFFIX, SCHEMA
+from hopwire.wire.batch_frames import Bools, Frames, Ints
+from hopwire.wire.batch_read import Key, Part
+from hopwire.wire.columns import RAW_SUFFIX, SCHEMA
 from hopwire.wire.formats import FORMATS
 
-__all__ = ["columns_from_part", "has_right_text"]
+__all__ = ["columns_from_part", "copy_blobs", "has_right_text"]
 
-UNIFORM_BYTES = 128  # up to this size blobs of one length are copied faster as items of that size
 ASCII_END = 0x80
-NO_BYTES: Bytes = np.zeros(0, dtype=np.uint8)
 HAS_RAW_VERSION = np.array([any(f.number == i and not f.version_type.is_number for f in FORMATS) for i in range(8)])
 
 
-def columns_from_part(part: Part, ok: Bools, frames: Frames, names: list[str]) -> list[pa.Array]:
-    """Give the named columns; rows that are not marked are null."""
-    builder = _Builder(part, ok, frames)
-    return [builder.column(SCHEMA.field(name)) for name in names]
+def _leaves(column: pa.Field) -> list[tuple[Key, pa.DataType]]:
+    """What a column is made of: a field, the frames of a list, the values of an entry."""
+    if not pa.types.is_list(column.type):
+        return [(("", column.name), column.type)]
+    entry = column.type.value_type
+    if not pa.types.is_struct(entry):
+        return [((column.name, ""), entry)]
+    return [((column.name, part.name), part.type) for part in entry]
 
 
-def has_right_text(part: Part, frames: Frames) -> Bools:
+BLOBS = {column.name: [key for key, kind in _leaves(column) if not pa.types.is_integer(kind)] for column in SCHEMA}
+TEXTS = [key for column in SCHEMA for key, kind in _leaves(column) if pa.types.is_string(kind)]
+
+
+def copy_blobs(part: Part, frames: Frames, names: Iterable[str]) -> None:
+    """Copy the blobs of the named columns, and all text, which is to be checked."""
+    keys = dict.fromkeys([*TEXTS, *(key for name in names for key in BLOBS[name])])
+    wanted = [key for key in keys if key in part.values]
+    if wanted:
+        part.copies = dict(zip(wanted, frames.copies([part.values[key] for key in wanted]), strict=True))
+
+
+def has_right_text(part: Part) -> Bools:
     """Tell which rows have nothing but UTF-8 where text belongs."""
     right = np.ones(len(part.rows), dtype=np.bool_)
-    for column in SCHEMA:
-        if pa.types.is_string(column.type) and column.name in part.blobs:
-            right[_not_utf8(part, frames, part.blobs[column.name])] = False
-        elif column.name in ENTRY_TYPES:
-            for entry in column.type.value_type:
-                if pa.types.is_string(entry.type):
-                    wrong = _not_utf8(part, frames, part.entries[column.name][entry.name])
-                    if len(wrong):
-                        rows = np.repeat(np.arange(len(part.rows)), part.counts[column.name])
-                        right[rows[wrong]] = False
+    for block, name in TEXTS:
+        if (block, name) in part.copies:
+            wrong = _not_utf8(len(part.values[block, name]), part.copies[block, name])
+            if len(wrong):
+                right[np.repeat(np.arange(len(right)), part.counts[block])[wrong] if block else wrong] = False
     return right
 
 
-def _not_utf8(part: Part, frames: Frames, blob: Blob) -> Ints:
+def columns_from_part(part: Part, ok: Bools, names: list[str]) -> list[pa.Array]:
+    """Give the named columns; rows that are not marked are null."""
+    builder = _Builder(part, ok)
+    return [builder.column(SCHEMA.field(name)) for name in names]
+
+
+def _not_utf8(size: int, copy: Any) -> Ints:
     """The numbers of the values that are not UTF-8."""
-    data = part.copies[id(blob)] = _copied(frames, blob)
     nothing = np.zeros(0, dtype=np.int64)
-    if not len(data) or data.max() < ASCII_END:
+    bounds = np.frombuffer(copy[0], dtype=np.int32)
+    data = np.frombuffer(copy[1], dtype=np.uint8)[bounds[0] : bounds[-1]]
+    if data.max(initial=0) < ASCII_END:
         return nothing
+    texts = pa.Array.from_buffers(pa.binary(), size, [None, *copy])
     try:
-        _array(pa.binary(), blob[1], data, None).cast(pa.string())
+        texts.cast(pa.string())
     except pa.ArrowInvalid:
-        ends = np.cumsum(blob[1])
+        ends = bounds[1:] - bounds[0]
         suspects = np.unique(np.searchsorted(ends, np.flatnonzero(data >= ASCII_END), side="right"))
-        wrong = [i for i in suspects if not _is_utf8(data[ends[i] - blob[1][i] : ends[i]].tobytes())]
-        return np.array(wrong, dtype=np.int64)
+        return np.array([i for i in suspects.tolist() if not _is_utf8(texts[i].as_py())], dtype=np.int64)
     return nothing
 
 
@@ -66,51 +86,14 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _copied(frames: Frames, blob: Blob) -> Bytes:
-    """The bytes of all blobs, one after another.
-
-    Starts grow from row to row, so the blobs and the gaps between them are one binary array, of which every second
-    value is wanted.
-    """
-    start, size = blob
-    longest = int(size.max(initial=0))
-    if not longest:
-        return NO_BYTES
-    shortest = int(size.min())
-    if not shortest:
-        wanted = np.flatnonzero(size)
-        start, size = start[wanted], size[wanted]
-        shortest = int(size.min())
-    if shortest == longest <= UNIFORM_BYTES:
-        return frames.items(shortest)[start].view(np.uint8)
-    bounds = np.empty(2 * len(start), dtype=np.int32)
-    bounds[0::2] = start
-    np.add(start, size, out=bounds[1::2], casting="unsafe")
-    both = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), frames.values])
-    taken = both.take(pa.array(np.arange(0, len(bounds), 2)))
-    return np.frombuffer(taken.buffers()[2], dtype=np.uint8)
-
-
-def _bounds(sizes: Ints) -> Any:
-    bounds = np.empty(len(sizes) + 1, dtype=np.int32)
-    bounds[0] = 0
-    np.cumsum(sizes.astype(np.int32), out=bounds[1:])
-    return pa.py_buffer(bounds)
-
-
-def _array(kind: pa.DataType, sizes: Ints, data: Bytes, valid: Any) -> pa.Array:
-    return pa.Array.from_buffers(kind, len(sizes), [valid, _bounds(sizes), pa.py_buffer(data)])
-
-
 class _Builder:
     """Builds the columns of one batch."""
 
-    def __init__(self, part: Part, ok: Bools, frames: Frames) -> None:
-        self.part, self.frames, self.size = part, frames, len(ok)
-        self.all_ok = bool(ok.all())
-        self.is_raw = is_raw = HAS_RAW_VERSION[part.number]
+    def __init__(self, part: Part, ok: Bools) -> None:
+        self.part, self.size = part, len(ok)
+        self.is_raw = is_raw = HAS_RAW_VERSION[part.values["", "wire_format"]]
         versions = {"version": ~is_raw, "version" + RAW_SUFFIX: is_raw}
-        self.valid = {"": None if self.all_ok else _bits(ok), **{k: _bits(mask & ok) for k, mask in versions.items()}}
+        self.valid = {"": _bits(ok), **{name: _bits(mask & ok) for name, mask in versions.items()}}
 
     def column(self, column: pa.Field) -> pa.Array:
         """Build one column of the schema."""
@@ -119,40 +102,32 @@ class _Builder:
             return pa.nulls(self.size, kind)
         if pa.types.is_list(kind):
             return self._list(name, kind)
-        if name == "wire_format":
-            return self._values(column, self.size, {name: self.part.number}, self.valid[""])
-        valid = self.valid.get(name, self.valid[""])
-        return self._values(column, self.size, {**self.part.blobs, **self.part.numbers}, valid)
+        return self._values(("", name), kind, self.size, self.valid.get(name, self.valid[""]))
 
-    def _values(self, column: pa.Field, size: int, found: dict[str, Any], valid: Any) -> pa.Array:
-        kind, values = column.type, found.get(column.name)
-        if pa.types.is_integer(kind):
-            numbers = np.zeros(size, dtype=np.int64) if values is None else values
-            data = pa.py_buffer(numbers.astype(kind.to_pandas_dtype(), copy=False))
-            return pa.Array.from_buffers(kind, size, [valid, data])
-        if values is None:
-            return _array(kind, np.zeros(size, dtype=np.int64), NO_BYTES, valid)
-        copied = self.part.copies.get(id(values))
-        return _array(kind, values[1], _copied(self.frames, values) if copied is None else copied, valid)
+    def _values(self, key: Key, kind: pa.DataType, size: int, valid: Any) -> pa.Array:
+        if not pa.types.is_integer(kind):
+            bounds, data = self.part.copies.get(key) or (pa.py_buffer(bytes(4 * size + 4)), pa.py_buffer(b""))
+            return pa.Array.from_buffers(kind, size, [valid, bounds, data])
+        numbers = self.part.values.get(key, np.zeros(size, dtype=np.int64))
+        return pa.Array.from_buffers(kind, size, [valid, pa.py_buffer(numbers.astype(kind.to_pandas_dtype()))])
 
     def _list(self, name: str, kind: pa.DataType) -> pa.Array:
-        counts = self.part.counts.get(name)
-        if counts is None:
-            counts = np.zeros(self.size, dtype=np.int64)
-        found = self.part.entries.get(name, {})
-        total = int(counts.sum())
-        if name in FRAME_LISTS:
-            items = self._values(pa.field("", pa.binary()), total, found, None)
+        counts = self.part.counts.get(name, np.zeros(self.size, dtype=np.int64))
+        bounds = np.zeros(self.size + 1, dtype=np.int32)
+        np.cumsum(counts, out=bounds[1:])
+        total = int(bounds[-1])
+        if pa.types.is_struct(kind.value_type):
+            items = self._structs(name, list(kind.value_type), total, counts)
         else:
-            items = self._structs(list(kind.value_type), total, counts, found)
-        return pa.Array.from_buffers(kind, self.size, [self.valid[""], _bounds(counts)], children=[items])
+            items = self._values((name, ""), kind.value_type, total, None)
+        return pa.Array.from_buffers(kind, self.size, [self.valid[""], pa.py_buffer(bounds)], children=[items])
 
-    def _structs(self, fields: list[pa.Field], total: int, counts: Ints, found: dict[str, Any]) -> pa.Array:
+    def _structs(self, name: str, fields: list[pa.Field], total: int, counts: Ints) -> pa.Array:
         valid: dict[str, Any] = {}
         if any(part.name == "version" for part in fields):
             is_raw = np.repeat(self.is_raw, counts)
             valid = {"version": _bits(~is_raw), "version" + RAW_SUFFIX: _bits(is_raw)}
-        parts = [self._values(part, total, found, valid.get(part.name)) for part in fields]
+        parts = [self._values((name, part.name), part.type, total, valid.get(part.name)) for part in fields]
         return pa.StructArray.from_arrays(parts, fields=fields)
 
 

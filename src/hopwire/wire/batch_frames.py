@@ -1,27 +1,32 @@
 """The frames of a batch where they lie: one buffer of bytes, the start of each frame, the frames of each row.
 
-Numbers are gathered through views that see the buffer as numbers starting at every byte. A position that is gathered
-must lie within the buffer; whoever computes positions keeps them there.
+Numbers are gathered through views that see the buffer as values starting at every byte; a position behind the buffer is
+held back, so whoever computed it must see for himself that it was wrong.
+
+A piece is a stretch of the buffer with a number. Frames are pieces: piece 0 is empty and stands for what is not there,
+frame i of the batch is piece i + 1. Blobs within frames become pieces too, and all that is wanted is copied at once.
+The trap: between pieces that were added lie gaps, which have numbers too and may be senseless. Nobody asks for them.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
 
-__all__ = ["Blob", "Bools", "Bytes", "Frames", "Ints", "list_of_binary"]
+__all__ = ["Bools", "Bytes", "Copy", "Frames", "Ints", "list_of_binary"]
 
-Ints: TypeAlias = npt.NDArray[np.int64]
+Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-Blob: TypeAlias = tuple[Ints, Ints]  # starts and lengths within the buffer
+Copy: TypeAlias = tuple[Any, Any]  # the buffers of a binary array: bounds and bytes
 
 MAX_BATCH_BYTES = 2**31 - 1  # what the 32-bit offsets of a binary column reach
 SMALLEST_BUFFER = 16  # anything smaller cannot be looked at through the views
@@ -51,39 +56,55 @@ class Frames:
 
     def __init__(self, lists: Any) -> None:
         self._lists = lists
-        bounds = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        bounds = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64) + 1
         self.first: Ints = bounds[:-1]
         self.end: Ints = bounds[1:]
         self.count: Ints = self.end - self.first
         child = lists.values
         self._missing = child.is_null().to_numpy(zero_copy_only=False) if child.null_count else None
         self.starts = _starts(child)
-        if self.starts[-1] > MAX_BATCH_BYTES:
-            detail = f"a batch holds up to {MAX_BATCH_BYTES} bytes, found {self.starts[-1]}; split it"
-            raise WireError("too_many_bytes", detail)
         values = child.buffers()[2]
         if values is None or values.size < SMALLEST_BUFFER:
             values = pa.py_buffer((values.to_pybytes() if values is not None else b"").ljust(SMALLEST_BUFFER, b"\0"))
         self.values = values
         self.data: Bytes = np.frombuffer(values, dtype=np.uint8)
-        self._views = {code: _view(self.data, code) for code in ("u2", "u4", "i4", "i8")}
+        self._views: dict[int, npt.NDArray[np.void]] = {}
+        self._pieces = [self.starts]
+        self._piece_count = len(self.starts)
 
     def __len__(self) -> int:
         return len(self.count)
 
-    def gather(self, code: str, at: Ints) -> Ints:
-        """Read a little-endian number at each position."""
-        numbers: Ints = self._views[code][at]
-        return numbers.astype(np.int64, copy=False)
+    def gather(self, layout: np.dtype[Any], at: Ints) -> npt.NDArray[Any]:
+        """Read a value at each position."""
+        size = layout.itemsize
+        last = len(self.data) - size
+        if size not in self._views:
+            self._views[size] = np.ndarray((last + 1,), f"V{size}", self.data, strides=(1,))
+        return self._views[size][np.minimum(at, last)].view(layout)
 
-    def frame(self, index: Ints) -> Blob:
-        """Give the bytes of frames, by their numbers within the batch."""
-        start = self.starts[index]
-        return start, self.starts[index + 1] - start
+    def frame(self, index: Ints) -> tuple[Ints, Ints]:
+        """Give where frames start and end."""
+        return self.starts.take(index), self.starts.take(index + 1)
 
-    def items(self, size: int) -> npt.NDArray[np.void]:
-        """Give the buffer as items of a fixed size that start at every byte."""
-        return np.ndarray((len(self.data) - size + 1,), f"V{size}", self.data, strides=(1,))
+    def add(self, start: Ints, stop: Ints) -> Ints:
+        """Make pieces and give their numbers."""
+        bounds = np.empty((len(start), 2), dtype=np.int32)
+        bounds[:, 0] = start
+        bounds[:, 1] = stop
+        first = self._piece_count
+        self._pieces.append(bounds.ravel())
+        self._piece_count += bounds.size
+        return np.arange(first, self._piece_count, 2)
+
+    def copies(self, wanted: list[Ints]) -> list[Copy]:
+        """Copy columns of pieces, all in one go."""
+        bounds = np.concatenate([*self._pieces, self.starts[-1:]])
+        pieces = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), self.values])
+        numbers = np.concatenate(wanted, dtype=np.uint32, casting="unsafe")  # faster than wider ones
+        _, taken, data = pc.take(pieces, pa.array(numbers), boundscheck=False).buffers()
+        ends = accumulate(map(len, wanted))
+        return [(taken.slice(4 * (end - len(n)), 4 * len(n) + 4), data) for end, n in zip(ends, wanted, strict=True)]
 
     def sound(self, limits: Limits) -> Bools:
         """Tell which rows are lists of frames within the limits."""
@@ -92,7 +113,7 @@ class Frames:
         if self._lists.null_count:
             sound &= self._lists.is_valid().to_numpy(zero_copy_only=False)
         if self._missing is not None:
-            missing = np.concatenate([[0], np.cumsum(self._missing)])
+            missing = np.concatenate([[0, 0], np.cumsum(self._missing)])
             sound &= missing[self.end] == missing[self.first]
         return sound
 
@@ -104,20 +125,19 @@ class Frames:
         bounds = self.starts[first : end + 1].tolist()
         frames: list[bytes | None] = [self.data[a:b].tobytes() for a, b in pairwise(bounds)]
         if self._missing is not None:
-            frames = [None if self._missing[first + i] else frame for i, frame in enumerate(frames)]
+            frames = [None if self._missing[first - 1 + i] else frame for i, frame in enumerate(frames)]
         return frames
 
 
 def _starts(child: Any) -> Ints:
-    """Where each frame starts, and where the last one ends."""
+    """Where the empty piece and each frame start, and where the last one ends."""
     starts = child.buffers()[1]
     if starts is None or len(child) == 0:
-        return np.zeros(len(child) + 1, dtype=np.int64)
+        return np.zeros(len(child) + 2, dtype=np.int32)
     width = np.int64 if pa.types.is_large_binary(child.type) else np.int32
     stop = child.offset + len(child) + 1
-    return np.frombuffer(starts, dtype=width, count=stop)[child.offset :].astype(np.int64)
-
-
-def _view(data: Bytes, code: str) -> npt.NDArray[Any]:
-    kind = np.dtype("<" + code)
-    return np.ndarray((len(data) - kind.itemsize + 1,), kind, data, strides=(1,))
+    bounds = np.frombuffer(starts, dtype=width, count=stop)[child.offset :]
+    if bounds[-1] > MAX_BATCH_BYTES:
+        detail = f"a batch holds up to {MAX_BATCH_BYTES} bytes, found {bounds[-1]}; split it"
+        raise WireError("too_many_bytes", detail)
+    return np.concatenate([bounds[:1], bounds], dtype=np.int32, casting="same_kind")

@@ -1,77 +1,150 @@
 """The rows that one format claims, read column by column.
 
 Every step works on all rows at once and never says what is wrong, it only leaves the row out; whoever wants the reason
-asks the walk. Blobs stay where they are: a start and a length in the buffer.
+asks the walk. Values of fixed width that follow one another are read in one go. Blobs stay where they are: the number
+of a piece (`batch_frames.py`).
 
-The trap: numbers are gathered from bad rows too. Frames of the wrong width are left out before anything is read from
-them. In a meta frame a length can lead anywhere, so positions are held back (`np.minimum`) where what must still come
-would not fit; such a length makes the sum of all lengths larger than the meta frame, and the row is left out.
+The trap: numbers are gathered from bad rows too, and a length can lead anywhere. Lengths are read without a sign, so a
+position in a meta frame only ever grows, and a row that left its meta frame does not end where the meta frame ends.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hopwire.model.settings import Limits
-from hopwire.wire.batch_frames import Blob, Bools, Bytes, Frames, Ints
+from hopwire.wire.batch_frames import Bools, Copy, Frames, Ints
 from hopwire.wire.columns import RAW_SUFFIX, SCHEMA
-from hopwire.wire.schema import WORD_BYTES, Entry, FromEnd, Packed, Run, Type, WireFormat, Word
+from hopwire.wire.formats import FORMATS
+from hopwire.wire.schema import WORD_BYTES, Field, FromEnd, Packed, Run, Type, WireFormat, Word
 from hopwire.wire.walk import LENGTH_BYTES, NO_OFFSET
 
-__all__ = ["Part", "read_rows", "within"]
+__all__ = ["Key", "Part", "read_rows", "spread"]
 
-LANE_MASK = 0xFFFF
-LENGTH_MASK = 0xFFFFFFFF
+Key = tuple[str, str]  # block and column; the block of a field is ""
+CODES = {Type.U16: "<u2", Type.I32: "<i4", Type.I32_OR_EMPTY: "<i4", Type.I64: "<i8", Type.RAW: "<u4", Type.TEXT: "<u4"}
+LENGTH = np.dtype("<u4")
+HAS_RAW_COLUMN = {name.removesuffix(RAW_SUFFIX) for name in SCHEMA.names if name.endswith(RAW_SUFFIX)}
 
 
 @dataclass
 class Part:
-    """Some rows of a batch, read."""
+    """Some rows of a batch, read: numbers, and blobs as the numbers of their pieces."""
 
     rows: Ints
-    number: Ints  # of the format that each row is in
-    numbers: dict[str, Ints] = field(default_factory=dict)
-    blobs: dict[str, Blob] = field(default_factory=dict)
+    values: dict[Key, Ints] = field(default_factory=dict)
     counts: dict[str, Ints] = field(default_factory=dict)  # entries in each row, by block
-    entries: dict[str, dict[str, Any]] = field(default_factory=dict)  # numbers or blobs of all of them, by block
-    copies: dict[int, Bytes] = field(default_factory=dict)  # blobs that were copied out already, by id
+    copies: dict[Key, Copy] = field(default_factory=dict)  # blobs that were copied out already
 
     def kept(self, ok: Bools) -> Part:
         """Give only the rows that are marked."""
         if ok.all():
             return self
-        part = Part(self.rows[ok], self.number[ok])
-        part.numbers = {name: values[ok] for name, values in self.numbers.items()}
-        part.blobs = {name: (start[ok], size[ok]) for name, (start, size) in self.blobs.items()}
-        for name, counts in self.counts.items():
-            keep = np.repeat(ok, counts)
-            part.counts[name] = counts[ok]
-            part.entries[name] = {column: _picked(values, keep) for column, values in self.entries[name].items()}
-        return part
-
-
-def _picked(values: Any, keep: Bools) -> Any:
-    return tuple(v[keep] for v in values) if isinstance(values, tuple) else values[keep]
+        keep = {"": ok, **{block: np.repeat(ok, counts) for block, counts in self.counts.items()}}
+        values = {key: values[keep[key[0]]] for key, values in self.values.items()}
+        return Part(self.rows[ok], values, {block: counts[ok] for block, counts in self.counts.items()})
 
 
 def read_rows(fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> Part:
     """Read the rows that a format claims and give those whose structure stands."""
-    rows = _filtered(rows, frames.count[rows] >= fmt.fewest_frames)
-    reader = (_MetaReader if fmt.has_meta_frame else _TailReader)(fmt, frames, rows, limits)
+    enough = frames.count[rows] >= fmt.fewest_frames
+    reader = (_MetaReader if fmt.has_meta_frame else _TailReader)(
+        fmt, frames, rows if enough.all() else rows[enough], limits
+    )
     return reader.part.kept(reader.ok)
 
 
-def _filtered(values: Ints, ok: Bools) -> Ints:
-    return values if ok.all() else values[ok]
+def spread(first: Ints, count: Ints, step: Ints | int = 1) -> Ints:
+    """Give for each entry of a block its number, counted from the `first` of its row in steps."""
+    ends = np.cumsum(count)
+    starts = np.repeat(first - step * (ends - count), count)
+    steps = step if isinstance(step, int) else np.repeat(step, count)
+    return np.asarray(starts + steps * np.arange(len(starts)))
 
 
-def within(counts: Ints) -> tuple[Ints, Ints]:
-    """Give for each entry of a block the row it belongs to and its number within the row."""
-    rows = np.repeat(np.arange(len(counts)), counts)
-    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+# -- what is read in one go
+
+
+class Stretch(NamedTuple):
+    """Values of fixed width that follow one another; the last can be the length of a blob that comes next."""
+
+    layout: np.dtype[Any]
+    blob: str
+
+
+def _stretch(words: Sequence[Word]) -> Stretch:
+    """What has no name, and the number of the format, is left out."""
+    names, codes, offsets, size = [], [], [], 0
+    for word in words:
+        for value in word:
+            if value.name not in ("", "wire_format_version"):
+                names.append(value.name)
+                codes.append(CODES[value.type])
+                offsets.append(size + value.lane_byte)
+        size += _width(word)
+    layout = np.dtype({"names": names, "formats": codes, "offsets": offsets, "itemsize": size})
+    return Stretch(layout, "" if words[-1][0].type.is_number else words[-1][0].name)
+
+
+def _width(word: Word) -> int:
+    return WORD_BYTES if word[0].bit is not None else int(CODES[word[0].type][-1])
+
+
+def _steps(items: Iterable[Word | Packed]) -> list[Stretch | Packed]:
+    """The items of a meta frame or of an entry: stretches that end with a length, and blocks."""
+    steps: list[Stretch | Packed] = []
+    words: list[Word] = []
+    for item in items:
+        if isinstance(item, Packed):
+            steps += [_stretch(words), item]
+            words = []
+        else:
+            words.append(item)
+            if not item[0].type.is_number:
+                steps.append(_stretch(words))
+                words = []
+    return [*steps, _stretch(words)] if words else steps
+
+
+def _entry_steps(block: Packed) -> list[Any]:
+    size = Field(None, None, f"{block.name}.size", Type.I32, block.title)
+    return _steps([(size,), *((Field(None, None, e.name, e.type, e.title),) for e in block.entry)])
+
+
+def _tail_steps(fmt: WireFormat) -> list[tuple[int, Stretch]]:
+    """Frames of fixed width that lie side by side, with the number of the first."""
+    steps: list[tuple[int, list[Word]]] = []
+    for word in fmt.tail_words:
+        k = _k(word)
+        if _is_fixed(fmt, word):
+            if steps and steps[-1][0] - len(steps[-1][1]) == k:
+                steps[-1][1].append(word)
+            else:
+                steps.append((k, [word]))
+    return [(k, _stretch(words)) for k, words in steps]
+
+
+def _is_fixed(fmt: WireFormat, word: Word) -> bool:
+    first = word[0]
+    return first.type.is_number and first is not fmt.number_field and first.type is not Type.I32_OR_EMPTY
+
+
+def _k(word: Word) -> int:
+    place = word[0].frame
+    assert isinstance(place, FromEnd)
+    return place.k
+
+
+META_STEPS = {fmt.name: _steps(fmt.meta_items) for fmt in FORMATS}
+TAIL_STEPS = {fmt.name: _tail_steps(fmt) for fmt in FORMATS}
+ENTRY_STEPS = {row.name: _entry_steps(row) for fmt in FORMATS for row in fmt.rows if isinstance(row, Packed)}
+
+
+# -- readers
 
 
 class _Reader:
@@ -79,28 +152,22 @@ class _Reader:
 
     def __init__(self, fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> None:
         self.fmt, self.frames, self.limits = fmt, frames, limits
-        self.start(rows)
-
-    def start(self, rows: Ints) -> None:
-        """Begin with these rows, all of them still sound."""
-        self.part = Part(rows, np.full(len(rows), self.fmt.number))
+        self.part = Part(rows, {("", "wire_format"): np.full(len(rows), fmt.number)})
         self.ok = np.ones(len(rows), dtype=np.bool_)
-        self.end, self.n = self.frames.end[rows], self.frames.count[rows]
+        self.end, self.n = frames.end[rows], frames.count[rows]
         self.placed: dict[str, Ints] = {}
 
-    def keep(self, name: str, values: Ints) -> None:
-        """Keep numbers: a field of the message, or the place of a block."""
+    def keep(self, block: str, name: str, values: Ints) -> None:
+        """Keep values: a column, or the place of a block."""
         if "." in name:
-            self.placed[name] = values
-        elif name:
-            self.part.numbers[name] = values
+            self.placed[name] = values.astype(np.int64)
+        else:
+            self.part.values[block, name] = values
 
-    def read_lanes(self, word: Word, at: Ints) -> None:
-        """Read a word once and take its lanes apart."""
-        whole = self.frames.gather("i8", at)
-        for lane in word:
-            if lane.name:
-                self.keep(lane.name, (whole >> (8 * lane.lane_byte)) & LANE_MASK)
+    def refuse(self, count: Ints, wrong: Bools) -> None:
+        """Leave out the rows that have a wrong entry."""
+        if wrong.any():
+            self.ok[np.repeat(np.arange(len(count)), count)[wrong]] = False
 
     def read_body(self, top: Ints | int) -> Ints:
         """Read the body frames, which stand above `top`, and give where they end."""
@@ -116,25 +183,15 @@ class _Reader:
         """Add a column of lists of whole frames."""
         if not self.ok.all():
             count = np.where(self.ok, count, 0)
-        if len(count) and count.min() == 1 == count.max():
-            index = first
-        elif not count.any():
-            index = count[:0]
-        else:
-            rows, number = within(count)
-            index = first[rows] + number
         self.part.counts[name] = count
-        self.part.entries[name] = {"": self.frames.frame(index)}
+        self.part.values[name, ""] = first if (count == 1).all() else spread(first, count)
 
     def read_front(self, top: Ints) -> None:
         """The socket identity stands above an empty frame, in front of the message, whose highest frame is `top`."""
         before = np.where(self.ok, self.n - top, 0)
         index = self.end - self.n + before
-        starts = self.frames.starts
-        has_identity = (before >= 2) & (starts[index] == starts[np.maximum(index - 1, 0)])
-        start = starts[np.maximum(index - 2, 0)]
-        size = starts[np.maximum(index - 1, 0)] - start
-        self.part.blobs["socket_identity"] = (start, size if has_identity.all() else np.where(has_identity, size, 0))
+        start, stop = self.frames.frame(index - 1)
+        self.part.values["", "socket_identity"] = np.where((before >= 2) & (start == stop), index - 2, 0)
 
 
 class _TailReader(_Reader):
@@ -142,7 +199,13 @@ class _TailReader(_Reader):
 
     def __init__(self, fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> None:
         super().__init__(fmt, frames, rows, limits)
-        self._read_tail()
+        self.starts: dict[int, Ints] = {}
+        for word in fmt.tail_words:
+            self._read_whole(_k(word), word)
+        for k, stretch in TAIL_STEPS[fmt.name]:
+            found = frames.gather(stretch.layout, self._start(k))
+            for name in stretch.layout.names or ():
+                self.keep("", name, found[name])
         top = np.full(len(self.n), fmt.tail)
         for run in reversed(fmt.runs):
             top = self.read_body(top) if run.name == "body_frames" else self._read_run(run, top)
@@ -150,44 +213,28 @@ class _TailReader(_Reader):
             self.take_frames("body_frames", self.end - 1, np.ones_like(self.n))
         self.read_front(top)
 
-    def _bounds(self) -> list[Ints]:
-        """Where frame n-k starts, for every k of the tail and for n itself."""
-        return [self.frames.starts[self.end - k] for k in range(self.fmt.tail + 1)]
+    def _start(self, k: int) -> Ints:
+        """Where frame n-k starts."""
+        if k not in self.starts:
+            self.starts[k] = self.frames.starts.take(self.end - k)
+        return self.starts[k]
 
-    def _read_tail(self) -> None:
-        bounds = self._bounds()
-        sizes = [np.zeros(0, dtype=np.int64)] + [bounds[k - 1] - bounds[k] for k in range(1, self.fmt.tail + 1)]
-        right = self._have_right_widths(sizes)
-        if not right.all():
-            self.start(self.part.rows[right])
-            bounds, sizes = [b[right] for b in bounds], sizes[:1] + [s[right] for s in sizes[1:]]
-        for word in self.fmt.tail_words:
-            k = _k(word)
-            if word[0].bit is not None:
-                self.read_lanes(word, bounds[k])
-            elif word[0] is not self.fmt.number_field:
-                self._read_whole(word[0].name, word[0].type, bounds[k], sizes[k])
-
-    def _have_right_widths(self, sizes: list[Ints]) -> Bools:
-        right = np.ones(len(self.n), dtype=np.bool_)
-        for word in self.fmt.tail_words:
-            size, kind = sizes[_k(word)], word[0].type
-            if word[0].bit is not None:
-                right &= size == WORD_BYTES
-            elif kind is Type.I32_OR_EMPTY:
-                right &= (size == kind.width) | (size == 0)
-            elif kind.width is not None and word[0] is not self.fmt.number_field:
-                right &= size == kind.width
-        return right
-
-    def _read_whole(self, name: str, kind: Type, start: Ints, size: Ints) -> None:
-        if kind is Type.I32_OR_EMPTY:
-            at = np.minimum(start, len(self.frames.data) - LENGTH_BYTES)
-            self.keep(name, np.where(size == kind.width, self.frames.gather("i4", at), 0))
-        elif kind.is_number:
-            self.keep(name, self.frames.gather(_code(kind), start))
-        elif name and name != "body_frames":
-            self.part.blobs[_column(name, kind)] = (start, size)
+    def _read_whole(self, k: int, word: Word) -> None:
+        """Check the width of a frame; read it if it stands alone."""
+        first = word[0]
+        if first is self.fmt.number_field:
+            return
+        if first.type.width is None:
+            if first.name != "body_frames":
+                self.keep("", _column(first.name, first.type), self.end - k)
+            return
+        size = self._start(k - 1) - self._start(k)
+        right = size == (WORD_BYTES if first.bit is not None else first.type.width)
+        if first.type is Type.I32_OR_EMPTY:
+            numbers = self.frames.gather(np.dtype(CODES[first.type]), self._start(k))
+            self.keep("", first.name, np.where(right, numbers, 0))
+            right |= size == 0
+        self.ok &= right
 
     def _read_run(self, run: Run, top: Ints) -> Ints:
         count, offset, stride = (self.placed[f"{run.name}.{what}"] for what in ("count", "offset", "stride"))
@@ -199,24 +246,17 @@ class _TailReader(_Reader):
             fits &= (top != self.fmt.tail) | (offset == self.fmt.tail + 1)
         self.ok &= ~has | fits
         count = np.where(has & self.ok, count, 0)
-        rows, number = within(count)
-        last = (self.end - reach - 1 + stride)[rows] + number * stride[rows]
-        columns: dict[str, Any] = {}
+        is_even = len(stride) and (stride == stride[0]).all()
+        last = spread(self.end - reach - 1 + stride, count, int(stride[0]) if is_even else stride)
         for above, entry in enumerate(reversed(run.entry)):
-            self._read_entry(columns, entry, rows, last - above)
-        self.part.counts[run.name], self.part.entries[run.name] = count, columns
+            index = last - above
+            if entry.type.is_number:
+                start, stop = self.frames.frame(index)
+                self.refuse(count, stop - start != entry.type.width)
+                index = self.frames.gather(np.dtype(CODES[entry.type]), start)
+            self.part.values[run.name, _column(entry.name, entry.type)] = index
+        self.part.counts[run.name] = count
         return reach
-
-    def _read_entry(self, columns: dict[str, Any], entry: Entry, rows: Ints, index: Ints) -> None:
-        start, size = self.frames.frame(index)
-        if entry.type.is_number:
-            right = size == entry.type.width
-            if not right.all():
-                self.ok[rows[~right]] = False
-                start = np.where(right, start, 0)
-            columns[entry.name] = self.frames.gather(_code(entry.type), start)
-        else:
-            columns[_column(entry.name, entry.type)] = (start, size)
 
 
 class _MetaReader(_Reader):
@@ -224,118 +264,59 @@ class _MetaReader(_Reader):
 
     def __init__(self, fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> None:
         super().__init__(fmt, frames, rows, limits)
-        self.left = sum(_smallest(item) for item in fmt.meta_items)  # what the items that are still to come need
-        fixed = self.left
-        at, size = frames.frame(self.end - 1)
-        if len(size) and size.min() < fixed:
-            self.start(rows[size >= fixed])
-            at, size = frames.frame(self.end - 1)
-        self.at, self.stop = at, at + size
-        self.total = np.full(len(at), fixed)  # of all lengths, as they were read
-        for item in fmt.meta_items:
-            if isinstance(item, Packed):
-                self._read_block(item)
+        start, self.stop = frames.frame(self.end - 1)
+        self.at = start.astype(np.int64)
+        for step in META_STEPS[fmt.name]:
+            if isinstance(step, Packed):
+                self._read_block(step)
             else:
-                self._read_word(item)
-        self.ok &= self.total == size
+                self.at = self._read_stretch("", step, self.at, frames.gather(step.layout, self.at))
+        self.ok &= self.at == self.stop
         top = self.read_body(fmt.tail)
         count = self.placed["body_frames.count"]
         self.take_frames("extensions", self.end - top + count, top - count - fmt.tail)
         self.read_front(top)
 
-    def _read_word(self, word: Word) -> None:
-        self.left -= _smallest(word)
-        first = word[0]
-        if first.bit is not None:
-            self.read_lanes(word, self.at)
-            self.at = self.at + WORD_BYTES
-        elif first.type.is_number:
-            if first is not self.fmt.number_field:
-                self.keep(first.name, self.frames.gather(_code(first.type), self.at))
-            self.at = self.at + _smallest_value(first.type)
-        else:
-            size = self.frames.gather("u4", self.at)
-            start = self.at + LENGTH_BYTES
-            self.part.blobs[first.name] = (start, size)
-            self.total += size
-            self.at = np.minimum(start + size, self.stop - self.left)
+    def _read_stretch(self, block: str, stretch: Stretch, at: Ints, found: Any) -> Ints:
+        """Keep the values of a stretch and give where it and its blob end."""
+        at = at + stretch.layout.itemsize
+        for name in stretch.layout.names or ():
+            if name == stretch.blob:
+                stop: Ints = at + found[name]
+                self.keep(block, name, self.frames.add(at, stop))
+                return stop
+            self.keep(block, name, found[name])
+        return at
 
     def _read_block(self, block: Packed) -> None:
         """Follow the sizes from entry to entry, in as many turns as the longest block has entries."""
         count = self.placed[f"{block.name}.count"]
-        smallest = LENGTH_BYTES + _smallest_entry(block)
-        fits = (count <= self.limits.max_entries) & (count * smallest <= self.stop - self.left - self.at)
+        head, *others = ENTRY_STEPS[block.name]
+        smallest = head.layout.itemsize + sum(step.layout.itemsize for step in others)
+        fits = (count <= self.limits.max_entries) & (count * smallest <= self.stop - self.at)
         if not fits.all():
             self.ok &= fits
             count = np.where(fits, count, 0)
-        firsts = np.cumsum(count) - count
-        heads = np.zeros((3, int(count.sum())), dtype=np.int64)  # of each entry: start, size, first length within it
-        going = np.flatnonzero(count)
-        turn = 0
-        while len(going):
-            at = self.at[going]
-            both = self.frames.gather("i8", at)
-            size = both & LENGTH_MASK
-            heads[:, firsts[going] + turn] = at, size, (both >> 32) & LENGTH_MASK
-            self.total[going] += LENGTH_BYTES + size
-            limit = self.stop[going] - self.left
-            self.at[going] = np.minimum(at + LENGTH_BYTES + size, limit)
-            turn += 1
-            going = going[(count[going] > turn) & (self.at[going] + smallest <= limit)]
+        total = int(count.sum())
+        starts, heads = np.empty(total, dtype=np.int64), np.empty(total, dtype=head.layout)
+        rows = np.flatnonzero(count)
+        at, last = self.at[rows], np.cumsum(count)[rows]
+        place = last - count[rows]
+        while len(rows):
+            found = self.frames.gather(head.layout, at)
+            starts[place], heads[place] = at, found
+            self.at[rows] = at = at + found[f"{block.name}.size"].view(LENGTH) + LENGTH_BYTES
+            place = place + 1
+            going = place < last
+            if not going.all():
+                rows, at, place, last = rows[going], at[going], place[going], last[going]
         self.part.counts[block.name] = count
-        self.part.entries[block.name] = self._read_entries(block, count, heads)
-
-    def _read_entries(self, block: Packed, count: Ints, heads: Ints) -> dict[str, Any]:
-        at, size, first_length = heads
-        left = _smallest_entry(block)
-        start, stop = at + LENGTH_BYTES, at + LENGTH_BYTES + size
-        right = (size >= left) & (stop <= len(self.frames.data))
-        if not right.all():
-            start, stop = np.where(right, start, 0), np.where(right, stop, left)
-        columns: dict[str, Any] = {}
-        for place, entry in enumerate(block.entry):
-            left -= _smallest_value(entry.type)
-            if entry.type.is_number:
-                columns[entry.name] = self.frames.gather(_code(entry.type), start)
-                start = start + _smallest_value(entry.type)
-            else:
-                length = self.frames.gather("u4", start) if place else first_length
-                start = start + LENGTH_BYTES
-                columns[entry.name] = (start, length)
-                start = start + length
-                limit = stop - left
-                right &= start <= limit
-                start = np.minimum(start, limit)
-        if not right.all():
-            rows, _ = within(count)
-            self.ok[rows[~right]] = False
-        return columns
-
-
-def _k(word: Word) -> int:
-    place = word[0].frame
-    assert isinstance(place, FromEnd)
-    return place.k
+        at = self._read_stretch(block.name, head, starts, heads)
+        for step in others:
+            at = self._read_stretch(block.name, step, at, self.frames.gather(step.layout, at))
+        self.refuse(count, at > starts + self.placed[f"{block.name}.size"] + LENGTH_BYTES)
 
 
 def _column(name: str, kind: Type) -> str:
     """The column of a field: raw versions have one of their own."""
-    return name + RAW_SUFFIX if kind is Type.RAW and name + RAW_SUFFIX in SCHEMA.names else name
-
-
-def _code(kind: Type) -> str:
-    return {Type.U16: "u2", Type.I32: "i4", Type.I64: "i8"}[kind]
-
-
-def _smallest_value(kind: Type) -> int:
-    return (kind.width or 0) if kind.is_number else LENGTH_BYTES
-
-
-def _smallest_entry(block: Packed) -> int:
-    return sum(_smallest_value(entry.type) for entry in block.entry)
-
-
-def _smallest(item: Word | Packed) -> int:
-    if isinstance(item, Packed):
-        return 0
-    return WORD_BYTES if item[0].bit is not None else _smallest_value(item[0].type)
+    return name + RAW_SUFFIX if kind is Type.RAW and name in HAS_RAW_COLUMN else name
