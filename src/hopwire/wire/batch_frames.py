@@ -29,7 +29,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Copy: TypeAlias = tuple[Any, Any]  # the buffers of a binary array: bounds and bytes
 
 MAX_BATCH_BYTES = 2**31 - 1  # what the 32-bit offsets of a binary column reach
-SMALLEST_BUFFER = 16  # anything smaller cannot be looked at through the views
+SMALLEST_BUFFER = 64  # no layout is longer, and a longer one could not look at the buffer
 
 
 def list_of_binary(given: Any) -> Any:
@@ -99,9 +99,9 @@ class Frames:
 
     def copies(self, wanted: list[Ints]) -> list[Copy]:
         """Copy columns of pieces, all in one go."""
-        bounds = np.concatenate([*self._pieces, self.starts[-1:]])
+        bounds = _joined([*self._pieces, self.starts[-1:]], np.int32)
         pieces = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), self.values])
-        numbers = np.concatenate(wanted, dtype=np.uint32, casting="unsafe")  # faster than wider ones
+        numbers = _joined(wanted, np.uint32)  # faster than wider ones
         _, taken, data = pc.take(pieces, pa.array(numbers), boundscheck=False).buffers()
         ends = accumulate(map(len, wanted))
         return [(taken.slice(4 * (end - len(n)), 4 * len(n) + 4), data) for end, n in zip(ends, wanted, strict=True)]
@@ -127,6 +127,12 @@ class Frames:
         if self._missing is not None:
             frames = [None if self._missing[first - 1 + i] else frame for i, frame in enumerate(frames)]
         return frames
+
+
+def _joined(arrays: list[Ints], kind: Any) -> npt.NDArray[Any]:
+    """Arrays one after another, in Arrow's memory, which is not returned to the system as soon as ours."""
+    memory = pa.allocate_buffer(4 * sum(map(len, arrays)))
+    return np.concatenate(arrays, out=np.frombuffer(memory, dtype=kind), casting="unsafe")
 
 
 def _starts(child: Any) -> Ints:

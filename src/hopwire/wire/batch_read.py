@@ -100,14 +100,18 @@ def _steps(items: Iterable[Word | Packed]) -> list[Stretch | Packed]:
     words: list[Word] = []
     for item in items:
         if isinstance(item, Packed):
-            steps += [_stretch(words), item]
+            steps += [*_closed(words), item]
             words = []
-        else:
+        elif item[0].type.is_number:
             words.append(item)
-            if not item[0].type.is_number:
-                steps.append(_stretch(words))
-                words = []
-    return [*steps, _stretch(words)] if words else steps
+        else:
+            steps += _closed([*words, item])
+            words = []
+    return steps + _closed(words)
+
+
+def _closed(words: Sequence[Word]) -> list[Stretch | Packed]:
+    return [_stretch(words)] if words else []
 
 
 def _entry_steps(block: Packed) -> list[Any]:
@@ -141,7 +145,9 @@ def _k(word: Word) -> int:
 
 META_STEPS = {fmt.name: _steps(fmt.meta_items) for fmt in FORMATS}
 TAIL_STEPS = {fmt.name: _tail_steps(fmt) for fmt in FORMATS}
-ENTRY_STEPS = {row.name: _entry_steps(row) for fmt in FORMATS for row in fmt.rows if isinstance(row, Packed)}
+ENTRY_STEPS = {
+    (fmt.name, row.name): _entry_steps(row) for fmt in FORMATS for row in fmt.rows if isinstance(row, Packed)
+}
 
 
 # -- readers
@@ -291,7 +297,7 @@ class _MetaReader(_Reader):
     def _read_block(self, block: Packed) -> None:
         """Follow the sizes from entry to entry, in as many turns as the longest block has entries."""
         count = self.placed[f"{block.name}.count"]
-        head, *others = ENTRY_STEPS[block.name]
+        head, *others = ENTRY_STEPS[self.fmt.name, block.name]
         smallest = head.layout.itemsize + sum(step.layout.itemsize for step in others)
         fits = (count <= self.limits.max_entries) & (count * smallest <= self.stop - self.at)
         if not fits.all():
