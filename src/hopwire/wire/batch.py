@@ -124,7 +124,7 @@ def _merged(parts: list[Part], size: int) -> tuple[Part, Ints]:
         for place, piece in having:
             place[block] = spread(firsts[place[""]], piece)
         whole.counts[block], sizes[block] = counts, int(counts.sum())
-    for key in {("", "wire_format"), *(key for part in parts for key in part.values)}:
+    for key in dict.fromkeys([("", "wire_format"), *(key for part in parts for key in part.values)]):
         pairs = zip(places, parts, strict=True)
         pieces = ((place[key[0]], part.values[key]) for place, part in pairs if key in part.values)
         whole.values[key] = _scattered(sizes[key[0]], pieces)

@@ -38,8 +38,8 @@ TEXTS = [key for column in SCHEMA for key, kind in _leaves(column) if pa.types.i
 
 def copy_blobs(part: Part, frames: Frames, names: Iterable[str]) -> None:
     """Copy the blobs of the named columns, and all text, which is to be checked."""
-    keys = dict.fromkeys([*TEXTS, *(key for name in names for key in BLOBS[name])])
-    wanted = [key for key in keys if key in part.values]
+    keys = {*TEXTS, *(key for name in names for key in BLOBS[name])}
+    wanted = [key for key in part.values if key in keys]  # in the order of the wire, which the cache prefers
     if wanted:
         part.copies = dict(zip(wanted, frames.copies([part.values[key] for key in wanted]), strict=True))
 
