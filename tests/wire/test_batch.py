@@ -142,6 +142,15 @@ def test_columns_have_the_names_of_the_fields() -> None:
     assert SCHEMA.field("routing").type == pa.list_(pa.struct([("uri", pa.string()), ("identity", pa.binary())]))
 
 
+@pytest.mark.parametrize("rows", [SMALL, SMALL[:1], [[b"x"]], []], ids=["all", "one", "none", "empty"])
+def test_a_column_alone_is_the_same_as_among_all(rows: list[Any]) -> None:
+    frames = pa.array(rows, FRAMES)
+    for name, expected in zip(SCHEMA.names, decode_batch(frames).columns, strict=True):
+        batch = decode_batch(frames, columns=[name])
+        assert batch.schema.names == [name]
+        assert batch.column(0).equals(expected)
+
+
 @given(st.lists(st.one_of(*(messages(fmt).map(partial(encode, fmt=fmt)) for fmt in FORMATS)), max_size=8))
 def test_any_mix_of_messages_is_read_alike(rows: list[list[bytes]]) -> None:
     assert_read_alike(rows)
