@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import batch, capture, codec, routing
+from benchmarks import ask, batch, capture, codec, routing
 
 
 def main() -> None:
@@ -19,6 +19,7 @@ def main() -> None:
     batch.run()
     capture.run()
     routing.run()
+    ask.run()
 
 
 if __name__ == "__main__":
