@@ -109,7 +109,7 @@ class _Builder:
             bounds, data = self.part.copies.get(key) or (pa.py_buffer(bytes(4 * size + 4)), pa.py_buffer(b""))
             return pa.Array.from_buffers(kind, size, [valid, bounds, data])
         numbers = self.part.values.get(key, np.zeros(size, dtype=np.int64))
-        return pa.Array.from_buffers(kind, size, [valid, pa.py_buffer(numbers.astype(kind.to_pandas_dtype()))])
+        return pa.Array.from_buffers(kind, size, [valid, pa.py_buffer(numbers.astype(f"i{kind.bit_width // 8}"))])
 
     def _list(self, name: str, kind: pa.DataType) -> pa.Array:
         counts = self.part.counts.get(name, np.zeros(self.size, dtype=np.int64))
