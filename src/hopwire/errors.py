@@ -8,7 +8,7 @@ HopwireError                  catch this one to catch them all
 │   ├── Expired               its time to live ran out on the way
 │   ├── Unreachable           the node that had it is gone
 │   ├── QueueFull             there was no room for it
-│   ├── TimedOut              nothing came back in time
+│   ├── Timeout              nothing came back in time
 │   └── HandlerFailed         the actor that took it raised an error
 ├── Closed                    a node or hub that has been stopped
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
@@ -34,7 +34,7 @@ __all__ = [
     "QueueFull",
     "SecurityError",
     "SettingsError",
-    "TimedOut",
+    "Timeout",
     "Unreachable",
     "WireError",
 ]
@@ -106,7 +106,7 @@ class QueueFull(DeliveryError):
     """There was no room for the message."""
 
 
-class TimedOut(DeliveryError):
+class Timeout(DeliveryError):
     """Nothing came back in time."""
 
 

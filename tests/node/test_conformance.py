@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hopwire.errors import Closed, HandlerFailed, NoRoute, SettingsError, TimedOut
+from hopwire.errors import Closed, HandlerFailed, NoRoute, SettingsError, Timeout
 from hopwire.model import Message
 from hopwire.node import Address, Node, NodeSettings, Overflow
 from hopwire.security import Domain, Domains, Key
@@ -159,7 +159,7 @@ def test_a_question_without_answer_ends_when_its_time_is_over(tell: Tell) -> Non
         async with nodes.node() as node:
             node.host(Sleeper())
             hub = node.hub()
-            with pytest.raises(TimedOut):
+            with pytest.raises(Timeout):
                 await hub.ask(Greet("Ada"), Greeting, timeout=0.05)
             assert hub.open_promises == 0
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hopwire.errors import DeliveryError, Expired, TimedOut, Unreachable
+from hopwire.errors import DeliveryError, Expired, Timeout, Unreachable
 from hopwire.model import Message
 from hopwire.node import NodeSettings
 from hopwire.testing import Faults, Network, run
@@ -41,7 +41,7 @@ def test_every_question_ends_whatever_the_network_does() -> None:
             ended = await asyncio.gather(*asked, return_exceptions=True)
             assert all(isinstance(end, Greeting | DeliveryError) for end in ended)
             assert any(isinstance(end, Greeting) for end in ended)
-            assert any(isinstance(end, TimedOut) for end in ended)
+            assert any(isinstance(end, Timeout) for end in ended)
             assert hub.open_promises == 0
 
     run(story)
@@ -130,7 +130,7 @@ def test_time_to_live_shrinks_by_the_time_spent_on_the_way() -> None:
 
             a._take_message = spy  # type: ignore[method-assign]
             network.faults = Faults(delay=1.0)
-            with pytest.raises((TimedOut, Expired)):
+            with pytest.raises((Timeout, Expired)):
                 await b.hub().ask(Greet("Ada"), Greeting, timeout=4)
             assert left == [4.0]
 

@@ -11,21 +11,17 @@ or a list), or is an async generator. A handler that is not a coroutine runs in 
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
 from hopwire.errors import SettingsError
 from hopwire.model import Payload, contract_of
 
-__all__ = ["Actor", "Context", "Handler", "handlers_of", "handles"]
+__all__ = ["Actor", "Handler", "handlers_of", "handles", "payloads_from"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__hopwire_handles__"
-
-
-class Context:
-    """What a handler knows of the message beside its payload; replaced by the running node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +94,6 @@ def _handler(actor_type: type[Actor], name: str, method: Callable[..., Any]) -> 
     elif inspect.isasyncgenfunction(method):
         kind = "generator"
     return Handler(name, payload, len(parameters) == 2, getattr(method, MARK), kind)
-
-
-Result = Payload | tuple[Payload, ...] | list[Payload] | AsyncIterator[Payload] | Awaitable[Any] | None
 
 
 def payloads_from(result: Any, where: str) -> list[Payload]:

@@ -6,17 +6,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hopwire.model import Message, Payload, RoutingEntry, TraceOptions
-from hopwire.node.actors import Context
 from hopwire.node.hub import Address, Hub
 from hopwire.node.router import Envelope
 
-__all__ = ["HandlerContext"]
+__all__ = ["Context"]
 
 R = TypeVar("R", bound=Payload)
 FOR_EVER = 30.0  # seconds that a question within a flow without a time limit gets
 
 
-class HandlerContext(Context):
+class Context:
     """The message that is being handled."""
 
     def __init__(self, envelope: Envelope, hub: Callable[[], Hub], clock: Callable[[], float]) -> None:

@@ -2,7 +2,7 @@
 
 | call | ends with |
 |---|---|
-| `ask` | the answer, `HandlerFailed`, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `TimedOut` |
+| `ask` | the answer, `HandlerFailed`, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `Timeout` |
 | `send` | a receipt from the node that took the message, or one of the same errors |
 | `tell`, `broadcast` | nothing: at most once, and what goes nowhere is a dead letter |
 
@@ -27,7 +27,7 @@ from hopwire.errors import (
     PayloadError,
     QueueFull,
     SettingsError,
-    TimedOut,
+    Timeout,
     Unreachable,
 )
 from hopwire.model import (
@@ -230,8 +230,11 @@ class Hub:
 
     async def _wait_for(self, full: list[Inbox], envelope: Envelope) -> None:
         for inbox in full:
-            await inbox.put(envelope, envelope.size_bytes)
-            self._router.received(envelope)
+            taken, _ = await inbox.put(envelope, envelope.size_bytes)
+            if taken:
+                self._router.received(envelope)
+            else:
+                self._router.give_up(envelope, "closed")
 
     async def _promised(self, message: Message, expected: _Expected, timeout: float, at_least_once: bool) -> Any:
         _check_seconds("timeout", timeout)
@@ -312,7 +315,7 @@ class Hub:
     def _time_out(self, key: int) -> None:
         promise = self._promises.get(key)
         if promise is not None and not promise.future.done():
-            promise.future.set_exception(TimedOut("timed_out", "nothing came back in time"))
+            promise.future.set_exception(Timeout("timed_out", "nothing came back in time"))
 
     def lose_node(self, node: bytes, reason: str) -> None:
         """A node is gone: what was sent there and not received is lost, or sent again where that was asked for."""

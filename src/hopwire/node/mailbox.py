@@ -9,6 +9,7 @@ It is full when it holds its limit of messages or of bytes. What happens then is
 | `drop_oldest` | pushes out the oldest, which is handed back |
 
 An item that is larger than the limit of bytes alone is taken when the queue is empty: it could not be sent otherwise.
+A queue that is closed takes nothing, and whoever waits for room is refused.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Mailbox(Generic[T]):
             raise SettingsError(f"a queue holds at least one item and one byte, found {max_items} and {max_bytes}")
         self.max_items, self.max_bytes, self.overflow = max_items, max_bytes, Overflow(overflow)
         self.size_bytes = 0
+        self.is_closed = False
         self._items: deque[tuple[T, int]] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
         self._putters: deque[asyncio.Future[None]] = deque()
@@ -57,6 +59,8 @@ class Mailbox(Generic[T]):
     def offer(self, item: T, size_bytes: int) -> tuple[bool, list[T]]:
         """Put an item without waiting: whether it was taken, and what was pushed out for it."""
         pushed_out: list[T] = []
+        if self.is_closed:
+            return False, pushed_out
         if not self.has_room(size_bytes):
             if self.overflow is not Overflow.DROP_OLDEST:
                 return False, pushed_out
@@ -69,7 +73,7 @@ class Mailbox(Generic[T]):
 
     async def put(self, item: T, size_bytes: int) -> tuple[bool, list[T]]:
         """Put an item, and wait for room where the policy says so."""
-        while self.overflow is Overflow.WAIT and not self.has_room(size_bytes):
+        while self.overflow is Overflow.WAIT and not self.is_closed and not self.has_room(size_bytes):
             await _wait_in(self._putters)
         return self.offer(item, size_bytes)
 
@@ -79,9 +83,13 @@ class Mailbox(Generic[T]):
             await _wait_in(self._takers)
         return self._pop()
 
-    def take_all(self) -> list[T]:
-        """Give everything that is there."""
-        return [self._pop() for _ in range(len(self._items))]
+    def close(self) -> list[T]:
+        """Take nothing more, and give everything that is there."""
+        self.is_closed = True
+        rest = [self._pop() for _ in range(len(self._items))]
+        while self._putters:
+            _wake_one(self._putters)
+        return rest
 
     def _pop(self) -> T:
         item, size_bytes = self._items.popleft()

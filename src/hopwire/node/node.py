@@ -48,7 +48,7 @@ from hopwire.errors import Closed, HopwireError, NoRoute, PayloadError, Settings
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
 from hopwire.model.settings import Limits
 from hopwire.node.actors import Actor
-from hopwire.node.context import HandlerContext
+from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.flow import seconds_from_ticks
 from hopwire.node.hub import Address, Hub
@@ -259,8 +259,8 @@ class Node:
         for watcher in watchers:
             watcher.set_result(None)
 
-    def _context(self, envelope: Envelope) -> HandlerContext:
-        return HandlerContext(envelope, self._own_hub, self._loop.time)
+    def _context(self, envelope: Envelope) -> Context:
+        return Context(envelope, self._own_hub, self._loop.time)
 
     def _own_hub(self) -> Hub:
         return next(iter(self._hubs.values()), None) or self.hub()

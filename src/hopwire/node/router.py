@@ -101,7 +101,7 @@ class Router:
         if taken:
             self.received(envelope)
             return None
-        if inbox.overflow is Overflow.WAIT and not envelope.came_from:
+        if inbox.overflow is Overflow.WAIT and not inbox.is_closed and not envelope.came_from:
             return inbox
         self.give_up(envelope, "queue_full")
         return None

@@ -50,7 +50,7 @@ class Running:
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
-        for envelope in self.inbox.take_all():
+        for envelope in self.inbox.close():
             self._router.give_up(envelope, "closed")
         await self.actor.on_stop()
 

@@ -1,0 +1,75 @@
+"""What a handler learns from its context, and how it goes on within the flow."""
+
+from __future__ import annotations
+
+import asyncio
+
+import hopwire as hw
+from tests.node.stories import Count, Counter, Greet, Greeting, Number
+
+
+class Relay(hw.Actor):
+    """Asks another actor, tells a third, and says what it knows."""
+
+    def __init__(self) -> None:
+        self.seen: list[hw.Context] = []
+        self.left: list[float | None] = []
+
+    @hw.handles
+    async def greet(self, request: Greet, context: hw.Context) -> Greeting:
+        self.seen.append(context)
+        self.left.append(context.time_left())
+        number = await context.ask(Count(1), Number)
+        await context.tell(Count(0))
+        return Greeting(f"{request.name} {number.value}")
+
+
+class Watched(Counter):
+    """Writes down the correlation ids of what it handles."""
+
+    def __init__(self) -> None:
+        self.flows: list[bytes] = []
+
+    @hw.handles
+    async def count(self, request: Count, context: hw.Context) -> list[Number]:
+        self.flows.append(context.correlation_id)
+        return [Number(i) for i in range(request.up_to)]
+
+
+def test_a_handler_goes_on_within_the_flow_of_its_message() -> None:
+    async def story(network: hw.testing.Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            relay, watched = Relay(), Watched()
+            a.host(watched)
+            await b.knows(Count)
+            b.host(relay)
+            hub = a.hub()
+            await a.knows(Greet)
+            answer = await hub.ask(Greet("x"), Greeting, correlation_id=b"flow-1", trace=True, timeout=20)
+            assert answer == Greeting("x 0")
+            (context,) = relay.seen
+            assert context.correlation_id == b"flow-1"
+            assert context.caller == hw.Address(a.identity, hub.identity)
+            assert [entry.identity for entry in context.route] == [a.identity]
+            assert relay.left[0] is not None
+            assert 19 < relay.left[0] <= 20
+            while len(watched.flows) < 2:
+                await asyncio.sleep(0.01)
+            assert watched.flows == [b"flow-1", b"flow-1"]
+
+    hw.testing.run(story)
+
+
+def test_without_a_time_limit_there_is_no_time_left_to_tell() -> None:
+    async def story(network: hw.testing.Network) -> None:
+        async with network.node() as node:
+            relay = Relay()
+            node.host(relay)
+            node.host(Watched())
+            await node.hub().tell(Greet("x"))
+            while not relay.left:
+                await asyncio.sleep(0.01)
+            assert relay.left == [None]
+            assert relay.seen[0].caller is None
+
+    hw.testing.run(story)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from hopwire.model import CallbackPoint, Distribution, Message, RoutingEntry, contract_of, payload_from_body
+from hopwire.node.flow import OUTCOME, RECEIPT, Outcome, outcome_of, seconds_from_ticks, spawned, ticks_from_seconds
+from tests.node.stories import Greeting, Number
+
+HOME = CallbackPoint(*contract_of(Greeting))
+ASKED = Message(
+    b"greeter.greet",
+    correlation_id=b"flow-1",
+    callback_points=(HOME, RECEIPT),
+    callback_key=7,
+    callback_receiver_identity=b"\0hub",
+    callback_receiver_node_identity=b"node",
+    routing=(RoutingEntry("tcp://a:1", b"A"),),
+    hops=3,
+)
+
+
+def test_an_answer_is_addressed_to_whoever_asked() -> None:
+    answer = spawned(ASKED, Greeting("hello"), 50)
+    assert (answer.receiver_identity, answer.receiver_node_identity) == (b"\0hub", b"node")
+    assert (answer.correlation_id, answer.callback_key, answer.ttl_ticks, answer.hops) == (b"flow-1", 7, 50, 0)
+
+
+def test_what_is_no_answer_carries_the_callback_on() -> None:
+    further = spawned(ASKED, Number(1), 0)
+    assert (further.receiver_identity, further.receiver_node_identity) == (b"", b"")
+    assert (further.callback_points, further.callback_key) == ((HOME,), 7)
+    assert spawned(further, Greeting("at last"), 0).receiver_identity == b"\0hub"
+
+
+def test_a_receipt_is_not_asked_for_again() -> None:
+    assert RECEIPT not in spawned(ASKED, Number(1), 0).callback_points
+    only_receipt = ASKED.replace(callback_points=(RECEIPT,))
+    assert spawned(only_receipt, Number(1), 0).callback_receiver_identity == b""
+
+
+def test_a_broadcast_carries_no_callback() -> None:
+    news = spawned(ASKED, Greeting("all"), 0, distribution=Distribution.BROADCAST)
+    assert (news.callback_points, news.callback_receiver_identity, news.receiver_identity) == ((), b"", b"")
+    assert news.correlation_id == b"flow-1"
+
+
+def test_the_way_so_far_is_carried_on_when_traced() -> None:
+    assert spawned(ASKED, Number(1), 0).routing == ()
+    assert spawned(ASKED.replace(trace_options=1), Number(1), 0).routing == ASKED.routing
+
+
+def test_whoever_waits_is_told_and_nobody_else() -> None:
+    told = outcome_of(ASKED, Outcome("undelivered", "no_route"))
+    assert told is not None
+    assert told.contract == OUTCOME
+    assert (told.receiver_identity, told.receiver_node_identity, told.callback_key) == (b"\0hub", b"node", 7)
+    assert payload_from_body(Outcome, told.body) == Outcome("undelivered", "no_route")
+    assert outcome_of(Message(b"M"), Outcome("failed")) is None
+
+
+def test_an_outcome_causes_no_further_outcome() -> None:
+    told = outcome_of(ASKED, Outcome("failed"))
+    assert told is not None
+    again = told.replace(callback_receiver_identity=b"\0hub")
+    assert outcome_of(again, Outcome("undelivered")) is None
+
+
+def test_time_to_live_is_counted_in_ticks() -> None:
+    assert ticks_from_seconds(1.5) == 15_000_000
+    assert ticks_from_seconds(0) == 1
+    assert seconds_from_ticks(15_000_000) == 1.5
