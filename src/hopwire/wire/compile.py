@@ -272,6 +272,8 @@ class _Writer:
             elif item[0].bit is not None:
                 lane_codes, lane_names = _lanes(item)
                 codes, names = codes + lane_codes, names + lane_names
+            elif item[0] is self.fmt.number_field:
+                codes += f"{item[0].type.width}x"  # known by now
             elif item[0].type.is_number:
                 codes += item[0].type.code
                 names += f"{_variable(item[0].name)}, "
