@@ -37,7 +37,20 @@ from hopwire.model import (
 
 if TYPE_CHECKING:
     from hopwire import sync, testing
-    from hopwire.node import Actor, Address, Context, DeadLetter, Hub, Node, NodeSettings, Overflow, Receipt, handles
+    from hopwire.node import (
+        Actor,
+        Address,
+        Context,
+        CurveKeys,
+        DeadLetter,
+        Hub,
+        Node,
+        NodeSettings,
+        Overflow,
+        Receipt,
+        handles,
+        new_curve_keys,
+    )
 
 __version__ = "0.1.0"
 
@@ -50,6 +63,7 @@ __all__ = [
     "Codec",
     "Context",
     "Contract",
+    "CurveKeys",
     "DeadLetter",
     "DeliveryError",
     "Distribution",
@@ -77,6 +91,7 @@ __all__ = [
     "WireError",
     "__version__",
     "handles",
+    "new_curve_keys",
     "sync",
     "testing",
 ]
@@ -85,6 +100,7 @@ _NETWORK = (
     "Actor",
     "Address",
     "Context",
+    "CurveKeys",
     "DeadLetter",
     "Hub",
     "Node",
@@ -92,6 +108,7 @@ _NETWORK = (
     "Overflow",
     "Receipt",
     "handles",
+    "new_curve_keys",
 )
 _MODULES = ("sync", "testing")
 

@@ -6,5 +6,20 @@ from hopwire.node.dead import DeadLetter
 from hopwire.node.hub import Address, Hub, Receipt
 from hopwire.node.mailbox import Overflow
 from hopwire.node.node import Node, NodeSettings
+from hopwire.node.sockets import new_curve_keys
+from hopwire.node.transport import CurveKeys
 
-__all__ = ["Actor", "Address", "Context", "DeadLetter", "Hub", "Node", "NodeSettings", "Overflow", "Receipt", "handles"]
+__all__ = [
+    "Actor",
+    "Address",
+    "Context",
+    "CurveKeys",
+    "DeadLetter",
+    "Hub",
+    "Node",
+    "NodeSettings",
+    "Overflow",
+    "Receipt",
+    "handles",
+    "new_curve_keys",
+]

@@ -58,7 +58,7 @@ from hopwire.node.running import Running
 from hopwire.node.seen import Seen
 from hopwire.node.sockets import Sockets
 from hopwire.node.tap import Tap
-from hopwire.node.transport import Frames, Transport
+from hopwire.node.transport import CurveKeys, Frames, Transport
 from hopwire.routing import HOP_LIMIT, Tables, forwarded
 from hopwire.routing import Node as KnownNode
 from hopwire.routing import Route as TableRoute
@@ -102,6 +102,7 @@ class Node:
         name: str = "",
         capture: str | Path | None = None,
         domains: Domains = OPEN,
+        curve: CurveKeys | None = None,
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
@@ -113,7 +114,7 @@ class Node:
         self.uri = ""
         self._listen, self._dial = listen, tuple(peers)
         self._domains = domains
-        self._transport: Transport = transport or Sockets(self.identity, listen)
+        self._transport: Transport = transport or Sockets(self.identity, listen, curve=curve)
         self._tables = Tables()
         self._router = Router(self.identity, self._tables, self._now, self._send_away, self.settings.hop_limit)
         self._seen = Seen(self.settings.seen_messages)

@@ -20,13 +20,14 @@ import asyncio
 from collections import deque
 
 import zmq
+import zmq.utils.z85
 from zmq.backend import Socket as Backend
 
 from hopwire.errors import SettingsError
-from hopwire.node.transport import Frames, OnFrames, OnRefused, OutboxLimits
+from hopwire.node.transport import CurveKeys, Frames, OnFrames, OnRefused, OutboxLimits
 from hopwire.wire.train import pack_train
 
-__all__ = ["Sockets"]
+__all__ = ["Sockets", "new_curve_keys"]
 
 NOBLOCK, SNDMORE = int(zmq.NOBLOCK), int(zmq.SNDMORE)
 NOBLOCK_MORE = NOBLOCK | SNDMORE
@@ -50,11 +51,43 @@ class _Outbox:
         self.size_bytes = 0
 
 
+class _Gate:
+    """Lets in those who have the network's key: ZeroMQ asks here about everyone who connects (ZAP, RFC 27)."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], loop: asyncio.AbstractEventLoop, keys: CurveKeys
+    ) -> None:
+        self._raw_key = zmq.utils.z85.decode(keys.public)
+        self._loop = loop
+        self._socket = context.socket(zmq.REP)
+        self._socket.set(zmq.LINGER, 0)
+        self._socket.bind("inproc://zeromq.zap.01")
+        self._descriptor = int(self._socket.get(zmq.FD))
+        loop.add_reader(self._descriptor, self._answer)
+
+    def _answer(self) -> None:
+        while int(self._socket.get(zmq.EVENTS)) & POLLIN:
+            version, request, _, _, _, mechanism, *credentials = self._socket.recv_multipart()
+            is_known = mechanism == b"CURVE" and credentials == [self._raw_key]
+            status = (b"200", b"OK") if is_known else (b"400", b"not a node of this network")
+            self._socket.send_multipart([version, request, *status, b"", b""])
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+
+
+def new_curve_keys() -> CurveKeys:
+    """Make the key pair of a network."""
+    return CurveKeys(*zmq.curve_keypair())
+
+
 class Sockets:
     """Moves frames between addresses over ZeroMQ."""
 
-    def __init__(self, identity: bytes, listen: str, limits: OutboxLimits | None = None) -> None:
-        self._identity, self._listen = identity, listen
+    def __init__(
+        self, identity: bytes, listen: str, limits: OutboxLimits | None = None, curve: CurveKeys | None = None
+    ) -> None:
+        self._identity, self._listen, self._curve = identity, listen, curve
         self._limits = limits or OutboxLimits()
         self._peers: dict[str, _Outbox] = {}
         self._busy: dict[str, None] = {}  # peers with something to send, in the order in which it came
@@ -68,8 +101,13 @@ class Sockets:
         self._loop = asyncio.get_running_loop()
         self._context = zmq.Context()
         self._context.set(zmq.BLOCKY, 0)
+        self._gate = None if self._curve is None else _Gate(self._context, self._loop, self._curve)
         self._front, self._back = self._socket(), self._socket()
         self._back.set(zmq.ROUTER_MANDATORY, 1)
+        if self._curve is not None:
+            self._front.set(zmq.CURVE_SERVER, 1)
+            self._front.set(zmq.ZAP_DOMAIN, b"hopwire")
+            self._back.set(zmq.CURVE_SERVERKEY, self._curve.public)
         try:
             self._front.bind(self._listen)
         except zmq.ZMQError as error:
@@ -94,6 +132,9 @@ class Sockets:
             socket.set(option, value)
         if self._identity:
             socket.set(zmq.ROUTING_ID, self._identity)
+        if self._curve is not None:
+            socket.set(zmq.CURVE_PUBLICKEY, self._curve.public)
+            socket.set(zmq.CURVE_SECRETKEY, self._curve.secret)
         return socket
 
     # -- receiving
@@ -216,6 +257,8 @@ class Sockets:
         if self._flush_at is not None:
             self._flush_at.cancel()
         self._loop.remove_reader(self._descriptor)
+        if self._gate is not None:
+            self._gate.close()
         for uri, outbox in self._peers.items():
             self._refuse(uri, outbox, "closed")
         linger_ms = max(0, int(1000 * min(0.2, give_up_at - self._loop.time())))

@@ -8,12 +8,14 @@ event loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
 
-__all__ = ["Frames", "OnFrames", "OnRefused", "OutboxLimits", "Transport"]
+__all__ = ["CurveKeys", "Frames", "OnFrames", "OnRefused", "OutboxLimits", "Transport"]
+
+CURVE_KEY_BYTES = 40
 
 Frames: TypeAlias = list[bytes]
 OnFrames: TypeAlias = Callable[[Frames], None]
@@ -30,6 +32,23 @@ class OutboxLimits:
     def __post_init__(self) -> None:
         if self.max_messages < 1 or self.max_bytes < 1:
             raise SettingsError(f"a queue holds at least one message and one byte, found {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class CurveKeys:
+    """The key pair of a network whose links are encrypted: all its nodes have the same, and nobody else gets in.
+
+    `hopwire.node.new_curve_keys()` makes one. The secret is as secret as everything that is said.
+    """
+
+    public: bytes
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("public", "secret"):
+            key = getattr(self, name)
+            if not isinstance(key, bytes) or len(key) != CURVE_KEY_BYTES:
+                raise SettingsError(f"the {name} key of CURVE is {CURVE_KEY_BYTES} bytes of Z85 text")
 
 
 class Transport(Protocol):
