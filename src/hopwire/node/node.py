@@ -62,7 +62,7 @@ from hopwire.node.transport import CurveKeys, Frames, Transport
 from hopwire.routing import HOP_LIMIT, Tables, forwarded
 from hopwire.routing import Node as KnownNode
 from hopwire.routing import Route as TableRoute
-from hopwire.security import OPEN, Domains, is_accepted, sign, verify
+from hopwire.security import OPEN, Domains, ReplayWindow, is_accepted, sign, verify
 from hopwire.wire import FORMATS, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.extension import extension_of
 from hopwire.wire.train import CAPABILITY, is_train, unpack_train
@@ -86,6 +86,8 @@ class NodeSettings:
     hop_limit: int = HOP_LIMIT
     formats: tuple[int, ...] = tuple(fmt.number for fmt in reversed(FORMATS))  # that it tells others it reads
     seen_messages: int = 100_000  # that are remembered, to drop what arrives twice
+    replay_seconds: float = 300.0  # how old a signed message may be
+    clock_skew_seconds: float = 30.0  # by how much the clocks of nodes may differ
     limits: Limits = field(default_factory=Limits)
     pace: Pace = field(default_factory=Pace)
 
@@ -118,6 +120,11 @@ class Node:
         self._tables = Tables()
         self._router = Router(self.identity, self._tables, self._now, self._send_away, self.settings.hop_limit)
         self._seen = Seen(self.settings.seen_messages)
+        self._replay = ReplayWindow(
+            round(self.settings.replay_seconds * SECOND_NS),
+            self.settings.seen_messages,
+            skew_ns=round(self.settings.clock_skew_seconds * SECOND_NS),
+        )
         self._actors: dict[int, Running] = {}
         self._hubs: dict[bytes, Hub] = {}
         self._formats: dict[bytes, WireFormat] = {}
@@ -306,7 +313,7 @@ class Node:
     def _is_believed(self, message: Message) -> bool:
         if not self._domains.signing:
             return True
-        verdict = verify(message, self._domains, time.time_ns())
+        verdict = verify(message, self._domains, time.time_ns(), self._replay)
         if is_accepted(verdict, message, self._domains):
             return True
         self._router.dead.add(DeadLetter("bad_signature", str(verdict), message))
@@ -388,7 +395,10 @@ class Node:
     def _step(self, event: Event) -> None:
         self._cluster, commands = step(self._cluster, event, round(self._loop.time() * SECOND_NS))
         for command in commands:
-            self._carry_out(command)
+            try:
+                self._carry_out(command)
+            except SettingsError as error:  # an address or a receiver that another node named, and that is none
+                self._router.dead.add(DeadLetter("bad_control", str(error)))
 
     def _carry_out(self, command: Command) -> None:
         match command:
@@ -432,7 +442,10 @@ class Node:
             self._tables.remote.unregister(node, receiver, contracts)
         for receiver, identity, version, partition in added:
             contracts = [Contract(identity, version, partition)] if identity else []
-            self._tables.remote.register(known, receiver, contracts)
+            try:
+                self._tables.remote.register(known, receiver, contracts)
+            except SettingsError as error:  # a receiver that is neither hub nor actor; the others count
+                self._router.dead.add(DeadLetter("bad_control", str(error)))
         self._wake_watchers()
 
     def _announce(self, added: Iterable[TableRoute] = (), removed: Iterable[TableRoute] = ()) -> None:

@@ -1,0 +1,125 @@
+"""What strangers send: it is counted, and harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+import zmq
+
+from hopwire.cluster.announce import Beat, Hello, Routes
+from hopwire.model import Message, Payload, body_from_payload, contract_of
+from hopwire.node import Node
+from hopwire.security import Domain, Domains, Key
+from hopwire.testing import Network, run
+from hopwire.wire import encode
+from tests.node.stories import Greet, Greeter, Greeting
+from tests.wire.mutate import mutated
+
+
+def said(payload: Payload) -> list[bytes]:
+    contract = contract_of(payload)
+    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))
+
+
+HOSTILE: list[list[bytes]] = [
+    [],
+    [b""],
+    [b"noise"] * 50,
+    [b"", b"HWT\x01\xff\xff"],
+    [b"", b"HWT\x01"],
+    said(Hello(b"X", 1, "not an address")),
+    said(Hello(b"Y", 1, "tcp://256.256.256.256:99999")),
+    said(Hello(b"", 1, "")),
+    said(Beat(b"Z", 1, "ftp://nowhere", 3)),
+    encode(Message(b"hopwire.hello", 1, body_frames=(b"\xc1",))),
+    encode(Message(b"hopwire.outcome", 1, callback_key=1)),
+    encode(Message(b"greeter.greet", 1, body_frames=(b"\xc1",))),
+    encode(Message(b"greeter.greet", 1, receiver_identity=b"\1nobody")),
+    encode(Message(b"greeter.greet", 1, distribution=7)),
+    encode(Message(b"greeter.greet", 1, hops=65535)),
+    encode(Message(b"greeter.greet", 1, ttl_ticks=-1, extensions=(b"HWX\x01\xc1",))),
+]
+
+
+def test_a_node_takes_anything_and_goes_on() -> None:
+    async def story() -> None:
+        async with Node() as node:
+            node.host(Greeter())
+            chance = Random(1)
+            for frames in HOSTILE:
+                node._take_frames([b"stranger", *frames[1:]])
+                for _ in range(50):
+                    node._take_frames(mutated(list(frames), chance))
+            assert await node.hub().ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
+            assert node.dead_letters.counts.total() > 100
+
+    asyncio.run(asyncio.wait_for(story(), timeout=60))
+
+
+def test_noise_on_the_socket_is_a_dead_letter_and_gets_no_answer() -> None:
+    async def story() -> None:
+        async with Node() as node:
+            stranger: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+            stranger.connect(node.uri)
+            for _ in range(100):
+                stranger.send_multipart([b"", b"noise", b"more noise"])
+            while node.dead_letters.counts["unknown_version"] < 100:
+                await asyncio.sleep(0.001)
+            assert stranger.poll(50) == 0
+            stranger.close(0)
+
+    asyncio.run(asyncio.wait_for(story(), timeout=60))
+
+
+def test_routes_of_receivers_that_are_none_are_refused_and_the_rest_is_kept() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node._take_frames([b"X", *said(Hello(b"X", 5, "memory://x"))[1:]])
+            routes = ((b"?what", b"greeter.greet", 1, b""), (b"\1actor", b"greeter.greet", 1, b""))
+            node._take_frames([b"X", *said(Routes(b"X", 5, 2, 0, routes))[1:]])
+            assert node.dead_letters.counts["bad_control"] == 1
+            assert node.peers == (b"X",)
+            await node.knows(Greet)
+
+    run(story)
+
+
+def test_a_signed_message_that_is_sent_again_is_refused() -> None:
+    async def story(network: Network) -> None:
+        key = Key("k", b"0123456789abcdef")
+        domains = Domains([Domain("all", [key], ["greeter.*", "hopwire.*"])])
+        async with network.node(domains=domains) as a, network.node(domains=domains, peers=[a.uri]) as b:
+            greeter = Greeter()
+            a.host(greeter)
+            await b.knows(Greet)
+            heard: list[list[bytes]] = []
+            take = a._take_frames
+
+            def listen(frames: list[bytes]) -> None:
+                heard.append(frames)
+                take(frames)
+
+            network._transports[a.uri].on_frames = listen
+            await b.hub().ask(Greet("once"), Greeting)
+            for frames in list(heard):
+                take(frames)
+            await asyncio.sleep(1)
+            assert greeter.greeted == ["once"]
+            assert a.dead_letters.counts["bad_signature"] >= 1
+
+    run(story)
+
+
+@pytest.mark.parametrize("verdict", ["unsigned", "no_key"])
+def test_what_is_not_signed_by_the_domain_is_refused(verdict: str) -> None:
+    async def story(network: Network) -> None:
+        domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
+        async with network.node(domains=domains) as node:
+            domain = {"unsigned": "all", "no_key": "other"}[verdict]
+            node._take_frames(encode(Message(b"greeter.greet", 1, domain=domain)))
+            (letter,) = node.dead_letters.latest
+            assert (letter.reason, letter.detail) == ("bad_signature", verdict)
+
+    run(story)
