@@ -16,7 +16,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -67,7 +67,7 @@ from hopwire.wire import FORMATS, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.extension import extension_of
 from hopwire.wire.train import CAPABILITY, is_train, unpack_train
 
-__all__ = ["Node", "NodeSettings"]
+__all__ = ["Node", "NodeSettings", "Statistics"]
 
 log = logging.getLogger("hopwire.node")
 HUB, ACTOR = b"\0", b"\1"  # the first byte of a receiver's identity
@@ -90,6 +90,22 @@ class NodeSettings:
     clock_skew_seconds: float = 30.0  # by how much the clocks of nodes may differ
     limits: Limits = field(default_factory=Limits)
     pace: Pace = field(default_factory=Pace)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a node has counted since it was made, and what is there now."""
+
+    messages_in: int
+    messages_out: int
+    bytes_in: int
+    bytes_out: int
+    peers: int
+    actors: int
+    open_promises: int
+    inbox_messages: int
+    inbox_bytes: int
+    dead_letters: Mapping[str, int]
 
 
 class Node:
@@ -130,6 +146,7 @@ class Node:
         self._formats: dict[bytes, WireFormat] = {}
         self._addresses: dict[bytes, str] = {}
         self._watchers: list[asyncio.Future[None]] = []
+        self._traffic = [0, 0, 0, 0]  # messages in and out, bytes in and out
         self._state = "new"
 
     # -- life
@@ -196,6 +213,23 @@ class Node:
     def dead_letters(self) -> DeadLetters:
         """What went no further, counted by reason."""
         return self._router.dead
+
+    def statistics(self) -> Statistics:
+        """Give the counts of this node."""
+        inboxes = [running.inbox for running in self._actors.values()]
+        messages_in, messages_out, bytes_in, bytes_out = self._traffic
+        return Statistics(
+            messages_in=messages_in,
+            messages_out=messages_out,
+            bytes_in=bytes_in,
+            bytes_out=bytes_out,
+            peers=len(self.peers),
+            actors=len(self._actors),
+            open_promises=sum(hub.open_promises for hub in self._hubs.values()),
+            inbox_messages=sum(map(len, inboxes)),
+            inbox_bytes=sum(inbox.size_bytes for inbox in inboxes),
+            dead_letters=dict(self._router.dead.counts),
+        )
 
     @property
     def capture_status(self) -> CaptureStatus | None:
@@ -283,6 +317,8 @@ class Node:
         if is_train(frames):
             self._take_train(frames)
             return
+        self._traffic[0] += 1
+        self._traffic[2] += sum(map(len, frames))
         if self._tap is not None:
             self._tap.saw_in(frames)
         try:
@@ -368,8 +404,11 @@ class Node:
             return error.reason
         except HopwireError:
             return "cannot_sign"
-        if not self._transport.send(uri, frames, sum(map(len, frames))):
+        size_bytes = sum(map(len, frames))
+        if not self._transport.send(uri, frames, size_bytes):
             return "queue_full"
+        self._traffic[1] += 1
+        self._traffic[3] += size_bytes
         if self._tap is not None:
             self._tap.saw_out(node, frames)
         return ""

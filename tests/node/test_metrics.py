@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from hopwire.node.metrics import NodeCollector
+from hopwire.testing import Network, run
+from tests.node.stories import Greet, Greeter, Greeting
+
+
+def test_what_a_node_counts_is_shown_to_prometheus() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(name="there") as there, network.node(peers=[there.uri], name="here") as here:
+            registry = CollectorRegistry()
+            registry.register(NodeCollector(here))
+            there.host(Greeter())
+            await here.knows(Greet)
+            hub = here.hub()
+            before = here.statistics()
+            for i in range(5):
+                await hub.ask(Greet(str(i)), Greeting)
+            await hub.tell(Greeting("nobody"))
+            after = here.statistics()
+            assert after.messages_out - before.messages_out >= 5
+            assert after.messages_in - before.messages_in >= 5
+            assert after.bytes_out - before.bytes_out > 500
+            assert (after.peers, after.actors, after.open_promises) == (1, 0, 0)
+            text = generate_latest(registry).decode()
+            assert f'hopwire_messages_out_total{{node="here"}} {float(after.messages_out)}' in text
+            assert 'hopwire_dead_letters_total{node="here",reason="no_route"} 1.0' in text
+            assert 'hopwire_peers{node="here"} 1.0' in text
+
+    run(story)
