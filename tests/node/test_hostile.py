@@ -49,9 +49,9 @@ def test_a_node_takes_anything_and_goes_on() -> None:
             node.host(Greeter())
             chance = Random(1)
             for frames in HOSTILE:
-                node._take_frames([b"stranger", *frames[1:]])
+                node._links.take_frames([b"stranger", *frames[1:]])
                 for _ in range(50):
-                    node._take_frames(mutated(list(frames), chance))
+                    node._links.take_frames(mutated(list(frames), chance))
             assert await node.hub().ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
             assert node.dead_letters.counts.total() > 100
 
@@ -76,9 +76,9 @@ def test_noise_on_the_socket_is_a_dead_letter_and_gets_no_answer() -> None:
 def test_routes_of_receivers_that_are_none_are_refused_and_the_rest_is_kept() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
-            node._take_frames([b"X", *said(Hello(b"X", 5, "memory://x"))[1:]])
+            node._links.take_frames([b"X", *said(Hello(b"X", 5, "memory://x"))[1:]])
             routes = ((b"?what", b"greeter.greet", 1, b""), (b"\1actor", b"greeter.greet", 1, b""))
-            node._take_frames([b"X", *said(Routes(b"X", 5, 2, 0, routes))[1:]])
+            node._links.take_frames([b"X", *said(Routes(b"X", 5, 2, 0, routes))[1:]])
             assert node.dead_letters.counts["bad_control"] == 1
             assert node.peers == (b"X",)
             await node.knows(Greet)
@@ -95,7 +95,7 @@ def test_a_signed_message_that_is_sent_again_is_refused() -> None:
             a.host(greeter)
             await b.knows(Greet)
             heard: list[list[bytes]] = []
-            take = a._take_frames
+            take = a._links.take_frames
 
             def listen(frames: list[bytes]) -> None:
                 heard.append(frames)
@@ -118,7 +118,7 @@ def test_what_is_not_signed_by_the_domain_is_refused(verdict: str) -> None:
         domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
         async with network.node(domains=domains) as node:
             domain = {"unsigned": "all", "no_key": "other"}[verdict]
-            node._take_frames(encode(Message(b"greeter.greet", 1, domain=domain)))
+            node._links.take_frames(encode(Message(b"greeter.greet", 1, domain=domain)))
             (letter,) = node.dead_letters.latest
             assert (letter.reason, letter.detail) == ("bad_signature", verdict)
 

@@ -5,7 +5,8 @@ from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetter
 from hopwire.node.hub import Address, Hub, Receipt
 from hopwire.node.mailbox import Overflow
-from hopwire.node.node import Node, NodeSettings
+from hopwire.node.node import Node
+from hopwire.node.settings import NodeSettings, Statistics
 from hopwire.node.sockets import new_curve_keys
 from hopwire.node.transport import CurveKeys
 
@@ -20,6 +21,7 @@ __all__ = [
     "NodeSettings",
     "Overflow",
     "Receipt",
+    "Statistics",
     "handles",
     "new_curve_keys",
 ]

@@ -1,0 +1,299 @@
+"""The links of a node: what arrives, what leaves, and who is at the other end.
+
+Bytes become messages here, and messages bytes: trains are uncoupled, signatures judged, formats chosen. Control
+messages go to `cluster`, all others to the router; what `cluster` commands is carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable
+
+from hopwire.cluster.announce import CONTROL, Bye
+from hopwire.cluster.announce import Route as AnnouncedRoute
+from hopwire.cluster.events import (
+    SECOND_NS,
+    ApplyRoutes,
+    Command,
+    Connect,
+    Dialled,
+    Disconnect,
+    Event,
+    Heard,
+    LoseNode,
+    MeetNode,
+    Report,
+    RoutesChanged,
+    Say,
+    Self,
+    Ticked,
+)
+from hopwire.cluster.peers import Cluster, step
+from hopwire.errors import HopwireError, PayloadError, SettingsError, WireError
+from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
+from hopwire.node.dead import DeadLetter
+from hopwire.node.flow import seconds_from_ticks
+from hopwire.node.router import Envelope, Router
+from hopwire.node.seen import Seen
+from hopwire.node.settings import NodeSettings
+from hopwire.node.tap import Tap
+from hopwire.node.transport import Frames, Transport
+from hopwire.routing import Node as KnownNode
+from hopwire.routing import Route as TableRoute
+from hopwire.routing import forwarded
+from hopwire.security import Domains, ReplayWindow, is_accepted, sign, verify
+from hopwire.wire import FORMATS, V6, WireFormat, decode, encode, transcode
+from hopwire.wire.extension import extension_of
+from hopwire.wire.train import CAPABILITY, is_train, unpack_train
+
+__all__ = ["Links"]
+
+log = logging.getLogger("hopwire.node")
+TICK_SECONDS = 0.1
+BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
+CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
+
+
+class Links:
+    """What connects a node with the others."""
+
+    def __init__(
+        self,
+        identity: bytes,
+        transport: Transport,
+        router: Router,
+        domains: Domains,
+        settings: NodeSettings,
+        tap: Tap | None,
+        on_lost: Callable[[bytes, str], None],
+        on_routes: Callable[[], None],
+    ) -> None:
+        self._identity, self._transport, self._router = identity, transport, router
+        self._domains, self._settings, self._tap = domains, settings, tap
+        self._on_lost, self._on_routes = on_lost, on_routes
+        self._seen = Seen(settings.seen_messages)
+        self._replay = ReplayWindow(
+            round(settings.replay_seconds * SECOND_NS),
+            settings.seen_messages,
+            skew_ns=round(settings.clock_skew_seconds * SECOND_NS),
+        )
+        self._formats: dict[bytes, WireFormat] = {}
+        self._addresses: dict[bytes, str] = {}
+        self.traffic = [0, 0, 0, 0]  # messages in and out, bytes in and out
+
+    @property
+    def peers(self) -> tuple[bytes, ...]:
+        """The nodes that can be talked to."""
+        return tuple(self._cluster.peers)
+
+    def start(self, incarnation: int, dial: Iterable[str]) -> str:
+        """Listen, dial, and give the address that others reach this node by."""
+        self._loop = asyncio.get_running_loop()
+        self.uri = self._transport.start(self.take_frames, self._take_refused)
+        me = Self(self._identity, incarnation, self.uri, self._settings.formats, (CAPABILITY,))
+        self._cluster = Cluster(me, self._settings.pace)
+        self.announce(added=self._router.tables.local.public_routes())
+        for uri in dial:
+            self._step(Dialled(uri))
+        self._ticker = self._loop.call_later(TICK_SECONDS, self._tick)
+        return self.uri
+
+    async def stop(self, timeout: float) -> None:
+        """Say goodbye and close."""
+        self._ticker.cancel()
+        bye = Bye(self._identity, self._cluster.me.incarnation)
+        for peer in self._cluster.peers.values():
+            self._say(peer.uri, bye)
+        await self._transport.close(timeout)
+
+    # -- messages in
+
+    def take_frames(self, frames: Frames) -> None:
+        """Take what arrived: a train, a control message, a message, or noise."""
+        if is_train(frames):
+            self._take_train(frames)
+            return
+        self.traffic[0] += 1
+        self.traffic[2] += sum(map(len, frames))
+        if self._tap is not None:
+            self._tap.saw_in(frames)
+        try:
+            message = decode(frames, self._settings.limits)
+            is_believed = self._is_believed(message)
+            if isinstance(message.version, bytes):  # V3 and V4 spell versions, contracts number them
+                message = transcode(message, V6)
+        except WireError as error:
+            self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+            return
+        if not is_believed:
+            return
+        payload = CONTROL_PAYLOADS.get((message.identity, message.version, message.partition))
+        if payload is not None:
+            self._take_control(message, payload)
+        else:
+            self._take_message(message)
+
+    def _take_train(self, frames: Frames) -> None:
+        try:
+            messages = unpack_train(frames, self._settings.limits)
+        except WireError as error:
+            self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+            return
+        for message in messages:
+            self.take_frames(message)
+
+    def _is_believed(self, message: Message) -> bool:
+        if not self._domains.signing:
+            return True
+        verdict = verify(message, self._domains, time.time_ns(), self._replay)
+        if is_accepted(verdict, message, self._domains):
+            return True
+        self._router.dead.add(DeadLetter("bad_signature", str(verdict), message))
+        return False
+
+    def _take_control(self, message: Message, payload: type[Payload]) -> None:
+        try:
+            self._step(Heard(payload_from_body(payload, message.body)))
+        except PayloadError as error:
+            self._router.dead.add(DeadLetter("bad_payload", str(error), message))
+
+    def _take_message(self, message: Message) -> None:
+        deadline = 0.0
+        if message.ttl_ticks > 0:
+            deadline = self._loop.time() + seconds_from_ticks(message.ttl_ticks)
+        envelope = Envelope(message, deadline, message.socket_identity)
+        if message.extensions and self._was_seen(envelope):
+            return
+        self._router.route(envelope)
+
+    def _was_seen(self, envelope: Envelope) -> bool:
+        """Tell whether a message need not be handled: it came before, or its extension is damaged."""
+        try:
+            message_id = extension_of(envelope.message).message_id
+        except WireError as error:
+            self._router.dead.add(DeadLetter(error.reason, str(error), envelope.message))
+            return True
+        if not message_id or self._seen.is_new(message_id):
+            return False
+        self._router.dead.counts["duplicate"] += 1
+        self._router.received(envelope)
+        return True
+
+    # -- messages out
+
+    def send_away(self, node: bytes, envelope: Envelope) -> str:
+        """Send a message to another node; gives a reason where that is not possible."""
+        uri = self._addresses.get(node)
+        if uri is None:
+            return "unreachable"
+        message = forwarded(envelope.message, self.uri, self._identity, self._router.ttl_ticks(envelope))
+        return self._post(node, uri, message, self._formats.get(node, V6))
+
+    def _post(self, node: bytes, uri: str, message: Message, fmt: WireFormat) -> str:
+        """Sign, write and send a message; gives a reason where that is not possible."""
+        try:
+            if fmt is not V6:
+                message = transcode(message.replace(extensions=()), fmt)
+            if self._domains.signing and not message.signature:
+                message = sign(message, self._domains, time.time_ns(), os.urandom(16))
+            frames = encode(message, fmt)
+        except WireError as error:
+            return error.reason
+        except HopwireError:
+            return "cannot_sign"
+        size_bytes = sum(map(len, frames))
+        if not self._transport.send(uri, frames, size_bytes):
+            return "queue_full"
+        self.traffic[1] += 1
+        self.traffic[3] += size_bytes
+        if self._tap is not None:
+            self._tap.saw_out(node, frames)
+        return ""
+
+    def _say(self, uri: str, payload: Payload) -> None:
+        contract = contract_of(payload)
+        message = Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
+        nodes = self._router.tables.remote.nodes_at(uri)
+        reason = self._post(nodes[0] if nodes else b"", uri, message, V6)
+        if reason:
+            self._router.dead.add(DeadLetter(reason, f"{type(payload).__name__} to {uri}", message))
+
+    def _take_refused(self, uri: str, frames: Frames, reason: str) -> None:
+        message = decode(frames)
+        self._router.give_up(Envelope(message), reason, uri)
+
+    # -- the cluster
+
+    def _tick(self) -> None:
+        self._step(Ticked())
+        self._ticker = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _step(self, event: Event) -> None:
+        self._cluster, commands = step(self._cluster, event, round(self._loop.time() * SECOND_NS))
+        for command in commands:
+            try:
+                self._carry_out(command)
+            except SettingsError as error:  # an address or a receiver that another node named, and that is none
+                self._router.dead.add(DeadLetter("bad_control", str(error)))
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Connect(uri):
+                self._transport.connect(uri)
+            case Disconnect(uri):
+                self._transport.disconnect(uri)
+            case Say(uri, payload):
+                self._say(uri, payload)
+            case MeetNode(peer):
+                readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
+                self._formats[peer.node] = max(readable, key=lambda fmt: fmt.number, default=V6)
+                self._addresses[peer.node] = peer.uri
+                if CAPABILITY in peer.capabilities:
+                    self._transport.allow_trains(peer.uri)
+                self._router.tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))
+            case LoseNode(node, reason):
+                self._lose(node, reason)
+            case ApplyRoutes(node, added, removed, is_all):
+                self._apply(node, added, removed, is_all)
+            case Report(what, node, uri):
+                log.error("%s: node %s at %s", what, node.decode(errors="replace"), uri)
+
+    def _lose(self, node: bytes, reason: str) -> None:
+        self._router.tables.remote.unregister_node(node)
+        self._addresses.pop(node, None)
+        self._formats.pop(node, None)
+        self._on_lost(node, reason)
+
+    def _apply(
+        self, node: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
+    ) -> None:
+        known = self._router.tables.remote.node(node)
+        if known is None:
+            return
+        if is_all:
+            self._router.tables.remote.unregister(node)
+        for receiver, identity, version, partition in removed:
+            contracts = [Contract(identity, version, partition)] if identity else None
+            self._router.tables.remote.unregister(node, receiver, contracts)
+        for receiver, identity, version, partition in added:
+            contracts = [Contract(identity, version, partition)] if identity else []
+            try:
+                self._router.tables.remote.register(known, receiver, contracts)
+            except SettingsError as error:  # a receiver that is neither hub nor actor; the others count
+                self._router.dead.add(DeadLetter("bad_control", str(error)))
+        self._on_routes()
+
+    def announce(self, added: Iterable[TableRoute] = (), removed: Iterable[TableRoute] = ()) -> None:
+        """Tell the others what can be reached here, and what no longer."""
+        self._step(RoutesChanged(tuple(map(_announced, added)), tuple(map(_announced, removed))))
+
+
+def _announced(route: TableRoute) -> AnnouncedRoute:
+    contract = route.contract
+    if contract is None:
+        return (route.receiver, b"", 0, b"")
+    assert isinstance(contract.version, int)
+    return (route.receiver, contract.identity, contract.version, contract.partition)

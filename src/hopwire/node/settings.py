@@ -1,0 +1,46 @@
+"""What can be set of a node, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hopwire.cluster.events import Pace
+from hopwire.model.settings import Limits
+from hopwire.node.mailbox import Overflow
+from hopwire.routing import HOP_LIMIT
+from hopwire.wire import FORMATS
+
+__all__ = ["NodeSettings", "Statistics"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What can be set of a node, each with a default that is safe."""
+
+    inbox_messages: int = 10_000  # that wait for one actor
+    inbox_bytes: int = 64 * 1024 * 1024
+    overflow: Overflow = Overflow.WAIT
+    hop_limit: int = HOP_LIMIT
+    formats: tuple[int, ...] = tuple(fmt.number for fmt in reversed(FORMATS))  # that it tells others it reads
+    seen_messages: int = 100_000  # that are remembered, to drop what arrives twice
+    replay_seconds: float = 300.0  # how old a signed message may be
+    clock_skew_seconds: float = 30.0  # by how much the clocks of nodes may differ
+    limits: Limits = field(default_factory=Limits)
+    pace: Pace = field(default_factory=Pace)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a node has counted since it was made, and what is there now."""
+
+    messages_in: int
+    messages_out: int
+    bytes_in: int
+    bytes_out: int
+    peers: int
+    actors: int
+    open_promises: int
+    inbox_messages: int
+    inbox_bytes: int
+    dead_letters: Mapping[str, int]
