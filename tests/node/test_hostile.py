@@ -14,6 +14,7 @@ from hopwire.node import Node
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from hopwire.wire import encode
+from hopwire.wire.train import pack_train
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.wire.mutate import mutated
 
@@ -56,6 +57,18 @@ def test_a_node_takes_anything_and_goes_on() -> None:
             assert node.dead_letters.counts.total() > 100
 
     asyncio.run(asyncio.wait_for(story(), timeout=60))
+
+
+def test_a_train_within_a_train_is_noise() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            train = pack_train([[b"", b"noise"]])
+            for _ in range(2000):
+                train = pack_train([[b"", train]])
+            node._links.take_frames([b"stranger", train])
+            assert node.dead_letters.counts.total() == 1
+
+    run(story)
 
 
 def test_noise_on_the_socket_is_a_dead_letter_and_gets_no_answer() -> None:

@@ -115,7 +115,10 @@ class Links:
         """Take what arrived: a train, a control message, a message, or noise."""
         if is_train(frames):
             self._take_train(frames)
-            return
+        else:
+            self._take_one(frames)
+
+    def _take_one(self, frames: Frames) -> None:
         self.traffic[0] += 1
         self.traffic[2] += sum(map(len, frames))
         if self._tap is not None:
@@ -143,7 +146,7 @@ class Links:
             self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
             return
         for message in messages:
-            self.take_frames(message)
+            self._take_one(message)  # a train within a train is noise
 
     def _is_believed(self, message: Message) -> bool:
         if not self._domains.signing:
