@@ -333,3 +333,84 @@ def test_bad_arguments_are_refused_at_once(tell: Tell) -> None:
                 await node.start()
 
     tell(story)
+
+
+def test_a_question_that_is_cancelled_leaves_nothing_behind(tell: Tell) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as node:
+            sleeper = Sleeper()
+            node.host(sleeper)
+            hub = node.hub()
+            asked = asyncio.ensure_future(hub.ask(Greet("Ada"), Greeting))
+            while not sleeper.started:
+                await asyncio.sleep(0.001)
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            assert hub.open_promises == 0
+            sleeper.wake.set()
+            while not node.dead_letters.counts["nobody_waits"]:
+                await asyncio.sleep(0.001)
+
+    tell(story)
+
+
+def test_a_drained_node_finishes_its_work_and_gets_no_more(tell: Tell) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as a, nodes.node(peers=[a.uri]) as b:
+            sleeper = Sleeper()
+            a.host(sleeper)
+            await b.knows(Greet)
+            hub = b.hub()
+            asked = asyncio.ensure_future(hub.ask(Greet("last"), Greeting))
+            while not sleeper.started:
+                await asyncio.sleep(0.001)
+            assert not await a.drain(timeout=0.05)
+            sleeper.wake.set()
+            assert await a.drain(timeout=5)
+            assert await asked == Greeting("last")
+            with pytest.raises(NoRoute):
+                await hub.ask(Greet("too late"), Greeting, timeout=5)
+
+    tell(story)
+
+
+def test_one_of_several_answers_may_come(tell: Tell) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as node:
+            node.host(Greeter())
+            node.host(Counter())
+            hub = node.hub()
+            assert await hub.ask(Greet("Ada"), (Number, Greeting)) == Greeting("hello Ada")
+            assert await hub.ask(Count(1), (Number, Greeting)) == Number(0)
+
+    tell(story)
+
+
+def test_partitions_keep_actors_of_one_contract_apart(tell: Tell) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as a, nodes.node(peers=[a.uri]) as b:
+            a.host(Greeter("west"), partition=b"west")
+            a.host(Greeter("east"), partition=b"east")
+            await b.knows(Greet, partition=b"west")
+            await b.knows(Greet, partition=b"east")
+            hub = b.hub()
+            with pytest.raises(NoRoute):
+                await hub.ask(Greet("x"), Greeting)
+            assert await hub.ask(Greet("x"), Greeting, partition=b"east") == Greeting("east x")
+            assert await hub.ask(Greet("x"), Greeting, partition=b"west") == Greeting("west x")
+
+    tell(story)
+
+
+def test_an_actor_for_this_node_only_is_not_announced(tell: Tell) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as a, nodes.node(peers=[a.uri]) as b:
+            a.host(Greeter(), local_only=True)
+            a.host(Counter())
+            await b.knows(Count)
+            with pytest.raises(NoRoute):
+                await b.hub().ask(Greet("x"), Greeting)
+            assert await a.hub().ask(Greet("x"), Greeting) == Greeting("hello x")
+
+    tell(story)

@@ -3,6 +3,7 @@
 - The correlation id is copied to everything that is said within a flow.
 - A unicast message carries the callback data of the one that caused it, so the answer finds home over any number of
   actors; if it is one of the callback points it is addressed to the callback receiver. A broadcast carries none.
+- What a handler returns is in the partition of what it was given, and so is the answer that is waited for.
 - A receipt is for one message only, so that callback point stays behind.
 - Trace options and, when traced, the way so far are carried on. Hops begin anew.
 - The time that is left is what the next message gets.

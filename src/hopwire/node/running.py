@@ -108,5 +108,6 @@ class Running:
         return same[0] if len(same) == 1 else None
 
     def _answer(self, envelope: Envelope, payload: Payload) -> None:
-        message = spawned(envelope.message, payload, self._router.ttl_ticks(envelope))
+        cause = envelope.message
+        message = spawned(cause, payload, self._router.ttl_ticks(envelope), partition=cause.partition)
         self._router.route(Envelope(message, envelope.deadline))
