@@ -67,7 +67,7 @@ class Node:
         self.uri = ""
         self._dial = tuple(peers)
         self._tables = Tables()
-        self._router = Router(self.identity, self._tables, self._now, self._send_away, self.settings.hop_limit)
+        self._router = Router(self.identity, self._tables, self._send_away, self.settings.hop_limit)
         transport = transport or Sockets(self.identity, listen, curve=curve)
         self._links = Links(
             self.identity, transport, self._router, domains, self.settings, self._tap, self._lose, self._wake_watchers
@@ -93,6 +93,7 @@ class Node:
         if self._state != "new":
             raise Closed(f"the node is {self._state}; a node is started once")
         self._loop = asyncio.get_running_loop()
+        self._router.clock = self._loop.time
         if self._tap is not None:
             self._router.dead.subscribe(self._tap.saw_dead)
             self._tap.start()
@@ -240,9 +241,6 @@ class Node:
     def _refuse_if_closed(self) -> None:
         if self._state in ("stopping", "stopped"):
             raise Closed(f"the node is {self._state}")
-
-    def _now(self) -> float:
-        return self._loop.time()
 
 
 def _guid() -> bytes:

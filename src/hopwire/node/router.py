@@ -1,7 +1,7 @@
 """The router of a node: asks `decide`, then delivers here or sends away.
 
-What goes nowhere is a dead letter, and whoever waits for it is told. The router holds no sockets and reads no clock of
-its own; both come in as functions.
+What goes nowhere is a dead letter, and whoever waits for it is told. The router holds no sockets, and its clock is the
+one of the event loop that the node is started on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from hopwire.errors import HopwireError
+from hopwire.errors import Closed, HopwireError
 from hopwire.model import Message
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.flow import RECEIPT, Outcome, outcome_of, ticks_from_seconds
@@ -36,6 +36,10 @@ class Envelope:
         return HEADER_BYTES + (len(frames[0]) if len(frames) == 1 else sum(map(len, frames)))
 
 
+def _not_started() -> float:
+    raise Closed("the node is not started")
+
+
 Inbox = Mailbox[Envelope]
 SendAway = Callable[[bytes, Envelope], str]  # node and message; gives a reason if it cannot be sent
 
@@ -43,12 +47,11 @@ SendAway = Callable[[bytes, Envelope], str]  # node and message; gives a reason 
 class Router:
     """Finds the way of every message of one node."""
 
-    def __init__(
-        self, here: bytes, tables: Tables, clock: Callable[[], float], send_away: SendAway, hop_limit: int = HOP_LIMIT
-    ) -> None:
+    def __init__(self, here: bytes, tables: Tables, send_away: SendAway, hop_limit: int = HOP_LIMIT) -> None:
         self.here, self.tables, self.hop_limit = here, tables, hop_limit
         self.dead = DeadLetters()
-        self._clock, self._send_away = clock, send_away
+        self.clock: Callable[[], float] = _not_started
+        self._send_away = send_away
         self._inboxes: dict[bytes, Inbox | Callable[[Envelope], None]] = {}
 
     def open(self, receiver: bytes, inbox: Inbox | Callable[[Envelope], None]) -> None:
@@ -61,11 +64,11 @@ class Router:
 
     def ttl_ticks(self, envelope: Envelope) -> int:
         """Give the time to live that is left; 0 is no limit."""
-        return ticks_from_seconds(envelope.deadline - self._clock()) if envelope.deadline else 0
+        return ticks_from_seconds(envelope.deadline - self.clock()) if envelope.deadline else 0
 
     def is_expired(self, envelope: Envelope) -> bool:
         """Tell whether the time of a message has run out."""
-        return bool(envelope.deadline) and self._clock() >= envelope.deadline
+        return bool(envelope.deadline) and self.clock() >= envelope.deadline
 
     def route(self, envelope: Envelope, exclude: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], list[Inbox]]:
         """Pass a message on: the nodes it was sent to, and the queues here that its sender has to wait for.
