@@ -13,6 +13,8 @@ os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 
 from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
+from hopwire.node.reasons import NODE_REASONS
+from hopwire.routing import REASONS as ROUTING_REASONS
 from hopwire.wire import FORMATS, SCHEMA, WireFormat
 from hopwire.wire.reasons import DECODE_REASONS, ENCODE_REASONS
 from hopwire.wire.schema import Entry, Field, FromEnd, Packed, Run, Type
@@ -80,7 +82,13 @@ def _type(kind: Type) -> str:
 def reasons() -> str:
     """Every reason code."""
     parts = [NOTE, "# Reason codes\n", REASONS_INTRODUCTION]
-    for title, codes in (("Reading", DECODE_REASONS), ("Writing", ENCODE_REASONS)):
+    sections = {
+        "Reading": DECODE_REASONS,
+        "Writing": ENCODE_REASONS,
+        "Finding the way": ROUTING_REASONS,
+        "In a node": NODE_REASONS,
+    }
+    for title, codes in sections.items():
         parts += [f"## {title}\n", "| code | meaning |", "|---|---|"]
         parts += [f"| `{code}` | {meaning} |" for code, meaning in codes.items()]
         parts.append("")
@@ -90,7 +98,7 @@ def reasons() -> str:
 REASONS_INTRODUCTION = """\
 `decode` raises a `WireError` with one of these as its `reason`, with `frame` and `byte` where a place can be named;
 `decode_batch` puts the same into the columns `reason`, `reason_frame` and `reason_byte`. The codes are stable: new ones
-may come, none is renamed.
+may come, none is renamed. Dead letters of a node have any of them, or one of those at the end of this page.
 """
 
 

@@ -26,6 +26,7 @@ def test_at_least_once_gets_through_a_bad_network_and_is_handled_once() -> None:
             assert {receipt.node for receipt in await asyncio.gather(*receipts)} == {a.identity}
             assert sorted(greeter.greeted) == sorted(names)
             assert hub.open_promises == 0
+            assert "excluded" not in b.dead_letters.counts
 
     run(story)
 

@@ -222,9 +222,9 @@ class Hub:
             message = message.replace(ttl_ticks=ticks_from_seconds(ttl))
         await self._submit(Envelope(message, deadline))
 
-    async def _submit(self, envelope: Envelope, exclude: tuple[bytes, ...] = ()) -> tuple[bytes, ...]:
+    async def _submit(self, envelope: Envelope, avoid: tuple[bytes, ...] = ()) -> tuple[bytes, ...]:
         """Hand a message to the router, and wait for room where there is none."""
-        nodes, full = self._router.route(envelope, exclude)
+        nodes, full = self._router.route(envelope, avoid)
         await self._wait_for(full, envelope)
         return nodes
 
@@ -275,7 +275,7 @@ class Hub:
         while not promise.future.done() and not promise.receipt.done():
             extension = Extension(message_id=message_id, attempt=attempt)
             again = Envelope(with_extension(envelope.message, extension), envelope.deadline)
-            promise.sent_to = await self._submit(again, exclude=promise.sent_to)
+            promise.sent_to = await self._submit(again, avoid=promise.sent_to)
             waiting = (promise.future, promise.receipt)
             await asyncio.wait(waiting, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             pause, attempt = min(2 * pause, LONGEST_RETRY_SECONDS), attempt + 1

@@ -14,7 +14,7 @@ from hopwire.model import Message
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.flow import RECEIPT, Outcome, outcome_of, ticks_from_seconds
 from hopwire.node.mailbox import Mailbox, Overflow
-from hopwire.routing import HOP_LIMIT, Tables, decide
+from hopwire.routing import HOP_LIMIT, Decision, Tables, decide
 
 __all__ = ["Envelope", "Router"]
 
@@ -70,18 +70,18 @@ class Router:
         """Tell whether the time of a message has run out."""
         return bool(envelope.deadline) and self.clock() >= envelope.deadline
 
-    def route(self, envelope: Envelope, exclude: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], list[Inbox]]:
+    def route(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], list[Inbox]]:
         """Pass a message on: the nodes it was sent to, and the queues here that its sender has to wait for.
 
-        Only what started here waits; what came from another node is refused where there is no room.
+        Nodes to avoid are asked only where there is no other. Only what started here waits; what came from another node
+        is refused where there is no room.
         """
         if self.is_expired(envelope):
             self.give_up(envelope, "expired")
             return (), []
-        message = envelope.message
-        decision = decide(
-            message, self.tables, self.here, exclude=exclude, came_from=envelope.came_from, hop_limit=self.hop_limit
-        )
+        decision = self._decide(envelope, avoid)
+        if avoid and decision.reason == "excluded":
+            decision = self._decide(envelope, ())
         if decision.reason:
             self.give_up(envelope, decision.reason)
             return (), []
@@ -91,6 +91,16 @@ class Router:
             if reason:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
         return decision.nodes, full
+
+    def _decide(self, envelope: Envelope, exclude: Collection[bytes]) -> Decision:
+        return decide(
+            envelope.message,
+            self.tables,
+            self.here,
+            exclude=exclude,
+            came_from=envelope.came_from,
+            hop_limit=self.hop_limit,
+        )
 
     def _deliver(self, receiver: bytes, envelope: Envelope) -> Inbox | None:
         """Deliver here; a queue that is given back is full, and the sender may wait for it."""

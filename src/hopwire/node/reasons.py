@@ -1,0 +1,33 @@
+"""Every way in which a message ends in a node without being handled: a short stable code and what it means.
+
+To these come the codes of `wire/reasons.py`, for what is not a message, and of `routing/reasons.py`, for what finds
+nobody.
+"""
+
+from __future__ import annotations
+
+from hopwire.routing import REASONS as ROUTING_REASONS
+from hopwire.wire import REASONS as WIRE_REASONS
+
+__all__ = ["DEAD_REASONS", "NODE_REASONS"]
+
+# fmt: off
+NODE_REASONS = {
+    # code                what happened
+    "expired":            "its time to live was over",
+    "queue_full":         "there was no room for it, and the policy was not to wait",
+    "unreachable":        "the node that it was to go to cannot be reached",
+    "closed":             "the actor, the hub or the node that had it was stopped",
+    "handler_missing":    "the actor that it names has no method for it",
+    "handler_failed":     "the method that took it raised an error",
+    "bad_payload":        "its body is not what its contract promises",
+    "bad_signature":      "its signature was not accepted; the detail is the verdict",
+    "bad_control":        "a control message named an address or a receiver that is none",
+    "cannot_sign":        "no domain owns it, or none of the keys may sign it now",
+    "duplicate":          "it has arrived before",
+    "nobody_waits":       "an answer, or what became of a question, that nobody waits for any more",
+    "unexpected_answer":  "an answer of another contract than those that were asked for",
+}
+# fmt: on
+
+DEAD_REASONS = {**WIRE_REASONS, **ROUTING_REASONS, **NODE_REASONS}
