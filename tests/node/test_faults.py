@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from hopwire.errors import DeliveryError, Expired, Timeout, Unreachable
+from hopwire.errors import DeliveryError, Expired, HandlerFailed, Timeout, Unreachable
 from hopwire.model import Message
-from hopwire.node import NodeSettings
+from hopwire.node import Actor, NodeSettings, handles
 from hopwire.testing import Faults, Network, run
-from tests.node.stories import Greet, Greeter, Greeting, Sleeper
+from tests.node.stories import Count, Greet, Greeter, Greeting, Sleeper
 
 
 def test_at_least_once_gets_through_a_bad_network_and_is_handled_once() -> None:
@@ -150,5 +150,68 @@ def test_what_waits_when_an_actor_is_taken_away_is_given_up_not_forgotten() -> N
             ended = await asyncio.gather(*asked, return_exceptions=True)
             assert all(isinstance(end, Unreachable) for end in ended)
             assert node.dead_letters.counts["closed"] == 5
+
+    run(story)
+
+
+class Chatty(Actor):
+    """Says three things to another actor for each one that it hears."""
+
+    @handles
+    async def count(self, request: Count) -> list[Greet]:
+        return [Greet("a"), Greet("b"), Greet("c")]
+
+
+def test_what_an_actor_says_to_a_full_actor_is_refused_and_counted_not_lost() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(settings=NodeSettings(inbox_messages=1)) as node:
+            sleeper = Sleeper()
+            node.host(sleeper)
+            node.host(Chatty())
+            await node.hub().tell(Count(1))
+            await asyncio.sleep(1)
+            waiting = node.statistics().inbox_messages
+            assert len(sleeper.started) + waiting + node.dead_letters.counts["queue_full"] == 3
+            assert node.dead_letters.counts["queue_full"] >= 1
+
+    run(story)
+
+
+def test_a_question_that_waits_for_room_ends_when_its_time_is_over() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(settings=NodeSettings(inbox_messages=1)) as node:
+            node.host(Sleeper())
+            hub = node.hub()
+            await hub.tell(Greet("at work"))
+            await asyncio.sleep(0.1)
+            await hub.tell(Greet("waits"))
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            with pytest.raises((Timeout, Expired)):
+                await hub.ask(Greet("no room"), Greeting, timeout=3)
+            with pytest.raises((Timeout, Expired)):
+                await hub.ask(Greet("no room"), Greeting, timeout=3, at_least_once=True)
+            await hub.tell(Greet("no room"), ttl=1)
+            assert loop.time() - began < 8
+            assert hub.open_promises == 0
+            assert node.dead_letters.counts["expired"] >= 2
+
+    run(story)
+
+
+class Stillborn(Greeter):
+    """Cannot even begin."""
+
+    async def on_start(self) -> None:
+        raise RuntimeError("no database")
+
+
+def test_an_actor_that_cannot_start_says_so_to_everyone_who_asks() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Stillborn())
+            for _ in range(2):
+                with pytest.raises(HandlerFailed, match=r"Stillborn\.on_start: no database"):
+                    await node.hub().ask(Greet("Ada"), Greeting)
 
     run(story)

@@ -9,13 +9,15 @@ import pytest
 import zmq
 
 from hopwire.cluster.announce import Beat, Hello, Routes
+from hopwire.errors import DeliveryError, PayloadError
 from hopwire.model import Message, Payload, body_from_payload, contract_of
-from hopwire.node import Node
+from hopwire.node import Address, Hub, Node
+from hopwire.node.flow import Outcome
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from hopwire.wire import encode
 from hopwire.wire.train import pack_train
-from tests.node.stories import Greet, Greeter, Greeting
+from tests.node.stories import Greet, Greeter, Greeting, Sleeper
 from tests.wire.mutate import mutated
 
 
@@ -57,6 +59,34 @@ def test_a_node_takes_anything_and_goes_on() -> None:
             assert node.dead_letters.counts.total() > 100
 
     asyncio.run(asyncio.wait_for(story(), timeout=60))
+
+
+@pytest.mark.parametrize("outcome", [Outcome("received", detail="zz"), Outcome("?"), Outcome("undelivered", "\0")])
+def test_an_outcome_that_makes_no_sense_ends_the_promise_or_is_ignored(outcome: Outcome) -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Sleeper())
+            hub = node.hub()
+            sent = asyncio.ensure_future(hub.send(Greet("x"), timeout=2, to=hw_address(node, hub)))
+            await asyncio.sleep(0)
+            contract = contract_of(outcome)
+            forged = Message(
+                contract.identity,
+                contract.version,
+                body_frames=(body_from_payload(outcome),),
+                receiver_identity=hub.identity,
+                callback_key=1,
+            )
+            node._links.take_frames(encode(forged))
+            with pytest.raises((DeliveryError, PayloadError)):
+                await sent
+
+    run(story)
+
+
+def hw_address(node: Node, hub: Hub) -> Address:
+    """Where nothing gives a receipt: the hub itself."""
+    return Address(node.identity, hub.identity)
 
 
 def test_a_train_within_a_train_is_noise() -> None:

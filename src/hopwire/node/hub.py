@@ -220,7 +220,7 @@ class Hub:
             _check_seconds("ttl", ttl)
             deadline = asyncio.get_running_loop().time() + ttl
             message = message.replace(ttl_ticks=ticks_from_seconds(ttl))
-        await self._submit(Envelope(message, deadline))
+        await self._submit(Envelope(message, deadline, may_wait=True))
 
     async def _submit(self, envelope: Envelope, avoid: tuple[bytes, ...] = ()) -> tuple[bytes, ...]:
         """Hand a message to the router, and wait for room where there is none."""
@@ -230,7 +230,12 @@ class Hub:
 
     async def _wait_for(self, full: list[Inbox], envelope: Envelope) -> None:
         for inbox in full:
-            taken, _ = await inbox.put(envelope, envelope.size_bytes)
+            try:
+                async with asyncio.timeout_at(envelope.deadline or None):
+                    taken, _ = await inbox.put(envelope, envelope.size_bytes)
+            except TimeoutError:
+                self._router.give_up(envelope, "expired", "there was no room for it in time")
+                continue
             if taken:
                 self._router.received(envelope)
             else:
@@ -255,7 +260,7 @@ class Hub:
         self._promises[key] = promise
         deadline = loop.time() + timeout
         timer = loop.call_at(deadline, self._time_out, key)
-        envelope = Envelope(message, deadline)
+        envelope = Envelope(message, deadline, may_wait=True)
         try:
             if at_least_once:
                 promise.receipt = loop.create_future()
@@ -274,7 +279,7 @@ class Hub:
         message_id, pause, attempt = self._new_id(), FIRST_RETRY_SECONDS, 0
         while not promise.future.done() and not promise.receipt.done():
             extension = Extension(message_id=message_id, attempt=attempt)
-            again = Envelope(with_extension(envelope.message, extension), envelope.deadline)
+            again = Envelope(with_extension(envelope.message, extension), envelope.deadline, may_wait=True)
             promise.sent_to = await self._submit(again, avoid=promise.sent_to)
             waiting = (promise.future, promise.receipt)
             await asyncio.wait(waiting, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
@@ -298,8 +303,11 @@ class Hub:
                 self._take_outcome(promise, payload_from_body(Outcome, message.body))
             else:
                 self._router.dead.add(DeadLetter("unexpected_answer", "", message))
-        except PayloadError as error:
-            promise.future.set_exception(error)
+        except (
+            PayloadError,
+            ValueError,
+        ) as error:  # an answer or an outcome that makes no sense
+            promise.future.set_exception(PayloadError(str(error)))
 
     def _take_outcome(self, promise: _Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":

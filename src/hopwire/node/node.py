@@ -94,10 +94,10 @@ class Node:
             raise Closed(f"the node is {self._state}; a node is started once")
         self._loop = asyncio.get_running_loop()
         self._router.clock = self._loop.time
+        self.uri = self._links.start(self._incarnation, self._dial)
         if self._tap is not None:
             self._router.dead.subscribe(self._tap.saw_dead)
             self._tap.start()
-        self.uri = self._links.start(self._incarnation, self._dial)
         self._state = "running"
         for running in self._actors.values():
             running.start()

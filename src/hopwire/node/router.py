@@ -28,6 +28,7 @@ class Envelope:
     message: Message
     deadline: float = 0.0  # on the clock of the node; 0 is never
     came_from: bytes = b""  # the node that sent it, none if it started here
+    may_wait: bool = False  # whether its sender waits where there is no room
 
     @property
     def size_bytes(self) -> int:
@@ -73,8 +74,8 @@ class Router:
     def route(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], list[Inbox]]:
         """Pass a message on: the nodes it was sent to, and the queues here that its sender has to wait for.
 
-        Nodes to avoid are asked only where there is no other. Only what started here waits; what came from another node
-        is refused where there is no room.
+        Nodes to avoid are asked only where there is no other. Only hubs wait for room. What came from another node, and
+        what an actor says, is refused instead: the one would stall the network, the other actors that wait in a circle.
         """
         if self.is_expired(envelope):
             self.give_up(envelope, "expired")
@@ -114,7 +115,7 @@ class Router:
         if taken:
             self.received(envelope)
             return None
-        if inbox.overflow is Overflow.WAIT and not inbox.is_closed and not envelope.came_from:
+        if inbox.overflow is Overflow.WAIT and not inbox.is_closed and envelope.may_wait:
             return inbox
         self.give_up(envelope, "queue_full")
         return None

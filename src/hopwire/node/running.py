@@ -55,12 +55,15 @@ class Running:
         await self.actor.on_stop()
 
     async def _work(self, started: asyncio.Future[None]) -> None:
-        await asyncio.shield(started)
+        failed = (await asyncio.gather(asyncio.shield(started), return_exceptions=True))[0]
         while True:
             envelope = await self.inbox.take()
             self._at_work += 1
             try:
-                await self._handle(envelope)
+                if isinstance(failed, Exception):
+                    self._router.fail(envelope, failed, f"{self._name}.on_start")
+                else:
+                    await self._handle(envelope)
             finally:
                 self._at_work -= 1
 
