@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from hopwire.errors import WireError
 from hopwire.wire.batch_frames import Bools, Ints
 from hopwire.wire.check import check
-from hopwire.wire.columns import ENTRY_TYPES, FRAME_LISTS, RAW_SUFFIX, SCHEMA, messages_from_batch
+from hopwire.wire.columns import FRAME_LISTS, RAW_SUFFIX, SCHEMA, messages_from_batch
 from hopwire.wire.formats import FORMATS
-from hopwire.wire.schema import Entry, Field, Packed, Run, Type, WireFormat, Word
+from hopwire.wire.schema import ENTRY_TYPES, Entry, Field, Packed, Run, Type, WireFormat, Word
 
 __all__ = ["encode_batch"]
 
 NUMPY_TYPES = {"H": "<u2", "i": "<i4", "q": "<i8"}
-RANGES = {"H": (0, 2**16 - 1), "i": (-(2**31), 2**31 - 1), "q": (-(2**63), 2**63 - 1)}
 
 
 def encode_batch(batch: pa.RecordBatch, fmt: WireFormat | None = None) -> pa.ListArray:
@@ -111,7 +110,7 @@ def _is_empty(values: pa.Array) -> pa.Array:
 
 
 def _out_of_range(values: pa.Array, kind: Type) -> Bools:
-    low, high = RANGES[kind.code]
+    low, high = kind.bounds
     numbers = _ints(values)
     outside: Bools = (numbers < low) | (numbers > high)
     return outside
@@ -128,7 +127,7 @@ def _bad_blocks(batch: pa.RecordBatch, fmt: WireFormat, wrong_version: str) -> B
     bad = counts["body_frames"] < 1
     if not fmt.has_body_run:
         bad |= counts["body_frames"] != 1
-    highest = RANGES["H" if fmt.number_field.type is not Type.I32 or fmt.retired_tails else "i"][1]
+    highest = next(field.type.bounds[1] for field in fmt.fields if field.name == "routing.count")
     frames = sum(counts[run.name] * len(run.entry) for run in fmt.runs) + fmt.tail + counts["extensions"] + 1
     bad |= frames > highest
     for row in fmt.rows:

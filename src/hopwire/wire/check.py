@@ -6,19 +6,17 @@ to blame. What a format has no place for follows from its table, as do the range
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hopwire.errors import WireError
-from hopwire.model import CallbackPoint, Message, RoutingEntry, Version
-from hopwire.wire.schema import Entry, Field, Packed, Run, Type, WireFormat
+from hopwire.model import CallbackPoint, Message, Version
+from hopwire.wire.schema import ENTRY_TYPES, Entry, Field, Packed, Run, Type, WireFormat
 
 __all__ = ["VERSIONS", "check", "transcode"]
 
 VERSIONS: Mapping[bytes, int] = {b"1.0": 1}
 
-ENTRY_TYPES = {"routing": RoutingEntry, "callback_points": CallbackPoint}
 TUPLES = ("body_frames", "extensions", "routing", "callback_points")
 EMPTY_MESSAGE = Message(b"")
 
@@ -90,8 +88,7 @@ def _check_number(fmt: WireFormat, name: str, kind: Type, value: Any) -> None:
         raise WireError("cannot_carry", f"{fmt} has a number for a version, found the bytes {value!r}", field=name)
     if not isinstance(value, int):
         raise WireError("bad_value", f"found {type(value).__name__}, expected int", field=name)
-    bits = 8 * struct.calcsize(kind.code)
-    low, high = (0, 2**bits - 1) if kind is Type.U16 else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    low, high = kind.bounds
     if not low <= value <= high:
         raise WireError("overflow", f"found {value}, {fmt} takes {low} to {high}", field=name)
 

@@ -15,14 +15,19 @@ import pyarrow as pa
 from hopwire.errors import WireError
 from hopwire.model import CallbackPoint, Message, RoutingEntry
 from hopwire.wire.formats import FORMATS
-from hopwire.wire.schema import Entry, Field, Packed, Run, Type, WireFormat
+from hopwire.wire.schema import ENTRY_TYPES, Entry, Field, Packed, Run, Type, WireFormat
 
 __all__ = ["RAW_SUFFIX", "SCHEMA", "batch_from_messages", "messages_from_batch"]
 
 RAW_SUFFIX = "_raw"
-ARROW_TYPES = {"raw": pa.binary(), "text": pa.string(), "u16": pa.int32(), "i32": pa.int32(), "i64": pa.int64()}
+ARROW_TYPES = {
+    Type.RAW: pa.binary(),
+    Type.TEXT: pa.string(),
+    Type.U16: pa.int32(),  # Spark has no unsigned numbers
+    Type.I32: pa.int32(),
+    Type.I64: pa.int64(),
+}
 FRAME_LISTS = ("body_frames", "extensions")
-ENTRY_TYPES: dict[str, Any] = {"routing": RoutingEntry, "callback_points": CallbackPoint}
 REASON_FIELDS = (
     pa.field("reason", pa.string()),
     pa.field("reason_frame", pa.int32()),
@@ -30,31 +35,15 @@ REASON_FIELDS = (
 )
 
 
-def _kinds(name: str, rows: Iterable[Field | Entry]) -> set[str]:
-    """The kinds of type that the formats have for one name."""
+def _columns(name: str, rows: Iterable[Field | Entry]) -> list[pa.Field]:
+    """The columns for one name: the widest type that any format has; raw bytes beside numbers have one of their own."""
     types = {row.type for row in rows if row.name == name}
-    return {ARROW_NAMES[kind] for kind in types}
-
-
-ARROW_NAMES = {
-    Type.RAW: "raw",
-    Type.TEXT: "text",
-    Type.U16: "u16",
-    Type.I32: "i32",
-    Type.I64: "i64",
-}
-
-
-def _columns(name: str, kinds: set[str]) -> list[pa.Field]:
-    numbers = kinds - {"raw", "text"}
-    columns = []
-    if numbers:
-        widest = max((ARROW_TYPES[kind] for kind in numbers), key=lambda kind: kind.bit_width)
-        columns.append(pa.field(name, widest))
-    if "text" in kinds:
-        columns.append(pa.field(name, pa.string()))
-    if "raw" in kinds:
-        columns.append(pa.field(name + RAW_SUFFIX if numbers else name, pa.binary()))
+    numbers = [ARROW_TYPES[kind] for kind in types if kind.is_number]
+    columns = [pa.field(name, max(numbers, key=lambda kind: kind.bit_width))] if numbers else []
+    if Type.TEXT in types:
+        columns.append(pa.field(name, ARROW_TYPES[Type.TEXT]))
+    if Type.RAW in types:
+        columns.append(pa.field(name + RAW_SUFFIX if numbers else name, ARROW_TYPES[Type.RAW]))
     return columns
 
 
@@ -67,10 +56,10 @@ def _schema() -> pa.Schema:
             columns.append(pa.field(name, pa.list_(pa.binary())))
         elif name in ENTRY_TYPES:
             entries = [entry for block in blocks if block.name == name for entry in block.entry]
-            parts = [c for part in ENTRY_TYPES[name].__struct_fields__ for c in _columns(part, _kinds(part, entries))]
+            parts = [c for part in ENTRY_TYPES[name].__struct_fields__ for c in _columns(part, entries)]
             columns.append(pa.field(name, pa.list_(pa.struct(parts))))
         else:
-            columns += _columns(name, _kinds(name, fields))
+            columns += _columns(name, fields)
     return pa.schema([*columns, *REASON_FIELDS])
 
 

@@ -20,8 +20,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from hopwire.model import CallbackPoint, Message, RoutingEntry, Selectors
-from hopwire.wire.schema import Field, FromEnd, Packed, Run, Type, WireFormat, Word
+from hopwire.model import Message, Selectors
+from hopwire.wire.schema import ENTRY_TYPES, Field, FromEnd, Packed, Run, Type, WireFormat, Word
 
 __all__ = ["Suspect", "compiled", "source"]
 
@@ -45,8 +45,7 @@ def compiled(fmt: WireFormat) -> dict[str, Callable[..., Any]]:
     names: dict[str, Any] = {
         "Message": Message,
         "Selectors": Selectors,
-        "RoutingEntry": RoutingEntry,
-        "CallbackPoint": CallbackPoint,
+        **{entry.__name__: entry for entry in ENTRY_TYPES.values()},
         "Struct": struct.Struct,
         "Suspect": Suspect,
         "SHAPES_KEPT": SHAPES_KEPT,
@@ -401,10 +400,9 @@ def _code_at(codes: str, lane: int) -> str:
 
 
 def _entry_type(block: str) -> str:
-    return {"routing": "RoutingEntry", "callback_points": "CallbackPoint"}[block]
+    return str(ENTRY_TYPES[block].__name__)
 
 
 def _in_order(block: str, columns: dict[str, str]) -> str:
     """The values of an entry in the order in which its type takes them."""
-    entry = {"routing": RoutingEntry, "callback_points": CallbackPoint}[block]
-    return ", ".join(columns[name] for name in entry.__struct_fields__)
+    return ", ".join(columns[name] for name in ENTRY_TYPES[block].__struct_fields__)

@@ -15,16 +15,18 @@ Everything here is description; `walk.py`, `rows.py`, `batch.py` and the documen
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
-from hopwire.model import Message
+from hopwire.model import CallbackPoint, Message, RoutingEntry
 
-__all__ = ["Entry", "Field", "FromEnd", "Packed", "Run", "Type", "WireFormat", "__", "n"]
+__all__ = ["ENTRY_TYPES", "Entry", "Field", "FromEnd", "Packed", "Run", "Type", "WireFormat", "__", "n"]
 
-LANE_BITS = 16
 WORD_BYTES = 8
+ENTRY_TYPES: dict[str, Any] = {"routing": RoutingEntry, "callback_points": CallbackPoint}  # by block
 
 
 class Type(Enum):
@@ -49,6 +51,12 @@ class Type(Enum):
     def is_number(self) -> bool:
         """Whether values of this type are numbers."""
         return bool(self.code)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest number of this type."""
+        bits = 8 * struct.calcsize(self.code)
+        return (0, 2**bits - 1) if self.code.isupper() else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 @dataclass(frozen=True, slots=True)

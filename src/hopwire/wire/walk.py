@@ -28,10 +28,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from hopwire.errors import WireError
-from hopwire.model import CallbackPoint, Message, RoutingEntry
+from hopwire.model import Message
 from hopwire.model.settings import Limits
 from hopwire.wire.formats import FORMATS, V3
-from hopwire.wire.schema import WORD_BYTES, Entry, Field, FromEnd, Packed, Run, Type, WireFormat, Word
+from hopwire.wire.schema import ENTRY_TYPES, WORD_BYTES, Entry, Field, FromEnd, Packed, Run, Type, WireFormat, Word
 
 __all__ = ["DEFAULT_LIMITS", "Item", "Walk", "claimants", "frames_from", "read", "recognise"]
 
@@ -39,7 +39,6 @@ DEFAULT_LIMITS = Limits()
 BYTES_TYPES = (bytes, bytearray, memoryview)  # a tuple: a union in the loop over the frames would be built for each
 LENGTH_BYTES = 4  # of a blob, a text or an entry in the meta frame
 NO_OFFSET = -1  # V3's document suggests it for a block that is not there
-ENTRY_TYPES: dict[str, Any] = {"routing": RoutingEntry, "callback_points": CallbackPoint}
 WHOLE_FRAME_NUMBERS = {number for fmt in FORMATS if not fmt.has_meta_frame and fmt is not V3 for number in fmt.numbers}
 RETIRED_NUMBERS = {b"\1\0\0\0": "V1", b"\2\0\0\0": "V2"}
 
