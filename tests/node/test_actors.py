@@ -112,7 +112,7 @@ def test_an_actor_that_makes_no_sense_is_named_with_the_reason(actor: type[Actor
     [(None, []), (Number(1), [Number(1)]), ((Number(1), Number(2)), [Number(1), Number(2)]), ([], [])],
 )
 def test_a_handler_returns_nothing_one_payload_or_several(result: Any, expected: list[Payload]) -> None:
-    assert payloads_from(result, "here") == expected
+    assert list(payloads_from(result, "here")) == expected
 
 
 @pytest.mark.parametrize("result", ["text", 5, [Number(1), "text"], {"a": 1}])

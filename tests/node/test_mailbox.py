@@ -81,15 +81,15 @@ def test_closing_refuses_those_who_wait() -> None:
         waiting = asyncio.ensure_future(box.put(1, 1))
         await asyncio.sleep(0)
         assert box.close() == [0]
-        assert await waiting == (False, [])
-        assert box.offer(2, 1) == (False, [])
+        assert await waiting == (False, ())
+        assert box.offer(2, 1) == (False, ())
 
     run(story())
 
 
 def test_one_item_larger_than_the_limit_is_taken_when_nothing_else_is_there() -> None:
     box: Mailbox[str] = Mailbox(10, 5)
-    assert box.offer("large", 100) == (True, [])
+    assert box.offer("large", 100) == (True, ())
     assert not box.has_room(1)
 
 

@@ -19,9 +19,9 @@ without a new version. No codec runs code that the bytes name; there is no pickl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform, get_type_hints
 
 import msgspec
 
@@ -44,6 +44,10 @@ class Codec(StrEnum):
     PROTOBUF = "protobuf"
 
 
+Write: TypeAlias = Callable[[Any], bytes]
+Read: TypeAlias = Callable[[bytes], Any]
+
+
 class PayloadContract(NamedTuple):
     """What a payload class promises."""
 
@@ -51,6 +55,8 @@ class PayloadContract(NamedTuple):
     version: int
     codec: Codec
     contract: Contract  # with no partition, as most messages have it
+    write: Write
+    read: Read
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
@@ -71,11 +77,12 @@ class _PayloadMeta(msgspec.StructMeta):
         **settings: Any,
     ) -> Any:
         cls = super().__new__(mcls, name, bases, namespace, **{"frozen": True, **settings})
-        cls.__contract__ = None if identity is None else _contract(name, identity, version, codec)
+        cls.__contract__ = None if identity is None else _contract(cls, identity, version, codec)
         return cls
 
 
-def _contract(name: str, identity: str | bytes, version: int, codec: Codec) -> PayloadContract:
+def _contract(cls: Any, identity: str | bytes, version: int, codec: Codec) -> PayloadContract:
+    name = cls.__name__
     raw = identity.encode() if isinstance(identity, str) else identity
     if not isinstance(raw, bytes) or not 1 <= len(raw) <= MAX_IDENTITY_BYTES:
         raise SettingsError(f"{name}: the identity has 1 to {MAX_IDENTITY_BYTES} bytes, found {identity!r:.80}")
@@ -83,7 +90,8 @@ def _contract(name: str, identity: str | bytes, version: int, codec: Codec) -> P
         raise SettingsError(f"{name}: the version is a number from 0 to {MAX_VERSION}, found {version!r:.80}")
     if codec not in tuple(Codec):
         raise SettingsError(f"{name}: the codec is one of {', '.join(Codec)}, found {codec!r:.80}")
-    return PayloadContract(raw, version, Codec(codec), Contract(raw, version, b""))
+    write, read = _CODECS[Codec(codec)][0], _first_reader(cls, Codec(codec))
+    return PayloadContract(raw, version, Codec(codec), Contract(raw, version, b""), write, read)
 
 
 class Payload(msgspec.Struct, metaclass=_PayloadMeta):
@@ -94,54 +102,93 @@ class Payload(msgspec.Struct, metaclass=_PayloadMeta):
 
 def contract_of(payload: Payload | type[Payload], partition: bytes = b"") -> Contract:
     """Give what a message with this payload is: identity, version and partition."""
-    promised = _promised(payload if isinstance(payload, type) else type(payload))
-    return Contract(promised.identity, promised.version, partition) if partition else promised.contract
-
-
-def _promised(cls: type[Payload]) -> PayloadContract:
-    promised: PayloadContract | None = getattr(cls, "__contract__", None)
+    promised: PayloadContract | None = getattr(payload, "__contract__", None)
     if promised is None:
-        raise SettingsError(f"{cls.__name__} has no identity: class {cls.__name__}(Payload, identity=...)")
-    return promised
+        raise _no_contract(payload if isinstance(payload, type) else type(payload))
+    return Contract(promised.identity, promised.version, partition) if partition else promised.contract
 
 
 def body_from_payload(payload: Payload) -> bytes:
     """Write the body of a message; a PayloadError names the payload that cannot be written."""
-    codec = _promised(type(payload)).codec
     try:
-        if codec is Codec.MSGPACK:
-            return _MSGPACK.encode(payload)
-        if codec is Codec.JSON:
-            return _JSON.encode(payload)
-        value = getattr(payload, _only_field(type(payload)))
-        return bytes(value if codec is Codec.RAW else value.SerializeToString())
-    except (msgspec.MsgspecError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise PayloadError(f"{type(payload).__name__} cannot be written as {codec}: {_one_line(error)}") from None
+        return payload.__contract__.write(payload)  # type: ignore[union-attr] # None is one of the errors
+    except Exception as error:  # a protobuf class raises what it likes
+        raise _refusal(type(payload), "cannot be written", error) from None
 
 
 def payload_from_body(cls: type[P], body: bytes) -> P:
     """Read the body of a message; a PayloadError says how it breaks the contract."""
-    codec = _promised(cls).codec
     try:
-        if codec is Codec.MSGPACK:
-            return cast(P, _decoder(cls).decode(body))
-        if codec is Codec.JSON:
-            return msgspec.json.decode(body, type=cls)
-        name = _only_field(cls)
-        return cls(**{name: body if codec is Codec.RAW else get_type_hints(cls)[name].FromString(body)})
-    except SettingsError:
-        raise
-    except Exception as error:  # a protobuf class raises what it likes
-        raise PayloadError(f"{len(body)} bytes are no {cls.__name__} in {codec}: {_one_line(error)}") from None
+        return cast(P, cls.__contract__.read(body))  # type: ignore[union-attr]
+    except Exception as error:
+        raise _refusal(cls, f"cannot be read from {len(body)} bytes", error) from None
 
+
+def _refusal(cls: type, what: str, error: Exception) -> Exception:
+    promised: PayloadContract | None = getattr(cls, "__contract__", None)
+    if promised is None:
+        return _no_contract(cls)
+    if isinstance(error, SettingsError):
+        return error
+    return PayloadError(f"{cls.__name__} {what} as {promised.codec}: {_one_line(error)}")
+
+
+def _no_contract(cls: type) -> SettingsError:
+    what = "has no identity" if issubclass(cls, Payload) else "is no payload"
+    return SettingsError(f"{cls.__name__} {what}: class {cls.__name__}(Payload, identity=...)")
+
+
+# -- the codecs: how a class is written, and how it is read
 
 _MSGPACK = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
 
 
-@cache  # as many as there are payload classes
-def _decoder(cls: type[Payload]) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(cls)
+def _read_msgpack(cls: type[Payload]) -> Read:
+    return msgspec.msgpack.Decoder(cls).decode
+
+
+def _read_json(cls: type[Payload]) -> Read:
+    return msgspec.json.Decoder(cls).decode
+
+
+def _write_raw(payload: Payload) -> bytes:
+    return bytes(getattr(payload, _only_field(type(payload))))
+
+
+def _read_raw(cls: type[Payload]) -> Read:
+    name = _only_field(cls)
+    return lambda body: cls(**{name: body})
+
+
+def _write_protobuf(payload: Payload) -> bytes:
+    return bytes(getattr(payload, _only_field(type(payload))).SerializeToString())
+
+
+def _read_protobuf(cls: type[Payload]) -> Read:
+    name = _only_field(cls)
+    read = get_type_hints(cls)[name].FromString
+    return lambda body: cls(**{name: read(body)})
+
+
+_CODECS: dict[Codec, tuple[Write, Callable[[type[Payload]], Read]]] = {
+    Codec.MSGPACK: (_MSGPACK.encode, _read_msgpack),
+    Codec.JSON: (_JSON.encode, _read_json),
+    Codec.RAW: (_write_raw, _read_raw),
+    Codec.PROTOBUF: (_write_protobuf, _read_protobuf),
+}
+
+
+def _first_reader(cls: type[Payload], codec: Codec) -> Read:
+    """Make the reader when it is first needed: annotations may name classes that are defined later."""
+
+    def read(body: bytes) -> Any:
+        made = _CODECS[codec][1](cls)
+        assert cls.__contract__ is not None
+        cls.__contract__ = cls.__contract__._replace(read=made)
+        return made(body)
+
+    return read
 
 
 def _only_field(cls: type[Payload]) -> str:

@@ -11,7 +11,7 @@ or a list), or is an async generator. A handler that is not a coroutine runs in 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
@@ -29,6 +29,8 @@ class Handler:
     """One method of an actor: what it takes and how it is called."""
 
     name: str
+    where: str  # the same with the name of the class
+    method: Callable[..., Any]
     payload: type[Payload]
     takes_context: bool
     is_local_only: bool
@@ -93,15 +95,15 @@ def _handler(actor_type: type[Actor], name: str, method: Callable[..., Any]) -> 
         kind = "coroutine"
     elif inspect.isasyncgenfunction(method):
         kind = "generator"
-    return Handler(name, payload, len(parameters) == 2, getattr(method, MARK), kind)
+    return Handler(name, where, method, payload, len(parameters) == 2, getattr(method, MARK), kind)
 
 
-def payloads_from(result: Any, where: str) -> list[Payload]:
-    """Give what a handler returned as a list of payloads."""
-    if result is None:
-        return []
+def payloads_from(result: Any, where: str) -> Sequence[Payload]:
+    """Give what a handler returned as a sequence of payloads."""
     if isinstance(result, Payload):
-        return [result]
+        return (result,)
+    if result is None:
+        return ()
     if isinstance(result, tuple | list) and all(isinstance(each, Payload) for each in result):
-        return list(result)
+        return result
     raise SettingsError(f"{where} returned {type(result).__name__}, expected nothing or payloads")

@@ -11,7 +11,17 @@
 
 from __future__ import annotations
 
-from hopwire.model import CallbackPoint, Distribution, Message, Payload, TraceOptions, body_from_payload, contract_of
+from functools import lru_cache
+
+from hopwire.model import (
+    CallbackPoint,
+    Message,
+    Payload,
+    TraceOptions,
+    Version,
+    body_from_payload,
+    contract_of,
+)
 from hopwire.model.message import TICKS_PER_SECOND
 
 __all__ = ["RECEIPT", "Outcome", "outcome_of", "seconds_from_ticks", "spawned", "ticks_from_seconds"]
@@ -32,7 +42,7 @@ RECEIPT = CallbackPoint(b"hopwire.receipt", 1)  # among the callback points of a
 
 def ticks_from_seconds(seconds: float) -> int:
     """Give a time to live; the smallest is one tick, since 0 means for ever."""
-    return max(1, round(seconds * TICKS_PER_SECOND))
+    return round(seconds * TICKS_PER_SECOND) or 1
 
 
 def seconds_from_ticks(ticks: int) -> float:
@@ -46,33 +56,44 @@ def spawned(
     ttl_ticks: int,
     *,
     partition: bytes = b"",
-    distribution: Distribution = Distribution.UNICAST,
+    distribution: int = 0,
 ) -> Message:
     """Give the message that carries a payload on within the flow of `cause`."""
     contract = contract_of(payload, partition)
-    message = Message(
+    points: tuple[CallbackPoint, ...] = ()
+    hub, node, key = b"", b"", 0
+    is_home = False
+    if cause.callback_receiver_identity and not distribution:
+        points, home = _onward(cause.callback_points)
+        if points:
+            hub, node, key = cause.callback_receiver_identity, cause.callback_receiver_node_identity, cause.callback_key
+            is_home = contract in home
+    return Message(
         identity=contract.identity,
         version=contract.version,
         partition=partition,
         body_frames=(body_from_payload(payload),),
         correlation_id=cause.correlation_id,
+        receiver_identity=hub if is_home else b"",
+        receiver_node_identity=node if is_home else b"",
+        callback_points=points,
+        callback_key=key,
+        callback_receiver_identity=hub,
+        callback_receiver_node_identity=node,
         routing=cause.routing if cause.trace_options & ROUTING else (),
         trace_options=cause.trace_options,
-        distribution=int(distribution),
+        distribution=distribution,
         ttl_ticks=ttl_ticks,
     )
-    points = tuple([point for point in cause.callback_points if point != RECEIPT])
-    if distribution or not points or not cause.callback_receiver_identity:
-        return message
-    is_home = contract in [(point.identity, point.version, point.partition) for point in points]
-    return message.replace(
-        callback_points=points,
-        callback_key=cause.callback_key,
-        callback_receiver_identity=cause.callback_receiver_identity,
-        callback_receiver_node_identity=cause.callback_receiver_node_identity,
-        receiver_identity=cause.callback_receiver_identity if is_home else b"",
-        receiver_node_identity=cause.callback_receiver_node_identity if is_home else b"",
-    )
+
+
+@lru_cache(maxsize=1024)  # the same few questions are asked again and again
+def _onward(
+    points: tuple[CallbackPoint, ...],
+) -> tuple[tuple[CallbackPoint, ...], frozenset[tuple[bytes, Version, bytes]]]:
+    """Give the callback points that the next message carries, and the contracts that bring it home."""
+    onward = tuple([point for point in points if point != RECEIPT])
+    return onward, frozenset((point.identity, point.version, point.partition) for point in onward)
 
 
 def outcome_of(cause: Message, outcome: Outcome) -> Message | None:

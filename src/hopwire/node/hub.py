@@ -13,10 +13,12 @@ over; receivers drop what they have seen. Every promise ends: at the latest when
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+import msgspec
 
 from hopwire.errors import (
     Closed,
@@ -35,14 +37,14 @@ from hopwire.model import (
     Distribution,
     Message,
     Payload,
-    TraceOptions,
     Version,
     body_from_payload,
     contract_of,
     payload_from_body,
 )
 from hopwire.node.dead import DeadLetter
-from hopwire.node.flow import OUTCOME, RECEIPT, Outcome, ticks_from_seconds
+from hopwire.node.deadlines import Deadlines
+from hopwire.node.flow import OUTCOME, RECEIPT, ROUTING, Outcome, ticks_from_seconds
 from hopwire.node.router import Envelope, Inbox, Router
 from hopwire.routing import with_callback_applied
 from hopwire.wire.extension import Extension, with_extension
@@ -53,6 +55,7 @@ R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
+LONGEST_SECONDS = 10**9  # what the ticks of a time to live can say, and more than anybody waits
 ERRORS: Mapping[str, type[DeliveryError]] = {
     "expired": Expired,
     "unreachable": Unreachable,
@@ -95,6 +98,7 @@ class _Expected(NamedTuple):
 
 
 NOTHING = _Expected({}, ())
+Way: TypeAlias = tuple[Address | None, bytes, bytes, bool]  # to whom, partition, correlation id, whether it is traced
 
 
 @lru_cache(maxsize=1024)  # the same few questions are asked again and again
@@ -103,8 +107,7 @@ def _expected(replies: tuple[type[Payload], ...], partition: bytes) -> _Expected
     return _Expected(types, tuple(CallbackPoint(*contract) for contract in types))
 
 
-@dataclass(slots=True)
-class _Promise:
+class _Promise(msgspec.Struct):
     """Somebody waits for an answer."""
 
     future: asyncio.Future[Any]
@@ -120,6 +123,7 @@ class Hub:
         self.identity = identity
         self._node, self._router, self._new_id = node, router, new_id
         self._promises: dict[int, _Promise] = {}
+        self._deadlines = Deadlines(self._time_out)
         self._keys = 0
         self._is_closed = False
 
@@ -148,8 +152,8 @@ class Hub:
     ) -> Payload:
         """Send a message and wait for the answer, which is of the type that is named, or of one of several."""
         expected = _expected(reply if isinstance(reply, tuple) else (reply,), partition)
-        message = self._message(payload, to, partition, correlation_id, trace)
-        answer: Payload = await self._promised(message, expected, timeout, at_least_once)
+        way = (to, partition, correlation_id, trace)
+        answer: Payload = await self._promised(payload, expected, timeout, at_least_once, way)
         return answer
 
     async def send(
@@ -164,8 +168,8 @@ class Hub:
         at_least_once: bool = False,
     ) -> Receipt:
         """Send a message and wait until a node has taken it, which may be this one."""
-        message = self._message(payload, to, partition, correlation_id, trace)
-        receipt: Receipt = await self._promised(message, NOTHING, timeout, at_least_once)
+        way = (to, partition, correlation_id, trace)
+        receipt: Receipt = await self._promised(payload, NOTHING, timeout, at_least_once, way)
         return receipt
 
     async def tell(
@@ -179,8 +183,7 @@ class Hub:
         trace: bool = False,
     ) -> None:
         """Send a message and wait for nothing but room."""
-        message = self._message(payload, to, partition, correlation_id, trace)
-        await self._pass_on(message, ttl)
+        await self._pass_on(payload, ttl, (to, partition, correlation_id, trace))
 
     async def broadcast(
         self,
@@ -192,16 +195,22 @@ class Hub:
         trace: bool = False,
     ) -> None:
         """Send a message to every actor that handles it, here and on every node."""
-        message = self._message(payload, None, partition, correlation_id, trace)
-        await self._pass_on(message.replace(distribution=int(Distribution.BROADCAST)), ttl)
+        await self._pass_on(payload, ttl, (None, partition, correlation_id, trace), Distribution.BROADCAST)
 
     # -- sending
 
     def _message(
-        self, payload: Payload, to: Address | None, partition: bytes, correlation_id: bytes, trace: bool
+        self,
+        payload: Payload,
+        way: Way,
+        ttl_ticks: int,
+        points: tuple[CallbackPoint, ...] = (),
+        key: int = 0,
+        distribution: int = 0,
     ) -> Message:
         if self._is_closed:
             raise Closed("the hub is closed")
+        to, partition, correlation_id, trace = way
         contract = contract_of(payload, partition)
         return Message(
             identity=contract.identity,
@@ -211,28 +220,38 @@ class Hub:
             correlation_id=correlation_id or self._new_id(),
             receiver_identity=to.receiver if to else b"",
             receiver_node_identity=to.node if to else b"",
-            trace_options=int(TraceOptions.ROUTING) if trace else 0,
+            callback_points=points,
+            callback_key=key,
+            callback_receiver_identity=self.identity if key else b"",
+            callback_receiver_node_identity=self._node if key else b"",
+            trace_options=ROUTING if trace else 0,
+            distribution=distribution,
+            ttl_ticks=ttl_ticks,
         )
 
-    async def _pass_on(self, message: Message, ttl: float | None) -> None:
-        deadline = 0.0
+    async def _pass_on(
+        self, payload: Payload, ttl: float | None, way: Way, distribution: Distribution = Distribution.UNICAST
+    ) -> None:
+        _check_way(way)
+        ttl_ticks, deadline = 0, 0.0
         if ttl is not None:
             _check_seconds("ttl", ttl)
-            deadline = asyncio.get_running_loop().time() + ttl
-            message = message.replace(ttl_ticks=ticks_from_seconds(ttl))
+            ttl_ticks, deadline = ticks_from_seconds(ttl), self._router.clock() + ttl
+        message = self._message(payload, way, ttl_ticks, distribution=int(distribution))
         await self._submit(Envelope(message, deadline, may_wait=True))
 
     async def _submit(self, envelope: Envelope, avoid: tuple[bytes, ...] = ()) -> tuple[bytes, ...]:
         """Hand a message to the router, and wait for room where there is none."""
         nodes, full = self._router.route(envelope, avoid)
-        await self._wait_for(full, envelope)
+        if full:
+            await self._wait_for(full, envelope)
         return nodes
 
-    async def _wait_for(self, full: list[Inbox], envelope: Envelope) -> None:
+    async def _wait_for(self, full: Iterable[Inbox], envelope: Envelope) -> None:
         for inbox in full:
             try:
                 async with asyncio.timeout_at(envelope.deadline or None):
-                    taken, _ = await inbox.put(envelope, envelope.size_bytes)
+                    taken, _ = await inbox.put(envelope, envelope.size_bytes())
             except TimeoutError:
                 self._router.give_up(envelope, "expired", "there was no room for it in time")
                 continue
@@ -241,41 +260,35 @@ class Hub:
             else:
                 self._router.give_up(envelope, "closed")
 
-    async def _promised(self, message: Message, expected: _Expected, timeout: float, at_least_once: bool) -> Any:
+    async def _promised(
+        self, payload: Payload, expected: _Expected, timeout: float, at_least_once: bool, way: Way
+    ) -> Any:
         _check_seconds("timeout", timeout)
-        loop = asyncio.get_running_loop()
-        self._keys += 1
-        key = self._keys
-        wants_receipt = at_least_once or not expected.types
-        message = message.replace(
-            callback_points=(*expected.points, RECEIPT) if wants_receipt else expected.points,
-            callback_key=key,
-            callback_receiver_identity=self.identity,
-            callback_receiver_node_identity=self._node,
-            ttl_ticks=ticks_from_seconds(timeout),
-        )
+        _check_way(way)
+        self._keys = key = self._keys + 1
+        points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
+        message = self._message(payload, way, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
             message = with_callback_applied(message)
-        promise = _Promise(loop.create_future(), expected.types)
+        now = self._router.clock()
+        promise = _Promise(asyncio.get_running_loop().create_future(), expected.types)
         self._promises[key] = promise
-        deadline = loop.time() + timeout
-        timer = loop.call_at(deadline, self._time_out, key)
-        envelope = Envelope(message, deadline, may_wait=True)
+        ending = self._deadlines.add(key, now, timeout)
+        envelope = Envelope(message, now + timeout, b"", True)
         try:
             if at_least_once:
-                promise.receipt = loop.create_future()
                 return await self._insist(promise, envelope)
             promise.sent_to, full = self._router.route(envelope)
             if full:
                 await self._wait_for(full, envelope)
             return await promise.future
         finally:
-            timer.cancel()
+            ending.pop(key, None)
             del self._promises[key]
 
     async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
         """Send until there is a receipt, an answer, or no time left; each attempt takes another route than the last."""
-        assert promise.receipt is not None
+        promise.receipt = asyncio.get_running_loop().create_future()
         message_id, pause, attempt = self._new_id(), FIRST_RETRY_SECONDS, 0
         while not promise.future.done() and not promise.receipt.done():
             extension = Extension(message_id=message_id, attempt=attempt)
@@ -340,5 +353,15 @@ class Hub:
 
 
 def _check_seconds(name: str, seconds: float) -> None:
-    if not seconds > 0:
-        raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r}")
+    if not isinstance(seconds, (int, float)) or not 0 < seconds < LONGEST_SECONDS:
+        raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r:.80}")
+
+
+def _check_way(way: Way) -> None:
+    to, partition, correlation_id, _ = way
+    if type(partition) is not bytes or type(correlation_id) is not bytes:
+        raise SettingsError(
+            f"partition and correlation id are bytes, found {partition!r:.40} and {correlation_id!r:.40}"
+        )
+    if to is not None and type(to) is not Address:
+        raise SettingsError(f"to is an Address, as Node.host() gives it, found {to!r:.80}")

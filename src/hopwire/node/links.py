@@ -34,8 +34,10 @@ from hopwire.cluster.events import (
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import HopwireError, PayloadError, SettingsError, WireError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
+from hopwire.model.message import TICKS_PER_SECOND
+from hopwire.model.settings import Limits
 from hopwire.node.dead import DeadLetter
-from hopwire.node.flow import seconds_from_ticks
+from hopwire.node.flow import ticks_from_seconds
 from hopwire.node.router import Envelope, Router
 from hopwire.node.seen import Seen
 from hopwire.node.settings import NodeSettings
@@ -46,6 +48,7 @@ from hopwire.routing import Route as TableRoute
 from hopwire.routing import forwarded
 from hopwire.security import Domains, ReplayWindow, is_accepted, sign, verify
 from hopwire.wire import FORMATS, V6, WireFormat, decode, encode, transcode
+from hopwire.wire.codec import decode_received
 from hopwire.wire.extension import extension_of
 from hopwire.wire.train import CAPABILITY, is_train, unpack_train
 
@@ -55,6 +58,7 @@ log = logging.getLogger("hopwire.node")
 TICK_SECONDS = 0.1
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
 CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
+CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
 
 
 class Links:
@@ -74,6 +78,7 @@ class Links:
         self._identity, self._transport, self._router = identity, transport, router
         self._domains, self._settings, self._tap = domains, settings, tap
         self._on_lost, self._on_routes = on_lost, on_routes
+        router.send_away = self.send_away
         self._seen = Seen(settings.seen_messages)
         self._replay = ReplayWindow(
             round(settings.replay_seconds * SECOND_NS),
@@ -113,44 +118,40 @@ class Links:
 
     def take_frames(self, frames: Frames) -> None:
         """Take what arrived: a train, a control message, a message, or noise."""
-        if is_train(frames):
-            self._take_train(frames)
-        else:
-            self._take_one(frames)
-
-    def _take_one(self, frames: Frames) -> None:
-        self.traffic[0] += 1
-        self.traffic[2] += sum(map(len, frames))
-        if self._tap is not None:
-            self._tap.saw_in(frames)
-        try:
-            message = decode(frames, self._settings.limits)
-            is_believed = self._is_believed(message)
-            if isinstance(message.version, bytes):  # V3 and V4 spell versions, contracts number them
-                message = transcode(message, V6)
-        except WireError as error:
-            self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+        size_bytes = sum(map(len, frames))
+        self.traffic[2] += size_bytes
+        limits = self._settings.limits
+        read = decode_received if size_bytes <= limits.max_bytes else decode
+        if not is_train(frames):
+            self._take_one(frames, read)
             return
-        if not is_believed:
-            return
-        payload = CONTROL_PAYLOADS.get((message.identity, message.version, message.partition))
-        if payload is not None:
-            self._take_control(message, payload)
-        else:
-            self._take_message(message)
-
-    def _take_train(self, frames: Frames) -> None:
         try:
-            messages = unpack_train(frames, self._settings.limits)
+            messages = unpack_train(frames, limits)
         except WireError as error:
             self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
             return
         for message in messages:
-            self._take_one(message)  # a train within a train is noise
+            self._take_one(message, read)  # a train within a train is noise
+
+    def _take_one(self, frames: Frames, read: Callable[[Frames, Limits], Message]) -> None:
+        self.traffic[0] += 1
+        if self._tap is not None:
+            self._tap.saw_in(frames)
+        try:
+            message = read(frames, self._settings.limits)
+            if self._domains.signing and not self._is_believed(message):
+                return
+            if type(message.version) is bytes:  # V3 and V4 spell versions, contracts number them
+                message = transcode(message, V6)
+        except WireError as error:
+            self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+            return
+        if message.identity in CONTROL_IDENTITIES and message.contract in CONTROL_PAYLOADS:
+            self._take_control(message, CONTROL_PAYLOADS[message.contract])
+        else:
+            self._take_message(message)
 
     def _is_believed(self, message: Message) -> bool:
-        if not self._domains.signing:
-            return True
         verdict = verify(message, self._domains, time.time_ns(), self._replay)
         if is_accepted(verdict, message, self._domains):
             return True
@@ -164,9 +165,8 @@ class Links:
             self._router.dead.add(DeadLetter("bad_payload", str(error), message))
 
     def _take_message(self, message: Message) -> None:
-        deadline = 0.0
-        if message.ttl_ticks > 0:
-            deadline = self._loop.time() + seconds_from_ticks(message.ttl_ticks)
+        ticks = message.ttl_ticks
+        deadline = self._router.clock() + ticks / TICKS_PER_SECOND if ticks > 0 else 0.0
         envelope = Envelope(message, deadline, message.socket_identity)
         if message.extensions and self._was_seen(envelope):
             return
@@ -192,7 +192,8 @@ class Links:
         uri = self._addresses.get(node)
         if uri is None:
             return "unreachable"
-        message = forwarded(envelope.message, self.uri, self._identity, self._router.ttl_ticks(envelope))
+        ticks = ticks_from_seconds(envelope.deadline - self._router.clock()) if envelope.deadline else 0
+        message = forwarded(envelope.message, self.uri, self._identity, ticks)
         return self._post(node, uri, message, self._formats.get(node, V6))
 
     def _post(self, node: bytes, uri: str, message: Message, fmt: WireFormat) -> str:

@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hopwire.errors import SettingsError
 
 __all__ = ["Mailbox", "Overflow"]
 
 T = TypeVar("T")
+TAKEN: tuple[bool, Sequence[Any]] = (True, ())
+REFUSED: tuple[bool, Sequence[Any]] = (False, ())
 
 
 class Overflow(StrEnum):
@@ -56,22 +59,23 @@ class Mailbox(Generic[T]):
             return True
         return len(self._items) < self.max_items and self.size_bytes + size_bytes <= self.max_bytes
 
-    def offer(self, item: T, size_bytes: int) -> tuple[bool, list[T]]:
+    def offer(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
         """Put an item without waiting: whether it was taken, and what was pushed out for it."""
-        pushed_out: list[T] = []
         if self.is_closed:
-            return False, pushed_out
-        if not self.has_room(size_bytes):
+            return REFUSED
+        pushed_out: list[T] = []
+        if self._items and not self.has_room(size_bytes):
             if self.overflow is not Overflow.DROP_OLDEST:
-                return False, pushed_out
+                return REFUSED
             while not self.has_room(size_bytes):
                 pushed_out.append(self._pop())
         self._items.append((item, size_bytes))
         self.size_bytes += size_bytes
-        _wake_one(self._takers)
-        return True, pushed_out
+        if self._takers:
+            _wake_one(self._takers)
+        return (True, pushed_out) if pushed_out else TAKEN
 
-    async def put(self, item: T, size_bytes: int) -> tuple[bool, list[T]]:
+    async def put(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
         """Put an item, and wait for room where the policy says so."""
         while self.overflow is Overflow.WAIT and not self.is_closed and not self.has_room(size_bytes):
             await _wait_in(self._putters)
@@ -79,9 +83,9 @@ class Mailbox(Generic[T]):
 
     async def take(self) -> T:
         """Wait for an item and give it."""
-        while not self._items:
+        while (item := self.pop()) is None:
             await _wait_in(self._takers)
-        return self._pop()
+        return item
 
     def close(self) -> list[T]:
         """Take nothing more, and give everything that is there."""
@@ -91,10 +95,15 @@ class Mailbox(Generic[T]):
             _wake_one(self._putters)
         return rest
 
+    def pop(self) -> T | None:
+        """Give the oldest item, or None where there is none."""
+        return self._pop() if self._items else None
+
     def _pop(self) -> T:
         item, size_bytes = self._items.popleft()
         self.size_bytes -= size_bytes
-        _wake_one(self._putters)
+        if self._putters:
+            _wake_one(self._putters)
         return item
 
 

@@ -6,23 +6,23 @@ one of the event loop that the node is started on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
 
 from hopwire.errors import Closed, HopwireError
 from hopwire.model import Message
 from hopwire.node.dead import DeadLetter, DeadLetters
-from hopwire.node.flow import RECEIPT, Outcome, outcome_of, ticks_from_seconds
+from hopwire.node.flow import RECEIPT, Outcome, outcome_of
 from hopwire.node.mailbox import Mailbox, Overflow
-from hopwire.routing import HOP_LIMIT, Decision, Tables, decide
+from hopwire.routing import HOP_LIMIT, Tables, decide
 
 __all__ = ["Envelope", "Router"]
 
 HEADER_BYTES = 200  # what a message weighs in a queue beside its body
 
 
-@dataclass(slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, gc=False):
     """A message on its way through this node."""
 
     message: Message
@@ -30,11 +30,13 @@ class Envelope:
     came_from: bytes = b""  # the node that sent it, none if it started here
     may_wait: bool = False  # whether its sender waits where there is no room
 
-    @property
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
-        frames = self.message.body_frames
-        return HEADER_BYTES + (len(frames[0]) if len(frames) == 1 else sum(map(len, frames)))
+        return HEADER_BYTES + sum(map(len, self.message.body_frames))
+
+
+def _nowhere(_node: bytes, _envelope: Envelope) -> str:
+    return "unreachable"
 
 
 def _not_started() -> float:
@@ -42,17 +44,18 @@ def _not_started() -> float:
 
 
 Inbox = Mailbox[Envelope]
+NOWHERE: tuple[tuple[bytes, ...], Sequence[Inbox]] = ((), ())
 SendAway = Callable[[bytes, Envelope], str]  # node and message; gives a reason if it cannot be sent
 
 
 class Router:
     """Finds the way of every message of one node."""
 
-    def __init__(self, here: bytes, tables: Tables, send_away: SendAway, hop_limit: int = HOP_LIMIT) -> None:
+    def __init__(self, here: bytes, tables: Tables, hop_limit: int = HOP_LIMIT) -> None:
         self.here, self.tables, self.hop_limit = here, tables, hop_limit
         self.dead = DeadLetters()
         self.clock: Callable[[], float] = _not_started
-        self._send_away = send_away
+        self.send_away: SendAway = _nowhere
         self._inboxes: dict[bytes, Inbox | Callable[[Envelope], None]] = {}
 
     def open(self, receiver: bytes, inbox: Inbox | Callable[[Envelope], None]) -> None:
@@ -63,57 +66,51 @@ class Router:
         """Let a receiver take no more."""
         self._inboxes.pop(receiver, None)
 
-    def ttl_ticks(self, envelope: Envelope) -> int:
-        """Give the time to live that is left; 0 is no limit."""
-        return ticks_from_seconds(envelope.deadline - self.clock()) if envelope.deadline else 0
-
     def is_expired(self, envelope: Envelope) -> bool:
         """Tell whether the time of a message has run out."""
         return bool(envelope.deadline) and self.clock() >= envelope.deadline
 
-    def route(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], list[Inbox]]:
+    def route(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Inbox]]:
         """Pass a message on: the nodes it was sent to, and the queues here that its sender has to wait for.
 
         Nodes to avoid are asked only where there is no other. Only hubs wait for room. What came from another node, and
         what an actor says, is refused instead: the one would stall the network, the other actors that wait in a circle.
         """
-        if self.is_expired(envelope):
+        if envelope.deadline and self.clock() >= envelope.deadline:
             self.give_up(envelope, "expired")
-            return (), []
-        decision = self._decide(envelope, avoid)
+            return NOWHERE
+        message, came_from = envelope.message, envelope.came_from
+        decision = decide(message, self.tables, self.here, avoid, came_from, self.hop_limit)
         if avoid and decision.reason == "excluded":
-            decision = self._decide(envelope, ())
+            decision = decide(message, self.tables, self.here, (), came_from, self.hop_limit)
         if decision.reason:
             self.give_up(envelope, decision.reason)
-            return (), []
-        full = [inbox for receiver in decision.receivers if (inbox := self._deliver(receiver, envelope)) is not None]
+            return NOWHERE
+        full: Sequence[Inbox] = ()
+        for receiver in decision.receivers:
+            inbox = self._deliver(receiver, envelope)
+            if inbox is not None:
+                full = (*full, inbox)
         for node in decision.nodes:
-            reason = self._send_away(node, envelope)
+            reason = self.send_away(node, envelope)
             if reason:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
         return decision.nodes, full
 
-    def _decide(self, envelope: Envelope, exclude: Collection[bytes]) -> Decision:
-        return decide(
-            envelope.message,
-            self.tables,
-            self.here,
-            exclude=exclude,
-            came_from=envelope.came_from,
-            hop_limit=self.hop_limit,
-        )
-
     def _deliver(self, receiver: bytes, envelope: Envelope) -> Inbox | None:
         """Deliver here; a queue that is given back is full, and the sender may wait for it."""
         inbox = self._inboxes[receiver]
-        if not isinstance(inbox, Mailbox):
-            inbox(envelope)
+        if type(inbox) is not Mailbox:
+            inbox(envelope)  # type: ignore[operator] # it is a function
             return None
-        taken, pushed_out = inbox.offer(envelope, envelope.size_bytes)
-        for old in pushed_out:
-            self.give_up(old, "queue_full", "pushed out by a newer message")
+        taken, pushed_out = inbox.offer(envelope, envelope.size_bytes())
+        if pushed_out:
+            for old in pushed_out:
+                self.give_up(old, "queue_full", "pushed out by a newer message")
         if taken:
-            self.received(envelope)
+            points = envelope.message.callback_points
+            if points and RECEIPT in points:
+                self.received(envelope)
             return None
         if inbox.overflow is Overflow.WAIT and not inbox.is_closed and envelope.may_wait:
             return inbox

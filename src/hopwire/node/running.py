@@ -56,8 +56,9 @@ class Running:
 
     async def _work(self, started: asyncio.Future[None]) -> None:
         failed = (await asyncio.gather(asyncio.shield(started), return_exceptions=True))[0]
+        inbox = self.inbox
         while True:
-            envelope = await self.inbox.take()
+            envelope = inbox.pop() or await inbox.take()
             self._at_work += 1
             try:
                 if isinstance(failed, Exception):
@@ -68,39 +69,48 @@ class Running:
                 self._at_work -= 1
 
     async def _handle(self, envelope: Envelope) -> None:
-        if self._router.is_expired(envelope):
-            self._router.give_up(envelope, "expired", f"before {self._name} could handle it")
+        payload, handler = self._read(envelope)
+        if payload is None or handler is None:
             return
-        message = envelope.message
-        handler = self._handler_for(message)
-        if handler is None:
-            self._router.give_up(envelope, "handler_missing", self._name)
-            return
-        where = f"{self._name}.{handler.name}"
-        try:
-            payload = payload_from_body(handler.payload, message.body)
-        except PayloadError as error:
-            self._router.dead.add(DeadLetter("bad_payload", str(error), message))
-            self._router.fail(envelope, error, where)
-            return
-        method = getattr(self.actor, handler.name)
         arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
         try:
             if handler.kind == "generator":
-                async for answer in method(*arguments):
+                async for answer in handler.method(self.actor, *arguments):
                     self._answer(envelope, answer)
                 return
-            is_coroutine = handler.kind == "coroutine"
-            result = await (method(*arguments) if is_coroutine else asyncio.to_thread(method, *arguments))
-            for answer in payloads_from(result, where):
-                self._answer(envelope, answer)
+            if handler.kind == "coroutine":
+                result = await handler.method(self.actor, *arguments)
+            else:
+                result = await asyncio.to_thread(handler.method, self.actor, *arguments)
+            if isinstance(result, Payload):
+                self._answer(envelope, result)
+            elif result is not None:
+                for answer in payloads_from(result, handler.where):
+                    self._answer(envelope, answer)
         except asyncio.CancelledError:
-            self._router.give_up(envelope, "closed", where)
+            self._router.give_up(envelope, "closed", handler.where)
             raise
         except Exception as error:
-            level = logging.INFO if message.callback_key else logging.WARNING  # whoever waits is told anyway
-            log.log(level, "%s failed: %s: %s", where, type(error).__name__, error)
-            self._router.fail(envelope, error, where)
+            level = logging.INFO if envelope.message.callback_key else logging.WARNING  # whoever waits is told anyway
+            log.log(level, "%s failed: %s: %s", handler.where, type(error).__name__, error)
+            self._router.fail(envelope, error, handler.where)
+
+    def _read(self, envelope: Envelope) -> tuple[Payload | None, Handler | None]:
+        """Give the payload and who handles it; what cannot be handled is given up here."""
+        message = envelope.message
+        if self._router.is_expired(envelope):
+            self._router.give_up(envelope, "expired", f"before {self._name} could handle it")
+            return None, None
+        handler = self._handler_for(message)
+        if handler is None:
+            self._router.give_up(envelope, "handler_missing", self._name)
+            return None, None
+        try:
+            return payload_from_body(handler.payload, message.body), handler
+        except PayloadError as error:
+            self._router.dead.add(DeadLetter("bad_payload", str(error), message))
+            self._router.fail(envelope, error, handler.where)
+            return None, None
 
     def _handler_for(self, message: Message) -> Handler | None:
         """By contract; for a receiver that is named also by version alone, if that leaves no choice."""
@@ -112,5 +122,5 @@ class Running:
 
     def _answer(self, envelope: Envelope, payload: Payload) -> None:
         cause = envelope.message
-        message = spawned(cause, payload, self._router.ttl_ticks(envelope), partition=cause.partition)
+        message = spawned(cause, payload, cause.ttl_ticks, partition=cause.partition)  # what is left is in the deadline
         self._router.route(Envelope(message, envelope.deadline))

@@ -7,17 +7,20 @@ answered, and `ROUTER_MANDATORY` makes every drop visible.
 - One owner: the event loop. The front's descriptor is a reader of the loop.
 - Sends never wait. Each peer has a bounded queue of its own; what ZeroMQ does not take at once stays there and is tried
   again, so a slow peer holds up nobody else.
-- Everything queued within one turn of the loop is sent together at its end; to a peer that reads trains, as trains.
+- A message that comes alone leaves at once. One that comes closely behind another waits until the end of this turn of
+  the loop, with all that are queued meanwhile: to a peer that reads trains they are sent as trains.
 
-The trap: the descriptor is edge-triggered. After every drain and every send EVENTS is looked at again, or messages are
-stuck. And per frame the methods of pyzmq's backend are called, with plain integers as flags: its Python layer and its
-enums cost more than the call itself.
+The trap: the descriptor is edge-triggered, and says nothing of what was there before. So a drain goes on until EVENTS
+says that nothing is left; nothing but the drain uses the front socket, or it would swallow the signal. And per frame
+the methods of pyzmq's backend are called, with plain integers as flags: its Python layer and its enums cost more than
+the call itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from time import monotonic
 
 import zmq
 import zmq.utils.z85
@@ -33,6 +36,7 @@ NOBLOCK, SNDMORE = int(zmq.NOBLOCK), int(zmq.SNDMORE)
 NOBLOCK_MORE = NOBLOCK | SNDMORE
 EVENTS, RCVMORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
 DRAIN_AT_MOST = 500  # messages in one turn of the loop, so that handlers get theirs
+ALONE_SECONDS = 0.000_05  # a message so long after the last to the same peer is sent at once
 RETRY_SECONDS = 0.002  # after ZeroMQ took no more for a peer
 TRAIN_MESSAGES, TRAIN_BYTES = 64, 256 * 1024  # longer trains save little and keep others waiting
 HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS = 1000, 4000  # ZMTP's own, which find dead connections; peers are judged elsewhere
@@ -42,11 +46,12 @@ HIGH_WATER = 1000  # messages inside ZeroMQ for each peer; the rest waits in our
 class _Outbox:
     """What waits for one peer."""
 
-    __slots__ = ("alias", "frames", "size_bytes", "takes_trains")
+    __slots__ = ("alias", "frames", "sent_at", "size_bytes", "takes_trains")
 
     def __init__(self, alias: bytes) -> None:
         self.alias = alias
         self.takes_trains = False
+        self.sent_at = 0.0
         self.frames: deque[tuple[Frames, int]] = deque()
         self.size_bytes = 0
 
@@ -144,7 +149,7 @@ class Sockets:
         for _ in range(DRAIN_AT_MOST):
             if self._is_closed or not get(EVENTS) & POLLIN:
                 return
-            frames = [receive(NOBLOCK)]
+            frames = [receive(NOBLOCK), receive(NOBLOCK)]  # a ROUTER puts the sender in front of at least one frame
             while get(RCVMORE):
                 frames.append(receive(NOBLOCK))
             on_frames(frames)
@@ -192,9 +197,14 @@ class Sockets:
             return False
         outbox.frames.append((frames, size_bytes))
         outbox.size_bytes += size_bytes
-        self._busy[uri] = None
-        if self._flush_at is None:
-            self._flush_at = self._loop.call_soon(self._flush)
+        if not waiting:
+            now, before = monotonic(), outbox.sent_at
+            outbox.sent_at = now
+            if now - before > ALONE_SECONDS and self._send_waiting(uri, outbox):
+                return True
+            self._busy[uri] = None
+            if self._flush_at is None:
+                self._flush_at = self._loop.call_soon(self._flush)
         return True
 
     def _flush(self) -> None:
@@ -204,7 +214,6 @@ class Sockets:
                 del self._busy[uri]
         if self._busy and not self._is_closed:
             self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)
-        self._drain()  # a send may have swallowed the signal that something arrived
 
     def _send_waiting(self, uri: str, outbox: _Outbox) -> bool:
         """Send what waits for a peer; False where ZeroMQ takes no more for now."""
@@ -217,7 +226,7 @@ class Sockets:
             except zmq.ZMQError:
                 self._refuse(uri, outbox, "unreachable")
                 return True
-            if outbox.takes_trains and len(waiting) > 1:
+            if outbox.takes_trains:  # also for one message: two frames cost less than four or more
                 send(self._coupled(outbox), NOBLOCK)
                 continue
             frames, size_bytes = waiting.popleft()

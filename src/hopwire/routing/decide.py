@@ -36,7 +36,7 @@ import msgspec
 from hopwire.model import Distribution, Message, Selectors
 from hopwire.routing.reasons import REASONS
 from hopwire.routing.tables import Tables
-from hopwire.routing.turns import Candidates, Key
+from hopwire.routing.turns import Candidates
 
 __all__ = ["HOP_LIMIT", "Decision", "decide"]
 
@@ -60,7 +60,6 @@ def decide(
     message: Message | Selectors,
     tables: Tables,
     here: bytes,
-    *,
     exclude: Collection[bytes] = (),
     came_from: bytes = b"",
     hop_limit: int = HOP_LIMIT,
@@ -72,26 +71,35 @@ def decide(
     Selectors stand for a message from another node whose hops are not known. What they say of receivers here is final;
     to send a message on, decide on the whole of it.
     """
-    hops, routing = (message.hops, message.routing) if isinstance(message, Message) else (1, ())
-    passed = (came_from, *[entry.identity for entry in routing]) if hops else ()
+    hops = message.hops if type(message) is Message else 1
     contract = (message.identity, message.version, message.partition)
-    candidates = tables.candidates.get(contract, NONE)
-    node, receiver = message.receiver_node_identity, message.receiver_identity
     if message.distribution:
-        return _everyone(message, candidates, exclude, is_started_here=not hops)
+        return _everyone(message, tables.candidates.get(contract, NONE), exclude, is_started_here=not hops)
+    node, receiver = message.receiver_node_identity, message.receiver_identity
     if node and node != here:
         decision = _node(node, tables, exclude)
-    elif receiver in tables.local:
-        decision = _receiver(receiver, contract, tables, exclude)
     elif receiver:
-        decision = _home(() if node else tables.remote.nodes_of(receiver), exclude, passed)
-    elif node:
-        decision = _here(candidates, exclude) or _nobody(candidates.local)
-    elif hops or not candidates.is_remote_turn():
-        decision = _here(candidates, exclude) or _elsewhere(candidates, exclude, passed) or _nobody(candidates)
+        is_taken = tables.local.accepts(receiver, contract)
+        if is_taken is not None:
+            return _receiver(receiver, is_taken, exclude)
+        decision = _home(() if node else tables.remote.nodes_of(receiver), exclude, _passed(message, came_from))
     else:
-        decision = _elsewhere(candidates, exclude, passed) or _here(candidates, exclude) or _nobody(candidates)
+        candidates = tables.candidates.get(contract, NONE)
+        if node:
+            return _here(candidates, exclude) or _nobody(candidates.local)
+        passed = _passed(message, came_from) if hops else ()
+        if hops or not candidates.is_remote_turn():
+            decision = _here(candidates, exclude) or _elsewhere(candidates, exclude, passed) or _nobody(candidates)
+        else:
+            decision = _elsewhere(candidates, exclude, passed) or _here(candidates, exclude) or _nobody(candidates)
     return NOBODY["hop_limit"] if decision.nodes and not 0 <= hops < hop_limit else decision
+
+
+def _passed(message: Message | Selectors, came_from: bytes) -> tuple[bytes, ...]:
+    """Give the nodes that a message was at, as far as it knows; it started at none of them if its hops are 0."""
+    if type(message) is not Message:
+        return (came_from,)
+    return (came_from, *[entry.identity for entry in message.routing]) if message.hops else ()
 
 
 def _everyone(
@@ -112,8 +120,8 @@ def _node(node: bytes, tables: Tables, exclude: Collection[bytes]) -> Decision:
     return NOBODY["excluded"] if node in exclude else Decision((), (node,))
 
 
-def _receiver(receiver: bytes, contract: Key, tables: Tables, exclude: Collection[bytes]) -> Decision:
-    if not tables.local.accepts(receiver, contract):
+def _receiver(receiver: bytes, is_taken: bool, exclude: Collection[bytes]) -> Decision:
+    if not is_taken:
         return NOBODY["receiver_does_not_handle"]
     return NOBODY["excluded"] if receiver in exclude else Decision((receiver,))
 

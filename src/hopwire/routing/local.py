@@ -59,10 +59,15 @@ class LocalTable:
             del self._receivers[receiver]
         return gone
 
-    def accepts(self, receiver: bytes, contract: Key) -> bool:
-        """Tell whether a named receiver takes a message: a hub any, an actor one of a version that it handles."""
-        known = self._receivers[receiver]
-        if contract in known or None in known:
+    def accepts(self, receiver: bytes, contract: Key) -> bool | None:
+        """Tell whether a named receiver takes a message: a hub any, an actor one of a version that it handles.
+
+        None says that there is no such receiver.
+        """
+        known = self._receivers.get(receiver)
+        if known is None:
+            return None
+        if None in known or contract in known:
             return True
         _, version, _ = contract
         return any(key is not None and key.version == version for key in known)

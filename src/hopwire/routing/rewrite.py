@@ -7,6 +7,8 @@ The trap: the receiver is signed, hops and way are not. Apply callbacks before s
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from hopwire.model import Distribution, Message, RoutingEntry, TraceOptions
 
 __all__ = ["forwarded", "with_callback_applied"]
@@ -42,4 +44,4 @@ def forwarded(message: Message, uri: str, identity: bytes, ttl_ticks: int | None
         if routing[-1:] != (entry,):
             routing = (*routing, entry)
     left = message.ttl_ticks if ttl_ticks is None else ttl_ticks
-    return message.replace(hops=message.hops + 1, routing=routing, ttl_ticks=left)
+    return replace(message, hops=message.hops + 1, routing=routing, ttl_ticks=left)

@@ -18,7 +18,7 @@ from hopwire.wire.formats import FORMATS, V3, V6
 from hopwire.wire.schema import WireFormat
 from hopwire.wire.walk import DEFAULT_LIMITS, read, recognise
 
-__all__ = ["decode", "encode", "recognise", "select"]
+__all__ = ["decode", "decode_received", "encode", "recognise", "select"]
 
 
 Decoder = Callable[[Sequence[bytes], int, int], Message]
@@ -53,6 +53,18 @@ def decode(frames: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> Message:
             and {*map(type, frames)} == _ALL_BYTES
             and sum(map(len, frames)) <= limits.max_bytes
         ):
+            return reader[0](frames, count, limits.max_entries)
+    except _REFUSALS:
+        pass
+    return read(frames, limits)[1]
+
+
+def decode_received(frames: list[bytes], limits: Limits = DEFAULT_LIMITS) -> Message:
+    """Read one message as `decode` does, if it is known that the frames are bytes and no more than the limit."""
+    try:
+        count = len(frames)
+        reader = _reader(frames, count)
+        if reader is not None and count <= limits.max_frames:
             return reader[0](frames, count, limits.max_entries)
     except _REFUSALS:
         pass

@@ -9,7 +9,9 @@ The code takes short cuts that are safe, because it never has to say what is wro
 - a frame of fixed width goes through `Struct.unpack`, which refuses any other width;
 - lengths are read as unsigned numbers, so a negative one is huge, and the next `unpack_from` refuses to read behind
   the end;
-- a blob is cut out before it is known to be whole, since every blob in the meta frame has a number behind it.
+- a blob is cut out before it is known to be whole, since every blob in the meta frame has a number behind it;
+- traffic has few shapes: a meta frame as long as an earlier one is read by one `unpack`, as if it had the same lengths
+  inside. That is right if it does have them, and they are read with it; else it is read step by step.
 
 Whatever is refused goes to `walk.py`, which says why.
 """
@@ -26,9 +28,8 @@ from hopwire.wire.schema import ENTRY_TYPES, Field, FromEnd, Packed, Run, Type, 
 __all__ = ["Suspect", "compiled", "source"]
 
 SELECTOR_NAMES = Selectors.__struct_fields__
-SHAPES_KEPT = (
-    1024  # structs of recent meta frames; traffic has few shapes, and hostile traffic must not fill the memory
-)
+SHAPES_KEPT = 1024  # traffic has few shapes, and hostile traffic must not fill the memory
+ENTRIES_KEPT, LONGEST_KEPT = 1024, 512  # blocks of entries that were read lately, and the bytes that one may have
 
 
 class Suspect(ValueError):
@@ -49,6 +50,8 @@ def compiled(fmt: WireFormat) -> dict[str, Callable[..., Any]]:
         "Struct": struct.Struct,
         "Suspect": Suspect,
         "SHAPES_KEPT": SHAPES_KEPT,
+        "ENTRIES_KEPT": ENTRIES_KEPT,
+        "LONGEST_KEPT": LONGEST_KEPT,
     }
     exec(compile(source(fmt), f"<{fmt.name} from wire/formats.py>", "exec"), names)  # noqa: S102 - our own tables
     return {name: names[name] for name in ("decode", "select", "encode")}
@@ -67,7 +70,8 @@ class _Writer:
         self._structs: dict[str, str] = {}
         body = [self._decode, self._select, self._encode]
         if fmt.has_meta_frame:
-            body = [self._shapes, self._entry_functions, self._decode_meta, self._select_meta, self._encode_meta]
+            body = [self._shapes, self._entry_functions, self._decode_steps, self._decode_meta, self._select_meta]
+            body.append(self._encode_meta)
         for write in body:
             write()
         self.lines[:0] = [f"{name} = {made}" for made, name in self._structs.items()] + [""]
@@ -238,16 +242,56 @@ class _Writer:
 
     # -- the meta frame: reading
 
+    def _decode_steps(self) -> None:
+        self._put(0, "", "def decode_steps(frames, n, max_entries):", "    meta = frames[-1]")
+        self._read_items(self.fmt.meta_items)
+        self._put(1, "if at != len(meta):", "    raise Suspect")
+        lengths = [f"size_of_{item.name}" if isinstance(item, Packed) else f"len({item})" for item in self._blobs()]
+        self._put(1, f"learn(at, ({', '.join(lengths)}))")
+        self._read_frames_and_build()
+
     def _decode_meta(self) -> None:
         self._put(0, "", "def decode(frames, n, max_entries):", "    meta = frames[-1]")
-        self._read_items(self.fmt.meta_items)
-        self._put(1, "if at != len(meta):", "    raise Suspect", f"top = {self.fmt.tail}")
+        self._put(1, "layout = layouts.get(len(meta))")
+        self._put(1, "if layout is None:", "    return decode_steps(frames, n, max_entries)")
+        names, sizes = self._unpacked_names()
+        self._put(1, f"{', '.join(names)} = layout[0](meta)")
+        self._put(1, f"if ({', '.join(sizes)}) != layout[1]:", "    return decode_steps(frames, n, max_entries)")
+        for block in (item for item in self.fmt.meta_items if isinstance(item, Packed)):
+            known = f"known_{block.name}({block.name}, {block.name}_count, max_entries)"
+            self._put(1, f"{block.name} = {known} if {block.name} or {block.name}_count else ()")
+        self._read_frames_and_build()
+
+    def _read_frames_and_build(self) -> None:
+        self._put(1, f"top = {self.fmt.tail}")
         self._read_body("n")
         self._put(1, "extensions = tuple(frames[first + body_frames_count:-1])")
         texts = [field.name for field in self.fmt.fields if field.frame is None and field.type is Type.TEXT]
         for name in texts:
             self._put(1, f"{name} = {name}.decode()")
         self._read_front_and_build()
+
+    def _blobs(self) -> list[str | Packed]:
+        """What has a length of its own in the meta frame: the names of blobs, and the blocks of entries."""
+        items: list[str | Packed] = []
+        for item in self.fmt.meta_items:
+            if isinstance(item, Packed):
+                items.append(item)
+            elif item[0].bit is None and not item[0].type.is_number:
+                items.append(item[0].name)
+        return items
+
+    def _unpacked_names(self) -> tuple[list[str], list[str]]:
+        """The names of everything that is unpacked from a meta frame at once, and of the lengths among it."""
+        names: list[str] = []
+        for item in self.fmt.meta_items:
+            if isinstance(item, Packed):
+                names.append(item.name)
+            elif item[0].bit is not None or item[0].type.is_number:
+                names += [_variable(field.name) for field in item if field.name and field is not self.fmt.number_field]
+            else:
+                names += [f"size_of_{item[0].name}", item[0].name]
+        return names, [name for name in names if name.startswith("size_of_")]
 
     def _select_meta(self) -> None:
         self._put(0, "", "def select(frames):", "    meta = frames[-1]")
@@ -265,9 +309,9 @@ class _Writer:
                 at = self._flush(codes, names, at)
                 codes = names = ""
                 count = f"{item.name}_count"
-                self._put(1, f"if {count}:", f"    if {count} > max_entries:", "        raise Suspect")
+                self._put(1, "begin = at", f"if {count}:", f"    if {count} > max_entries:", "        raise Suspect")
                 self._put(2, f"at, {item.name} = read_{item.name}(meta, at, {count})")
-                self._put(1, "else:", f"    {item.name} = ()")
+                self._put(1, "else:", f"    {item.name} = ()", f"size_of_{item.name} = at - begin")
             elif item[0].bit is not None:
                 lane_codes, lane_names = _lanes(item)
                 codes, names = codes + lane_codes, names + lane_names
@@ -294,6 +338,7 @@ class _Writer:
     def _entry_functions(self) -> None:
         for block in (item for item in self.fmt.meta_items if isinstance(item, Packed)):
             self._read_entries(block)
+            self._recall_entries(block)
             self._write_entries(block)
 
     def _read_entries(self, block: Packed) -> None:
@@ -319,14 +364,31 @@ class _Writer:
         self._put(2, f"entries.append({_entry_type(block.name)}({_in_order(block.name, columns)}))")
         self._put(1, "return at, tuple(entries)")
 
+    def _recall_entries(self, block: Packed) -> None:
+        name = block.name
+        self._put(0, "", f"recent_{name} = {{}}", "", f"def known_{name}(raw, count, max_entries):")
+        self._put(1, "if count > max_entries:", "    raise Suspect", f"entries = recent_{name}.get(raw)")
+        self._put(1, "if entries is not None and len(entries) == count:", "    return entries")
+        self._put(1, f"at, entries = read_{name}(raw, 0, count)", "if at != len(raw):", "    raise Suspect")
+        self._put(1, "if len(raw) <= LONGEST_KEPT:", f"    if len(recent_{name}) >= ENTRIES_KEPT:")
+        self._put(3, f"recent_{name}.clear()")
+        self._put(2, f"recent_{name}[raw] = entries")
+        self._put(1, "return entries")
+
     # -- the meta frame: writing
 
     def _shapes(self) -> None:
-        """One struct for each combination of lengths: a whole meta frame is then packed by a single call."""
+        """One struct for each combination of lengths: a whole meta frame is then packed, or unpacked, by one call."""
         codes = "<" + "".join("%ds" if code == "blob" else code for code in self._meta_codes())
         self._put(0, "", "shapes = {}", "", "def new_shape(shape):")
         self._put(1, "if len(shapes) >= SHAPES_KEPT:", "    shapes.clear()")
         self._put(1, f"pack = shapes[shape] = Struct('{codes}' % shape).pack", "return pack")
+        blocks = [place for place, item in enumerate(self._blobs()) if isinstance(item, Packed)]
+        sizes = [f"shape[{place}]" for place in range(len(self._blobs())) if place not in blocks]
+        known = codes.replace("<H", "<2x", 1).replace("i%ds", "I%ds")  # the number of the format is known by now
+        self._put(0, "", "layouts = {}", "", "def learn(length, shape):")
+        self._put(1, "if len(layouts) >= SHAPES_KEPT:", "    layouts.clear()")
+        self._put(1, f"layouts[length] = (Struct('{known}' % shape).unpack, ({', '.join(sizes)}))")
 
     def _meta_codes(self) -> list[str]:
         codes: list[str] = []
@@ -350,7 +412,7 @@ class _Writer:
         for item in self.fmt.meta_items:
             if isinstance(item, Packed):
                 self._put(1, f"{item.name} = m.{item.name}", f"{item.name}_count = len({item.name})")
-                self._put(1, f"{item.name} = write_{item.name}({item.name}) if {item.name}_count else b''")
+                self._put(1, f"{item.name} = written_{item.name}({item.name}) if {item.name}_count else b''")
                 shape.append(f"len({item.name})")
                 values.append(item.name)
             elif item[0].bit is None and not item[0].type.is_number:
@@ -386,6 +448,18 @@ class _Writer:
         blobs = " + ".join(f"len({entry.name})" for entry in block.entry if not entry.type.is_number)
         self._put(2, f"entry_size = {width} + {blobs}", f"parts += ({', '.join(parts)})")
         self._put(1, "return b''.join(parts)")
+        self._put(0, "", f"lately_{block.name} = {{}}", "", f"def written_{block.name}(entries):")
+        self._put(
+            1,
+            f"entries = tuple(entries)",
+            f"raw = lately_{block.name}.get(entries)",
+            "if raw is None:",
+            f"    raw = write_{block.name}(entries)",
+        )
+        self._put(2, "if len(raw) <= LONGEST_KEPT:", f"    if len(lately_{block.name}) >= ENTRIES_KEPT:")
+        self._put(4, f"lately_{block.name}.clear()")
+        self._put(3, f"lately_{block.name}[entries] = raw")
+        self._put(1, "return raw")
 
 
 def _lanes(word: Word) -> tuple[str, str]:
