@@ -10,9 +10,9 @@ PYTEST_ARGS ?= -q -n 2 --dist loadgroup
 FUZZ_CASES ?= 1000000
 
 # what is typed: source and tests, and the scripts beside them
-TYPED := src tests $(wildcard docs/*.py benchmarks/*.py examples/*.py)
+TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py)
 
-.PHONY: help demo test check lint format types imports fresh bench docs lock fuzz clean
+.PHONY: help demo test check lint format types imports fresh bench peers docs lock fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
@@ -49,6 +49,9 @@ fresh: $(READY)
 bench: $(READY) ## measure against the targets
 	@$(BIN)/python benchmarks/run.py
 
+peers: $(READY) ## install what `ask` is measured beside, into .venv-peers
+	@$(BIN)/python benchmarks/peers/install.py
+
 docs: $(READY) ## write the generated documents anew
 	@$(BIN)/python docs/generate.py
 
@@ -60,10 +63,13 @@ lock: $(READY) ## choose the newest versions of everything for requirements.lock
 	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --group dev \
 		--no-header --no-emit-index-url --no-emit-find-links --annotation-style line \
 		pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --constraints requirements.lock \
+		--no-header --no-emit-index-url --no-emit-find-links --annotation-style line \
+		benchmarks/requirements.in -o benchmarks/requirements.txt
 	@echo "requirements.lock is new; make test installs it"
 
 clean: ## remove .venv and everything that was made
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
 	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): requirements.lock pyproject.toml

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 Case = Callable[[], object]
 
@@ -26,3 +27,21 @@ def print_table(title: str, header: Iterable[str], rows: Iterable[Iterable[objec
     print("|" + "---|" * len(list(header)))
     for row in rows:
         print("| " + " | ".join(map(str, row)) + " |")
+
+
+def show_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table: drawn on a terminal, Markdown elsewhere."""
+    if not sys.stdout.isatty():
+        print_table(title, header, rows)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
+    for number, name in enumerate(header):
+        widest = max(len(str(row[number])) for row in rows)  # where it is narrow the header wraps, not the cells
+        table.add_column(name, justify="right" if number else "left", min_width=widest)
+    for row in rows:
+        table.add_row(*map(str, row), style="bold" if str(row[0]).startswith("hopwire") else "")
+    Console().print(table)

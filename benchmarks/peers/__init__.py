@@ -1,0 +1,60 @@
+"""What `ask` is measured beside: one module for each peer, all with the same interface.
+
+| name | meaning |
+|---|---|
+| `serve(ready)` | calls `ready` with an address, then answers every question with its own body until it is killed |
+| `connect(address)` | a context manager that gives something to ask: an `Ask`, or a `Pipe` where the peer blocks |
+
+A peer without `serve` has no address: what it asks lives in its own process, or in one that it starts itself.
+
+Each has the settings that its own documentation calls fast, and no codec where it can do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["IN_PROCESS", "PEERS", "TWO_PROCESSES", "Ask", "Peer", "Pipe", "Ready"]
+
+Ask: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+Ready: TypeAlias = Callable[[str], None]
+TWO_PROCESSES, IN_PROCESS = "two processes", "one process"
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """A peer that blocks: questions go in at one end, their answers come out at the other in the same order."""
+
+    submit: Callable[[bytes], object]
+    collect: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One row of the comparison."""
+
+    key: str
+    title: str
+    module: str  # under benchmarks.peers
+    where: str
+    is_served: bool  # whether `serve` runs in a process of its own
+    loop: str = "asyncio"  # or uvloop
+
+
+# fmt: off
+PEERS = (
+    #     key                     title               module     where          served loop
+    Peer("echo",                  "plain pyzmq echo", "echo",    TWO_PROCESSES, True),
+    Peer("hopwire",               "hopwire",          "hopwire", TWO_PROCESSES, True),
+    Peer("hopwire-uvloop",        "hopwire, uvloop",  "hopwire", TWO_PROCESSES, True,  "uvloop"),
+    Peer("nats",                  "nats-py, uvloop",  "nats",    TWO_PROCESSES, True,  "uvloop"),
+    Peer("xoscar",                "xoscar, uvloop",   "xoscar",  TWO_PROCESSES, True,  "uvloop"),
+    Peer("grpc",                  "grpc.aio, uvloop", "grpc",    TWO_PROCESSES, True,  "uvloop"),
+    Peer("ray",                   "Ray",              "ray",     TWO_PROCESSES, False),
+    Peer("pykka",                 "Pykka",            "pykka",   IN_PROCESS,    False),
+    Peer("hopwire-local",         "hopwire",          "hopwire", IN_PROCESS,    False),
+    Peer("hopwire-local-uvloop",  "hopwire, uvloop",  "hopwire", IN_PROCESS,    False, "uvloop"),
+)
+# fmt: on

@@ -1,0 +1,167 @@
+"""One peer in a process of its own: `serve` it, or `drive` it and say how fast it was. `ask.py` starts both.
+
+Every peer is driven in the same way. Pipelined: a fixed number of questions is in flight at any time, each answer is
+followed by the next question, and the answers that come within the time are counted once it has run warm. One at a
+time: each question waits for the answer to the last, and each is timed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from dataclasses import asdict, dataclass
+from statistics import quantiles
+from typing import Any
+
+from benchmarks.peers import PEERS, Ask, Peer, Pipe
+from benchmarks.peers.cpu import cpu_seconds
+
+FEWEST = 200  # questions, one at a time, below which a p99 says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a peer is measured."""
+
+    body_bytes: tuple[int, ...] = (256, 65_536)
+    seconds: float = 1.0  # for each figure
+    warm_up_seconds: float = 0.3
+    in_flight: int = 1_000
+    sessions: tuple[int, ...] = ()  # of the processes whose processor time counts, beside our own
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one round found out about one peer and one size of body."""
+
+    round_trips_per_second: float
+    cpu_us: float  # of all processes together, for each round trip with many in flight
+    p50_us: float
+    p99_us: float
+
+
+class Meter:
+    """Counts what happens between its making and its reading."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._sessions = {os.getsid(0), *plan.sessions}
+        self._cpu, self._begin = cpu_seconds(self._sessions), time.perf_counter()
+
+    def read(self, answered: int) -> tuple[float, float]:
+        """Give round trips a second, and the processor time of each in us."""
+        seconds, cpu = time.perf_counter() - self._begin, cpu_seconds(self._sessions) - self._cpu
+        return answered / seconds, cpu / max(1, answered) * 1e6
+
+
+def figures_from(rate_and_cpu: tuple[float, float], times: list[float]) -> Figures:
+    """Give the figures; times are those of single questions, in seconds."""
+    percentiles = quantiles(times, n=100)
+    return Figures(*rate_and_cpu, percentiles[49] * 1e6, percentiles[98] * 1e6)
+
+
+async def drive_ask(ask: Ask, body: bytes, plan: Plan) -> Figures:
+    """Measure a peer that is asked by coroutines."""
+    if await ask(body) != body:
+        raise ValueError("the answer is not the question")
+    answered, is_over = 0, False
+
+    async def worker() -> None:
+        nonlocal answered
+        while not is_over:
+            await ask(body)
+            answered += 1
+
+    workers = [asyncio.ensure_future(worker()) for _ in range(plan.in_flight)]
+    await asyncio.sleep(plan.warm_up_seconds)
+    meter, before = Meter(plan), answered
+    await asyncio.sleep(plan.seconds)
+    pipelined = meter.read(answered - before)
+    is_over = True
+    await asyncio.gather(*workers)
+    await _times_of(ask, body, plan.warm_up_seconds)
+    return figures_from(pipelined, await _times_of(ask, body, plan.seconds))
+
+
+async def _times_of(ask: Ask, body: bytes, seconds: float) -> list[float]:
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while (begin := time.perf_counter()) < end or len(times) < FEWEST:
+        await ask(body)
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+def drive_pipe(pipe: Pipe, body: bytes, plan: Plan) -> Figures:
+    """Measure a peer that blocks."""
+    submit, collect = pipe.submit, pipe.collect
+    submit(body)
+    if collect() != body:
+        raise ValueError("the answer is not the question")
+    for _ in range(plan.in_flight):
+        submit(body)
+    for seconds in (plan.warm_up_seconds, plan.seconds):
+        meter, answered, end = Meter(plan), 0, time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            collect()
+            submit(body)
+            answered += 1
+        pipelined = meter.read(answered)
+    for _ in range(plan.in_flight):
+        collect()
+    _pipe_times(pipe, body, plan.warm_up_seconds)
+    return figures_from(pipelined, _pipe_times(pipe, body, plan.seconds))
+
+
+def _pipe_times(pipe: Pipe, body: bytes, seconds: float) -> list[float]:
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while (begin := time.perf_counter()) < end or len(times) < FEWEST:
+        pipe.submit(body)
+        pipe.collect()
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+async def drive(connect: Callable[[str], Any], address: str, plan: Plan) -> dict[int, Figures]:
+    """Measure a peer with every size of body."""
+    found = {}
+    async with AsyncExitStack() as stack:
+        context: AbstractAsyncContextManager[Ask] | AbstractContextManager[Pipe] = connect(address)
+        if isinstance(context, AbstractContextManager):
+            pipe = stack.enter_context(context)
+            return {size: drive_pipe(pipe, bytes(size), plan) for size in plan.body_bytes}
+        ask = await stack.enter_async_context(context)
+        for size in plan.body_bytes:
+            found[size] = await drive_ask(ask, bytes(size), plan)
+    return found
+
+
+def run_with(peer: Peer, coroutine: Any) -> Any:
+    """Run a coroutine on the event loop that the peer is measured with."""
+    factory = importlib.import_module("uvloop").new_event_loop if peer.loop == "uvloop" else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(coroutine)
+
+
+def main(role: str, key: str, address: str = "", plan: str = "{}") -> None:
+    """Play one role of one peer."""
+    peer = next(each for each in PEERS if each.key == key)
+    module = importlib.import_module(f"benchmarks.peers.{peer.module}")
+    if role == "drive":
+        found = run_with(peer, drive(module.connect, address, Plan(**json.loads(plan))))
+        print(json.dumps({size: asdict(figures) for size, figures in found.items()}), flush=True)
+        return
+    serving = module.serve(lambda address: print(address, flush=True))
+    if inspect.isawaitable(serving):
+        run_with(peer, serving)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,137 @@
+"""Measures the peers: each in processes of its own, in turns, several rounds.
+
+Each round starts each peer afresh, server and client, so that none runs while another is measured. The peers take
+turns, each round begins with another one, and the median of the rounds counts. Ratios are taken within a round, between
+neighbours on a machine that may be busy, and the median of those counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import IO, TypeAlias
+
+from benchmarks.peers import Peer
+from benchmarks.peers.drive import Figures, Plan
+
+__all__ = ["Results", "measure"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS_PYTHON = ROOT / ".venv-peers/bin/python"
+PATIENCE_SECONDS = 60  # beyond the plan; Ray takes ten to start on a busy machine
+Round: TypeAlias = dict[int, Figures]  # by the size of the body
+
+
+@dataclass(slots=True)
+class Results:
+    """What the rounds found; a peer that failed has a reason instead."""
+
+    rounds: dict[str, list[Round]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def figure(self, key: str, name: str, size: int) -> float | None:
+        """Give the median of one figure; None where there is none."""
+        found = self._found(key, name, size)
+        return median(found) if found else None
+
+    def spread(self, key: str, name: str, size: int) -> float:
+        """Give by which part of the median the rounds lie around it, at most."""
+        found = self._found(key, name, size)
+        return max((abs(each / median(found) - 1) for each in found), default=0.0)
+
+    def ratio(self, key: str, other: str, name: str, size: int) -> float | None:
+        """Give the median of the ratios between two peers, each taken within a round."""
+        pairs = zip(self.rounds.get(key, ()), self.rounds.get(other, ()), strict=False)
+        found = [getattr(a[size], name) / getattr(b[size], name) for a, b in pairs if size in a and size in b]
+        return median(found) if found else None
+
+    def _found(self, key: str, name: str, size: int) -> list[float]:
+        return [getattr(each[size], name) for each in self.rounds.get(key, ()) if size in each]
+
+
+class Failed(Exception):
+    """A peer could not be measured; the text says why."""
+
+
+def measure(peers: Sequence[Peer], plan: Plan, rounds: int) -> Results:
+    """Let the peers take turns; one that fails is not tried again."""
+    results = Results({peer.key: [] for peer in peers})
+    for number in range(rounds):
+        first = number % len(peers)
+        for peer in (*peers[first:], *peers[:first]):
+            if peer.key in results.missing:
+                continue
+            _say(f"round {number + 1} of {rounds}: {peer.title}, {peer.where}")
+            try:
+                results.rounds[peer.key].append(measure_once(peer, plan))
+            except Failed as failure:
+                results.missing[peer.key] = str(failure)
+                results.rounds[peer.key].clear()
+    _say("")
+    return results
+
+
+def measure_once(peer: Peer, plan: Plan) -> Round:
+    """Start a peer, drive it, stop it."""
+    if not peer.is_served:
+        return _driven(peer, "", plan)
+    with _process("serve", peer.key) as (server, errors):
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        if not address:
+            raise Failed(_last_line(errors))
+        return _driven(peer, address, replace(plan, sessions=(server.pid,)))
+
+
+def _driven(peer: Peer, address: str, plan: Plan) -> Round:
+    patience = PATIENCE_SECONDS + 2 * len(plan.body_bytes) * (plan.seconds + plan.warm_up_seconds)
+    with _process("drive", peer.key, address, json.dumps(asdict(plan))) as (driver, errors):
+        try:
+            output, _ = driver.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"did not end within {patience:.0f} s") from None
+        if driver.returncode:
+            raise Failed(_last_line(errors))
+    return {int(size): Figures(**figures) for size, figures in json.loads(output.splitlines()[-1]).items()}
+
+
+@contextmanager
+def _process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """A process with its children in a session of their own, so that all end together; and what it complains of."""
+    python = str(PEERS_PYTHON) if PEERS_PYTHON.exists() else sys.executable
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [python, "-m", "benchmarks.peers.drive", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+            start_new_session=True,
+        )
+        try:
+            yield process, errors
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def _last_line(errors: IO[str]) -> str:
+    errors.seek(0)
+    lines = [line.strip() for line in errors if line.strip()]
+    return lines[-1] if lines else "ended without a word"
+
+
+def _say(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
