@@ -14,6 +14,8 @@ HopwireError                  catch this one to catch them all
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
 │   └── NotInDomain           an identity that no domain, or another domain, owns
 ├── CaptureError              a capture that cannot be written or read
+├── LakeError                 a lake that cannot be built or read
+│   └── BalanceError          rows that got lost or were made up on the way into a table
 └── SettingsError             a setting, a file of settings or an argument that makes no sense
 
 The text of an error is one line: what was found, where, what was expected. The same facts are attributes.
@@ -22,12 +24,14 @@ The text of an error is one line: what was found, where, what was expected. The 
 from __future__ import annotations
 
 __all__ = [
+    "BalanceError",
     "CaptureError",
     "Closed",
     "DeliveryError",
     "Expired",
     "HandlerFailed",
     "HopwireError",
+    "LakeError",
     "NoRoute",
     "NotInDomain",
     "PayloadError",
@@ -128,6 +132,14 @@ class NotInDomain(SecurityError):
 
 class CaptureError(HopwireError):
     """A capture that cannot be written or read."""
+
+
+class LakeError(HopwireError):
+    """A lake that cannot be built or read."""
+
+
+class BalanceError(LakeError):
+    """Rows that got lost or were made up on the way into a table."""
 
 
 class SettingsError(HopwireError):

@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hopwire.capture import CaptureSettings, CaptureWriter, Direction
@@ -13,6 +15,7 @@ from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.model import Message
 from hopwire.wire import V5, V6, encode
+from tests.capture.recording import CLIENT, SERVER, Recording, greeting, message, pcap
 from tests.cli.running import command, environment, hopwire, process
 
 START = 1_800_000_000_000_000_000
@@ -197,3 +200,64 @@ def test_a_user_never_sees_a_traceback(capture: Path) -> None:
     assert found.code == 2
     assert "Traceback" not in found.err
     assert found.err.count("\n") == 1
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """A conversation on the network that is read, and one that is not."""
+    heard = Recording()
+    heard.open()
+    heard.greet()
+    heard.say(message(PING[1:]))
+    heard.say(message(PONG[1:]), SERVER, CLIENT)
+    heard.open(("10.0.0.9", 1), SERVER)
+    heard.say(greeting(b"CURVE"), ("10.0.0.9", 1), SERVER)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(pcap(heard.packets))
+    return path
+
+
+def test_recording_of_the_network_is_listed_and_shown(recording: Path) -> None:
+    for path in (recording, recording.parent):
+        listed = hopwire("capture", "ls", str(path), columns=160)
+        assert listed.code == ExitCode.FINE
+        assert listed.out.splitlines()[-1].split()[:4] == ["sealed", "node-a,", "node-b", "4"]
+        assert "1 connection not read: encrypted (CURVE) (tcp://10.0.0.9:1 and tcp://10.0.0.2:7400)" in listed.err
+        shown = hopwire("capture", "cat", str(path))
+        assert (shown.code, len(shown.err.splitlines())) == (ExitCode.FINE, 1)
+        assert [line.split()[1:6] for line in shown.out.splitlines()] == [
+            ["node-a", "out", "node-b", "ping.ask", "V6"],
+            ["node-b", "in", "node-a", "ping.ask", "V6"],
+            ["node-b", "out", "node-a", "ping.answer", "V5"],
+            ["node-a", "in", "node-b", "ping.answer", "V5"],
+        ]
+
+
+def test_recording_can_be_asked_for_one_node(recording: Path) -> None:
+    shown = hopwire("capture", "cat", "--node", "node-b", str(recording))
+    assert [line.split()[2] for line in shown.out.splitlines()] == ["in", "out"]
+
+
+def test_messages_of_a_recording_are_decoded_once_each(recording: Path) -> None:
+    found = hopwire("decode", "--json", "-f", str(recording))
+    assert found.code == ExitCode.FINE
+    assert "CURVE" in found.err
+    assert len(found.out.splitlines()) == 2
+    whole = hopwire("decode", "-f", str(recording))
+    assert whole.out.splitlines()[-1] == "2 messages: 2 fine, 0 bad"
+    assert "x.pcap, 2027-01-15T08:00:00.006000000Z, in at node-b" in whole.out
+
+
+def test_files_of_a_capture_are_decoded(capture: Path) -> None:
+    alpha, beta = sorted(capture.glob("*.arrows"))
+    assert len(hopwire("decode", "--json", "-f", str(alpha)).out.splitlines()) == 3
+    found = hopwire("decode", "--json", "-f", str(beta))
+    assert (found.code, len(found.out.splitlines())) == (ExitCode.FINE, 3)
+
+
+def test_parquet_without_frames_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"colour": ["red"]}), path)
+    found = hopwire("decode", "-f", str(path))
+    assert (found.code, found.out) == (ExitCode.USAGE, "")
+    assert found.err.endswith("x.parquet: has no column frames: expected a list of byte strings\n")

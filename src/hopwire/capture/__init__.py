@@ -1,6 +1,7 @@
 """What nodes saw, on disk: written without holding up the network, readable at any time, complete or saying so.
 
-`CaptureWriter` writes; `read_capture`, `follow_capture` and `list_segments` read; `Sighting` is one row.
+`CaptureWriter` writes; `read_capture`, `follow_capture` and `list_segments` read; `Sighting` is one row. `sources.py`
+reads whatever else holds sightings: Parquet of frames, and recordings of the network.
 """
 
 from hopwire.capture.faults import Fault, FaultKind

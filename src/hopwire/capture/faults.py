@@ -3,6 +3,8 @@
 | kind | is the reader's own business |
 |---|---|
 | `cut_off` | yes: every whole batch was read, the rest is what a crash or a live writer leaves |
+| `gap` | yes: packets are missing in a recording of the network, and with them the messages they carried |
+| `unreadable` | yes: connections in a recording of the network that carry no messages, or none that can be read |
 | all others | no: nothing could be read, and someone should look |
 """
 
@@ -21,6 +23,8 @@ class FaultKind(StrEnum):
     """The kinds of fault."""
 
     CUT_OFF = "cut_off"
+    GAP = "gap"
+    UNREADABLE = "unreadable"
     FOREIGN = "foreign"  # not a capture at all
     UNSUITABLE = "unsuitable"  # a capture, but not one that this reader understands
 
@@ -34,11 +38,16 @@ class Fault:
     detail: str
     size_bytes: int = 0  # of what is not read
 
+    @property
+    def is_serious(self) -> bool:
+        """Whether someone should look."""
+        return self.kind in (FaultKind.FOREIGN, FaultKind.UNSUITABLE)
+
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}"
 
 
 def refuse(fault: Fault) -> None:
     """Raise what is not the reader's own business."""
-    if fault.kind != FaultKind.CUT_OFF:
+    if fault.is_serious:
         raise CaptureError(str(fault))

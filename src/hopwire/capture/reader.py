@@ -22,7 +22,7 @@ from hopwire.capture.stream import read_stream
 from hopwire.capture.summary import Summary, read_index
 from hopwire.errors import CaptureError
 
-__all__ = ["Segment", "State", "Wanted", "indexed", "list_segments", "read_capture", "segment_paths"]
+__all__ = ["Segment", "State", "Wanted", "indexed", "list_segments", "read_capture", "segment_paths", "summed_up"]
 
 AnyPath: TypeAlias = Path | str
 
@@ -149,14 +149,23 @@ def _segment(path: Path) -> Segment:
     summary = indexed(path)
     if summary is not None:
         return Segment(path, State.SEALED, size, summary)
+    return summed_up(path, size, lambda on_fault: (batch for batch, _ in read_stream(path, on_fault)))
+
+
+def summed_up(
+    path: Path, size_bytes: int, read: Callable[[Callable[[Fault], None]], Iterable[pa.RecordBatch]]
+) -> Segment:
+    """Read a file to its end, and say what is in it; of several faults the first."""
     faults: list[Fault] = []
     summary = Summary()
-    for batch, _ in read_stream(path, faults.append):
+    for batch in read(faults.append):
         summary = summary.plus(batch)
-    return Segment(path, _state(path, faults), size, summary, next(iter(faults), None))
+    return Segment(path, _state(path, faults), size_bytes, summary, next(iter(faults), None))
 
 
 def _state(path: Path, faults: list[Fault]) -> State:
-    if faults:
-        return State.CUT_OFF if faults[0].kind == FaultKind.CUT_OFF else State.UNREADABLE
+    if any(fault.is_serious for fault in faults):
+        return State.UNREADABLE
+    if any(fault.kind == FaultKind.CUT_OFF for fault in faults):
+        return State.CUT_OFF
     return State.OPEN if path.name.endswith(OPEN_SUFFIX) else State.SEALED

@@ -11,6 +11,7 @@ __all__ = ["NS_PER_MS", "NS_PER_S", "compact_time", "ns_from_text", "time_text"]
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
+LAST_NS = 2**63 - 1  # a column of times reaches no further
 WRITTEN = re.compile(r"(?P<begin>[^.,]+)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
 
@@ -31,7 +32,7 @@ def _written(seen_at_ns: int, form: str) -> str:
 
 def ns_from_text(text: str, what: str) -> int:
     """Read a time: ISO 8601, in UTC where it names no zone, or nanoseconds since 1970; `what` names it in the error."""
-    if re.fullmatch(r"\d{14,19}", text, re.ASCII):
+    if re.fullmatch(r"\d{14,19}", text, re.ASCII) and int(text) <= LAST_NS:
         return int(text)
     found = WRITTEN.fullmatch(text.strip())
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -16,15 +16,13 @@ import typer
 from hopwire.capture import (
     Direction,
     Fault,
-    FaultKind,
     Segment,
     Sighting,
     State,
     follow_capture,
-    list_segments,
-    read_capture,
     sightings_from_batch,
 )
+from hopwire.capture.sources import Source, list_sources, read_source, survey
 from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.terminal import plain_table, screen
@@ -52,7 +50,7 @@ class _Faults:
 
     def tell(self, fault: Fault) -> None:
         complain(str(fault))
-        self.is_any_unreadable |= fault.kind != FaultKind.CUT_OFF
+        self.is_any_unreadable |= fault.is_serious
 
     def end(self) -> None:
         if self.is_any_unreadable:
@@ -68,10 +66,11 @@ def ls(
 ) -> None:
     """List the segments of a capture: what is in them, from when to when, and whether they are whole.
 
-    Segments that are open or cut off are read as far as they go.
+    Segments that are open or cut off are read as far as they go. Parquet files of raw frames, and recordings of the
+    network (pcap, pcapng) with messages over ZeroMQ in them, are listed with them.
     """
     faults = _Faults()
-    segments = list_segments(directory)
+    segments = [survey(source) for source in list_sources(directory)]
     if as_json:
         for segment in segments:
             print(json.dumps(_segment_to_json(segment)))
@@ -140,8 +139,10 @@ def cat(
 
     A line has time, node, direction, peer, what the message is, its wire format and size; a dead letter has its reason,
     a message that cannot be read what is wrong with it, and where sightings are missing it says how many and why.
+    Parquet files and recordings of the network are read as well; --follow only goes on with captures.
     """
-    segments = list_segments(directory)
+    sources = list_sources(directory)
+    segments = [survey(source) for source in sources]
     faults = _Faults()
     wanted: _Wanted = {
         "since": ns_from_text(since, "--since") if since else None,
@@ -152,7 +153,7 @@ def cat(
     if follow:
         sightings = _seen(follow_capture(directory, _wait, **wanted))
     else:
-        streams = [_seen(read_capture(paths, **wanted)) for paths in _by_node(segments)]
+        streams = [_seen(_read(group, wanted)) for group in _by_node(sources, segments)]
         sightings = merge(*streams, key=lambda seen: seen.sighting.seen_at_ns)
     for seen in islice(sightings, limit):
         print(json.dumps(_seen_to_json(seen)) if as_json else _line(seen), flush=follow)
@@ -191,11 +192,16 @@ def _seen(batches: Iterator[pa.RecordBatch]) -> Iterator[_Seen]:
             yield _Seen(sighting, *(message if is_message else (None, None, None)))
 
 
-def _by_node(segments: list[Segment]) -> list[list[Path]]:
+def _read(sources: list[Source], wanted: _Wanted) -> Iterator[pa.RecordBatch]:
+    for source in sources:
+        yield from read_source(source, **wanted)
+
+
+def _by_node(sources: Sequence[Source], segments: list[Segment]) -> list[list[Source]]:
     """The files of each node, so that nodes can be merged by time."""
-    groups: dict[tuple[str, ...], list[Path]] = {}
-    for segment in segments:
-        groups.setdefault(tuple(sorted(segment.summary.nodes)), []).append(segment.path)
+    groups: dict[tuple[str, ...], list[Source]] = {}
+    for source, segment in zip(sources, segments, strict=True):
+        groups.setdefault(tuple(sorted(segment.summary.nodes)), []).append(source)
     return list(groups.values())
 
 

@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hopwire.cli.exits import ExitCode
-from hopwire.cli.inputs import STDIN, Given, format_named, given_from_arguments, given_from_record, read_records
+from hopwire.capture.faults import Fault, refuse
+from hopwire.cli.exits import ExitCode, complain
+from hopwire.cli.inputs import STDIN, Given, format_named, given_from_arguments, read_given
 from hopwire.cli.secrets import read_domains
 from hopwire.cli.terminal import screen
 from hopwire.cli.view import show_dissection
@@ -67,8 +68,9 @@ def decode(
 ) -> None:
     """Show every frame of a message: where it stands, its name, its bytes and what they mean.
 
-    Files hold JSON, JSON lines, or one message on each line with its frames in hex. A bad message is shown as far as it
-    could be read, with the byte that is wrong.
+    Files hold JSON, JSON lines, or one message on each line with its frames in hex; or they are files of a capture,
+    Parquet, or recordings of the network (pcap, pcapng). A bad message is shown as far as it could be read, with the
+    byte that is wrong.
     """
     wanted = format_named(fmt, "--format") if fmt != AUTO else None
     known = read_domains(domains) if domains else None
@@ -95,7 +97,12 @@ def _given(frames: list[str], file: str | None) -> Iterator[Given]:
     if file is None:
         yield given_from_arguments(frames)
     else:
-        yield from map(given_from_record, read_records(file))
+        yield from read_given(file, _tell)
+
+
+def _tell(fault: Fault) -> None:
+    refuse(fault)
+    complain(str(fault))
 
 
 def _judge(dissection: Dissection, domains: Domains | None) -> tuple[Verdict | None, bool]:

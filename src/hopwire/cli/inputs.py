@@ -4,6 +4,7 @@
 |---|---|
 | JSON | JSON lines: each line a list of frames, or an object that has `frames` |
 | begins like JSON, goes on | one JSON text: a message, or a list of messages |
+| of a capture, of Parquet or of pcap | sightings, those in a recording of the network once for each message |
 | anything else | one message for each line, frames in hex with spaces or commas between them; `#` begins a comment |
 
 Hex may have colons, `0x` and, where spaces do not divide frames, spaces. An empty frame is `-` or `""`.
@@ -13,18 +14,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from hopwire.capture import Direction, Fault, sightings_from_batch
+from hopwire.capture.sources import SourceKind, kind_by_content, list_sources, read_source
+from hopwire.capture.times import time_text
 from hopwire.errors import SettingsError
 from hopwire.report.message import bytes_from_rule
+from hopwire.report.words import text_or_hex
 from hopwire.wire import FORMATS, WireFormat
 
-__all__ = ["Given", "Record", "format_named", "given_from_arguments", "given_from_record", "read_records"]
+__all__ = ["Given", "Record", "format_named", "given_from_arguments", "given_from_record", "read_given", "read_records"]
 
 STDIN = "-"
 EMPTY_FRAMES = ("", "-", '""', "''")
@@ -55,6 +61,27 @@ def format_named(name: str, option: str) -> WireFormat:
     if name.upper() not in known:
         raise SettingsError(f"{option}: found {name!r:.40}, expected one of {', '.join(known)}")
     return known[name.upper()]
+
+
+def read_given(path: str, on_fault: Callable[[Fault], None]) -> Iterator[Given]:
+    """Read the messages of a file, or of stdin for `-`, whatever it is."""
+    if path == STDIN or not _is_source(path):
+        return map(given_from_record, read_records(path))
+    return _given_from_sightings(path, on_fault)
+
+
+def _is_source(path: str) -> bool:
+    return Path(path).is_file() and kind_by_content(path) is not None
+
+
+def _given_from_sightings(path: str, on_fault: Callable[[Fault], None]) -> Iterator[Given]:
+    [source] = list_sources(path)
+    passed_over = (Direction.SKIPPED, Direction.OUT if source.kind == SourceKind.PCAP else Direction.SKIPPED)
+    for batch in read_source(source, on_fault=on_fault):
+        for row in sightings_from_batch(batch):
+            if row.direction not in passed_over:
+                where = f"{path}, {time_text(row.seen_at_ns)}, {row.direction} at {text_or_hex(row.node)}"
+                yield Given(where, "", list(row.frames))
 
 
 # -- records

@@ -1,0 +1,218 @@
+"""The connections in a recording: packets go to theirs, messages come out with the names of both ends.
+
+A connection is known by its two addresses, until these are used for a new one. A message is given out when both ends
+have said who they are, or when one of them will not. All that waits in memory is bounded, for one connection and for
+all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hopwire.capture.packets import FIN, RST, SYN, Endpoint, Piece, address_text, tcp_piece
+from hopwire.capture.pcap import Packet
+from hopwire.capture.tcp import MODULUS, Bytes, Flow, Room
+from hopwire.capture.troubles import Troubles
+from hopwire.capture.zmtp import Said, Talk
+from hopwire.model.settings import Limits
+
+__all__ = ["Connections", "Heard"]
+
+ROOM_BYTES = 512 * 1024 * 1024  # for all that waits
+WAITING_BYTES = 1024 * 1024  # of messages, for the other end to say who it is
+MAX_CONNECTIONS = 16_384  # at once; the one that is silent for longest is given up
+MAX_ENDED = 65_536  # whose late packets are known for what they are
+
+# What one end says about both: where the handshake fails, no messages follow.
+SHARED_TROUBLES = {"other", "old_zmtp", "curve", "plain", "gssapi", "mechanism", "refused"}
+
+
+class Heard(NamedTuple):
+    """A message and its two ends."""
+
+    sender: bytes
+    receiver: bytes
+    frames: list[bytes]
+    is_routed: bool  # a ROUTER at one end has a first frame of its own, which is not on the wire
+    first_ns: int
+    last_ns: int
+
+
+class _End:
+    """One end of a connection, and what it sends."""
+
+    def __init__(self, endpoint: Endpoint, room: Room, limits: Limits) -> None:
+        self.address = address_text(endpoint)
+        self.flow = Flow(room)
+        self.talk = Talk(limits)
+        self.size_bytes = 0  # of all that it sent
+        self.missing_bytes = 0
+        self.counted_bytes = 0  # of what waits in the talk, in the account of the room
+
+    @property
+    def name(self) -> bytes:
+        return self.talk.identity or self.address.encode()
+
+    @property
+    def is_known(self) -> bool:
+        return self.talk.is_ready or bool(self.talk.trouble)
+
+
+class _Connection:
+    """Two ends, and the messages that wait for both to be known."""
+
+    def __init__(self, piece: Piece, room: Room, limits: Limits) -> None:
+        self._room = room
+        self.ends = {endpoint: _End(endpoint, room, limits) for endpoint in (piece.source, piece.target)}
+        self._waiting: list[tuple[_End, _End, Said]] = []
+        self._waiting_bytes = 0
+
+    @property
+    def name(self) -> str:
+        return " and ".join(end.address for end in self.ends.values())
+
+    @property
+    def is_ended(self) -> bool:
+        return all(end.flow.is_ended for end in self.ends.values())
+
+    def take(self, piece: Piece, seen_at_ns: int) -> list[Heard]:
+        """Take a piece, and give the messages that are complete now."""
+        sender, receiver = self.ends[piece.source], self.ends[piece.target]
+        sender.size_bytes += len(piece.data)
+        self._listen(sender, receiver, sender.flow.add(piece, seen_at_ns), seen_at_ns)
+        return self._give(False) if self._waiting else []
+
+    def rest(self) -> list[Heard]:
+        """Give what is left, although parts of it are missing."""
+        one, other = self.ends.values()
+        for sender, receiver in ((one, other), (other, one)):
+            self._listen(sender, receiver, sender.flow.rest(), 0)
+        heard = self._give(True)
+        for end in self.ends.values():
+            self._room.used_bytes -= end.counted_bytes
+        return heard
+
+    def _listen(self, sender: _End, receiver: _End, found: list[Bytes], now_ns: int) -> None:
+        talk = sender.talk
+        for data, seen_at_ns, missing in found:
+            sender.missing_bytes += missing
+            said = talk.miss(missing) if missing else talk.hear(data, seen_at_ns, now_ns)
+            for message in said:
+                self._wait(sender, receiver, message)
+        if sender.flow.is_middle:
+            talk.fail("middle")
+        if self._room.is_full and talk.waiting_bytes:
+            talk.fail("crowded")
+        if talk.trouble in SHARED_TROUBLES:
+            receiver.talk.fail(talk.trouble)
+            self._settle(receiver)
+        self._settle(sender)
+
+    def _settle(self, end: _End) -> None:
+        """Bring the account of the room up to date."""
+        waiting = end.talk.waiting_bytes
+        self._room.used_bytes += waiting - end.counted_bytes
+        end.counted_bytes = waiting
+        if end.talk.trouble:
+            end.flow.stop()
+
+    def _wait(self, sender: _End, receiver: _End, message: Said) -> None:
+        size_bytes = sum(map(len, message.frames))
+        self._waiting.append((sender, receiver, message))
+        self._waiting_bytes += size_bytes
+        self._room.used_bytes += size_bytes
+
+    def _give(self, is_last: bool) -> list[Heard]:
+        is_too_much = self._waiting_bytes > WAITING_BYTES or self._room.is_full
+        if not (is_last or is_too_much or all(end.is_known for end in self.ends.values())):
+            return []
+        waiting, self._waiting = self._waiting, []
+        self._room.used_bytes -= self._waiting_bytes
+        self._waiting_bytes = 0
+        # What a SUB sends are its subscriptions; before ZMTP 3.1 they look like messages.
+        return [_heard(*each) for each in waiting if each[0].talk.socket_type != "SUB"]
+
+    def tell(self, troubles: Troubles) -> None:
+        """Count what could not be read."""
+        for code in sorted({end.talk.trouble for end in self.ends.values()} - {""}):
+            size_bytes = sum(end.size_bytes for end in self.ends.values() if end.talk.trouble == code)
+            troubles.add(code, 1, size_bytes, self.name)
+        missing = sum(end.missing_bytes for end in self.ends.values())
+        counts = {
+            "lost": sum(end.talk.lost_messages for end in self.ends.values()),
+            "unfinished": sum(end.talk.is_within for end in self.ends.values()),
+            "stray": sum(end.flow.strays for end in self.ends.values()),
+        }
+        if missing:
+            troubles.add("missing", 1, missing, self.name)
+        for code, count in counts.items():
+            if count:
+                troubles.add(code, count, 0, self.name)
+
+
+def _heard(sender: _End, receiver: _End, said: Said) -> Heard:
+    types = {sender.talk.socket_type, receiver.talk.socket_type}
+    is_routed = "ROUTER" in types or "" in types  # one end that stays unknown is taken for a ROUTER
+    return Heard(sender.name, receiver.name, said.frames, is_routed, said.first_ns, said.last_ns)
+
+
+class Connections:
+    """All connections of a recording."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._room = Room(ROOM_BYTES)
+        self._open: dict[frozenset[Endpoint], _Connection] = {}  # the last one heard stands last
+        self._ended: dict[frozenset[Endpoint], None] = {}
+        self.troubles = Troubles()
+
+    def hear(self, packet: Packet) -> list[Heard]:
+        """Take a packet, and give the messages that are complete now."""
+        piece = tcp_piece(packet.link, packet.data)
+        if isinstance(piece, str):
+            self.troubles.add(piece, 1, len(packet.data), f"link type {packet.link}")
+        elif piece is not None and (piece.data or piece.flags & (SYN | RST | FIN)):
+            return self._take(piece, packet.seen_at_ns)
+        return []
+
+    def rest(self) -> Iterator[Heard]:
+        """Give what is left at the end of the recording."""
+        while self._open:
+            yield from self._end(next(iter(self._open)))
+
+    def _take(self, piece: Piece, seen_at_ns: int) -> list[Heard]:
+        key = frozenset((piece.source, piece.target))
+        heard = self._end(key) if self._is_new(key, piece) else []
+        connection = self._open.pop(key, None)
+        if connection is None:
+            if len(key) < 2 or key in self._ended or not (piece.data or piece.flags & SYN):
+                return heard
+            connection = _Connection(piece, self._room, self._limits)
+        self._open[key] = connection
+        heard += connection.take(piece, seen_at_ns)
+        if piece.flags & RST or connection.is_ended:
+            heard += self._end(key)
+        elif len(self._open) > MAX_CONNECTIONS:
+            silent = next(iter(self._open))
+            self.troubles.add("crowded", 1, 0, self._open[silent].name)
+            heard += self._end(silent)
+        return heard
+
+    def _is_new(self, key: frozenset[Endpoint], piece: Piece) -> bool:
+        """Tell whether a SYN uses addresses again: its number is another than the first time."""
+        if not piece.flags & SYN:
+            return False
+        self._ended.pop(key, None)
+        known = self._open.get(key)
+        first = known.ends[piece.source].flow.first if known else None
+        return first is not None and first != (piece.sequence + 1) % MODULUS
+
+    def _end(self, key: frozenset[Endpoint]) -> list[Heard]:
+        connection = self._open.pop(key)
+        heard = connection.rest()
+        connection.tell(self.troubles)
+        self._ended[key] = None
+        if len(self._ended) > MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
+        return heard

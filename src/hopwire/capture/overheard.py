@@ -1,0 +1,114 @@
+"""Sightings from a recording of the network: what two ends of a connection said, as if both had captured it.
+
+Each message on the wire gives two rows: `out` at its sender, when its first byte was seen, and `in` at its receiver,
+when its last byte was. So every table that counts departures and arrivals works on recordings too, with one clock.
+
+- A node is called by the identity that its socket announced; without one by its address, `tcp://10.0.0.1:7400`.
+- A ROUTER takes away the first frame of what it sends, and puts one in front of what it receives; it is not on the
+  wire. Where one end is a ROUTER the frame is put back, with the name of the other end in it.
+- A train is taken apart into its messages.
+- The incarnation is the time of the first packet, sequences are counted for each node from 0.
+
+A message waits until both ends are known. What cannot be read is counted by its reason, and told at the end: one fault
+for each reason, however many connections there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from hopwire.capture.connections import Connections, Heard
+from hopwire.capture.faults import Fault, FaultKind
+from hopwire.capture.pcap import CutOff, Packet, read_packets
+from hopwire.capture.record import Direction, Sighting, batch_from_sightings
+from hopwire.errors import WireError
+from hopwire.model.settings import Limits
+from hopwire.wire.train import is_train, unpack_train
+
+__all__ = ["read_pcap"]
+
+BATCH_ROWS = 1024  # as in a segment
+BATCH_BYTES = 16 * 1024 * 1024
+READ_BYTES = 1024 * 1024
+
+
+def read_pcap(path: Path, on_fault: Callable[[Fault], None], limits: Limits | None = None) -> Iterator[pa.RecordBatch]:
+    """Give the messages of a recording as sightings, and report what is wrong with it and what could not be read."""
+    limits = limits or Limits()
+    connections = Connections(limits)
+    rows = _Rows(limits)
+    size = path.stat().st_size
+    with open(path, "rb", buffering=READ_BYTES) as file:
+        try:
+            for packet in read_packets(file):
+                rows.take(packet, connections.hear(packet))
+                if rows.is_full:
+                    yield rows.batch()
+        except CutOff as cut:
+            kind = FaultKind.CUT_OFF if cut.position or not size else FaultKind.FOREIGN
+            on_fault(Fault(path, kind, str(cut), size - cut.position))
+    for heard in connections.rest():
+        rows.add(heard)
+        if rows.is_full:
+            yield rows.batch()
+    if not rows.is_empty:
+        yield rows.batch()
+    for kind, detail, size_bytes in connections.troubles.lines():
+        on_fault(Fault(path, kind, detail, size_bytes))
+
+
+class _Rows:
+    """Sightings until there are enough for a batch."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._incarnation: int | None = None
+        self._sequences: Counter[bytes] = Counter()
+        self._rows: list[Sighting] = []
+        self._size_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._rows) >= BATCH_ROWS or self._size_bytes >= BATCH_BYTES
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._rows
+
+    def batch(self) -> pa.RecordBatch:
+        rows, self._rows, self._size_bytes = self._rows, [], 0
+        return batch_from_sightings(rows)
+
+    def take(self, packet: Packet, heard: list[Heard]) -> None:
+        if self._incarnation is None:
+            self._incarnation = packet.seen_at_ns
+        for each in heard:
+            self.add(each)
+
+    def add(self, heard: Heard) -> None:
+        """Add what was heard, as its sender and as its receiver saw it."""
+        for frames in self._messages(heard):
+            self._see(heard.sender, heard.first_ns, Direction.OUT, heard.receiver, frames, heard.is_routed)
+            self._see(heard.receiver, heard.last_ns, Direction.IN, heard.sender, frames, heard.is_routed)
+
+    def _messages(self, heard: Heard) -> list[list[bytes]]:
+        routed = [b"", *heard.frames]
+        if not heard.is_routed or not is_train(routed):
+            return [heard.frames]
+        try:
+            return [frames[1:] for frames in unpack_train(routed, self._limits)]
+        except WireError:
+            return [heard.frames]  # whoever decodes it will say what is wrong
+
+    def _see(
+        self, node: bytes, seen_at_ns: int, direction: Direction, peer: bytes, frames: list[bytes], is_routed: bool
+    ) -> None:
+        whole = [peer, *frames] if is_routed else frames
+        sequence = self._sequences[node]
+        self._sequences[node] += 1
+        self._rows.append(Sighting(node, "", self._incarnation or 0, sequence, seen_at_ns, direction, peer, whole))
+        self._size_bytes += sum(map(len, whole))

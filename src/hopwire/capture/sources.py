@@ -1,0 +1,150 @@
+"""One door to everything that holds sightings: which files there are, and their rows as batches of the capture.
+
+| kind | files | rows |
+|---|---|---|
+| `segment` | `.arrows`, `.open.arrows` | as they were written |
+| `parquet` | `.parquet` | frames and whatever else of a sighting there is; see `tables.py` |
+| `pcap` | `.pcap`, `.pcapng` | messages of ZeroMQ between two addresses; see `overheard.py` |
+
+A directory is listed by the names of its files, without the directories in it; a file that is named by itself is told
+by its first bytes. A `Source` is a small value that can be sent to another process, which can read it there. What is
+wrong with a file is told to `on_fault`, and what could be read of it is given all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from hopwire.capture.faults import Fault, refuse
+from hopwire.capture.overheard import read_pcap
+from hopwire.capture.pcap import MAGICS as PCAP_MAGICS
+from hopwire.capture.reader import Segment, State, Wanted, indexed, segment_paths, summed_up
+from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, sealed_path
+from hopwire.capture.stream import read_stream
+from hopwire.capture.summary import Summary
+from hopwire.capture.tables import MAGIC as PARQUET_MAGIC
+from hopwire.capture.tables import read_table
+
+__all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "read_source", "survey"]
+
+AnyPath: TypeAlias = Path | str
+
+
+class SourceKind(StrEnum):
+    """What kind of file it is."""
+
+    SEGMENT = "segment"
+    PARQUET = "parquet"
+    PCAP = "pcap"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file that holds sightings."""
+
+    path: Path
+    kind: SourceKind
+    size_bytes: int
+    is_open: bool = False  # its writer may be at work: read again later, it may have more
+    summary: Summary | None = field(default=None, hash=False)  # rows, times and nodes, where an index knows them
+
+    @property
+    def name(self) -> str:
+        """The name of the file, as it is once it is sealed: the same in every directory and at any time."""
+        return sealed_path(self.path).name
+
+
+# fmt: off
+SUFFIXES = {
+    SUFFIX:     SourceKind.SEGMENT,
+    ".parquet": SourceKind.PARQUET,
+    ".pcap":    SourceKind.PCAP,
+    ".pcapng":  SourceKind.PCAP,
+}
+MAGICS = {
+    END[:4]: SourceKind.SEGMENT,
+    PARQUET_MAGIC: SourceKind.PARQUET,
+    **dict.fromkeys(PCAP_MAGICS, SourceKind.PCAP),
+}
+# fmt: on
+MAGIC_BYTES = 4
+HIDDEN = (".", "_")  # how Spark and others mark what is not to be read
+
+
+def list_sources(path: AnyPath) -> tuple[Source, ...]:
+    """Give the sources of a directory in the order of their names, or the file itself; only indexes are read for it."""
+    path = Path(path)
+    if not path.is_dir():
+        return (_source(path, kind_by_content(path) or SUFFIXES.get(path.suffix, SourceKind.SEGMENT)),)
+    others = [file for file in path.iterdir() if _is_source(file)]
+    files = [*segment_paths(path), *others]
+    return tuple(
+        _source(file, SUFFIXES[file.suffix]) for file in sorted(files, key=lambda file: sealed_path(file).name)
+    )
+
+
+def kind_by_content(path: AnyPath) -> SourceKind | None:
+    """Tell by its first bytes what kind of source a file is, if it is one."""
+    with open(path, "rb") as file:
+        return MAGICS.get(file.read(MAGIC_BYTES))
+
+
+def survey(source: Source) -> Segment:
+    """Sum up what is in a source; without an index it is read for it."""
+    if source.summary is not None:
+        return Segment(source.path, State.SEALED, source.size_bytes, source.summary)
+    return summed_up(source.path, source.size_bytes, lambda on_fault: READERS[source.kind](source.path, on_fault))
+
+
+def read_source(
+    source: Source,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    nodes: Collection[bytes] | None = None,
+    columns: Sequence[str] | None = None,
+    on_fault: Callable[[Fault], None] = refuse,
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a source in batches of `SCHEMA`: seen from `since` on and before `until`, by one of the nodes.
+
+    With `columns` a batch has these only, in this order. The options are those of `read_capture`.
+    """
+    wanted = Wanted.of(since, until, nodes, columns)
+    return _read(source, wanted, on_fault)
+
+
+def _read(source: Source, wanted: Wanted, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
+    if not wanted.covers(source.summary):
+        return
+    for batch in READERS[source.kind](source.path, on_fault):
+        rows = wanted.rows(batch)
+        if rows.num_rows:
+            yield rows
+
+
+def _read_segment(path: Path, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
+    return (batch for batch, _ in read_stream(path, on_fault))
+
+
+READERS: dict[SourceKind, Callable[[Path, Callable[[Fault], None]], Iterator[pa.RecordBatch]]] = {
+    SourceKind.SEGMENT: _read_segment,
+    SourceKind.PARQUET: read_table,
+    SourceKind.PCAP: read_pcap,
+}
+
+
+def _is_source(file: Path) -> bool:
+    if file.suffix == SUFFIX or file.suffix not in SUFFIXES or file.name.startswith(HIDDEN):
+        return False
+    return file.is_file()
+
+
+def _source(path: Path, kind: SourceKind) -> Source:
+    path = path if path.exists() else sealed_path(path)
+    return Source(path, kind, path.stat().st_size, path.name.endswith(OPEN_SUFFIX), indexed(path))

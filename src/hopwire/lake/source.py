@@ -1,0 +1,170 @@
+"""`spark.read.format("hopwire").load(path)`: everything that holds sightings, as a table of them.
+
+Each file is a partition of its own, read by a Python worker in batches of Arrow. The columns are those of a capture.
+
+| option | meaning |
+|---|---|
+| `path`, `paths` | directories and files; what `load` is given |
+| `start`, `end` | only what was seen from then on, or before then: 2026-01-31T12:00:00Z, or nanoseconds since 1970 |
+| `node` | only what these nodes saw: text, or hex behind `0x`; commas between several |
+| `columns` | only these columns; commas between them |
+| `faults` | `refuse` (default): a file that is no capture ends the query; `skip`: it has no rows |
+
+Files whose index shows that they have nothing of what is asked for are not opened.
+
+The trap: Spark can hand the conditions of a query over (`pushFilters`), but remembers them for the DataFrame: after
+`where(...)` on a part, the same DataFrame has only that part for every query, and says nothing (4.3). So this source
+takes none. Nor does Spark say which columns a query needs: `select` saves nothing before the rows are in the JVM. The
+options do both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from hopwire.capture import SCHEMA
+from hopwire.capture.faults import Fault, refuse
+from hopwire.capture.reader import Wanted
+from hopwire.capture.sources import Source, list_sources, read_source
+from hopwire.capture.times import ns_from_text
+from hopwire.errors import SettingsError
+
+__all__ = ["HopwireSource"]
+
+OPTIONS = ("path", "paths", "start", "end", "node", "columns", "faults")
+ON_FAULT: dict[str, Callable[[Fault], None]] = {"refuse": refuse, "skip": lambda _: None}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the options of a query ask for."""
+
+    paths: tuple[str, ...]
+    wanted: Wanted
+    faults: str
+
+
+def asked_by_options(options: Mapping[str, str]) -> Asked:
+    """Read the options of a query, or say which of them makes no sense."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        if name not in OPTIONS:
+            raise SettingsError(f"option {name!r:.40} is not known; there are {', '.join(OPTIONS)}")
+    wanted = Wanted.of(
+        _time(given, "start"),
+        _time(given, "end"),
+        {_identity(text) for text in _parts(given["node"])} if "node" in given else None,
+        _parts(given["columns"]) if "columns" in given else None,
+    )
+    return Asked(_paths(given), wanted, _chosen(given.get("faults", "refuse")))
+
+
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    """Give what `load` was given: one path, or several, which Spark writes as JSON."""
+    paths = json.loads(given["paths"]) if "paths" in given else [given["path"]] if "path" in given else []
+    if not paths:
+        raise SettingsError("nothing to read: give load() a directory or a file")
+    return tuple(paths)
+
+
+def _time(given: Mapping[str, str], name: str) -> int | None:
+    return ns_from_text(given[name], f"option {name}") if name in given else None
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _chosen(text: str) -> str:
+    if text not in ON_FAULT:
+        raise SettingsError(f"option faults: found {text!r:.40}, expected one of {', '.join(ON_FAULT)}")
+    return text
+
+
+def _identity(text: str) -> bytes:
+    if not text.startswith("0x"):
+        return text.encode()
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError:
+        raise SettingsError(f"option node: found {text!r:.40}, expected text, or hex behind 0x") from None
+
+
+# -- the source
+
+
+class _File(InputPartition):
+    """A file is a partition."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(str(source.path))
+        self.source = source
+
+
+class HopwireSource(DataSource):
+    """Sightings from captures, Parquet and recordings of the network."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for `format`."""
+        return "hopwire"
+
+    def schema(self) -> StructType:
+        """The columns of a capture, or those that were asked for."""
+        asked = asked_by_options(self.options)
+        return from_arrow_schema(pa.schema([SCHEMA.field(name) for name in asked.wanted.columns]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Give the reader; a schema of the user's own chooses among the columns."""
+        asked = asked_by_options(self.options)
+        wanted = replace(asked.wanted, columns=_checked(schema))
+        return _Reader(replace(asked, wanted=wanted), to_arrow_schema(schema))
+
+
+def _checked(schema: StructType) -> tuple[str, ...]:
+    """Give the columns of a schema, or refuse one that is not of a capture."""
+    known = {column.name: column.dataType.simpleString() for column in from_arrow_schema(SCHEMA)}
+    for column in schema:
+        found, expected = column.dataType.simpleString(), known.get(column.name)
+        if expected is None:
+            raise SettingsError(f"no column {column.name!r:.40}; there are {', '.join(known)}")
+        if found != expected:
+            raise SettingsError(f"column {column.name}: found {found:.40}, expected {expected}")
+    return tuple(schema.names)
+
+
+class _Reader(DataSourceReader):
+    """Finds the files that may have what is asked for, and reads them."""
+
+    def __init__(self, asked: Asked, schema: pa.Schema) -> None:
+        self._asked = asked
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each file."""
+        paths = [Path(path.removeprefix("file:")).absolute() for path in self._asked.paths]  # workers stand elsewhere
+        sources = [source for path in paths for source in list_sources(path)]
+        return [_File(source) for source in sources if self._asked.wanted.covers(source.summary)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Give the rows of one file."""
+        if not isinstance(partition, _File):  # Spark's own, if there are no files
+            return
+        wanted = self._asked.wanted
+        for batch in read_source(
+            partition.source,
+            since=wanted.since,
+            until=wanted.until,
+            nodes=wanted.nodes,
+            columns=wanted.columns,
+            on_fault=ON_FAULT[self._asked.faults],
+        ):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)

@@ -1,0 +1,161 @@
+"""`hopwire flows`: found by what they are, shown as a tree, read without Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hopwire.flows.clocks import CLOCKS
+from hopwire.flows.columns import schema_from_columns
+from hopwire.lake.store import writing
+from tests.cli.running import hopwire, process
+from tests.flows.story import Story, answering, asking
+
+A, B, C = b"A", b"B", b"\xff\x01"
+NAMES = {A: "alpha", B: "beta", C: "gamma"}
+
+
+def story() -> Story:
+    """One flow that is answered, one whose answer is lost, one that goes elsewhere, and one without an id."""
+    told = Story(A, B, C)
+    for number, name in enumerate((b"11-fine", b"12-lost")):
+        flow = {"correlation_id": name}
+        at = 1000 * number
+        told.hop(A, B, at, at + 1, b"q" + name, **flow, **asking(A, number))
+        told.out(B, A, at + 2, b"r" + name, **flow, **answering(A, number))
+    told.came(A, B, 3, b"r11-fine", correlation_id=b"11-fine", **answering(A, 0))
+    told.hop(A, C, 5000, 5002, b"m", correlation_id=b"20-other", identity=b"stock.moved")
+    return told.hop(A, C, 6000, 6001, b"\x00" * 16, correlation_id=b"", identity=b"KINO.PING")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lake")
+    told = story()
+    nodes = [{"node": node, "node_name": name} for node, name in NAMES.items()]
+    tables = {
+        "gold.flows": told.flows(),
+        "gold.requests": told.requests(),
+        "gold.clocks": pa.Table.from_pylist(nodes, schema=schema_from_columns(CLOCKS)),
+    }
+    with writing(path) as run:
+        for name, table in tables.items():
+            pq.write_table(table, run.place(name) / "part.parquet")
+            run.add(name, "basis", table.schema, run.written(name))
+        run.publish({}, "basis")
+    return path
+
+
+def ids(lake: Path, *options: str) -> list[str]:
+    found = hopwire("flows", "ls", str(lake), "--json", *options)
+    assert (found.code, found.err) == (0, "")
+    return [json.loads(line)["flow_id"] for line in found.out.splitlines()]
+
+
+def test_ls_shows_the_latest_first_with_outcome_and_findings(lake: Path) -> None:
+    found = hopwire("flows", "ls", str(lake), columns=140)
+    assert (found.code, found.err) == (0, "")
+    lines = found.out.splitlines()
+    assert lines[0].split() == ["flow", "outcome", "began", "took", "hops", "begins", "with", "nodes"]
+    assert [line.split()[:2] for line in lines[2:6]] == [
+        ["0x" + "00" * 16, "delivered"],
+        ["20-other", "delivered"],
+        ["12-lost", "lost"],
+        ["11-fine", "answered"],
+    ]
+    assert "callback_unreached" in lines[4]
+    assert "alpha, gamma" in lines[3]
+    assert lines[-1] == "4 of 4 flows"
+
+
+def test_ls_filters(lake: Path) -> None:
+    assert ids(lake, "--outcome", "lost") == ["12-lost"]
+    assert ids(lake, "--outcome", "lost", "--outcome", "answered") == ["12-lost", "11-fine"]
+    assert ids(lake, "--contract", "stock.moved") == ["20-other"]
+    assert ids(lake, "--node", "beta") == ids(lake, "--node", "B") == ["12-lost", "11-fine"]
+    assert ids(lake, "--node", "0xff01", "--contract", "stock.moved") == ["20-other"]
+    assert ids(lake, "--from", "1970-01-01T00:16:41", "--to", "1970-01-01T00:16:45") == ["12-lost"]
+    assert ids(lake, "--limit", "1") == ["0x" + "00" * 16]
+    assert ids(lake, "--node", "nobody") == []
+
+
+def test_ls_of_nothing_says_so(lake: Path) -> None:
+    assert hopwire("flows", "ls", str(lake), "--outcome", "expired").out == "0 of 0 flows\n"
+
+
+def test_show_draws_the_tree_and_marks_where_it_was_lost(lake: Path) -> None:
+    found = hopwire("flows", "show", str(lake), "12", columns=100)
+    assert (found.code, found.err) == (0, "")
+    assert "12-lost  orders.place  lost" in found.out
+    question, answer = (line for line in found.out.splitlines() if "v1" in line)
+    assert question.split()[2:] == ["orders.place", "v1", "alpha", "->", "beta", "1", "ms"]
+    assert "└─ orders.placed v1" in answer
+    assert answer.rstrip().endswith("LOST: left beta, never came to alpha")
+    assert "orders.place from alpha: LOST between beta and alpha" in found.out
+    assert "callback_unreached at alpha" in found.out
+
+
+@pytest.mark.parametrize("columns", [30, 50, 70, 100, 200])
+def test_nothing_is_wider_than_the_screen(lake: Path, columns: int) -> None:
+    for arguments in (["ls", str(lake)], ["show", str(lake), "12-lost"]):
+        found = hopwire("flows", *arguments, columns=columns)
+        assert found.code == 0
+        table = [line for line in found.out.splitlines() if "──" in line or "LOST" in line]
+        assert all(len(line) <= columns for line in table)
+
+
+def test_show_takes_a_prefix_in_hex_and_gives_json(lake: Path) -> None:
+    flow = json.loads(hopwire("flows", "show", str(lake), "0x0000", "--json").out)
+    assert (flow["identity"], flow["node_names"], flow["requests"]) == ("KINO.PING", ["alpha", "gamma"], [])
+    flow = json.loads(hopwire("flows", "show", str(lake), "11-fine", "--json").out)
+    assert [request["outcome"] for request in flow["requests"]] == ["answered"]
+    assert [step["parent"] for step in flow["steps"]] == [-1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "LAKE", "nothing"], "has no flow 'nothing'"),
+        (["show", "LAKE", "1"], "several flows begin with '1': 11-fine, 12-lost"),
+        (["show", "LAKE", "0xzz"], "has no flow '0xzz'"),
+        (["show", "NONE", "1"], "is not a lake"),
+        (["ls", "NONE"], "is not a lake"),
+        (["ls", "LAKE", "--outcome", "gone"], "--outcome: found 'gone', expected one of lost, "),
+        (["ls", "LAKE", "--from", "noon"], "--from: found 'noon'"),
+    ],
+)
+def test_mistakes_are_one_line(lake: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
+    places = {"LAKE": str(lake), "NONE": str(tmp_path)}
+    found = hopwire("flows", *(places.get(each, each) for each in arguments))
+    assert (found.code, found.out) == (2, "")
+    assert words in found.err
+    assert len(found.err.splitlines()) == 1
+
+
+def test_lake_without_flows_names_the_table(tmp_path: Path) -> None:
+    with writing(tmp_path) as run:
+        run.publish({}, "basis")
+    found = hopwire("flows", "ls", str(tmp_path))
+    assert found.code == 2
+    assert "has no table gold." in found.err
+
+
+def test_flows_are_read_without_spark(lake: Path) -> None:
+    code = (
+        "import sys; from hopwire.cli.main import run; code = run(['flows', 'ls', sys.argv[1]]);"
+        "sys.exit(code or ('pyspark' in sys.modules) * 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(lake)], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_terminal_without_unicode_gets_plain_trees(lake: Path) -> None:
+    found = process("flows", "show", str(lake), "12-lost", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert found.code == 0
+    assert "`- orders.placed v1" in found.out

