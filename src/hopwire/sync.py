@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
-from hopwire.errors import Closed
+from hopwire.errors import Closed, SettingsError
 from hopwire.model import Payload
 from hopwire.node import Actor, Address, Receipt
 from hopwire.node import Hub as AsyncHub
@@ -41,6 +41,8 @@ class _Portal:
         """Run a coroutine function over there and wait for its result."""
         if not self._thread.is_alive():
             raise Closed("the node is stopped")
+        if threading.current_thread() is self._thread:
+            raise SettingsError("a blocking call from a coroutine of the node would wait for itself: use its context")
 
         async def run() -> T:
             return await function(*args, **kwargs)

@@ -143,6 +143,12 @@ class _Memory:
         self._network._carry(self, uri, frames)
         return True
 
+    def waiting(self) -> tuple[int, int]:
+        return 0, 0
+
+    async def room(self, uri: str) -> None:
+        await asyncio.sleep(0)
+
     async def close(self, timeout: float) -> None:
         await asyncio.sleep(0)
         self._network._transports.pop(self.uri, None)

@@ -28,7 +28,15 @@ import msgspec
 from hopwire.errors import PayloadError, SettingsError
 from hopwire.model.message import Contract
 
-__all__ = ["Codec", "Payload", "PayloadContract", "body_from_payload", "contract_of", "payload_from_body"]
+__all__ = [
+    "Codec",
+    "Payload",
+    "PayloadContract",
+    "body_from_payload",
+    "check_readable",
+    "contract_of",
+    "payload_from_body",
+]
 
 MAX_VERSION = 2**16 - 1  # what V5 and V6 carry
 MAX_IDENTITY_BYTES = 255  # long enough for any name, short enough to be repeated in every message
@@ -113,6 +121,8 @@ def body_from_payload(payload: Payload) -> bytes:
     try:
         return payload.__contract__.write(payload)  # type: ignore[union-attr] # None is one of the errors
     except Exception as error:  # a protobuf class raises what it likes
+        if isinstance(payload, type):
+            raise SettingsError(f"expected an instance of {payload.__name__}, found the class itself") from None
         raise _refusal(type(payload), "cannot be written", error) from None
 
 
@@ -131,6 +141,11 @@ def _refusal(cls: type, what: str, error: Exception) -> Exception:
     if isinstance(error, SettingsError):
         return error
     return PayloadError(f"{cls.__name__} {what} as {promised.codec}: {_one_line(error)}")
+
+
+def check_readable(cls: type[Payload]) -> None:
+    """Refuse a payload class that no body can ever be read as, such as a raw one with two fields."""
+    _CODECS[cls.__contract__.codec][1](cls)  # type: ignore[union-attr]
 
 
 def _no_contract(cls: type) -> SettingsError:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from hopwire.errors import SettingsError
 from hopwire.model import Payload, contract_of
+from hopwire.model.payload import check_readable
 
 __all__ = ["Actor", "Handler", "handlers_of", "handles", "payloads_from"]
 
@@ -90,6 +91,8 @@ def _handler(actor_type: type[Actor], name: str, method: Callable[..., Any]) -> 
     payload = hints.get(parameters[0].name)
     if not (isinstance(payload, type) and issubclass(payload, Payload)):
         raise SettingsError(f"{where}: {parameters[0].name!r} must be annotated with a payload class")
+    contract_of(payload)
+    check_readable(payload)
     kind = "function"
     if inspect.iscoroutinefunction(method):
         kind = "coroutine"

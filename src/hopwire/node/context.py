@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from hopwire.errors import Expired
 from hopwire.model import Message, Payload, RoutingEntry, TraceOptions
 from hopwire.node.hub import Address, Hub
 from hopwire.node.router import Envelope
@@ -52,7 +53,7 @@ class Context:
         """Send a message within this flow."""
         await self._hub().tell(
             payload,
-            ttl=self.time_left() or None,
+            ttl=self._time_left(),
             to=to,
             partition=partition,
             correlation_id=self.correlation_id,
@@ -64,12 +65,18 @@ class Context:
         return await self._hub().ask(
             payload,
             reply,
-            timeout=self.time_left() or FOR_EVER,
+            timeout=self._time_left() or FOR_EVER,
             to=to,
             partition=partition,
             correlation_id=self.correlation_id,
             trace=self._is_traced(),
         )
+
+    def _time_left(self) -> float | None:
+        left = self.time_left()
+        if left == 0.0:
+            raise Expired("expired", "the time of this flow is over")
+        return left
 
     def _is_traced(self) -> bool:
         return bool(self.message.trace_options & TraceOptions.ROUTING)

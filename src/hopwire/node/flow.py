@@ -24,7 +24,7 @@ from hopwire.model import (
 )
 from hopwire.model.message import TICKS_PER_SECOND
 
-__all__ = ["RECEIPT", "Outcome", "outcome_of", "seconds_from_ticks", "spawned", "ticks_from_seconds"]
+__all__ = ["RECEIPT", "Outcome", "Way", "outcome_of", "seconds_from_ticks", "spawned", "ticks_from_seconds"]
 
 
 class Outcome(Payload, identity="hopwire.outcome", version=1):
@@ -33,6 +33,15 @@ class Outcome(Payload, identity="hopwire.outcome", version=1):
     kind: str
     reason: str = ""
     detail: str = ""
+
+
+class Way(Payload, identity="hopwire.way", version=1):
+    """The way that a message would take: the routers that it passes, and who would get it at its end."""
+
+    node: bytes
+    uri: str
+    receivers: tuple[bytes, ...]
+    passed: tuple[tuple[str, bytes], ...] = ()  # address and identity of each node before the last
 
 
 OUTCOME = contract_of(Outcome)

@@ -44,9 +44,9 @@ from hopwire.model import (
 )
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
-from hopwire.node.flow import OUTCOME, RECEIPT, ROUTING, Outcome, ticks_from_seconds
-from hopwire.node.router import Envelope, Inbox, Router
-from hopwire.routing import with_callback_applied
+from hopwire.node.flow import OUTCOME, RECEIPT, ROUTING, Outcome, Way, ticks_from_seconds
+from hopwire.node.router import Envelope, Room, Router
+from hopwire.routing import is_actor, is_hub, with_callback_applied
 from hopwire.wire.extension import Extension, with_extension
 
 __all__ = ["Address", "Hub", "Options", "Receipt"]
@@ -55,6 +55,7 @@ R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
+TRACE_ONLY = Extension(trace_only=True)
 LONGEST_SECONDS = 10**9  # what the ticks of a time to live can say, and more than anybody waits
 ERRORS: Mapping[str, type[DeliveryError]] = {
     "expired": Expired,
@@ -98,11 +99,20 @@ class _Expected(NamedTuple):
 
 
 NOTHING = _Expected({}, ())
-Way: TypeAlias = tuple[Address | None, bytes, bytes, bool]  # to whom, partition, correlation id, whether it is traced
+Towards: TypeAlias = tuple[
+    Address | None, bytes, bytes, bool
+]  # to whom, partition, correlation id, whether it is traced
+
+
+def _expected(reply: type[Payload] | tuple[type[Payload], ...], partition: bytes) -> _Expected:
+    replies = (reply,) if isinstance(reply, type) else reply
+    if type(replies) is not tuple or not replies or not all(isinstance(each, type) for each in replies):
+        raise SettingsError(f"reply is a payload class, or a tuple of several, found {reply!r:.80}")
+    return _expected_of(replies, partition)
 
 
 @lru_cache(maxsize=1024)  # the same few questions are asked again and again
-def _expected(replies: tuple[type[Payload], ...], partition: bytes) -> _Expected:
+def _expected_of(replies: tuple[type[Payload], ...], partition: bytes) -> _Expected:
     types: dict[Key, type[Payload]] = {contract_of(each, partition): each for each in replies}
     return _Expected(types, tuple(CallbackPoint(*contract) for contract in types))
 
@@ -114,14 +124,23 @@ class _Promise(msgspec.Struct):
     expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
     sent_to: tuple[bytes, ...] = ()
     receipt: asyncio.Future[None] | None = None  # where a message is sent until it is received
+    taken_by: bytes = b""  # the node that the receipt came from
 
 
 class Hub:
     """Sends messages and receives answers; made by `Node.hub()`."""
 
-    def __init__(self, identity: bytes, node: bytes, router: Router, new_id: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        identity: bytes,
+        router: Router,
+        new_id: Callable[[], bytes],
+        admit: Callable[[Message], None],
+        on_close: Callable[[Hub], None],
+    ) -> None:
         self.identity = identity
-        self._node, self._router, self._new_id = node, router, new_id
+        self._node, self._router, self._new_id = router.here, router, new_id
+        self._admit, self._on_close = admit, on_close
         self._promises: dict[int, _Promise] = {}
         self._deadlines = Deadlines(self._time_out)
         self._keys = 0
@@ -151,9 +170,10 @@ class Hub:
         at_least_once: bool = False,
     ) -> Payload:
         """Send a message and wait for the answer, which is of the type that is named, or of one of several."""
-        expected = _expected(reply if isinstance(reply, tuple) else (reply,), partition)
-        way = (to, partition, correlation_id, trace)
-        answer: Payload = await self._promised(payload, expected, timeout, at_least_once, way)
+        _check_towards((to, partition, correlation_id, trace))
+        expected = _expected(reply, partition)
+        towards = (to, partition, correlation_id, trace)
+        answer: Payload = await self._promised(payload, expected, timeout, at_least_once, towards)
         return answer
 
     async def send(
@@ -168,8 +188,8 @@ class Hub:
         at_least_once: bool = False,
     ) -> Receipt:
         """Send a message and wait until a node has taken it, which may be this one."""
-        way = (to, partition, correlation_id, trace)
-        receipt: Receipt = await self._promised(payload, NOTHING, timeout, at_least_once, way)
+        towards = (to, partition, correlation_id, trace)
+        receipt: Receipt = await self._promised(payload, NOTHING, timeout, at_least_once, towards)
         return receipt
 
     async def tell(
@@ -197,12 +217,20 @@ class Hub:
         """Send a message to every actor that handles it, here and on every node."""
         await self._pass_on(payload, ttl, (None, partition, correlation_id, trace), Distribution.BROADCAST)
 
+    async def trace(
+        self, payload: Payload, *, timeout: float = 5.0, to: Address | None = None, partition: bytes = b""
+    ) -> Way:
+        """Find out which way a message would take, and who would get it, without delivering it."""
+        towards = (to, partition, b"", True)
+        way: Way = await self._promised(payload, _expected(Way, b""), timeout, False, towards, is_trace=True)
+        return way
+
     # -- sending
 
     def _message(
         self,
         payload: Payload,
-        way: Way,
+        towards: Towards,
         ttl_ticks: int,
         points: tuple[CallbackPoint, ...] = (),
         key: int = 0,
@@ -210,9 +238,11 @@ class Hub:
     ) -> Message:
         if self._is_closed:
             raise Closed("the hub is closed")
-        to, partition, correlation_id, trace = way
+        if asyncio.get_running_loop() is not self._router.loop:
+            raise _wrong_loop(self._router.loop)
+        to, partition, correlation_id, trace = towards
         contract = contract_of(payload, partition)
-        return Message(
+        message = Message(
             identity=contract.identity,
             version=contract.version,
             partition=partition,
@@ -228,46 +258,52 @@ class Hub:
             distribution=distribution,
             ttl_ticks=ttl_ticks,
         )
+        self._admit(message)
+        return message
 
     async def _pass_on(
-        self, payload: Payload, ttl: float | None, way: Way, distribution: Distribution = Distribution.UNICAST
+        self, payload: Payload, ttl: float | None, towards: Towards, distribution: Distribution = Distribution.UNICAST
     ) -> None:
-        _check_way(way)
+        _check_towards(towards)
         ttl_ticks, deadline = 0, 0.0
         if ttl is not None:
             _check_seconds("ttl", ttl)
             ttl_ticks, deadline = ticks_from_seconds(ttl), self._router.clock() + ttl
-        message = self._message(payload, way, ttl_ticks, distribution=int(distribution))
+        message = self._message(payload, towards, ttl_ticks, distribution=int(distribution))
         await self._submit(Envelope(message, deadline, may_wait=True))
 
     async def _submit(self, envelope: Envelope, avoid: tuple[bytes, ...] = ()) -> tuple[bytes, ...]:
         """Hand a message to the router, and wait for room where there is none."""
-        nodes, full = self._router.route(envelope, avoid)
+        nodes, full = self._router.say(envelope, avoid)
         if full:
             await self._wait_for(full, envelope)
         return nodes
 
-    async def _wait_for(self, full: Iterable[Inbox], envelope: Envelope) -> None:
-        for inbox in full:
+    async def _wait_for(self, full: Iterable[Room], envelope: Envelope) -> None:
+        for put in full:
             try:
                 async with asyncio.timeout_at(envelope.deadline or None):
-                    taken, _ = await inbox.put(envelope, envelope.size_bytes())
+                    reason = await put(envelope)
             except TimeoutError:
                 self._router.give_up(envelope, "expired", "there was no room for it in time")
                 continue
-            if taken:
-                self._router.received(envelope)
-            else:
-                self._router.give_up(envelope, "closed")
+            if reason:
+                self._router.give_up(envelope, reason)
 
     async def _promised(
-        self, payload: Payload, expected: _Expected, timeout: float, at_least_once: bool, way: Way
+        self,
+        payload: Payload,
+        expected: _Expected,
+        timeout: float,
+        at_least_once: bool,
+        towards: Towards,
+        is_trace: bool = False,
     ) -> Any:
         _check_seconds("timeout", timeout)
-        _check_way(way)
+        _check_towards(towards)
         self._keys = key = self._keys + 1
         points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
-        message = self._message(payload, way, ticks_from_seconds(timeout), points, key)
+        message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
             message = with_callback_applied(message)
         now = self._router.clock()
@@ -278,7 +314,11 @@ class Hub:
         try:
             if at_least_once:
                 return await self._insist(promise, envelope)
-            promise.sent_to, full = self._router.route(envelope)
+            if is_trace:
+                envelope.message = with_extension(message, TRACE_ONLY)
+                self._router.trace(envelope)
+                return await promise.future
+            promise.sent_to, full = self._router.say(envelope)
             if full:
                 await self._wait_for(full, envelope)
             return await promise.future
@@ -326,6 +366,7 @@ class Hub:
         if outcome.kind == "received":
             if promise.receipt is not None and not promise.receipt.done():
                 promise.receipt.set_result(None)
+                promise.taken_by = bytes.fromhex(outcome.detail)
             if not promise.expected:
                 promise.future.set_result(Receipt(bytes.fromhex(outcome.detail)))
         elif outcome.kind == "failed":
@@ -339,17 +380,27 @@ class Hub:
             promise.future.set_exception(Timeout("timed_out", "nothing came back in time"))
 
     def lose_node(self, node: bytes, reason: str) -> None:
-        """A node is gone: what was sent there and not received is lost, or sent again where that was asked for."""
+        """A node is gone: what it had and did not answer is lost, or sent again where that was asked for."""
         for promise in self._promises.values():
-            if node in promise.sent_to and promise.receipt is None and not promise.future.done():
+            is_there = node in promise.sent_to if promise.receipt is None else node == promise.taken_by
+            if is_there and not promise.future.done():
                 promise.future.set_exception(Unreachable("unreachable", f"the node is gone: {reason}"))
 
     def close(self) -> None:
         """Take no more; everything that is waited for ends."""
+        if self._is_closed:
+            return
         self._is_closed = True
         for promise in self._promises.values():
             if not promise.future.done():
                 promise.future.set_exception(Closed("the hub was closed"))
+        self._on_close(self)
+
+
+def _wrong_loop(loop: object) -> Exception:
+    if loop is None:
+        return Closed("the node is not started")
+    return SettingsError("a hub is used on the event loop of its node; for other threads there is hopwire.sync")
 
 
 def _check_seconds(name: str, seconds: float) -> None:
@@ -357,11 +408,17 @@ def _check_seconds(name: str, seconds: float) -> None:
         raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r:.80}")
 
 
-def _check_way(way: Way) -> None:
-    to, partition, correlation_id, _ = way
-    if type(partition) is not bytes or type(correlation_id) is not bytes:
-        raise SettingsError(
-            f"partition and correlation id are bytes, found {partition!r:.40} and {correlation_id!r:.40}"
-        )
-    if to is not None and type(to) is not Address:
-        raise SettingsError(f"to is an Address, as Node.host() gives it, found {to!r:.80}")
+def _check_towards(towards: Towards) -> None:
+    to, partition, correlation_id, _ = towards
+    if type(partition) is not bytes:
+        raise SettingsError(f"partition must be bytes, found {partition!r:.80}")
+    if type(correlation_id) is not bytes:
+        raise SettingsError(f"correlation_id must be bytes, found {correlation_id!r:.80}")
+    if to is not None and not _is_address(to):
+        raise SettingsError(f"to must be an Address, as Node.host() gives it, found {to!r:.80}")
+
+
+def _is_address(to: object) -> bool:
+    if not isinstance(to, Address) or not isinstance(to.node, bytes) or not isinstance(to.receiver, bytes):
+        return False
+    return is_hub(to.receiver) or is_actor(to.receiver) or (not to.receiver and bool(to.node))

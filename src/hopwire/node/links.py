@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from hopwire.cluster.announce import CONTROL, Bye
 from hopwire.cluster.announce import Route as AnnouncedRoute
@@ -38,7 +39,8 @@ from hopwire.model.message import TICKS_PER_SECOND
 from hopwire.model.settings import Limits
 from hopwire.node.dead import DeadLetter
 from hopwire.node.flow import ticks_from_seconds
-from hopwire.node.router import Envelope, Router
+from hopwire.node.mailbox import Overflow
+from hopwire.node.router import Envelope, Room, Router
 from hopwire.node.seen import Seen
 from hopwire.node.settings import NodeSettings
 from hopwire.node.tap import Tap
@@ -87,6 +89,7 @@ class Links:
         )
         self._formats: dict[bytes, WireFormat] = {}
         self._addresses: dict[bytes, str] = {}
+        self._is_closing = False
         self.traffic = [0, 0, 0, 0]  # messages in and out, bytes in and out
 
     @property
@@ -97,7 +100,7 @@ class Links:
     def start(self, incarnation: int, dial: Iterable[str]) -> str:
         """Listen, dial, and give the address that others reach this node by."""
         self._loop = asyncio.get_running_loop()
-        self.uri = self._transport.start(self.take_frames, self._take_refused)
+        self.uri = self._router.uri = self._transport.start(self.take_frames, self._take_refused)
         me = Self(self._identity, incarnation, self.uri, self._settings.formats, (CAPABILITY,))
         self._cluster = Cluster(me, self._settings.pace)
         self.announce(added=self._router.tables.local.public_routes())
@@ -108,6 +111,7 @@ class Links:
 
     async def stop(self, timeout: float) -> None:
         """Say goodbye and close."""
+        self._is_closing = True
         self._ticker.cancel()
         bye = Bye(self._identity, self._cluster.me.incarnation)
         for peer in self._cluster.peers.values():
@@ -116,22 +120,27 @@ class Links:
 
     # -- messages in
 
-    def take_frames(self, frames: Frames) -> None:
-        """Take what arrived: a train, a control message, a message, or noise."""
+    def waiting(self) -> tuple[int, int]:
+        """Give the messages and bytes that wait for peers."""
+        return self._transport.waiting()
+
+    def take_frames(self, frames: Frames) -> int:
+        """Take what arrived: a train, a control message, a message, or noise; gives the number of messages."""
         size_bytes = sum(map(len, frames))
         self.traffic[2] += size_bytes
         limits = self._settings.limits
         read = decode_received if size_bytes <= limits.max_bytes else decode
         if not is_train(frames):
             self._take_one(frames, read)
-            return
+            return 1
         try:
             messages = unpack_train(frames, limits)
         except WireError as error:
             self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
-            return
+            return 1
         for message in messages:
             self._take_one(message, read)  # a train within a train is noise
+        return len(messages)
 
     def _take_one(self, frames: Frames, read: Callable[[Frames, Limits], Message]) -> None:
         self.traffic[0] += 1
@@ -159,42 +168,67 @@ class Links:
         return False
 
     def _take_control(self, message: Message, payload: type[Payload]) -> None:
+        if self._is_closing:  # goodbye has been said
+            return
         try:
-            self._step(Heard(payload_from_body(payload, message.body)))
+            said = payload_from_body(payload, message.body)
         except PayloadError as error:
             self._router.dead.add(DeadLetter("bad_payload", str(error), message))
+            return
+        if getattr(said, "node", message.socket_identity) != message.socket_identity:
+            self._router.dead.add(DeadLetter("bad_control", "a node that speaks for another", message))
+            return
+        self._step(Heard(said))
 
     def _take_message(self, message: Message) -> None:
         ticks = message.ttl_ticks
         deadline = self._router.clock() + ticks / TICKS_PER_SECOND if ticks > 0 else 0.0
         envelope = Envelope(message, deadline, message.socket_identity)
-        if message.extensions and self._was_seen(envelope):
-            return
-        self._router.route(envelope)
+        if message.extensions:
+            self._take_extended(envelope)
+        else:
+            self._router.route(envelope)
 
-    def _was_seen(self, envelope: Envelope) -> bool:
-        """Tell whether a message need not be handled: it came before, or its extension is damaged."""
+    def _take_extended(self, envelope: Envelope) -> None:
+        """Take a message that says more than the documents: it may be a trace, or have come before."""
         try:
-            message_id = extension_of(envelope.message).message_id
+            extension = extension_of(envelope.message)
         except WireError as error:
             self._router.dead.add(DeadLetter(error.reason, str(error), envelope.message))
-            return True
-        if not message_id or self._seen.is_new(message_id):
-            return False
-        self._router.dead.counts["duplicate"] += 1
-        self._router.received(envelope)
-        return True
+            return
+        if extension.trace_only:
+            self._router.trace(envelope)
+        elif not extension.message_id:
+            self._router.route(envelope)
+        elif self._seen.is_new(extension.message_id):
+            self._router.route(envelope)
+            if not envelope.is_taken:  # the next attempt finds room, or another way
+                self._seen.forget(extension.message_id)
+        else:
+            self._router.dead.add(DeadLetter("duplicate", f"attempt {extension.attempt}", envelope.message))
+            self._router.received(envelope)
 
     # -- messages out
 
-    def send_away(self, node: bytes, envelope: Envelope) -> str:
-        """Send a message to another node; gives a reason where that is not possible."""
+    def send_away(self, node: bytes, envelope: Envelope) -> str | Room:
+        """Send a message to another node; gives a reason where that is not possible, or what its sender waits for."""
         uri = self._addresses.get(node)
         if uri is None:
             return "unreachable"
         ticks = ticks_from_seconds(envelope.deadline - self._router.clock()) if envelope.deadline else 0
         message = forwarded(envelope.message, self.uri, self._identity, ticks)
-        return self._post(node, uri, message, self._formats.get(node, V6))
+        reason = self._post(node, uri, message, self._formats.get(node, V6))
+        if reason == "queue_full" and envelope.may_wait and self._settings.overflow is Overflow.WAIT:
+            return partial(self._send_when_possible, node, uri)
+        return reason
+
+    async def _send_when_possible(self, node: bytes, uri: str, envelope: Envelope) -> str:
+        while True:
+            await self._transport.room(uri)
+            refused = self.send_away(node, envelope)
+            if isinstance(refused, str):
+                envelope.is_taken = not refused
+                return refused
 
     def _post(self, node: bytes, uri: str, message: Message, fmt: WireFormat) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
@@ -226,14 +260,16 @@ class Links:
             self._router.dead.add(DeadLetter(reason, f"{type(payload).__name__} to {uri}", message))
 
     def _take_refused(self, uri: str, frames: Frames, reason: str) -> None:
-        message = decode(frames)
-        self._router.give_up(Envelope(message), reason, uri)
+        try:
+            self._router.give_up(Envelope(decode(frames)), reason, uri)
+        except WireError:  # written by us, and still it can be read in two ways
+            self._router.dead.add(DeadLetter(reason, uri, frames=tuple(frames)))
 
     # -- the cluster
 
     def _tick(self) -> None:
-        self._step(Ticked())
         self._ticker = self._loop.call_later(TICK_SECONDS, self._tick)
+        self._step(Ticked())
 
     def _step(self, event: Event) -> None:
         self._cluster, commands = step(self._cluster, event, round(self._loop.time() * SECOND_NS))
@@ -263,7 +299,9 @@ class Links:
             case ApplyRoutes(node, added, removed, is_all):
                 self._apply(node, added, removed, is_all)
             case Report(what, node, uri):
-                log.error("%s: node %s at %s", what, node.decode(errors="replace"), uri)
+                name = node.decode(errors="replace")
+                fields = {"hopwire_event": what, "hopwire_peer": name, "hopwire_uri": uri}
+                log.error("%s: node %s at %s", what, name, uri, extra=fields)
 
     def _lose(self, node: bytes, reason: str) -> None:
         self._router.tables.remote.unregister_node(node)

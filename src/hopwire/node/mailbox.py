@@ -18,13 +18,14 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from hopwire.errors import SettingsError
 
 __all__ = ["Mailbox", "Overflow"]
 
 T = TypeVar("T")
+Waiters: TypeAlias = dict["asyncio.Future[None]", None]  # in the order in which they came; one that gives up is gone
 TAKEN: tuple[bool, Sequence[Any]] = (True, ())
 REFUSED: tuple[bool, Sequence[Any]] = (False, ())
 
@@ -47,8 +48,8 @@ class Mailbox(Generic[T]):
         self.size_bytes = 0
         self.is_closed = False
         self._items: deque[tuple[T, int]] = deque()
-        self._takers: deque[asyncio.Future[None]] = deque()
-        self._putters: deque[asyncio.Future[None]] = deque()
+        self._takers: Waiters = {}
+        self._putters: Waiters = {}
 
     def __len__(self) -> int:
         return len(self._items)
@@ -107,21 +108,23 @@ class Mailbox(Generic[T]):
         return item
 
 
-def _wake_one(waiters: deque[asyncio.Future[None]]) -> None:
+def _wake_one(waiters: Waiters) -> None:
     while waiters:
-        waiter = waiters.popleft()
+        waiter = next(iter(waiters))
+        del waiters[waiter]
         if not waiter.done():
             waiter.set_result(None)
             return
 
 
-async def _wait_in(waiters: deque[asyncio.Future[None]]) -> None:
+async def _wait_in(waiters: Waiters) -> None:
     """Wait to be woken; one that is cancelled after it was woken wakes the next."""
     waiter = asyncio.get_running_loop().create_future()
-    waiters.append(waiter)
+    waiters[waiter] = None
     try:
         await waiter
     except asyncio.CancelledError:
+        waiters.pop(waiter, None)
         if waiter.done() and not waiter.cancelled():
             _wake_one(waiters)
         raise

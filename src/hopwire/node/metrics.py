@@ -30,6 +30,8 @@ GAUGES = {
     "open_promises":            "Questions that wait for an answer.",
     "inbox_messages":           "Messages that wait for an actor.",
     "inbox_bytes":              "Bytes that wait for an actor.",
+    "outbox_messages":          "Messages that wait for a peer.",
+    "outbox_bytes":             "Bytes that wait for a peer.",
 }
 # fmt: on
 

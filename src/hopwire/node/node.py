@@ -20,26 +20,32 @@ from pathlib import Path
 from types import TracebackType
 
 from hopwire.capture import CaptureStatus
-from hopwire.errors import Closed, NoRoute, SettingsError
-from hopwire.model import Contract, Payload, contract_of
+from hopwire.cluster.announce import Hello
+from hopwire.errors import Closed, NoRoute, PayloadError, SettingsError
+from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.node.actors import Actor
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
 from hopwire.node.hub import Address, Hub
 from hopwire.node.links import Links
-from hopwire.node.mailbox import Mailbox
+from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.router import Envelope, Router
 from hopwire.node.running import Running
 from hopwire.node.settings import NodeSettings, Statistics
 from hopwire.node.sockets import Sockets
 from hopwire.node.tap import Tap
-from hopwire.node.transport import CurveKeys, Transport
+from hopwire.node.telemetry import Telemetry
+from hopwire.node.transport import CurveKeys, OutboxLimits, Transport, check_uri
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
 from hopwire.security import OPEN, Domains
 
 __all__ = ["Node"]
 
+MAX_IDENTITY_BYTES = 255  # of a ZeroMQ socket; those that begin with 0 are its own
+MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
+UNHOST_SECONDS = 10.0
+HELLO = contract_of(Hello).identity
 HUB, ACTOR = b"\0", b"\1"  # the first byte of a receiver's identity
 
 
@@ -50,6 +56,7 @@ class Node:
         self,
         listen: str = "tcp://127.0.0.1:0",
         *,
+        advertise: str = "",
         peers: Iterable[str] = (),
         identity: bytes | None = None,
         name: str = "",
@@ -61,20 +68,26 @@ class Node:
     ) -> None:
         self.identity = _guid() if identity is None else identity
         self.name = name
+        self.settings = settings or NodeSettings()
+        _check(self.identity, peers, domains, self.settings, is_tcp=transport is None)
         self._incarnation = time.time_ns()
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
-        self.settings = settings or NodeSettings()
         self.uri = ""
         self._dial = tuple(peers)
         self._tables = Tables()
         self._router = Router(self.identity, self._tables, self.settings.hop_limit)
-        transport = transport or Sockets(self.identity, listen, curve=curve)
+        if self.settings.telemetry:
+            self._router.telemetry = Telemetry()
+        self._domains = domains
+        transport = transport or Sockets(self.identity, listen, _outbox_limits(self.settings), curve, advertise)
         self._links = Links(
             self.identity, transport, self._router, domains, self.settings, self._tap, self._lose, self._wake_watchers
         )
         self._actors: dict[int, Running] = {}
         self._hubs: dict[bytes, Hub] = {}
-        self._watchers: list[asyncio.Future[None]] = []
+        self._flow_hub: Hub | None = None  # what handlers speak through
+        self._stopping: asyncio.Task[None] | None = None
+        self._watchers: dict[asyncio.Future[None], None] = {}
         self._state = "new"
 
     # -- life
@@ -93,7 +106,7 @@ class Node:
         if self._state != "new":
             raise Closed(f"the node is {self._state}; a node is started once")
         self._loop = asyncio.get_running_loop()
-        self._router.clock = _clock_of(self._loop)
+        self._router.loop, self._router.clock = self._loop, _clock_of(self._loop)
         self.uri = self._links.start(self._incarnation, self._dial)
         if self._tap is not None:
             self._router.dead.subscribe(self._tap.saw_dead)
@@ -103,15 +116,22 @@ class Node:
             running.start()
 
     async def stop(self, timeout: float = 1.0) -> None:
-        """Say goodbye, stop the actors, end every promise; whatever the peers do, it ends soon after the timeout."""
-        if self._state != "running":
+        """Say goodbye, stop the actors, end every promise; it ends soon after the timeout, whatever others do.
+
+        Whoever stops a node that is being stopped waits until it is.
+        """
+        if self._state == "new":
             self._state = "stopped"
-            return
-        self._state = "stopping"
-        for hub in self._hubs.values():
+        if self._state == "running":
+            self._state = "stopping"
+            self._stopping = asyncio.ensure_future(self._stop(timeout))
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+
+    async def _stop(self, timeout: float) -> None:
+        for hub in list(self._hubs.values()):
             hub.close()
-        for running in list(self._actors.values()):
-            await running.stop()
+        await asyncio.gather(*(running.stop(timeout) for running in self._actors.values()))
         await self._links.stop(timeout)
         if self._tap is not None:
             await self._tap.stop()
@@ -119,6 +139,7 @@ class Node:
 
     async def drain(self, timeout: float = 10.0) -> bool:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
+        self._refuse_unless_running()
         gone = [route for route in self._tables.local.public_routes() if route.contract is not None]
         self._announce(removed=gone)
         give_up_at = self._loop.time() + timeout
@@ -137,6 +158,7 @@ class Node:
         """Give the counts of this node."""
         inboxes = [running.inbox for running in self._actors.values()]
         messages_in, messages_out, bytes_in, bytes_out = self._links.traffic
+        outbox_messages, outbox_bytes = self._links.waiting()
         return Statistics(
             messages_in=messages_in,
             messages_out=messages_out,
@@ -147,6 +169,8 @@ class Node:
             open_promises=sum(hub.open_promises for hub in self._hubs.values()),
             inbox_messages=sum(map(len, inboxes)),
             inbox_bytes=sum(inbox.size_bytes for inbox in inboxes),
+            outbox_messages=outbox_messages,
+            outbox_bytes=outbox_bytes,
             dead_letters=dict(self._router.dead.counts),
         )
 
@@ -165,6 +189,10 @@ class Node:
     def host(self, actor: Actor, *, partition: bytes = b"", local_only: bool = False) -> Address:
         """Let an actor take messages, and give its address."""
         self._refuse_if_closed()
+        if isinstance(actor, type):
+            raise SettingsError(f"expected an instance of {actor.__name__}, found the class itself")
+        if not isinstance(partition, bytes):
+            raise SettingsError(f"partition must be bytes, found {partition!r:.80}")
         if id(actor) in self._actors:
             raise SettingsError(f"this {type(actor).__name__} is hosted already")
         identity = ACTOR + _guid()
@@ -191,12 +219,12 @@ class Node:
         gone = self._tables.local.unregister(running.identity)
         self._router.shut(running.identity)
         self._announce(removed=[route for route in gone if not route.is_local_only])
-        await running.stop()
+        await running.stop(UNHOST_SECONDS)
 
     def hub(self, *, local_only: bool = False) -> Hub:
         """Make a hub, which sends messages and receives answers."""
         self._refuse_if_closed()
-        hub = Hub(HUB + _guid(), self.identity, self._router, _new_ids())
+        hub = Hub(HUB + _guid(), self._router, _new_ids(), self._admit, self._forget_hub)
         self._hubs[hub.identity] = hub
         self._router.open(hub.identity, hub.take)
         added = self._tables.local.register(hub.identity, is_local_only=local_only)
@@ -206,24 +234,51 @@ class Node:
 
     async def knows(self, payload: type[Payload], *, partition: bytes = b"", timeout: float = 10.0) -> None:
         """Wait until somebody, here or elsewhere, handles a payload; a NoRoute says that nobody did in time."""
+        self._refuse_unless_running()
         contract = contract_of(payload, partition)
-        give_up_at = self._loop.time() + timeout
-        while not any(self._tables.handlers_of(contract)):
-            changed = self._loop.create_future()
-            self._watchers.append(changed)
-            left = give_up_at - self._loop.time()
-            if left <= 0 or not (await asyncio.wait([changed], timeout=left))[0]:
-                raise NoRoute("no_route", f"nobody handles {payload.__name__}")
+        try:
+            async with asyncio.timeout(timeout):
+                while not any(self._tables.handlers_of(contract)):
+                    await self._next_change()
+        except TimeoutError:
+            raise NoRoute("no_route", f"nobody handles {payload.__name__}") from None
+
+    async def _next_change(self) -> None:
+        """Wait until a route is new, or gone."""
+        changed = self._loop.create_future()
+        self._watchers[changed] = None
+        try:
+            await changed
+        finally:
+            self._watchers.pop(changed, None)
 
     def _wake_watchers(self) -> None:
-        watchers, self._watchers = self._watchers, []
+        watchers, self._watchers = self._watchers, {}
         for watcher in watchers:
-            watcher.set_result(None)
+            if not watcher.done():
+                watcher.set_result(None)
 
     def _announce(self, added: Iterable[TableRoute] = (), removed: Iterable[TableRoute] = ()) -> None:
         if self._state == "running":
             self._wake_watchers()
             self._links.announce(added, removed)
+
+    def _admit(self, message: Message) -> None:
+        """Refuse what is said here and could not be read elsewhere, or would not be believed."""
+        limit = self.settings.limits.max_bytes
+        if sum(map(len, message.body_frames)) > limit - MOST_OF_A_HEADER:
+            name = message.identity.decode(errors="replace")
+            raise PayloadError(f"{name} has {sum(map(len, message.body_frames))} bytes, the limit is {limit}")
+        if self._domains.signing:
+            self._domains.domain_of(message.identity)
+
+    def _forget_hub(self, hub: Hub) -> None:
+        self._hubs.pop(hub.identity, None)
+        if self._flow_hub is hub:
+            self._flow_hub = None
+        gone = self._tables.local.unregister(hub.identity)
+        self._router.shut(hub.identity)
+        self._announce(removed=[route for route in gone if not route.is_local_only])
 
     def _lose(self, node: bytes, reason: str) -> None:
         for hub in self._hubs.values():
@@ -233,11 +288,37 @@ class Node:
         return Context(envelope, self._own_hub, self._loop.time)
 
     def _own_hub(self) -> Hub:
-        return next(iter(self._hubs.values()), None) or self.hub()
+        if self._flow_hub is None:
+            self._flow_hub = self.hub()
+        return self._flow_hub
+
+    def _refuse_unless_running(self) -> None:
+        if self._state != "running":
+            raise Closed(f"the node is {'not started' if self._state == 'new' else self._state}")
 
     def _refuse_if_closed(self) -> None:
         if self._state in ("stopping", "stopped"):
             raise Closed(f"the node is {self._state}")
+
+
+def _check(identity: object, peers: Iterable[object], domains: object, settings: object, is_tcp: bool) -> None:
+    """Refuse a node that could not run, or that nobody could talk to."""
+    if not isinstance(identity, bytes) or not 1 <= len(identity) <= MAX_IDENTITY_BYTES or identity[:1] == b"\0":
+        text = f"an identity is 1 to {MAX_IDENTITY_BYTES} bytes, the first of them not 0"
+        raise SettingsError(f"{text}, found {identity!r:.80}")
+    if isinstance(peers, str | bytes):
+        raise SettingsError(f"peers is a list of addresses, found {peers!r:.80}")
+    for uri in peers if is_tcp else ():
+        check_uri(uri, "a peer")
+    if not isinstance(domains, Domains) or not isinstance(settings, NodeSettings):
+        raise SettingsError("domains must be Domains, and settings NodeSettings")
+    if domains.signing and domains.find(HELLO) is None:
+        raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
+
+
+def _outbox_limits(settings: NodeSettings) -> OutboxLimits:
+    drops_oldest = settings.overflow is Overflow.DROP_OLDEST
+    return OutboxLimits(settings.outbox_messages, settings.outbox_bytes, drops_oldest)
 
 
 def _clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:

@@ -6,16 +6,20 @@ one of the event loop that the node is started on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import msgspec
 
-from hopwire.errors import Closed, HopwireError
+from hopwire.errors import Closed
 from hopwire.model import Message
 from hopwire.node.dead import DeadLetter, DeadLetters
-from hopwire.node.flow import RECEIPT, Outcome, outcome_of
+from hopwire.node.flow import RECEIPT, Outcome, Way, outcome_of, spawned
 from hopwire.node.mailbox import Mailbox, Overflow
-from hopwire.routing import HOP_LIMIT, Tables, decide
+from hopwire.node.telemetry import Telemetry
+from hopwire.routing import HOP_LIMIT, Tables, decide, peek
 
 __all__ = ["Envelope", "Router"]
 
@@ -29,6 +33,7 @@ class Envelope(msgspec.Struct, gc=False):
     deadline: float = 0.0  # on the clock of the node; 0 is never
     came_from: bytes = b""  # the node that sent it, none if it started here
     may_wait: bool = False  # whether its sender waits where there is no room
+    is_taken: bool = False  # whether a receiver here has it, or it is on its way to another node
 
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
@@ -44,8 +49,9 @@ def _not_started() -> float:
 
 
 Inbox = Mailbox[Envelope]
-NOWHERE: tuple[tuple[bytes, ...], Sequence[Inbox]] = ((), ())
-SendAway = Callable[[bytes, Envelope], str]  # node and message; gives a reason if it cannot be sent
+Room: TypeAlias = Callable[[Envelope], Awaitable[str]]  # waits for room and puts the message there, or gives a reason
+NOWHERE: tuple[tuple[bytes, ...], Sequence[Room]] = ((), ())
+SendAway: TypeAlias = Callable[[bytes, Envelope], str | Room]  # to a node; gives a reason why not, or what to wait for
 
 
 class Router:
@@ -54,6 +60,9 @@ class Router:
     def __init__(self, here: bytes, tables: Tables, hop_limit: int = HOP_LIMIT) -> None:
         self.here, self.tables, self.hop_limit = here, tables, hop_limit
         self.dead = DeadLetters()
+        self.telemetry: Telemetry | None = None
+        self.uri = ""
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.clock: Callable[[], float] = _not_started
         self.send_away: SendAway = _nowhere
         self._inboxes: dict[bytes, Inbox | Callable[[Envelope], None]] = {}
@@ -70,8 +79,14 @@ class Router:
         """Tell whether the time of a message has run out."""
         return bool(envelope.deadline) and self.clock() >= envelope.deadline
 
-    def route(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Inbox]]:
-        """Pass a message on: the nodes it was sent to, and the queues here that its sender has to wait for.
+    def say(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Room]]:
+        """Pass on a message that begins here, with the context of whoever says it."""
+        if self.telemetry is not None:
+            envelope.message = self.telemetry.carried(envelope.message)
+        return self.route(envelope, avoid)
+
+    def route(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Room]]:
+        """Pass a message on: the nodes it was sent to, and the full queues that its sender has to wait for.
 
         Nodes to avoid are asked only where there is no other. Only hubs wait for room. What came from another node, and
         what an actor says, is refused instead: the one would stall the network, the other actors that wait in a circle.
@@ -86,28 +101,40 @@ class Router:
         if decision.reason:
             self.give_up(envelope, decision.reason)
             return NOWHERE
-        full: Sequence[Inbox] = ()
+        full: Sequence[Room] = ()
         for receiver in decision.receivers:
             inbox = self._deliver(receiver, envelope)
             if inbox is not None:
-                full = (*full, inbox)
+                full = (*full, partial(self._put, inbox))
         for node in decision.nodes:
-            reason = self.send_away(node, envelope)
-            if reason:
-                self.give_up(envelope, reason, node.decode(errors="replace"))
+            refused = self.send_away(node, envelope)
+            if not refused:
+                envelope.is_taken = True
+            elif isinstance(refused, str):
+                self.give_up(envelope, refused, node.decode(errors="replace"))
+            else:
+                full = (*full, refused)
         return decision.nodes, full
+
+    async def _put(self, inbox: Inbox, envelope: Envelope) -> str:
+        taken, _ = await inbox.put(envelope, envelope.size_bytes())
+        if taken:
+            self.received(envelope)
+        return "" if taken else "closed"
 
     def _deliver(self, receiver: bytes, envelope: Envelope) -> Inbox | None:
         """Deliver here; a queue that is given back is full, and the sender may wait for it."""
         inbox = self._inboxes[receiver]
         if type(inbox) is not Mailbox:
             inbox(envelope)  # type: ignore[operator] # it is a function
+            envelope.is_taken = True
             return None
         taken, pushed_out = inbox.offer(envelope, envelope.size_bytes())
         if pushed_out:
             for old in pushed_out:
                 self.give_up(old, "queue_full", "pushed out by a newer message")
         if taken:
+            envelope.is_taken = True
             points = envelope.message.callback_points
             if points and RECEIPT in points:
                 self.received(envelope)
@@ -116,6 +143,21 @@ class Router:
             return inbox
         self.give_up(envelope, "queue_full")
         return None
+
+    def trace(self, envelope: Envelope) -> None:
+        """Say which way a message would take from here; a node that it would be sent to goes on with the report."""
+        message = envelope.message
+        decision = peek(message, self.tables, self.here, envelope.came_from, self.hop_limit)
+        reason = decision.reason
+        for node in decision.nodes:
+            refused = self.send_away(node, envelope)
+            reason = refused if isinstance(refused, str) else "queue_full"
+        if decision.receivers:
+            passed = tuple([(entry.uri, entry.identity) for entry in message.routing])
+            way = Way(self.here, self.uri, decision.receivers, passed)
+            self.route(Envelope(spawned(message, way, message.ttl_ticks), envelope.deadline))
+        elif reason:
+            self.tell_outcome(envelope, Outcome("undelivered", reason))
 
     def received(self, envelope: Envelope) -> None:
         """A message was taken here: its receipt, where one is wanted."""
@@ -134,8 +176,17 @@ class Router:
         if told is not None:
             self.route(Envelope(told))
 
-    def fail(self, envelope: Envelope, error: Exception, where: str) -> None:
-        """A handler raised: counted, and told to whoever waits as data, without a stack."""
-        text = str(error) if isinstance(error, HopwireError) else " ".join(str(error).split())
-        self.dead.counts["handler_failed"] += 1
-        self.tell_outcome(envelope, Outcome("failed", type(error).__name__, f"{where}: {text}" if text else where))
+    def fail(self, envelope: Envelope, error: BaseException, where: str, reason: str = "handler_failed") -> None:
+        """A handler raised: a dead letter, and told to whoever waits as data, without a stack."""
+        kind, text = type(error).__name__, _text(error)
+        detail = f"{where}: {text}" if text else where
+        self.dead.add(DeadLetter(reason, f"{detail} ({kind})", envelope.message))
+        self.tell_outcome(envelope, Outcome("failed", kind, detail))
+
+
+def _text(error: BaseException) -> str:
+    """Give what an error says, in one line that can be written, whatever the error is."""
+    try:
+        return " ".join(str(error).split()).encode(errors="replace").decode()
+    except Exception:
+        return ""

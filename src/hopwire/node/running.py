@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
-from hopwire.node.dead import DeadLetter
 from hopwire.node.flow import spawned
 from hopwire.node.router import Envelope, Inbox, Router
 
@@ -32,39 +31,61 @@ class Running:
         }
         self._router, self._make_context = router, make_context
         self._name = type(actor).__name__
+        self._started: asyncio.Task[None] | None = None
         self._workers: list[asyncio.Task[None]] = []
         self._at_work = 0
+        self._is_stopping = False
 
     def start(self) -> None:
         """Begin to take messages."""
-        started = asyncio.ensure_future(self.actor.on_start())
-        self._workers = [asyncio.ensure_future(self._work(started)) for _ in range(max(1, self.actor.concurrency))]
+        self._started = asyncio.ensure_future(self.actor.on_start())
+        self._workers = [asyncio.ensure_future(self._work()) for _ in range(max(1, self.actor.concurrency))]
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do."""
         return not len(self.inbox) and not self._at_work
 
-    async def stop(self) -> None:
-        """Stop at once; what still waits is given up."""
-        for worker in self._workers:
-            worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
+    async def stop(self, timeout: float) -> None:
+        """Stop at once; what still waits is given up, and what does not stop in time is left behind.
+
+        A handler that takes its own actor away goes on to its end.
+        """
+        self._is_stopping = True
         for envelope in self.inbox.close():
             self._router.give_up(envelope, "closed")
-        await self.actor.on_stop()
+        if self._started is None:
+            return
+        ending = {self._started, *self._workers} - {asyncio.current_task()}
+        for task in ending:
+            task.cancel()
+        await self._end(ending, timeout)
+        await self._end({asyncio.ensure_future(self.actor.on_stop())}, timeout)
 
-    async def _work(self, started: asyncio.Future[None]) -> None:
-        failed = (await asyncio.gather(asyncio.shield(started), return_exceptions=True))[0]
-        inbox = self.inbox
-        while True:
+    async def _end(self, tasks: set[asyncio.Task[None]], timeout: float) -> None:
+        done, stuck = await asyncio.wait(tasks, timeout=timeout) if tasks else (set(), set())
+        for task in done:
+            if not task.cancelled() and task.exception() is not None:
+                self._log(logging.WARNING, "stopping", task.exception())
+        for task in stuck:
+            task.cancel()
+            log.warning("%s did not stop within %s s", self._name, timeout, extra={"hopwire_actor": self._name})
+
+    async def _work(self) -> None:
+        assert self._started is not None
+        failed = (await asyncio.gather(asyncio.shield(self._started), return_exceptions=True))[0]
+        inbox, telemetry = self.inbox, self._router.telemetry
+        while not self._is_stopping:
             envelope = inbox.pop() or await inbox.take()
             self._at_work += 1
             try:
                 if isinstance(failed, Exception):
                     self._router.fail(envelope, failed, f"{self._name}.on_start")
-                else:
+                elif telemetry is None:
                     await self._handle(envelope)
+                else:
+                    with telemetry.handling(envelope.message):
+                        await self._handle(envelope)
             finally:
                 self._at_work -= 1
 
@@ -76,24 +97,34 @@ class Running:
         try:
             if handler.kind == "generator":
                 async for answer in handler.method(self.actor, *arguments):
-                    self._answer(envelope, answer)
+                    self._answer(envelope, payloads_from(answer, handler.where))
                 return
             if handler.kind == "coroutine":
                 result = await handler.method(self.actor, *arguments)
             else:
                 result = await asyncio.to_thread(handler.method, self.actor, *arguments)
             if isinstance(result, Payload):
-                self._answer(envelope, result)
+                self._answer(envelope, (result,))
             elif result is not None:
-                for answer in payloads_from(result, handler.where):
-                    self._answer(envelope, answer)
-        except asyncio.CancelledError:
-            self._router.give_up(envelope, "closed", handler.where)
-            raise
+                self._answer(envelope, payloads_from(result, handler.where))
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                self._router.give_up(envelope, "closed", handler.where)
+                raise
+            self._fail(envelope, handler, error)  # something that the handler waited for was cancelled, not the handler
         except Exception as error:
-            level = logging.INFO if envelope.message.callback_key else logging.WARNING  # whoever waits is told anyway
-            log.log(level, "%s failed: %s: %s", handler.where, type(error).__name__, error)
-            self._router.fail(envelope, error, handler.where)
+            self._fail(envelope, handler, error)
+
+    def _fail(self, envelope: Envelope, handler: Handler, error: BaseException) -> None:
+        level = logging.INFO if envelope.message.callback_key else logging.WARNING  # whoever waits is told anyway
+        self._log(level, handler.where, error)
+        if self._router.telemetry is not None:
+            self._router.telemetry.failed(error)
+        self._router.fail(envelope, error, handler.where)
+
+    def _log(self, level: int, where: str, error: BaseException | None) -> None:
+        fields = {"hopwire_actor": self._name, "hopwire_where": where, "hopwire_error": type(error).__name__}
+        log.log(level, "%s failed: %s", where, type(error).__name__, exc_info=error, extra=fields)
 
     def _read(self, envelope: Envelope) -> tuple[Payload | None, Handler | None]:
         """Give the payload and who handles it; what cannot be handled is given up here."""
@@ -108,8 +139,7 @@ class Running:
         try:
             return payload_from_body(handler.payload, message.body), handler
         except PayloadError as error:
-            self._router.dead.add(DeadLetter("bad_payload", str(error), message))
-            self._router.fail(envelope, error, handler.where)
+            self._router.fail(envelope, error, handler.where, "bad_payload")
             return None, None
 
     def _handler_for(self, message: Message) -> Handler | None:
@@ -120,7 +150,17 @@ class Running:
         same = [handler for each, handler in self.handlers.items() if each[1] == message.version]
         return same[0] if len(same) == 1 else None
 
-    def _answer(self, envelope: Envelope, payload: Payload) -> None:
-        cause = envelope.message
-        message = spawned(cause, payload, cause.ttl_ticks, partition=cause.partition)  # what is left is in the deadline
-        self._router.route(Envelope(message, envelope.deadline))
+    def _answer(self, envelope: Envelope, payloads: Sequence[Payload]) -> None:
+        """Send what a handler returned; first what goes home, or another that finds nobody would end the promise."""
+        cause = envelope.message  # how much of its time is left is in the deadline
+        messages = [spawned(cause, payload, cause.ttl_ticks, partition=cause.partition) for payload in payloads]
+        if len(messages) > 1:
+            messages.sort(key=lambda message: not message.receiver_identity)
+        for message in messages:
+            self._router.say(Envelope(message, envelope.deadline))
+
+
+def _is_cancelled() -> bool:
+    """Tell whether the task that runs here was itself cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -15,6 +15,10 @@ class Seen:
     def __len__(self) -> int:
         return len(self._ids)
 
+    def forget(self, message_id: bytes) -> None:
+        """Let an id be new again: its message was not taken."""
+        self._ids.pop(message_id, None)
+
     def is_new(self, message_id: bytes) -> bool:
         """Tell whether an id has not been seen, and remember it."""
         if message_id in self._ids:

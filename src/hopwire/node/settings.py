@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hopwire.cluster.events import Pace
+from hopwire.errors import SettingsError
 from hopwire.model.settings import Limits
 from hopwire.node.mailbox import Overflow
 from hopwire.routing import HOP_LIMIT
@@ -20,7 +22,9 @@ class NodeSettings:
 
     inbox_messages: int = 10_000  # that wait for one actor
     inbox_bytes: int = 64 * 1024 * 1024
-    overflow: Overflow = Overflow.WAIT
+    outbox_messages: int = 10_000  # that wait for one peer
+    outbox_bytes: int = 64 * 1024 * 1024
+    overflow: Overflow = Overflow.WAIT  # what happens when one of these is full
     hop_limit: int = HOP_LIMIT
     formats: tuple[int, ...] = tuple(fmt.number for fmt in reversed(FORMATS))  # that it tells others it reads
     seen_messages: int = 100_000  # that are remembered, to drop what arrives twice
@@ -28,6 +32,22 @@ class NodeSettings:
     clock_skew_seconds: float = 30.0  # by how much the clocks of nodes may differ
     limits: Limits = field(default_factory=Limits)
     pace: Pace = field(default_factory=Pace)
+    telemetry: bool = False  # carry OpenTelemetry's context along, and make spans; needs hopwire[otel]
+
+    def __post_init__(self) -> None:
+        for name in ("inbox_messages", "inbox_bytes", "outbox_messages", "outbox_bytes", "hop_limit", "seen_messages"):
+            _check(self, name, lambda value: isinstance(value, int) and value >= 1, "a number from 1")
+        for name in ("replay_seconds", "clock_skew_seconds"):
+            _check(self, name, lambda value: isinstance(value, int | float) and value >= 0, "a number of seconds")
+        numbers = {fmt.number for fmt in FORMATS}
+        _check(self, "formats", lambda value: value and {*value} <= numbers, f"some of {sorted(numbers)}")
+        _check(self, "overflow", lambda value: value in tuple(Overflow), f"one of {', '.join(Overflow)}")
+
+
+def _check(settings: NodeSettings, name: str, is_right: Callable[[Any], Any], expected: str) -> None:
+    value = getattr(settings, name)
+    if not is_right(value):
+        raise SettingsError(f"{name} must be {expected}, found {value!r:.80}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +63,6 @@ class Statistics:
     open_promises: int
     inbox_messages: int
     inbox_bytes: int
+    outbox_messages: int
+    outbox_bytes: int
     dead_letters: Mapping[str, int]

@@ -19,6 +19,7 @@ the call itself.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from time import monotonic
 
@@ -27,11 +28,12 @@ import zmq.utils.z85
 from zmq.backend import Socket as Backend
 
 from hopwire.errors import SettingsError
-from hopwire.node.transport import CurveKeys, Frames, OnFrames, OnRefused, OutboxLimits
+from hopwire.node.transport import CurveKeys, Frames, OnFrames, OnRefused, OutboxLimits, check_uri
 from hopwire.wire.train import pack_train
 
 __all__ = ["Sockets", "new_curve_keys"]
 
+log = logging.getLogger("hopwire.node")
 NOBLOCK, SNDMORE = int(zmq.NOBLOCK), int(zmq.SNDMORE)
 NOBLOCK_MORE = NOBLOCK | SNDMORE
 EVENTS, RCVMORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
@@ -39,14 +41,17 @@ DRAIN_AT_MOST = 500  # messages in one turn of the loop, so that handlers get th
 ALONE_SECONDS = 0.000_05  # a message so long after the last to the same peer is sent at once
 RETRY_SECONDS = 0.002  # after ZeroMQ took no more for a peer
 TRAIN_MESSAGES, TRAIN_BYTES = 64, 256 * 1024  # longer trains save little and keep others waiting
-HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS = 1000, 4000  # ZMTP's own, which find dead connections; peers are judged elsewhere
-HIGH_WATER = 1000  # messages inside ZeroMQ for each peer; the rest waits in our own queue, where it is counted
+# ZMTP's own beats find dead connections. Peers are judged sooner, elsewhere: a connection that ZeroMQ drops first would
+# take with it what is inside, unseen.
+HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS = 1000, 15_000
+EVERYWHERE = ("0.0.0.0", "*", "[::]")  # noqa: S104 - addresses to listen on, and no others
+HIGH_WATER = 64  # messages or trains inside ZeroMQ for each peer; the rest waits in our own queue, where it is counted
 
 
 class _Outbox:
     """What waits for one peer."""
 
-    __slots__ = ("alias", "frames", "sent_at", "size_bytes", "takes_trains")
+    __slots__ = ("alias", "frames", "sent_at", "size_bytes", "takes_trains", "waiters")
 
     def __init__(self, alias: bytes) -> None:
         self.alias = alias
@@ -54,6 +59,20 @@ class _Outbox:
         self.sent_at = 0.0
         self.frames: deque[tuple[Frames, int]] = deque()
         self.size_bytes = 0
+        self.waiters: list[asyncio.Future[None]] = []
+
+    def pop(self) -> tuple[Frames, int]:
+        """Give what came first."""
+        frames, size_bytes = self.frames.popleft()
+        self.size_bytes -= size_bytes
+        return frames, size_bytes
+
+    def wake(self) -> None:
+        """There is room: let everybody who waits for some try again."""
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 class _Gate:
@@ -81,6 +100,10 @@ class _Gate:
         self._loop.remove_reader(self._descriptor)
 
 
+def _host(uri: str) -> str:
+    return uri.partition("://")[2].rpartition(":")[0]
+
+
 def new_curve_keys() -> CurveKeys:
     """Make the key pair of a network."""
     return CurveKeys(*zmq.curve_keypair())
@@ -90,9 +113,20 @@ class Sockets:
     """Moves frames between addresses over ZeroMQ."""
 
     def __init__(
-        self, identity: bytes, listen: str, limits: OutboxLimits | None = None, curve: CurveKeys | None = None
+        self,
+        identity: bytes,
+        listen: str,
+        limits: OutboxLimits | None = None,
+        curve: CurveKeys | None = None,
+        advertise: str = "",
     ) -> None:
+        check_uri(listen, "this node")
         self._identity, self._listen, self._curve = identity, listen, curve
+        self._advertise = advertise
+        if advertise:
+            check_uri(advertise, "this node, as others see it,")
+        elif _host(listen) in EVERYWHERE:
+            raise SettingsError(f"{listen} is no address that others can reach: name one with advertise=...")
         self._limits = limits or OutboxLimits()
         self._peers: dict[str, _Outbox] = {}
         self._busy: dict[str, None] = {}  # peers with something to send, in the order in which it came
@@ -107,22 +141,26 @@ class Sockets:
         self._context = zmq.Context()
         self._context.set(zmq.BLOCKY, 0)
         self._gate = None if self._curve is None else _Gate(self._context, self._loop, self._curve)
-        self._front, self._back = self._socket(), self._socket()
-        self._back.set(zmq.ROUTER_MANDATORY, 1)
-        if self._curve is not None:
-            self._front.set(zmq.CURVE_SERVER, 1)
-            self._front.set(zmq.ZAP_DOMAIN, b"hopwire")
-            self._back.set(zmq.CURVE_SERVERKEY, self._curve.public)
         try:
+            self._front, self._back = self._socket(), self._socket()
+            self._back.set(zmq.ROUTER_MANDATORY, 1)
+            if self._curve is not None:
+                self._front.set(zmq.CURVE_SERVER, 1)
+                self._front.set(zmq.ZAP_DOMAIN, b"hopwire")
+                self._back.set(zmq.CURVE_SERVERKEY, self._curve.public)
             self._front.bind(self._listen)
         except zmq.ZMQError as error:
+            if self._gate is not None:
+                self._gate.close()
             self._context.destroy(linger=0)
             raise SettingsError(f"cannot listen on {self._listen}: {error.strerror}") from None
         self._receive, self._get = Backend.recv.__get__(self._front), Backend.get.__get__(self._front)
         self._send_frame = Backend.send.__get__(self._back)
         self._descriptor = int(self._front.get(zmq.FD))
         self._loop.add_reader(self._descriptor, self._drain)
-        return bytes(self._front.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+        bound = bytes(self._front.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+        host, _, port = self._advertise.rpartition(":")
+        return f"{host}:{bound.rpartition(':')[2]}" if port == "0" else self._advertise or bound
 
     def _socket(self) -> zmq.Socket[bytes]:
         socket = self._context.socket(zmq.ROUTER)
@@ -146,13 +184,18 @@ class Sockets:
 
     def _drain(self) -> None:
         receive, get, on_frames = self._receive, self._get, self._on_frames
-        for _ in range(DRAIN_AT_MOST):
+        taken = 0
+        while taken < DRAIN_AT_MOST:
             if self._is_closed or not get(EVENTS) & POLLIN:
                 return
             frames = [receive(NOBLOCK), receive(NOBLOCK)]  # a ROUTER puts the sender in front of at least one frame
             while get(RCVMORE):
                 frames.append(receive(NOBLOCK))
-            on_frames(frames)
+            taken += 1
+            try:
+                taken += on_frames(frames)
+            except Exception:  # a fault of ours; what lies behind this message must not wait for the next signal
+                log.exception("a message could not be taken", extra={"hopwire_uri": self._listen})
         self._loop.call_soon(self._drain)
 
     # -- sending
@@ -161,6 +204,7 @@ class Sockets:
         """Open a connection; frames may be sent to it from now on."""
         if uri in self._peers or self._is_closed:
             return
+        check_uri(uri, "a peer")
         self._names += 1
         alias = b"hw%d" % self._names
         self._back.set(zmq.CONNECT_ROUTING_ID, alias)
@@ -191,10 +235,11 @@ class Sockets:
         if outbox is None or self._is_closed:
             return False
         waiting = len(outbox.frames)
-        if waiting and (
-            waiting >= self._limits.max_messages or outbox.size_bytes + size_bytes > self._limits.max_bytes
-        ):
-            return False
+        if waiting and self._is_full(outbox, size_bytes):
+            if not self._limits.drops_oldest:
+                return False
+            while outbox.frames and self._is_full(outbox, size_bytes):
+                self._on_refused(uri, outbox.pop()[0], "queue_full")
         outbox.frames.append((frames, size_bytes))
         outbox.size_bytes += size_bytes
         if not waiting:
@@ -206,6 +251,27 @@ class Sockets:
             if self._flush_at is None:
                 self._flush_at = self._loop.call_soon(self._flush)
         return True
+
+    def _is_full(self, outbox: _Outbox, size_bytes: int) -> bool:
+        limits = self._limits
+        return len(outbox.frames) >= limits.max_messages or outbox.size_bytes + size_bytes > limits.max_bytes
+
+    def waiting(self) -> tuple[int, int]:
+        """Give the messages and bytes that wait in all queues."""
+        outboxes = self._peers.values()
+        return sum(len(outbox.frames) for outbox in outboxes), sum(outbox.size_bytes for outbox in outboxes)
+
+    async def room(self, uri: str) -> None:
+        """Wait until there may be room in the queue of a peer, or no such connection."""
+        outbox = self._peers.get(uri)
+        if outbox is not None and not self._is_closed:
+            waiter = self._loop.create_future()
+            outbox.waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in outbox.waiters:
+                    outbox.waiters.remove(waiter)
 
     def _flush(self) -> None:
         self._flush_at = None
@@ -222,6 +288,8 @@ class Sockets:
             try:
                 send(alias, NOBLOCK_MORE)
             except zmq.Again:
+                if outbox.waiters and not self._is_full(outbox, 0):
+                    outbox.wake()
                 return False
             except zmq.ZMQError:
                 self._refuse(uri, outbox, "unreachable")
@@ -229,11 +297,12 @@ class Sockets:
             if outbox.takes_trains:  # also for one message: two frames cost less than four or more
                 send(self._coupled(outbox), NOBLOCK)
                 continue
-            frames, size_bytes = waiting.popleft()
-            outbox.size_bytes -= size_bytes
+            frames, _ = outbox.pop()
             for frame in frames[1:-1]:  # the alias stands for the socket identity, which the documents put first
                 send(frame, NOBLOCK_MORE)
             send(frames[-1], NOBLOCK)
+        if outbox.waiters:
+            outbox.wake()
         return True
 
     def _coupled(self, outbox: _Outbox) -> bytes:
@@ -241,17 +310,15 @@ class Sockets:
         messages: list[Frames] = []
         total = 0
         while outbox.frames and len(messages) < TRAIN_MESSAGES and total < TRAIN_BYTES:
-            frames, size_bytes = outbox.frames.popleft()
+            frames, size_bytes = outbox.pop()
             messages.append(frames)
             total += size_bytes
-        outbox.size_bytes -= total
         return pack_train(messages)
 
     def _refuse(self, uri: str, outbox: _Outbox, reason: str) -> None:
         while outbox.frames:
-            frames, _ = outbox.frames.popleft()
-            self._on_refused(uri, frames, reason)
-        outbox.size_bytes = 0
+            self._on_refused(uri, outbox.pop()[0], reason)
+        outbox.wake()
 
     # -- the end
 

@@ -1,8 +1,8 @@
 """What a node needs of a transport: it moves frames between addresses, and knows nothing of messages.
 
 A transport never waits and never raises for a peer's sake. `send` puts frames into the peer's own queue and tells
-whether there was room; what cannot be sent comes back through `on_refused`, with the reason. Everything happens on one
-event loop.
+whether there was room; who can wait, waits for `room`. What cannot be sent comes back through `on_refused`, with the
+reason. Everything happens on one event loop.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
 
-__all__ = ["CurveKeys", "Frames", "OnFrames", "OnRefused", "OutboxLimits", "Transport"]
+__all__ = ["CurveKeys", "Frames", "OnFrames", "OnRefused", "OutboxLimits", "Transport", "check_uri"]
 
 CURVE_KEY_BYTES = 40
+MAX_PORT = 2**16 - 1
 
 Frames: TypeAlias = list[bytes]
-OnFrames: TypeAlias = Callable[[Frames], None]
-OnRefused: TypeAlias = Callable[[str, Frames, str], None]  # address, frames, reason: unreachable, closed
+OnFrames: TypeAlias = Callable[[Frames], int]  # gives the number of messages that the frames were
+OnRefused: TypeAlias = Callable[[str, Frames, str], None]  # address, frames, reason: unreachable, closed, queue_full
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class OutboxLimits:
 
     max_messages: int = 10_000
     max_bytes: int = 64 * 1024 * 1024
+    drops_oldest: bool = False  # to make room; else there is none
 
     def __post_init__(self) -> None:
         if self.max_messages < 1 or self.max_bytes < 1:
@@ -51,6 +53,18 @@ class CurveKeys:
                 raise SettingsError(f"the {name} key of CURVE is {CURVE_KEY_BYTES} bytes of Z85 text")
 
 
+def check_uri(uri: object, whose: str) -> None:
+    """Refuse what is no address of another process: `tcp://host:port` or `ipc://path`."""
+    if not isinstance(uri, str):
+        raise SettingsError(f"the address of {whose} is text, found {uri!r:.80}")
+    scheme, _, rest = uri.partition("://")
+    if scheme == "ipc" and rest:
+        return
+    host, _, port = rest.rpartition(":")
+    if scheme != "tcp" or not host or not (port.isascii() and port.isdigit() and int(port) <= MAX_PORT):
+        raise SettingsError(f"the address of {whose} is like tcp://host:port, found {uri!r:.80}")
+
+
 class Transport(Protocol):
     """Moves frames between addresses."""
 
@@ -68,6 +82,12 @@ class Transport(Protocol):
 
     def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
         """Put frames into the queue of a peer: True, or False where there is no room or no such connection."""
+
+    def waiting(self) -> tuple[int, int]:
+        """Give the messages and bytes that wait in all queues."""
+
+    async def room(self, uri: str) -> None:
+        """Wait until there may be room in the queue of a peer, or no such connection."""
 
     async def close(self, timeout: float) -> None:
         """Send what waits, for so many seconds at most, and stop."""

@@ -1,6 +1,6 @@
 """Routing: who can be reached, whose turn it is, and where a message goes. Holds identities, never sockets."""
 
-from hopwire.routing.decide import HOP_LIMIT, Decision, decide
+from hopwire.routing.decide import HOP_LIMIT, Decision, decide, peek
 from hopwire.routing.local import LocalTable
 from hopwire.routing.reasons import REASONS
 from hopwire.routing.remote import RemoteTable
@@ -21,5 +21,6 @@ __all__ = [
     "forwarded",
     "is_actor",
     "is_hub",
+    "peek",
     "with_callback_applied",
 ]

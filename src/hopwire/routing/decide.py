@@ -30,15 +30,16 @@ A new case is a row above, and a reason in `reasons.py` if it can fail.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sized
+from copy import copy, deepcopy
 
 import msgspec
 
 from hopwire.model import Distribution, Message, Selectors
 from hopwire.routing.reasons import REASONS
 from hopwire.routing.tables import Tables
-from hopwire.routing.turns import Candidates
+from hopwire.routing.turns import Candidates, Index
 
-__all__ = ["HOP_LIMIT", "Decision", "decide"]
+__all__ = ["HOP_LIMIT", "Decision", "decide", "peek"]
 
 HOP_LIMIT = 16  # a message needs one hop, or two while routes change; more is a loop
 
@@ -93,6 +94,16 @@ def decide(
         else:
             decision = _elsewhere(candidates, exclude, passed) or _here(candidates, exclude) or _nobody(candidates)
     return NOBODY["hop_limit"] if decision.nodes and not 0 <= hops < hop_limit else decision
+
+
+def peek(message: Message, tables: Tables, here: bytes, came_from: bytes = b"", hop_limit: int = HOP_LIMIT) -> Decision:
+    """Decide as `decide` would do now, and let nobody's turn pass."""
+    contract = (message.identity, message.version, message.partition)
+    view = copy(tables)
+    view.candidates = Index()
+    if contract in tables.candidates:
+        view.candidates[contract] = deepcopy(tables.candidates[contract])
+    return decide(message, view, here, (), came_from, hop_limit)
 
 
 def _passed(message: Message | Selectors, came_from: bytes) -> tuple[bytes, ...]:

@@ -14,7 +14,7 @@ import msgspec
 from hopwire.errors import WireError
 from hopwire.model import Message
 
-__all__ = ["Extension", "extension_of", "with_extension"]
+__all__ = ["MAGIC", "Extension", "extension_of", "read_extension", "with_extension"]
 
 MAGIC = b"HWX\x01"
 MAX_EXTENSION_BYTES = 4096  # larger than anything we write, small enough to be read for every message
@@ -42,11 +42,12 @@ def extension_of(message: Message) -> Extension:
     """
     for frame in message.extensions:
         if frame.startswith(MAGIC):
-            return _read(frame)
+            return read_extension(frame)
     return NOTHING
 
 
-def _read(frame: bytes) -> Extension:
+def read_extension(frame: bytes) -> Extension:
+    """Read a frame that begins with MAGIC."""
     if len(frame) > MAX_EXTENSION_BYTES:
         raise WireError("bad_extension", f"found {len(frame)} bytes, the limit is {MAX_EXTENSION_BYTES}")
     try:
