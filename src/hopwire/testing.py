@@ -26,6 +26,7 @@ from hopwire.node.transport import Frames, OnFrames, OnRefused
 __all__ = ["Faults", "Network", "run"]
 
 T = TypeVar("T")
+STEP = 1e-9  # seconds between two messages that arrive one after the other
 
 
 class _Selector(selectors.SelectSelector):
@@ -77,6 +78,7 @@ class Network:
         self.chance = Random(seed)  # noqa: S311
         self._transports: dict[str, _Memory] = {}
         self._cuts: set[frozenset[str]] = set()
+        self._latest: dict[tuple[str, str], float] = {}  # when the last message between two arrives
         self._count = 0
 
     def node(self, **settings: Any) -> Node:
@@ -105,9 +107,12 @@ class Network:
             return
         copies = 0 if self.chance.random() < self.faults.drop else 1
         copies += self.chance.random() < self.faults.duplicate
+        loop = asyncio.get_running_loop()
         for _ in range(copies):
-            delay = self.faults.delay + self.faults.jitter * self.chance.random()
-            asyncio.get_running_loop().call_later(delay, self._arrive, uri, [sender.identity, *frames[1:]])
+            at = loop.time() + self.faults.delay + self.faults.jitter * self.chance.random()
+            if not self.faults.jitter:  # in order: timers of one time come in any
+                at = self._latest[sender.uri, uri] = max(at, self._latest.get((sender.uri, uri), 0.0) + STEP)
+            loop.call_at(at, self._arrive, uri, [sender.identity, *frames[1:]])
 
     def _arrive(self, uri: str, frames: Frames) -> None:
         receiver = self._transports.get(uri)
@@ -137,17 +142,21 @@ class _Memory:
     def allow_trains(self, uri: str) -> None:
         pass
 
-    def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
+    def send(self, uri: str, frames: Frames, size_bytes: int) -> str:
         if uri not in self._connected:
-            return False
+            return "unreachable"
         self._network._carry(self, uri, frames)
-        return True
+        return ""
+
+    def empty(self, uri: str) -> None:
+        pass
 
     def waiting(self) -> tuple[int, int]:
         return 0, 0
 
-    async def room(self, uri: str) -> None:
+    async def room(self, uri: str) -> bool:
         await asyncio.sleep(0)
+        return uri in self._connected
 
     async def close(self, timeout: float) -> None:
         await asyncio.sleep(0)

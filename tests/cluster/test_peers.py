@@ -22,6 +22,7 @@ from hopwire.cluster.events import (
     LoseNode,
     MeetNode,
     Pace,
+    Peer,
     Refused,
     Report,
     RoutesChanged,
@@ -29,7 +30,7 @@ from hopwire.cluster.events import (
     Self,
     Ticked,
 )
-from hopwire.cluster.peers import Cluster, step
+from hopwire.cluster.peers import MAX_HEARSAY, MAX_PEERS, Cluster, step
 from hopwire.errors import SettingsError
 from hopwire.model import Payload, body_from_payload, payload_from_body
 
@@ -113,15 +114,28 @@ def test_an_answer_is_not_answered() -> None:
 
 def test_a_second_hello_of_a_known_peer_changes_its_address_and_nothing_else() -> None:
     cluster, commands = run(met(), Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))
-    assert commands == [Disconnect("tcp://b:1"), Connect("tcp://b:2")]
+    assert commands == [Disconnect("tcp://b:1"), Connect("tcp://b:2"), MeetNode(cluster.peers[b"B"])]
     assert cluster.peers[b"B"].uri == "tcp://b:2"
     assert run(cluster, Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))[1] == []
 
 
 def test_a_peer_that_restarted_is_lost_and_met_again() -> None:
     _, commands = run(met(), Heard(Hello(b"B", 8, "tcp://b:9")))
-    assert names(commands) == ["LoseNode", "Connect", "MeetNode", "Hello", "Routes"]
-    assert commands[0] == LoseNode(b"B", "restarted")
+    assert names(commands) == ["LoseNode", "Disconnect", "Connect", "MeetNode", "Hello", "Routes"]
+    assert commands[:2] == [LoseNode(b"B", "restarted"), Disconnect(B.uri)]
+
+
+def test_a_peer_that_restarted_at_the_same_address_keeps_its_connection() -> None:
+    _, commands = run(met(), Heard(Hello(b"B", 8, B.uri)))
+    assert "Disconnect" not in names(commands)
+
+
+def test_a_peer_that_is_found_at_the_dialled_address_is_met_again_there() -> None:
+    cluster, _ = run(Cluster(A), Dialled("tcp://localhost:1"), Heard(hello_of(B)))
+    assert cluster.peers[b"B"].uri == B.uri
+    cluster, commands = run(cluster, Heard(hello_of(B, heard=A.incarnation, via="tcp://localhost:1")))
+    assert commands == [Disconnect(B.uri), MeetNode(cluster.peers[b"B"])]
+    assert cluster.peers[b"B"].uri == "tcp://localhost:1"
 
 
 @pytest.mark.parametrize(
@@ -150,6 +164,40 @@ def test_a_silent_peer_is_lost_and_its_connection_closed() -> None:
     cluster, commands = run(cluster, Ticked(), now_ns=Pace().silence_ns + 1)
     assert commands == [LoseNode(b"B", "silent"), Disconnect(B.uri)]
     assert cluster.peers == {}
+
+
+def test_the_connection_stays_while_another_peer_is_at_its_address() -> None:
+    cluster, _ = run(met(), Heard(Hello(b"C", 9, B.uri, heard=A.incarnation)), now_ns=SECOND_NS)
+    cluster, commands = run(cluster, Heard(Bye(b"B", 7)), now_ns=SECOND_NS)
+    assert commands == [LoseNode(b"B", "left")]
+    assert run(cluster, Heard(Bye(b"C", 9)))[1] == [LoseNode(b"C", "left"), Disconnect(B.uri)]
+
+
+def test_an_address_that_is_given_up_stays_connected_if_a_peer_is_there() -> None:
+    cluster, _ = run(Cluster(A), Heard(Beat(b"B", 7, B.uri, 1)), Heard(hello_of(B)))
+    everything: list[Command] = []
+    for second in range(60):
+        alive = Heard(Beat(b"B", 7, B.uri, 0))
+        cluster, commands = run(cluster, alive, Ticked(), now_ns=second * SECOND_NS)
+        everything += commands
+    assert cluster.links == {}
+    assert "Disconnect" not in names(everything)
+
+
+def test_strangers_cannot_have_any_number_of_addresses_dialled() -> None:
+    cluster = Cluster(A)
+    for number in range(1000):
+        cluster, _ = run(cluster, Heard(Beat(b"X", number, f"tcp://x:{number}", 1)))
+    assert len(cluster.links) == MAX_HEARSAY
+
+
+def test_strangers_cannot_make_a_node_meet_any_number_of_nodes() -> None:
+    peers = {b"%d" % number: Peer(b"%d" % number, 1, "", (6,), (), 0) for number in range(MAX_PEERS)}
+    cluster, _ = run(Cluster(A, peers=peers), Dialled(B.uri))
+    after, commands = run(cluster, Heard(hello_of(B)))
+    assert (after, commands) == (cluster, [Report("too_many_peers", b"B", B.uri)])
+    after, _ = run(cluster, Heard(hello_of(B, heard=A.incarnation, via=B.uri)))
+    assert b"B" in after.peers
 
 
 def test_a_lost_peer_that_was_dialled_is_dialled_again() -> None:

@@ -257,7 +257,7 @@ def _spied(node: Node) -> list[int]:
     sent: list[int] = []
     send = node._links._transport.send
 
-    def spy(uri: str, frames: list[bytes], size_bytes: int) -> bool:
+    def spy(uri: str, frames: list[bytes], size_bytes: int) -> str:
         sent.append(recognise(frames).number)
         return send(uri, frames, size_bytes)
 

@@ -140,9 +140,9 @@ def test_a_signed_message_that_is_sent_again_is_refused() -> None:
             heard: list[list[bytes]] = []
             take = a._links.take_frames
 
-            def listen(frames: list[bytes]) -> None:
+            def listen(frames: list[bytes]) -> int:
                 heard.append(frames)
-                take(frames)
+                return take(frames)
 
             network._transports[a.uri].on_frames = listen
             await b.hub().ask(Greet("once"), Greeting)

@@ -24,7 +24,8 @@ def test_what_is_offered_is_taken_refused_or_pushed_out_and_limits_hold(
     sizes: list[int], max_items: int, max_bytes: int, overflow: Overflow
 ) -> None:
     box: Mailbox[int] = Mailbox(max_items, max_bytes, overflow)
-    refused, pushed_out = [], []
+    refused: list[int] = []
+    pushed_out: list[int] = []
     for item, size in enumerate(sizes):
         taken, out = box.offer(item, size)
         refused += [] if taken else [item]

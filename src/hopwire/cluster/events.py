@@ -150,7 +150,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class MeetNode:
-    """A node can be talked to from now on."""
+    """A node can be talked to from now on, at this address."""
 
     peer: Peer
 
@@ -175,7 +175,7 @@ class ApplyRoutes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something that people should know: `duplicate`, `self_dialled`."""
+    """Something that people should know: `duplicate`, `self_dialled`, `too_many_peers`."""
 
     what: str
     node: bytes

@@ -16,7 +16,9 @@ in events and carries out commands.
 | `Ticked()` | beats go out, the silent are lost, unanswered hellos are repeated |
 
 A lost peer whose address was dialled is dialled again; any other is forgotten. A peer is talked to at the address that
-was dialled, where there is one, since that is known to work; else at the one it announces.
+was dialled, where there is one, since that is known to work; else at the one it announces. A peer that is talked to at
+another address than before is met again there. A connection is closed when the last peer at its address is gone, unless
+it was dialled: a process that restarts under a new identity lives where the old one did.
 
 The trap: two processes with one identity. The larger incarnation is the newer; an older one that still talks while the
 newer lives is reported as `duplicate`, and not believed.
@@ -51,6 +53,9 @@ from hopwire.cluster.events import (
 )
 
 __all__ = ["Cluster", "step"]
+
+MAX_PEERS = 1000  # each costs two connections and a beat a second; those that were dialled do not count against it
+MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; anybody can name any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,37 +122,39 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     if said.node == cluster.me.node:
         what = "self_dialled" if said.incarnation == cluster.me.incarnation else "duplicate"
         return cluster, [Report(what, said.node, said.uri)]
-    known = cluster.peers.get(said.node)
-    if known is not None and said.incarnation < known.incarnation:
+    former = cluster.peers.get(said.node)
+    if former is not None and said.incarnation < former.incarnation:
         return cluster, [Report("duplicate", said.node, said.uri)]
+    known = former if former is not None and said.incarnation == former.incarnation else None
     commands: list[Command] = []
-    if known is not None and said.incarnation > known.incarnation:
-        cluster, commands = _forget(cluster, known, "restarted")
-        known = None
+    if former is not None and known is None:
+        cluster, commands = _forget(cluster, former, "restarted")
     is_answer = said.heard == cluster.me.incarnation
-    if is_answer and said.via in cluster.links:
+    is_dialled = is_answer and said.via in cluster.links
+    if former is None and not is_dialled and len(cluster.peers) >= MAX_PEERS:
+        return cluster, [Report("too_many_peers", said.node, said.uri)]
+    if is_dialled:
         cluster = _with_link(cluster, replace(cluster.links[said.via], node=said.node))
     dialled = [link.uri for link in cluster.links.values() if link.node == said.node]
-    met = Peer(said.node, said.incarnation, [*dialled, said.uri][0], said.formats, said.capabilities, now_ns)
-    if known is None:
-        commands += [] if dialled else [Connect(met.uri)]
+    uri, revision = [*dialled, said.uri][0], known.revision if known else 0
+    met = Peer(said.node, said.incarnation, uri, said.formats, said.capabilities, now_ns, revision)
+    cluster = _with_peer(cluster, met)
+    if former is not None:
+        commands += _hang_up(cluster, former.uri)
+    if known is None or known.uri != met.uri:
+        commands += [] if met.uri in cluster.links else [Connect(met.uri)]
         commands.append(MeetNode(met))
-    else:
-        met = replace(met, revision=known.revision)
-        commands += _moved(cluster, known.uri, met.uri)
     if not is_answer:
         commands.append(Say(met.uri, cluster.hello(said.via, heard=said.incarnation)))
     if known is None:
         commands.append(Say(met.uri, cluster.all_routes()))
-    return _with_peer(cluster, met), commands
+    return cluster, commands
 
 
-def _moved(cluster: Cluster, old: str, new: str) -> list[Command]:
-    """Leave one address of a peer for another; dialled ones stay connected."""
-    if old == new:
-        return []
-    leave: list[Command] = [] if old in cluster.links else [Disconnect(old)]
-    return leave + ([] if new in cluster.links else [Connect(new)])
+def _hang_up(cluster: Cluster, *uris: str) -> list[Command]:
+    """Close the connections that nobody needs: not dialled, and no peer is talked to there."""
+    in_use = {peer.uri for peer in cluster.peers.values()}.union(cluster.links)
+    return [Disconnect(uri) for uri in dict.fromkeys(uris) if uri not in in_use]
 
 
 def _hear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
@@ -155,7 +162,8 @@ def _hear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
     if said.node == cluster.me.node:
         return cluster, [] if said.incarnation == cluster.me.incarnation else [Report("duplicate", said.node, said.uri)]
     if peer is None or said.incarnation > peer.incarnation:  # a stranger, or one that came back while nobody listened
-        return _dial(cluster, said.uri, now_ns, cluster.pace.hearsay_tries)
+        is_room = sum(link.tries_left is not None for link in cluster.links.values()) < MAX_HEARSAY
+        return _dial(cluster, said.uri, now_ns, cluster.pace.hearsay_tries) if is_room else (cluster, [])
     if said.incarnation < peer.incarnation:
         return cluster, [Report("duplicate", said.node, said.uri)]
     wanted = [_want(cluster, peer)] if said.revision != peer.revision else []
@@ -209,7 +217,7 @@ def _tick(cluster: Cluster, now_ns: int) -> Step:
     for link in list(cluster.links.values()):
         if not link.node and now_ns >= link.next_hello_ns:
             cluster, again = _dial_again(cluster, link, now_ns)
-            commands.append(again)
+            commands += again
     if now_ns >= cluster.next_beat_ns:
         me = cluster.me
         beat = Beat(me.node, me.incarnation, me.uri, cluster.revision)
@@ -218,13 +226,14 @@ def _tick(cluster: Cluster, now_ns: int) -> Step:
     return cluster, commands
 
 
-def _dial_again(cluster: Cluster, link: Link, now_ns: int) -> tuple[Cluster, Command]:
+def _dial_again(cluster: Cluster, link: Link, now_ns: int) -> Step:
     if link.tries_left == 0:
-        return _without_link(cluster, link.uri), Disconnect(link.uri)
+        cluster = _without_link(cluster, link.uri)
+        return cluster, _hang_up(cluster, link.uri)
     pause = min(2 * link.pause_ns, cluster.pace.longest_hello_ns)
     tries = None if link.tries_left is None else link.tries_left - 1
     link = replace(link, pause_ns=pause, next_hello_ns=now_ns + pause, tries_left=tries)
-    return _with_link(cluster, link), Say(link.uri, cluster.hello(link.uri))
+    return _with_link(cluster, link), [Say(link.uri, cluster.hello(link.uri))]
 
 
 def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
@@ -232,15 +241,14 @@ def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
     if peer is None:
         return cluster, []
     cluster, commands = _forget(cluster, peer, reason)
-    for link in [link for link in cluster.links.values() if link.node == node]:
+    dialled = [link for link in cluster.links.values() if link.node == node]
+    for link in dialled:
         if link.tries_left is None:
             pause = cluster.pace.hello_ns
             cluster = _with_link(cluster, Link(link.uri, pause, now_ns + pause))
         else:
             cluster = _without_link(cluster, link.uri)
-    if peer.uri not in cluster.links:
-        commands.append(Disconnect(peer.uri))
-    return cluster, commands
+    return cluster, commands + _hang_up(cluster, peer.uri, *(link.uri for link in dialled))
 
 
 def _forget(cluster: Cluster, peer: Peer, reason: str) -> Step:

@@ -60,6 +60,16 @@ class Context:
             trace=self._is_traced(),
         )
 
+    async def broadcast(self, payload: Payload, *, partition: bytes = b"") -> None:
+        """Send a message to every actor that handles it, within this flow."""
+        await self._hub().broadcast(
+            payload,
+            ttl=self._time_left(),
+            partition=partition,
+            correlation_id=self.correlation_id,
+            trace=self._is_traced(),
+        )
+
     async def ask(self, payload: Payload, reply: type[R], *, to: Address | None = None, partition: bytes = b"") -> R:
         """Ask another actor within this flow, for as long as there is time."""
         return await self._hub().ask(

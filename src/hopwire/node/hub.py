@@ -54,8 +54,10 @@ __all__ = ["Address", "Hub", "Options", "Receipt"]
 R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
+FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
 TRACE_ONLY = Extension(trace_only=True)
+SHORTEST_SECONDS = 1e-6  # less than it takes to say anything
 LONGEST_SECONDS = 10**9  # what the ticks of a time to live can say, and more than anybody waits
 ERRORS: Mapping[str, type[DeliveryError]] = {
     "expired": Expired,
@@ -308,8 +310,8 @@ class Hub:
             message = with_callback_applied(message)
         now = self._router.clock()
         promise = _Promise(asyncio.get_running_loop().create_future(), expected.types)
-        self._promises[key] = promise
         ending = self._deadlines.add(key, now, timeout)
+        self._promises[key] = promise
         envelope = Envelope(message, now + timeout, b"", True)
         try:
             if at_least_once:
@@ -371,7 +373,7 @@ class Hub:
                 promise.future.set_result(Receipt(bytes.fromhex(outcome.detail)))
         elif outcome.kind == "failed":
             promise.future.set_exception(HandlerFailed(outcome.reason, outcome.detail))
-        elif promise.receipt is None or outcome.reason == "expired":
+        elif promise.receipt is None or outcome.reason in FOR_GOOD:
             promise.future.set_exception(ERRORS.get(outcome.reason, NoRoute)(outcome.reason, outcome.detail))
 
     def _time_out(self, key: int) -> None:
@@ -404,7 +406,7 @@ def _wrong_loop(loop: object) -> Exception:
 
 
 def _check_seconds(name: str, seconds: float) -> None:
-    if not isinstance(seconds, (int, float)) or not 0 < seconds < LONGEST_SECONDS:
+    if not isinstance(seconds, (int, float)) or not SHORTEST_SECONDS <= seconds < LONGEST_SECONDS:
         raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r:.80}")
 
 

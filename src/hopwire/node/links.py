@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from hopwire.cluster.announce import CONTROL, Bye
+from hopwire.cluster.announce import CONTROL, Bye, Routes, RoutesWanted
 from hopwire.cluster.announce import Route as AnnouncedRoute
 from hopwire.cluster.events import (
     SECOND_NS,
@@ -90,6 +90,7 @@ class Links:
         self._formats: dict[bytes, WireFormat] = {}
         self._addresses: dict[bytes, str] = {}
         self._is_closing = False
+        self._asked: dict[bytes, asyncio.Future[None]] = {}  # peers whose answer is waited for
         self.traffic = [0, 0, 0, 0]  # messages in and out, bytes in and out
 
     @property
@@ -117,6 +118,24 @@ class Links:
         for peer in self._cluster.peers.values():
             self._say(peer.uri, bye)
         await self._transport.close(timeout)
+
+    async def settle(self, timeout: float) -> bool:
+        """Wait until everything has arrived that peers sent before they knew what was announced last.
+
+        A peer that answers a question sends nothing behind the answer that it decided on before it.
+        """
+        self._asked = {node: self._loop.create_future() for node in self._cluster.peers}
+        for peer in self._cluster.peers.values():
+            self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation))
+        if not self._asked:
+            return True
+        _, missing = await asyncio.wait(self._asked.values(), timeout=timeout)
+        return not missing
+
+    def _answered(self, node: bytes) -> None:
+        answered = self._asked.pop(node, None)
+        if answered is not None and not answered.done():
+            answered.set_result(None)
 
     # -- messages in
 
@@ -179,6 +198,8 @@ class Links:
             self._router.dead.add(DeadLetter("bad_control", "a node that speaks for another", message))
             return
         self._step(Heard(said))
+        if isinstance(said, Routes) and not said.base:
+            self._answered(said.node)
 
     def _take_message(self, message: Message) -> None:
         ticks = message.ttl_ticks
@@ -223,12 +244,11 @@ class Links:
         return reason
 
     async def _send_when_possible(self, node: bytes, uri: str, envelope: Envelope) -> str:
-        while True:
-            await self._transport.room(uri)
+        while await self._transport.room(uri):
             refused = self.send_away(node, envelope)
             if isinstance(refused, str):
-                envelope.is_taken = not refused
                 return refused
+        return "unreachable"
 
     def _post(self, node: bytes, uri: str, message: Message, fmt: WireFormat) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
@@ -243,8 +263,9 @@ class Links:
         except HopwireError:
             return "cannot_sign"
         size_bytes = sum(map(len, frames))
-        if not self._transport.send(uri, frames, size_bytes):
-            return "queue_full"
+        reason = self._transport.send(uri, frames, size_bytes)
+        if reason:
+            return reason
         self.traffic[1] += 1
         self.traffic[3] += size_bytes
         if self._tap is not None:
@@ -261,9 +282,14 @@ class Links:
 
     def _take_refused(self, uri: str, frames: Frames, reason: str) -> None:
         try:
-            self._router.give_up(Envelope(decode(frames)), reason, uri)
+            message = decode(frames)
         except WireError:  # written by us, and still it can be read in two ways
             self._router.dead.add(DeadLetter(reason, uri, frames=tuple(frames)))
+            return
+        if self._addresses.get(message.callback_receiver_node_identity) == uri:  # telling it would push out the next
+            self._router.dead.add(DeadLetter(reason, uri, message))
+        else:
+            self._router.give_up(Envelope(message), reason, uri)
 
     # -- the cluster
 
@@ -305,8 +331,11 @@ class Links:
 
     def _lose(self, node: bytes, reason: str) -> None:
         self._router.tables.remote.unregister_node(node)
-        self._addresses.pop(node, None)
+        uri = self._addresses.pop(node, None)
         self._formats.pop(node, None)
+        if uri is not None and uri not in self._addresses.values():
+            self._transport.empty(uri)
+        self._answered(node)
         self._on_lost(node, reason)
 
     def _apply(

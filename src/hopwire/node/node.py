@@ -143,6 +143,7 @@ class Node:
         gone = [route for route in self._tables.local.public_routes() if route.contract is not None]
         self._announce(removed=gone)
         give_up_at = self._loop.time() + timeout
+        await self._links.settle(timeout)
         while not all(running.is_idle for running in self._actors.values()):
             if self._loop.time() >= give_up_at:
                 return False

@@ -33,7 +33,7 @@ class Envelope(msgspec.Struct, gc=False):
     deadline: float = 0.0  # on the clock of the node; 0 is never
     came_from: bytes = b""  # the node that sent it, none if it started here
     may_wait: bool = False  # whether its sender waits where there is no room
-    is_taken: bool = False  # whether a receiver here has it, or it is on its way to another node
+    is_taken: bool = False  # whether a receiver here has it
 
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
@@ -108,12 +108,10 @@ class Router:
                 full = (*full, partial(self._put, inbox))
         for node in decision.nodes:
             refused = self.send_away(node, envelope)
-            if not refused:
-                envelope.is_taken = True
-            elif isinstance(refused, str):
-                self.give_up(envelope, refused, node.decode(errors="replace"))
-            else:
+            if not isinstance(refused, str):
                 full = (*full, refused)
+            elif refused:
+                self.give_up(envelope, refused, node.decode(errors="replace"))
         return decision.nodes, full
 
     async def _put(self, inbox: Inbox, envelope: Envelope) -> str:

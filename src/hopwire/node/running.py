@@ -59,8 +59,8 @@ class Running:
         ending = {self._started, *self._workers} - {asyncio.current_task()}
         for task in ending:
             task.cancel()
-        await self._end(ending, timeout)
-        await self._end({asyncio.ensure_future(self.actor.on_stop())}, timeout)
+        await self._end(ending, timeout / 2)
+        await self._end({asyncio.ensure_future(self.actor.on_stop())}, timeout / 2)
 
     async def _end(self, tasks: set[asyncio.Task[None]], timeout: float) -> None:
         done, stuck = await asyncio.wait(tasks, timeout=timeout) if tasks else (set(), set())

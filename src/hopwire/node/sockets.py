@@ -229,15 +229,20 @@ class Sockets:
             self._back.disconnect(uri)
         self._refuse(uri, outbox, "unreachable")
 
-    def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
-        """Put frames into the queue of a peer: True, or False where there is no room or no such connection."""
+    def empty(self, uri: str) -> None:
+        """Refuse what waits for a peer that is gone; the connection stays, for whoever comes next."""
+        if uri in self._peers:
+            self._refuse(uri, self._peers[uri], "unreachable")
+
+    def send(self, uri: str, frames: Frames, size_bytes: int) -> str:
+        """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible."""
         outbox = self._peers.get(uri)
         if outbox is None or self._is_closed:
-            return False
+            return "unreachable"
         waiting = len(outbox.frames)
         if waiting and self._is_full(outbox, size_bytes):
             if not self._limits.drops_oldest:
-                return False
+                return "queue_full"
             while outbox.frames and self._is_full(outbox, size_bytes):
                 self._on_refused(uri, outbox.pop()[0], "queue_full")
         outbox.frames.append((frames, size_bytes))
@@ -246,11 +251,11 @@ class Sockets:
             now, before = monotonic(), outbox.sent_at
             outbox.sent_at = now
             if now - before > ALONE_SECONDS and self._send_waiting(uri, outbox):
-                return True
+                return ""
             self._busy[uri] = None
             if self._flush_at is None:
                 self._flush_at = self._loop.call_soon(self._flush)
-        return True
+        return ""
 
     def _is_full(self, outbox: _Outbox, size_bytes: int) -> bool:
         limits = self._limits
@@ -261,23 +266,25 @@ class Sockets:
         outboxes = self._peers.values()
         return sum(len(outbox.frames) for outbox in outboxes), sum(outbox.size_bytes for outbox in outboxes)
 
-    async def room(self, uri: str) -> None:
-        """Wait until there may be room in the queue of a peer, or no such connection."""
+    async def room(self, uri: str) -> bool:
+        """Wait until there may be room in the queue of a peer; False says that there is no such connection."""
         outbox = self._peers.get(uri)
-        if outbox is not None and not self._is_closed:
-            waiter = self._loop.create_future()
-            outbox.waiters.append(waiter)
-            try:
-                await waiter
-            finally:
-                if waiter in outbox.waiters:
-                    outbox.waiters.remove(waiter)
+        if outbox is None or self._is_closed:
+            return False
+        waiter = self._loop.create_future()
+        outbox.waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in outbox.waiters:
+                outbox.waiters.remove(waiter)
+        return uri in self._peers and not self._is_closed
 
     def _flush(self) -> None:
         self._flush_at = None
         for uri in list(self._busy):
             if self._send_waiting(uri, self._peers[uri]):
-                del self._busy[uri]
+                self._busy.pop(uri, None)
         if self._busy and not self._is_closed:
             self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)
 

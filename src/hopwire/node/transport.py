@@ -80,14 +80,17 @@ class Transport(Protocol):
     def allow_trains(self, uri: str) -> None:
         """Send what waits for a peer in trains from now on, if this transport gains by it."""
 
-    def send(self, uri: str, frames: Frames, size_bytes: int) -> bool:
-        """Put frames into the queue of a peer: True, or False where there is no room or no such connection."""
+    def send(self, uri: str, frames: Frames, size_bytes: int) -> str:
+        """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible."""
+
+    def empty(self, uri: str) -> None:
+        """Refuse what waits for a peer that is gone; the connection stays, for whoever comes next."""
 
     def waiting(self) -> tuple[int, int]:
         """Give the messages and bytes that wait in all queues."""
 
-    async def room(self, uri: str) -> None:
-        """Wait until there may be room in the queue of a peer, or no such connection."""
+    async def room(self, uri: str) -> bool:
+        """Wait until there may be room in the queue of a peer; False says that there is no such connection."""
 
     async def close(self, timeout: float) -> None:
         """Send what waits, for so many seconds at most, and stop."""

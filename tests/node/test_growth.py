@@ -1,0 +1,142 @@
+"""What a node keeps has a limit, in number and in bytes, whatever others do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+
+import pytest
+
+from hopwire.cluster.announce import Hello
+from hopwire.cluster.peers import MAX_PEERS
+from hopwire.errors import NoRoute, SettingsError
+from hopwire.model import Message, Payload, body_from_payload, contract_of
+from hopwire.node import Node, NodeSettings, Overflow
+from hopwire.node.mailbox import Mailbox
+from hopwire.node.router import Envelope
+from hopwire.sync import _Portal
+from hopwire.testing import Network, run
+from hopwire.wire import encode
+from tests.node.stories import Greet, Greeting
+
+MEGABYTE = 1024 * 1024
+
+
+def said(payload: Payload) -> list[bytes]:
+    contract = contract_of(payload)
+    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))
+
+
+def test_those_who_gave_up_waiting_for_room_are_forgotten() -> None:
+    async def story(network: Network) -> None:
+        box: Mailbox[int] = Mailbox(1, 100)
+        box.offer(0, 1)
+        for i in range(100):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(box.put(i, 1), 0.01)
+        assert len(box._putters) == 0
+
+    run(story)
+
+
+def test_those_who_gave_up_waiting_for_a_route_are_forgotten() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            for _ in range(100):
+                with pytest.raises(NoRoute):
+                    await node.knows(Greet, timeout=0.01)
+            assert len(node._watchers) == 0
+
+    run(story)
+
+
+def test_dead_letters_keep_no_more_than_some_megabytes() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            noise = b"x" * MEGABYTE
+            for _ in range(500):
+                node._links.take_frames([b"stranger", b"", noise])
+            kept = sum(len(frame) for letter in node.dead_letters.latest for frame in letter.frames)
+            assert kept <= 64 * MEGABYTE
+
+    run(story)
+
+
+def test_strangers_cannot_make_a_node_meet_any_number_of_nodes() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            for i in range(1500):
+                node._links.take_frames([b"X%d" % i, *said(Hello(b"X%d" % i, 1, f"memory://x{i}"))[1:]])
+            assert len(node.peers) == MAX_PEERS
+
+    run(story)
+
+
+def test_hubs_that_are_closed_are_not_kept() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            for _ in range(100):
+                node.hub().close()
+            assert len(node._hubs) == 0
+
+    run(story)
+
+
+def test_blocking_calls_from_the_thread_of_the_node_are_refused_instead_of_waiting_for_ever() -> None:
+    portal = _Portal()
+    ended = threading.Event()
+
+    async def inner() -> None:
+        pass
+
+    async def outer() -> None:
+        try:
+            portal.call(inner)
+        finally:
+            ended.set()
+
+    def call() -> None:
+        with contextlib.suppress(SettingsError):
+            portal.call(outer)
+
+    threading.Thread(target=call, daemon=True).start()
+    assert ended.wait(1)
+    portal.close()
+
+
+@pytest.mark.slow
+def test_a_queue_that_drops_the_oldest_drops_one_for_one() -> None:
+    async def story() -> None:
+        settings = NodeSettings(overflow=Overflow.DROP_OLDEST, outbox_messages=100)
+        async with Node(settings=settings) as node:
+            node._links.take_frames([b"X", *said(Hello(b"X", 1, "tcp://127.0.0.1:1"))[1:]])
+            answer = Message(
+                *contract_of(Greeting),
+                receiver_identity=b"\0hub",
+                receiver_node_identity=b"X",
+                callback_key=1,
+                callback_receiver_identity=b"\0hub",
+                callback_receiver_node_identity=b"X",
+            )
+            while not node.dead_letters.counts["queue_full"]:
+                node._router.route(Envelope(answer))
+                await asyncio.sleep(0)
+            assert node.dead_letters.counts["queue_full"] < 10
+
+    asyncio.run(asyncio.wait_for(story(), timeout=20))
+
+
+def test_whoever_waits_for_room_is_not_overtaken() -> None:
+    async def story(network: Network) -> None:
+        box: Mailbox[int] = Mailbox(1, 100)
+        box.offer(0, 1)
+        puts = [asyncio.ensure_future(box.put(i, 1)) for i in (1, 2)]
+        await asyncio.sleep(0)
+        assert await box.take() == 0
+        box.offer(99, 1)  # comes while the first of those who wait is being woken
+        taken = [await box.take() for _ in range(3 if box.size_bytes else 2)]
+        await asyncio.gather(*puts)
+        assert [item for item in taken if item != 99] == [1, 2]
+
+    run(story)

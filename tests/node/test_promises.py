@@ -1,0 +1,239 @@
+"""Promises and counts at the worst moments: what is said of a message is true, and every question ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hopwire.errors import DeliveryError, Expired, Timeout
+from hopwire.model import Message, Payload, contract_of
+from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
+from hopwire.node.dead import DeadLetter
+from hopwire.testing import Faults, Network, run
+from hopwire.wire import V3, encode
+from tests.node.stories import Count, Greet, Greeter, Greeting, Number, Sleeper
+
+
+@pytest.mark.parametrize("overflow", [Overflow.WAIT, Overflow.REFUSE])
+def test_a_receipt_means_that_the_message_was_taken_also_after_it_was_refused_before(overflow: Overflow) -> None:
+    async def story(network: Network) -> None:
+        settings = NodeSettings(inbox_messages=1, overflow=overflow)
+        async with network.node(settings=settings) as a, network.node(peers=[a.uri]) as b:
+            sleeper = Sleeper()
+            a.host(sleeper)
+            await b.knows(Greet)
+            hub = b.hub()
+            await hub.tell(Greet("at work"))
+            await asyncio.sleep(0.1)
+            await hub.tell(Greet("waits"))
+            sent = asyncio.ensure_future(hub.send(Greet("must arrive"), at_least_once=True, timeout=60))
+            await asyncio.sleep(5)
+            assert not sent.done()
+            sleeper.wake.set()
+            await sent
+            await asyncio.sleep(1)
+            assert sleeper.started.count("must arrive") == 1
+
+    run(story)
+
+
+def test_what_must_be_answered_does_not_wait_for_a_node_that_took_it_and_died() -> None:
+    async def story(network: Network) -> None:
+        loop = asyncio.get_running_loop()
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Sleeper())
+            await b.knows(Greet)
+            asked = asyncio.ensure_future(b.hub().ask(Greet("Ada"), Greeting, at_least_once=True, timeout=1000))
+            await asyncio.sleep(1)
+            network.crash(a)
+            began = loop.time()
+            with pytest.raises(DeliveryError):
+                await asked
+            assert loop.time() - began < 30
+
+    run(story)
+
+
+class TwoThings(Actor):
+    """Says something that nobody wants, then answers."""
+
+    @handles
+    async def greet(self, request: Greet) -> tuple[Payload, ...]:
+        return Number(1), Greeting("the answer")
+
+
+def test_an_answer_arrives_though_something_else_that_was_said_with_it_finds_nobody() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(TwoThings())
+            assert await node.hub().ask(Greet("x"), Greeting) == Greeting("the answer")
+            assert node.dead_letters.counts["no_route"] == 1
+
+    run(story)
+
+
+class Late(Actor):
+    """Goes on within a flow whose time is over."""
+
+    def __init__(self) -> None:
+        self.ended: list[Exception | None] = []
+
+    @handles
+    async def greet(self, request: Greet, context: Context) -> None:
+        await asyncio.sleep(5)
+        try:
+            await context.ask(Count(1), Number)
+        except Exception as error:
+            self.ended.append(error)
+        else:
+            self.ended.append(None)
+
+
+def test_a_flow_whose_time_is_over_gets_no_new_time() -> None:
+    class Counts(Actor):
+        @handles
+        async def count(self, request: Count) -> Number:
+            return Number(1)
+
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            late = Late()
+            node.host(late)
+            node.host(Counts())
+            await node.hub().tell(Greet("x"), ttl=2)
+            await asyncio.sleep(60)
+            (ended,) = late.ended
+            assert isinstance(ended, Expired | Timeout)
+
+    run(story)
+
+
+class Asks(Actor):
+    @handles
+    async def greet(self, request: Greet, context: Context) -> Greeting:
+        return Greeting(str((await context.ask(Count(1), Number)).value))
+
+
+def test_a_hub_that_was_closed_is_gone_and_handlers_do_not_miss_it() -> None:
+    class Counts(Actor):
+        @handles
+        async def count(self, request: Count) -> Number:
+            return Number(7)
+
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Asks())
+            node.host(Counts())
+            first, second = node.hub(), node.hub()
+            first.close()
+            assert await second.ask(Greet("x"), Greeting) == Greeting("7")
+
+    run(story)
+
+
+def test_a_closed_hub_is_unregistered_here_and_elsewhere() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            hub = a.hub()
+            while not b._tables.remote.nodes_of(hub.identity):
+                await asyncio.sleep(0.01)
+            hub.close()
+            await asyncio.sleep(1)
+            assert hub.identity not in a._tables.local
+            assert b._tables.remote.nodes_of(hub.identity) == ()
+
+    run(story)
+
+
+def test_every_count_of_a_dead_letter_has_its_letter() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            letters: list[DeadLetter] = []
+            a.dead_letters.subscribe(letters.append)
+            a.host(Greeter())
+            await b.knows(Greet)
+            network.faults = Faults(duplicate=1.0)
+            await b.hub().send(Greet("twice"), at_least_once=True)
+            network.faults = Faults()
+            with pytest.raises(DeliveryError):
+                await b.hub().ask(Greet("nobody"), Greeting)
+            await asyncio.sleep(1)
+            assert a.dead_letters.counts.total() == len(letters) > 0
+
+    run(story)
+
+
+def test_a_payload_that_cannot_be_read_is_counted_once() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Greeter())
+            node._links.take_frames(encode(Message(*contract_of(Greet), body_frames=(b"\xc1",))))
+            await asyncio.sleep(1)
+            assert dict(node.dead_letters.counts) == {"bad_payload": 1}
+
+    run(story)
+
+
+def test_a_message_that_cannot_be_read_back_is_given_up_when_its_peer_is_gone() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            ambiguous = encode(Message(b"x", b"1", body_frames=(encode(Message(b"y"))[-1],)), V3)
+            node._links._take_refused("memory://gone", ambiguous, "unreachable")
+            assert node.dead_letters.counts["unreachable"] == 1
+
+    run(story)
+
+
+def test_the_network_in_memory_keeps_the_order_of_messages_where_no_fault_is_asked_for() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            greeter = Greeter()
+            a.host(greeter)
+            await b.knows(Greet)
+            hub = b.hub()
+            names = [str(i) for i in range(50)]
+            for name in names:
+                await hub.tell(Greet(name))
+            await asyncio.sleep(1)
+            assert greeter.greeted == names
+
+    run(story)
+
+
+def test_a_node_that_only_passes_a_message_on_gives_no_receipt_for_it() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b, network.node(peers=[b.uri]) as c:
+            greeter = Greeter()
+            c.host(greeter)
+            await b.knows(Greet)
+            known = a._tables.remote.node(b.identity)
+            assert known is not None
+            a._tables.remote.register(known, b"\1long gone", [contract_of(Greet)])
+            network.cut(b, c)
+            sent = asyncio.ensure_future(a.hub().send(Greet("x"), at_least_once=True, timeout=600))
+            await asyncio.sleep(3)
+            assert not sent.done()
+            network.heal()
+            while "x" not in greeter.greeted:
+                await asyncio.sleep(1)
+            sent.cancel()
+
+    run(story)
+
+
+def test_a_node_that_is_drained_and_stopped_loses_no_question() -> None:
+    async def story(network: Network) -> None:
+        a = network.node()
+        await a.start()
+        async with network.node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            network.faults = Faults(delay=0.2)
+            asked = asyncio.ensure_future(b.hub().ask(Greet("on the way"), Greeting, timeout=60))
+            await asyncio.sleep(0.1)
+            assert await a.drain()
+            await a.stop()
+            assert await asked == Greeting("hello on the way")
+
+    run(story)

@@ -1,0 +1,68 @@
+"""Which way a message would take: told without delivering it, in memory and on sockets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hopwire.errors import NoRoute
+from hopwire.node import Address
+from tests.node.stories import NETWORKS, Greet, Greeter, Greeting, Nodes
+
+pytestmark = pytest.mark.parametrize("tell", NETWORKS.values(), ids=NETWORKS)
+
+
+def test_the_way_to_an_actor_here_is_short(tell: Any) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as node:
+            greeter = Greeter()
+            address = node.host(greeter)
+            way = await node.hub().trace(Greet("Ada"))
+            assert (way.node, way.uri, way.receivers, way.passed) == (node.identity, node.uri, (address.receiver,), ())
+            assert greeter.greeted == []
+
+    tell(story)
+
+
+def test_the_way_to_another_node_names_who_would_get_it_there(tell: Any) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as a, nodes.node(peers=[a.uri]) as b:
+            greeter = Greeter()
+            address = a.host(greeter)
+            await b.knows(Greet)
+            way = await b.hub().trace(Greet("Ada"))
+            assert (way.node, way.uri, way.receivers) == (a.identity, a.uri, (address.receiver,))
+            assert way.passed == ((b.uri, b.identity),)
+            assert greeter.greeted == []
+            assert not a.dead_letters.counts
+            assert not b.dead_letters.counts
+
+    tell(story)
+
+
+def test_a_way_that_leads_nowhere_says_why_and_leaves_no_dead_letter(tell: Any) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as node:
+            with pytest.raises(NoRoute, match="no_route"):
+                await node.hub().trace(Greet("Ada"))
+            with pytest.raises(NoRoute, match="unknown_node"):
+                await node.hub().trace(Greet("Ada"), to=Address(b"nobody"))
+            assert not node.dead_letters.counts
+
+    tell(story)
+
+
+def test_looking_takes_nobodys_turn(tell: Any) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as node:
+            for name in ("first", "second"):
+                node.host(Greeter(name))
+            hub = node.hub()
+            said = []
+            for _ in range(4):
+                await hub.trace(Greet("Ada"))
+                said.append((await hub.ask(Greet("Ada"), Greeting)).text)
+            assert said == ["first Ada", "second Ada", "first Ada", "second Ada"]
+
+    tell(story)
