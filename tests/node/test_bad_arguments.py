@@ -76,7 +76,7 @@ def test_a_payload_that_no_peer_would_read_is_refused() -> None:
     refused(
         lambda hub: hub.tell(Blob(b"x" * 2000)),
         PayloadError,
-        "blob has 2000 bytes",
+        "Blob has 2000 bytes",
         settings=NodeSettings(limits=Limits(max_bytes=1000)),
     )
 

@@ -47,6 +47,7 @@ from hopwire.node.deadlines import Deadlines
 from hopwire.node.flow import OUTCOME, RECEIPT, ROUTING, Outcome, Way, ticks_from_seconds
 from hopwire.node.router import Envelope, Room, Router
 from hopwire.routing import is_actor, is_hub, with_callback_applied
+from hopwire.security import Domains
 from hopwire.wire.extension import Extension, with_extension
 
 __all__ = ["Address", "Hub", "Options", "Receipt"]
@@ -137,12 +138,13 @@ class Hub:
         identity: bytes,
         router: Router,
         new_id: Callable[[], bytes],
-        admit: Callable[[Message], None],
+        max_body_bytes: int,
+        domains: Domains,
         on_close: Callable[[Hub], None],
     ) -> None:
         self.identity = identity
         self._node, self._router, self._new_id = router.here, router, new_id
-        self._admit, self._on_close = admit, on_close
+        self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._promises: dict[int, _Promise] = {}
         self._deadlines = Deadlines(self._time_out)
         self._keys = 0
@@ -172,9 +174,9 @@ class Hub:
         at_least_once: bool = False,
     ) -> Payload:
         """Send a message and wait for the answer, which is of the type that is named, or of one of several."""
-        _check_towards((to, partition, correlation_id, trace))
-        expected = _expected(reply, partition)
         towards = (to, partition, correlation_id, trace)
+        _check_towards(towards)
+        expected = _expected(reply, partition)
         answer: Payload = await self._promised(payload, expected, timeout, at_least_once, towards)
         return answer
 
@@ -191,6 +193,7 @@ class Hub:
     ) -> Receipt:
         """Send a message and wait until a node has taken it, which may be this one."""
         towards = (to, partition, correlation_id, trace)
+        _check_towards(towards)
         receipt: Receipt = await self._promised(payload, NOTHING, timeout, at_least_once, towards)
         return receipt
 
@@ -224,6 +227,7 @@ class Hub:
     ) -> Way:
         """Find out which way a message would take, and who would get it, without delivering it."""
         towards = (to, partition, b"", True)
+        _check_towards(towards)
         way: Way = await self._promised(payload, _expected(Way, b""), timeout, False, towards, is_trace=True)
         return way
 
@@ -243,12 +247,17 @@ class Hub:
         if asyncio.get_running_loop() is not self._router.loop:
             raise _wrong_loop(self._router.loop)
         to, partition, correlation_id, trace = towards
-        contract = contract_of(payload, partition)
-        message = Message(
+        contract, body = contract_of(payload, partition), body_from_payload(payload)
+        if len(body) > self._max_body_bytes:
+            name, limit = type(payload).__name__, self._max_body_bytes
+            raise PayloadError(f"{name} has {len(body)} bytes, the limit is {limit}: no node would read it")
+        if self._domains.signing:
+            self._domains.domain_of(contract.identity)  # or nobody would believe it
+        return Message(
             identity=contract.identity,
             version=contract.version,
             partition=partition,
-            body_frames=(body_from_payload(payload),),
+            body_frames=(body,),
             correlation_id=correlation_id or self._new_id(),
             receiver_identity=to.receiver if to else b"",
             receiver_node_identity=to.node if to else b"",
@@ -260,8 +269,6 @@ class Hub:
             distribution=distribution,
             ttl_ticks=ttl_ticks,
         )
-        self._admit(message)
-        return message
 
     async def _pass_on(
         self, payload: Payload, ttl: float | None, towards: Towards, distribution: Distribution = Distribution.UNICAST
@@ -302,7 +309,6 @@ class Hub:
         is_trace: bool = False,
     ) -> Any:
         _check_seconds("timeout", timeout)
-        _check_towards(towards)
         self._keys = key = self._keys + 1
         points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
         message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)

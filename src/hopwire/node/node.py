@@ -21,8 +21,8 @@ from types import TracebackType
 
 from hopwire.capture import CaptureStatus
 from hopwire.cluster.announce import Hello
-from hopwire.errors import Closed, NoRoute, PayloadError, SettingsError
-from hopwire.model import Contract, Message, Payload, contract_of
+from hopwire.errors import Closed, NoRoute, SettingsError
+from hopwire.model import Contract, Payload, contract_of
 from hopwire.node.actors import Actor
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
@@ -225,7 +225,8 @@ class Node:
     def hub(self, *, local_only: bool = False) -> Hub:
         """Make a hub, which sends messages and receives answers."""
         self._refuse_if_closed()
-        hub = Hub(HUB + _guid(), self._router, _new_ids(), self._admit, self._forget_hub)
+        max_body_bytes = self.settings.limits.max_bytes - MOST_OF_A_HEADER
+        hub = Hub(HUB + _guid(), self._router, _new_ids(), max_body_bytes, self._domains, self._forget_hub)
         self._hubs[hub.identity] = hub
         self._router.open(hub.identity, hub.take)
         added = self._tables.local.register(hub.identity, is_local_only=local_only)
@@ -263,15 +264,6 @@ class Node:
         if self._state == "running":
             self._wake_watchers()
             self._links.announce(added, removed)
-
-    def _admit(self, message: Message) -> None:
-        """Refuse what is said here and could not be read elsewhere, or would not be believed."""
-        limit = self.settings.limits.max_bytes
-        if sum(map(len, message.body_frames)) > limit - MOST_OF_A_HEADER:
-            name = message.identity.decode(errors="replace")
-            raise PayloadError(f"{name} has {sum(map(len, message.body_frames))} bytes, the limit is {limit}")
-        if self._domains.signing:
-            self._domains.domain_of(message.identity)
 
     def _forget_hub(self, hub: Hub) -> None:
         self._hubs.pop(hub.identity, None)
