@@ -1,0 +1,35 @@
+"""The code in the guides runs, and prints what it should."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+PRINTED = {
+    "network.md": """\
+Greeting(text='hello Ada')
+no_route {'no_route': 1}
+no_route greeter.greet
+True [True]
+hello Bob
+hello Eve
+""",
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_code_of_a_guide_runs_from_top_to_bottom(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    exec(compile("\n".join(blocks), name, "exec"), {"__name__": name})
+    assert capsys.readouterr().out == PRINTED[name]
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / link).exists(), link
