@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -13,8 +13,17 @@ os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 
 from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
+from hopwire.flows.findings import KINDS as FINDINGS
+from hopwire.flows.hops import FATES
+from hopwire.flows.outcomes import FLOW_OUTCOMES
+from hopwire.lake.table import LAYERS, Table
+from hopwire.lake.tables import TABLES
 from hopwire.node.reasons import NODE_REASONS
 from hopwire.routing import REASONS as ROUTING_REASONS
+from hopwire.simulate.faults import FAULTS
+from hopwire.simulate.kinds import KINDS
+from hopwire.simulate.shapes import Kind
+from hopwire.simulate.truth import COLUMNS as TRUTH_COLUMNS
 from hopwire.wire import FORMATS, SCHEMA, WireFormat
 from hopwire.wire.reasons import DECODE_REASONS, ENCODE_REASONS
 from hopwire.wire.schema import Entry, Field, FromEnd, Packed, Run, Type
@@ -136,11 +145,70 @@ line on stderr.
 |---|---|"""
 
 
+def tables() -> str:
+    """Every table of the lake."""
+    parts = [NOTE, "# The tables of the lake\n", TABLES_INTRODUCTION]
+    parts += [_table(table) for layer in LAYERS for table in sorted(TABLES.values(), key=_name) if table.layer == layer]
+    parts += [_words("Fates of a hop", FATES), _words("Outcomes", FLOW_OUTCOMES), _words("Findings", FINDINGS)]
+    return "\n".join(parts)
+
+
+def _name(table: Table) -> str:
+    return table.name
+
+
+def _words(title: str, words: Mapping[str, str]) -> str:
+    lines = [f"## {title}\n", "| word | meaning |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{word}` | {meaning} |" for word, meaning in words.items())]) + "\n"
+
+
+def _table(table: Table) -> str:
+    key = ", ".join(f"`{name}`" for name in table.key)
+    reads = ", ".join(f"[{name}](#{name.replace('.', '')})" for name in table.reads) or "the captures"
+    lines = [f"## {table.name}\n", f"{table.meaning}\n", f"Key: {key}. Made from: {reads}.\n"]
+    lines += ["| column | Arrow type | meaning |", "|---|---|---|"]
+    lines += [f"| `{column.name}` | `{column.type}` | {column.meaning} |" for column in table.columns]
+    return "\n".join(lines) + "\n"
+
+
+TABLES_INTRODUCTION = """\
+`hopwire lake build CAPTURES LAKE` makes these tables, as Parquet files below the directory of the lake. Which of the
+files count is said by `_hopwire/manifest.json`: read them with `hopwire.lake.frames.read_table` in Spark, or without it
+with `hopwire.lake.store.read_arrow`. Times are nanoseconds since 1970.
+"""
+
+
+def simulation() -> str:
+    """What `hopwire simulate` can do to a network, and the truth it writes down."""
+    lines = [NOTE, "# Simulated networks\n", SIMULATION_INTRODUCTION, "## Faults\n"]
+    lines += ["| fault | rate | of | what happens |", "|---|---|---|---|"]
+    lines += [f"| `{name}` | {fault.rate:g} | {fault.of} | {fault.meaning} |" for name, fault in FAULTS.items()]
+    lines += ["\n## Flows\n", "| fault | flow | outcome | findings |", "|---|---|---|---|"]
+    lines += [_kind_line(kind) for kind in KINDS]
+    for name, columns in TRUTH_COLUMNS.items():
+        lines += [f"\n## {name}\n", "| column | type | meaning |", "|---|---|---|"]
+        lines += [f"| `{column.name}` | {column.type} | {column.meaning} |" for column in columns]
+    return "\n".join(lines) + "\n"
+
+
+def _kind_line(kind: Kind) -> str:
+    fault, outcome = kind.fault if kind.fault in FAULTS else "", kind.flow_outcome or kind.outcomes[0]
+    return f"| {fault} | {kind.name} | {outcome} | {', '.join(kind.findings)} |"
+
+
+SIMULATION_INTRODUCTION = """\
+`hopwire simulate` writes captures of a network that never was, and beside them what a lake has to find in them. Every
+fault has flows of its own; `hopwire lake check` compares.
+"""
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "wire/formats.md": formats,
     "reasons.md": reasons,
     "columns.md": columns,
     "cli.md": commands,
+    "tables.md": tables,
+    "simulation.md": simulation,
 }
 
 

@@ -18,10 +18,10 @@ SOURCE = Path(__file__).parents[1] / "src"
 LAYERS = (
     ("__init__", "__main__"),
     ("cli",),
-    ("web",),
+    ("web", "demo"),
     ("sync", "testing"),
     ("lake", "node"),
-    ("report", "capture"),
+    ("report", "capture", "simulate"),
     ("flows", "routing", "cluster", "security"),
     ("wire",),
     ("model",),
@@ -29,7 +29,7 @@ LAYERS = (
 )
 DEPTH = {part: depth for depth, line in enumerate(LAYERS) for part in line}
 
-CORE = {"model", "wire", "security", "routing", "cluster", "flows", "report"}
+CORE = {"model", "wire", "security", "routing", "cluster", "flows", "report", "simulate"}
 NOT_IN_CORE = {"zmq", "pyspark", "socket", "threading", "asyncio", "time", "random", "logging", "os"}
 
 ONLY_IN = {"pyspark": "hopwire/lake/", "zmq": "hopwire/node/sockets.py"}

@@ -62,7 +62,7 @@ def test_ls_shows_the_latest_first_with_outcome_and_findings(lake: Path) -> None
     found = hopwire("flows", "ls", str(lake), columns=140)
     assert (found.code, found.err) == (0, "")
     lines = found.out.splitlines()
-    assert lines[0].split() == ["flow", "outcome", "began", "took", "hops", "begins", "with", "nodes"]
+    assert lines[0].split() == ["flow", "outcome", "began", "took", "hops", "message", "nodes"]
     assert [line.split()[:2] for line in lines[2:6]] == [
         ["0x" + "00" * 16, "delivered"],
         ["20-other", "delivered"],

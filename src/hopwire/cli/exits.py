@@ -14,7 +14,7 @@ from typing import NoReturn, ParamSpec
 
 import typer
 
-from hopwire.errors import HopwireError, SecurityError, WireError
+from hopwire.errors import BalanceError, HopwireError, SecurityError, WireError
 
 __all__ = ["EXIT_CODES", "ExitCode", "complain", "fail", "guarded"]
 
@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     FINE = 0
     BAD = 1
     USAGE = 2
+    UNBALANCED = 3
     INTERRUPTED = 130
     CLOSED = 141
 
@@ -36,6 +37,7 @@ EXIT_CODES = {
     ExitCode.FINE:        "fine",
     ExitCode.BAD:         "a message is bad, or was refused",
     ExitCode.USAGE:       "wrong usage, or input that cannot be read",
+    ExitCode.UNBALANCED:  "the rows of a lake do not add up",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.CLOSED:      "nobody reads the output any more",
 }
@@ -68,6 +70,8 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             fail("interrupted", ExitCode.INTERRUPTED)
         except (WireError, SecurityError) as error:
             fail(str(error), ExitCode.BAD)
+        except BalanceError as error:
+            fail(str(error), ExitCode.UNBALANCED)
         except HopwireError as error:
             fail(str(error), ExitCode.USAGE)
         except OSError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated, cast
 
@@ -18,12 +19,13 @@ except ModuleNotFoundError as missing:
     print(f'hopwire: {missing.name} is not installed: pip install "hopwire[cli]"', file=sys.stderr)
     raise SystemExit(2) from None
 
-from hopwire.cli import capture
+from hopwire.cli import capture, flows, lake
 from hopwire.cli.decode import decode
 from hopwire.cli.demo import demo
 from hopwire.cli.encode import encode
 from hopwire.cli.exits import EXIT_CODES, ExitCode, complain, guarded
 from hopwire.cli.reasons import reasons
+from hopwire.cli.simulate import simulate
 
 __all__ = ["app", "run"]
 
@@ -32,9 +34,12 @@ COMMANDS = (
     encode,
     reasons,
     demo,
+    simulate,
 )
-GROUPS = {
+GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "capture": ("Look into what nodes have recorded.", capture.COMMANDS),
+    "lake": ("Build tables from captures.", lake.COMMANDS),
+    "flows": ("See what became of what was asked and said.", flows.COMMANDS),
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code:d} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])  # typer gives no name to its parent

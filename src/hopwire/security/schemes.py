@@ -29,7 +29,7 @@ A new scheme is a row in SCHEMES with its function; a change of the bytes is a n
 
 from __future__ import annotations
 
-import hmac
+import hashlib
 import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -46,6 +46,7 @@ __all__ = [
     "Parts",
     "Scheme",
     "Stamp",
+    "keyed",
     "mac",
     "read_signature",
     "signed_bytes",
@@ -54,9 +55,9 @@ __all__ = [
 
 MAX_KEY_ID_BYTES = 64  # a key id travels in every signature, so it is kept short
 NONCE_BYTES = 16  # long enough that chance alone does not repeat one
-_LABEL = b"hopwire-1 message"  # keeps these bytes apart from whatever else a key may sign
+LABEL = b"hopwire-1 message"  # keeps these bytes apart from whatever else a key may sign
 _MAGIC = b"HWS\x01"
-_MAC_BYTES = 32
+MAC_BYTES = 32
 _REST = struct.Struct("<qq16s")
 _NUMBERS = struct.Struct("<qqqqq")
 _U16 = struct.Struct("<H").pack
@@ -107,7 +108,7 @@ def _write_legacy(message: Message, written: bytes) -> bytes:
 def _write_hopwire_1(message: Message, written: bytes) -> bytes:
     points, frames = message.callback_points, message.body_frames
     fields = [
-        _LABEL,
+        LABEL,
         written,
         message.domain.encode(),
         _NUMBERS.pack(message.distribution, message.trace_options, message.callback_key, len(points), len(frames)),
@@ -161,7 +162,7 @@ def read_signature(signature: bytes, scheme: str) -> Parts | None:
         return None
     rest = start + signature[start - 1]
     end = rest + _REST.size
-    if len(signature) != end + _MAC_BYTES:
+    if len(signature) != end + MAC_BYTES:
         return None
     try:
         stamp = Stamp(signature[start:rest].decode(), *_REST.unpack_from(signature, rest))
@@ -172,13 +173,27 @@ def read_signature(signature: bytes, scheme: str) -> Parts | None:
     return Parts(stamp, signature[:end], signature[end:])
 
 
-def mac(secret: bytes, algorithm: str, data: bytes) -> bytes:
+def mac(secret: bytes, algorithm: str, data: bytes | memoryview) -> bytes:
     """Give the HMAC of some bytes."""
-    keyed = _keyed(secret, algorithm).copy()
-    keyed.update(data)
-    return keyed.digest()
+    return keyed(secret, algorithm)(data)
 
 
 @lru_cache(maxsize=256)  # hashing the key once saves a third of the time of a short message
-def _keyed(secret: bytes, algorithm: str) -> hmac.HMAC:
-    return hmac.new(secret, digestmod=algorithm)
+def keyed(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview], bytes]:
+    """Give the function that computes the HMAC under one key.
+
+    It is RFC 2104 over two hashes that have taken their pads already: half of the time of the module `hmac`.
+    """
+    block = hashlib.new(algorithm).block_size
+    short = secret if len(secret) <= block else hashlib.new(algorithm, secret).digest()
+    inner, outer = (
+        hashlib.new(algorithm, bytes(byte ^ pad for byte in short.ljust(block, b"\0"))).copy for pad in (0x36, 0x5C)
+    )
+
+    def compute(data: bytes | memoryview) -> bytes:
+        inside, outside = inner(), outer()
+        inside.update(data)
+        outside.update(inside.digest())
+        return outside.digest()
+
+    return compute

@@ -1,0 +1,104 @@
+"""`hopwire lake check`: a lake against the truth of a simulated network, fault by fault."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from hopwire.cli.exits import ExitCode
+from hopwire.cli.terminal import plain_table, screen
+from hopwire.report.words import text_or_hex
+from hopwire.simulate.faults import FAULTS
+
+if TYPE_CHECKING:
+    from hopwire.lake.check import Checked, Difference
+
+__all__ = ["check"]
+
+SHOWN_DIFFERENCES = 10
+COUNTS = ("expected", "found", "missed", "false")
+
+
+def check(
+    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="The directory `truth` of a simulated network.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Compare a lake with the truth of a simulated network: verdicts, quarantine, requests, flows, findings, clocks.
+
+    Facts that only the truth has are missed, those that only the lake has are false. Ends with 1 if there are any.
+    Spark is not started.
+    """
+    from hopwire.lake.check import check_lake  # loads what other commands do not need
+
+    checked = check_lake(lake, truth)
+    if as_json:
+        print(json.dumps(_to_json(checked)))
+    else:
+        _show(checked)
+    if not checked.is_same:
+        raise typer.Exit(ExitCode.BAD)
+
+
+def _faults(checked: Checked) -> list[str]:
+    known = {tally.fault for tally in checked.tallies}
+    return [fault for fault in ("", *FAULTS) if fault in known]
+
+
+def _show(checked: Checked) -> None:
+    console = screen()
+    table = plain_table()
+    table.add_column("fault", style="cyan", no_wrap=True)
+    for name in ("flows", *COUNTS):
+        table.add_column(name if name != "expected" else "facts", justify="right", no_wrap=True)
+    for fault in _faults(checked):
+        total = checked.total(fault)
+        flows = checked.flows.get(fault, 0)
+        counts = [f"{getattr(total, name):,}" for name in COUNTS]
+        is_bad = bool(total.missed or total.false)
+        table.add_row(fault or "(none)", f"{flows:,}" if flows else "", *counts, style="red" if is_bad else "")
+    console.print(table)
+    for difference in checked.differences[:SHOWN_DIFFERENCES]:
+        console.print(Text(_in_words(difference), "red"))
+    if checked.left_out:
+        console.print(Text(f"\nnot compared, the lake has no table for it: {', '.join(checked.left_out)}", "yellow"))
+    facts = sum(tally.expected for tally in checked.tallies)
+    wrong = sum(tally.missed + tally.false for tally in checked.tallies)
+    if checked.is_same:
+        console.print(Text.assemble(f"\n{facts:,} facts compared: ", ("all are as they should be", "bold green")))
+    else:
+        console.print(Text.assemble(f"\n{facts:,} facts compared: ", (f"{wrong:,} DIFFER", "bold red")))
+
+
+def _in_words(difference: Difference) -> str:
+    key = ", ".join(_shown(value) for value in difference.key.values() if value not in (b"", None))
+    fault = difference.fault or "no fault"
+    return f"{difference.aspect} ({fault}) {key}: true is {difference.truth}, the lake has {difference.lake}"
+
+
+def _shown(value: Any) -> str:
+    return text_or_hex(value) if isinstance(value, bytes) else str(value)
+
+
+def _to_json(checked: Checked) -> dict[str, Any]:
+    return {
+        "is_same": checked.is_same,
+        "flows": checked.flows,
+        "faults": {
+            fault or "none": {name: getattr(checked.total(fault), name) for name in COUNTS}
+            for fault in _faults(checked)
+        },
+        "aspects": [asdict(tally) for tally in checked.tallies],
+        "differences": [_difference_to_json(each) for each in checked.differences],
+        "left_out": checked.left_out,
+    }
+
+
+def _difference_to_json(difference: Difference) -> dict[str, Any]:
+    key = {name: _shown(value) for name, value in difference.key.items()}
+    return {**asdict(difference), "key": key}

@@ -1,0 +1,255 @@
+"""`hopwire flows ls` and `show`: what became of the flows in a lake, read from its files without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hopwire.capture.times import ns_from_text, time_text
+from hopwire.cli.terminal import plain_table, screen
+from hopwire.errors import LakeError, SettingsError
+from hopwire.flows.outcomes import FLOW_OUTCOMES
+from hopwire.report.flow import (
+    Glyphs,
+    Line,
+    Mark,
+    finding_line,
+    flow_to_json,
+    lines_of_flow,
+    name_of,
+    request_line,
+    took,
+)
+from hopwire.report.words import cut, plural, text_or_hex
+
+__all__ = ["COMMANDS", "ls", "show"]
+
+WIDE, FAIR, NARROW = 120, 100, 70  # columns of the screen
+DATE, MILLISECONDS = len("2026-01-31T"), len("2026-01-31T12:00:00.000")
+SHOWN_STEPS = 200
+WIDTH_OF_A_LEVEL = 14  # of the screen, for each level that a tree may be indented
+SHOWN_NAMES = 5  # of flows that begin alike
+STYLES = {"lost": "bold red", "expired": "red", "late": "yellow", "failed": "red", "open": "cyan", "answered": "green"}
+ASCII = Glyphs("+- ", "`- ", "|  ", "   ")
+LISTED = (
+    "flow_id",
+    "identity",
+    "outcome",
+    "started_at_ns",
+    "duration_us",
+    "depth",
+    "hop_count",
+    "message_count",
+    "size_bytes",
+    "lost_count",
+    "dead_count",
+    "request_count",
+    "answered_count",
+    "nodes",
+    "contracts",
+    "findings",
+    "is_oversized",
+)
+
+Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object for each flow.")]
+
+
+# -- ls
+
+
+def ls(
+    lake: Lake,
+    outcome: Annotated[
+        list[str] | None,
+        typer.Option("--outcome", help=f"Only these: {', '.join(FLOW_OUTCOMES)}.", show_default=False),
+    ] = None,
+    contract: Annotated[
+        str | None, typer.Option("--contract", help="Only flows with a message of this identity.", show_default=False)
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", help="Only through this node, by name or identity.", show_default=False)
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Begun at this time or later, in UTC.", show_default=False)
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Begun before this time.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the latest.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List flows, the latest first: what became of them, how long they took, where they went, what is odd."""
+    from hopwire.lake.flows import find_flows, node_names  # loads what other commands do not need
+
+    for each in outcome or ():
+        if each not in FLOW_OUTCOMES:
+            raise SettingsError(f"--outcome: found {each!r:.40}, expected one of {', '.join(FLOW_OUTCOMES)}")
+    names = node_names(lake)
+    flows, total = find_flows(
+        lake,
+        LISTED,
+        limit=limit,
+        outcomes=outcome,
+        contract=contract,
+        node=_identity(node, names) if node else None,
+        since_ns=ns_from_text(since, "--from") if since else None,
+        until_ns=ns_from_text(until, "--to") if until else None,
+    )
+    rows = flows.to_pylist()
+    if as_json:
+        for row in rows:
+            print(json.dumps(flow_to_json(row, names)))
+        return
+    console = screen()
+    if rows:
+        console.print(_listing(rows, names, console.width))
+    console.print(Text(f"{len(rows)} of {plural(total, 'flow')}", "dim"))
+
+
+def _identity(wanted: str, names: dict[bytes, str]) -> bytes:
+    """The node that is meant; one that does not capture has no name, and is known by its identity only."""
+    found = [node for node, name in names.items() if wanted in (name, text_or_hex(node), node.hex())]
+    return found[0] if found else _bytes(wanted)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
+    except ValueError:
+        return text.encode()
+
+
+def _listing(rows: list[dict[str, Any]], names: dict[bytes, str], width: int) -> Table:
+    table = plain_table()
+    table.add_column("flow", overflow="fold" if width < NARROW else "ellipsis", no_wrap=width >= NARROW, style="cyan")
+    table.add_column("outcome", no_wrap=True)
+    if width >= NARROW:
+        table.add_column("began", no_wrap=True)
+    table.add_column("took", justify="right", no_wrap=True)
+    table.add_column("hops", justify="right", no_wrap=True)
+    table.add_column("message", overflow="fold")
+    if width >= WIDE:
+        table.add_column("nodes", overflow="fold")
+    for row in rows:
+        table.add_row(*_cells(row, names, width))
+    return table
+
+
+def _cells(row: dict[str, Any], names: dict[bytes, str], width: int) -> list[Text]:
+    kinds = dict.fromkeys(finding["kind"] for finding in row["findings"])
+    title = Text(text_or_hex(row["identity"]))
+    if kinds:
+        title.append(f" {', '.join(kinds)}", "yellow")
+    if row["is_oversized"]:
+        title.append(" oversized", "yellow")
+    time = time_text(row["started_at_ns"])[:MILLISECONDS].replace("T", " ")
+    began = [Text(time if width >= WIDE else time[DATE:])] if width >= NARROW else []
+    nodes = [Text(cut(", ".join(name_of(node, names) for node in row["nodes"]), 60))] if width >= WIDE else []
+    return [
+        Text(text_or_hex(row["flow_id"])),
+        Text(row["outcome"], STYLES.get(row["outcome"], "")),
+        *began,
+        Text(took(row["duration_us"])),
+        Text(f"{row['hop_count']:,}"),
+        title,
+        *nodes,
+    ]
+
+
+# -- show
+
+
+def show(
+    lake: Lake,
+    flow: Annotated[str, typer.Argument(metavar="ID", help="The flow, or as much of its beginning as is unique.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show one flow as a tree: every hop with its nodes and latency, what became of its requests, where it was lost.
+
+    Steps in bold are on the critical path, which leads to the last arrival.
+    """
+    from hopwire.lake.flows import flow_ids_like, node_names, read_flow
+
+    ids = flow_ids_like(lake, flow, SHOWN_NAMES + 1)
+    if not ids:
+        raise LakeError(f"{lake}: has no flow {flow!r:.80}; hopwire flows ls {lake}")
+    if len(ids) > 1:
+        some = ", ".join(text_or_hex(each) for each in ids[:SHOWN_NAMES])
+        raise LakeError(f"{lake}: several flows begin with {flow!r:.80}: {some}{', ...' * (len(ids) > SHOWN_NAMES)}")
+    names = node_names(lake)
+    found, requests = read_flow(lake, ids[0])
+    if as_json:
+        print(json.dumps({**flow_to_json(found, names), "requests": [flow_to_json(each, names) for each in requests]}))
+    else:
+        _show(screen(), found, requests, names)
+
+
+def _show(console: Console, flow: dict[str, Any], requests: list[dict[str, Any]], names: dict[bytes, str]) -> None:
+    console.print(_headline(flow), soft_wrap=True)
+    console.print(Text(f"{time_text(flow['started_at_ns'])}  {_counts(flow)}", "dim"), soft_wrap=True)
+    console.print()
+    glyphs = ASCII if console.options.ascii_only else Glyphs()
+    lines = list(lines_of_flow(flow, names, SHOWN_STEPS, glyphs, console.width // WIDTH_OF_A_LEVEL))
+    console.print(_steps(lines, console.width))
+    left_out = flow["hop_count"] - len(lines)
+    if left_out > 0:
+        console.print(Text(f"... {plural(left_out, 'more step')}; --json has {len(flow['steps']):,} of them", "dim"))
+    _show_marks(console, "requests", [request_line(each, names) for each in requests[:SHOWN_STEPS]])
+    _show_marks(console, "findings", [Mark(finding_line(each, names), True) for each in flow["findings"][:SHOWN_STEPS]])
+
+
+def _headline(flow: dict[str, Any]) -> Text:
+    return Text("  ").join(
+        [
+            Text(text_or_hex(flow["flow_id"]), "bold cyan"),
+            Text(text_or_hex(flow["identity"]), "bold"),
+            Text(flow["outcome"], STYLES.get(flow["outcome"], "bold")),
+            Text(took(flow["duration_us"])),
+        ]
+    )
+
+
+def _counts(flow: dict[str, Any]) -> str:
+    critical = f", critical path {took(flow['critical_path_us'])}" if flow["critical_path_us"] is not None else ""
+    oversized = ", oversized" if flow["is_oversized"] else ""
+    counts = (
+        plural(flow["hop_count"], "hop"),
+        plural(flow["message_count"], "message"),
+        plural(len(flow["nodes"]), "node"),
+        f"depth {flow['depth']}",
+    )
+    return ", ".join(counts) + critical + oversized
+
+
+def _steps(lines: list[Line], width: int) -> Table:
+    table = plain_table()
+    if width >= NARROW:
+        table.add_column("at", justify="right", no_wrap=True, style="dim")
+    table.add_column("message", overflow="fold")
+    table.add_column("way", overflow="fold", no_wrap=width >= FAIR)
+    table.add_column("took", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for line in lines:
+        at = [Text(took(line.at_us))] if width >= NARROW else []
+        message = Text.assemble((line.indent, "dim"), (line.contract, "bold" if line.is_critical else ""))
+        mark = Text(line.mark.text, "bold red" if line.mark.is_bad else "dim")
+        style = "red" if line.mark.text.startswith("LOST") else ""
+        table.add_row(*at, message, Text(line.way), Text(line.took), mark, style=style)
+    return table
+
+
+def _show_marks(console: Console, title: str, marks: list[Mark]) -> None:
+    if marks:
+        console.print(Text(f"\n{title}", "dim"))
+    for mark in marks:
+        style = "bold red" if "LOST" in mark.text else "yellow" if mark.is_bad else ""
+        console.print(Padding(Text(mark.text, style), (0, 0, 0, 2), expand=False))
+
+
+COMMANDS = (ls, show)

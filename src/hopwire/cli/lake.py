@@ -1,0 +1,199 @@
+"""`hopwire lake build` and `tables`: captures into tables, and what the tables are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from hopwire.cli.check import check
+from hopwire.cli.exits import complain
+from hopwire.cli.secrets import read_domains
+from hopwire.cli.terminal import plain_table, screen
+from hopwire.errors import SettingsError
+from hopwire.report.words import plural
+from hopwire.security import OPEN
+
+if TYPE_CHECKING:
+    from hopwire.lake.run import Built
+    from hopwire.lake.run import Progress as OnProgress
+
+__all__ = ["COMMANDS", "build", "check", "tables"]
+
+Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")]
+
+
+# -- build
+
+
+def build(
+    captures: Annotated[Path, typer.Argument(metavar="CAPTURES", help="The directory of captures, or one file.")],
+    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake; it is made if need be.")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="Only this table and what it needs; may be repeated.", show_default=False),
+    ] = None,
+    domains: Annotated[
+        str | None,
+        typer.Option("--domains", help="Judge signatures by the domains in this TOML file.", show_default=False),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", help="The Spark master: local[4], spark://host:7077, ...", show_default=False),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", help="For Spark on this machine, such as 4g.", show_default=False)
+    ] = None,
+    redecode: Annotated[bool, typer.Option("--redecode", help="Read every source again.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
+) -> None:
+    """Bring a lake up to date with its captures: read what is new, build what depends on it.
+
+    To build again is harmless. Nothing is visible before everything is built. A file that is no capture, or is cut off,
+    is named and counted in gold.quality, and the build goes on.
+    """
+    _need_spark()
+    known = read_domains(domains) if domains else OPEN
+    from hopwire.lake.run import build as build_lake
+
+    with _sessions(master, memory) as start, _progress() as progress:
+        built = build_lake(start, captures, lake, table, domains=known, redecode=redecode, progress=progress)
+    for fault in built.faults:
+        complain(fault)
+    if as_json:
+        print(json.dumps(_built_to_json(built)))
+    else:
+        _show_built(built)
+
+
+def _need_spark() -> None:
+    if find_spec("pyspark") is None:
+        raise SettingsError('pyspark is not installed: pip install "hopwire[spark]"')
+
+
+@contextmanager
+def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
+    """Give the function that starts Spark; what it started is stopped at the end."""
+    from hopwire.lake.memory import choose_memory, free_bytes
+    from hopwire.lake.spark import session
+
+    settings: dict[str, Any] = {"spark.master": master} if master else {}
+    if not master or master.startswith("local"):
+        settings["spark.driver.memory"] = choose_memory(memory, free_bytes())
+    elif memory:
+        settings["spark.executor.memory"] = memory
+    started: list[Any] = []
+
+    def start() -> Any:
+        started.append(session("hopwire lake build", **settings))
+        return started[0]
+
+    try:
+        yield start
+    finally:
+        for spark in started:
+            spark.stop()
+
+
+@contextmanager
+def _progress() -> Iterator[OnProgress]:
+    """Bars on a terminal, nothing elsewhere."""
+    columns = (TextColumn("{task.description:<20}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total if total > 1 else None)
+            bars.update(tasks[what], completed=done, total=total if total > 1 or done else None)
+
+        yield show
+
+
+def _built_to_json(built: Built) -> dict[str, Any]:
+    stored = built.manifest.tables.items()
+    return {
+        "lake": str(built.lake),
+        "sources_read": list(built.read),
+        "tables_built": list(built.tables),
+        "tables": {name: {"row_count": each.row_count, "size_bytes": each.size_bytes} for name, each in stored},
+        "faults": list(built.faults),
+    }
+
+
+def _show_built(built: Built) -> None:
+    console = screen()
+    console.print(_stored_table(built))
+    read = f"{plural(len(built.read), 'source')} read" if built.read else "nothing new to read"
+    console.print(f"\n{read}, {plural(len(built.tables), 'table')} built")
+
+
+def _stored_table(built: Built) -> Any:
+    shown = plain_table()
+    shown.add_column("table")
+    for name in ("rows", "bytes"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for name, stored in sorted(built.manifest.tables.items(), key=_by_layer):
+        shown.add_row(name, f"{stored.row_count:,}", f"{stored.size_bytes:,}")
+    return shown
+
+
+def _by_layer(item: tuple[str, Any]) -> tuple[int, str]:
+    from hopwire.lake.table import LAYERS
+
+    return LAYERS.index(item[0].partition(".")[0]), item[0]
+
+
+# -- tables
+
+
+def tables(
+    lake: Annotated[
+        Path | None, typer.Argument(metavar="[LAKE]", help="Count the rows of this lake.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each table.")] = False,
+) -> None:
+    """Describe the tables of a lake: what one row is, its key, and its columns with --json; Spark is not started."""
+    _need_spark()
+    from hopwire.lake.store import read_manifest
+    from hopwire.lake.tables import TABLES
+
+    stored = read_manifest(lake).tables if lake else {}
+    declared = sorted(TABLES.items(), key=_by_layer)
+    if as_json:
+        for name, table in declared:
+            print(json.dumps(_table_to_json(table, stored.get(name))))
+        return
+    shown = plain_table()
+    shown.add_column("table", no_wrap=True)
+    if lake:
+        shown.add_column("rows", justify="right", no_wrap=True)
+    shown.add_column("key")
+    shown.add_column("one row is")
+    for name, table in declared:
+        count = [f"{stored[name].row_count:,}" if name in stored else "-"] if lake else []
+        shown.add_row(name, *count, ", ".join(table.key), table.meaning)
+    screen().print(shown)
+
+
+def _table_to_json(table: Any, stored: Any) -> dict[str, Any]:
+    counts = {"row_count": stored.row_count, "size_bytes": stored.size_bytes} if stored else {}
+    return {
+        "name": table.name,
+        "meaning": table.meaning,
+        "key": table.key,
+        "reads": table.reads,
+        "columns": [{"name": each.name, "type": str(each.type), "meaning": each.meaning} for each in table.columns],
+        **counts,
+    }
+
+
+COMMANDS = (build, tables, check)

@@ -1,0 +1,83 @@
+"""`hopwire simulate`: captures of a network that never was, with the truth beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.progress import Progress
+from rich.text import Text
+
+from hopwire.cli.terminal import plain_table, screen
+from hopwire.errors import SettingsError
+from hopwire.simulate.faults import FAULTS, rates_from_text
+from hopwire.simulate.settings import SimulateSettings, formats_from_text
+
+if TYPE_CHECKING:
+    from hopwire.lake.simulate import Simulated
+
+__all__ = ["simulate"]
+
+MEGABYTE = 1_000_000
+FAULTS_HELP = f"all, none, or some, such as loss,replay=0.01. There are: {', '.join(FAULTS)}."
+
+
+def simulate(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="An empty or a new directory.")],
+    messages: Annotated[int, typer.Option("--messages", min=1, help="How many sightings, about.")] = 10_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same bytes.")] = 7,
+    nodes: Annotated[int, typer.Option("--nodes", min=4, help="How many nodes capture.")] = 6,
+    formats: Annotated[str, typer.Option("--formats", help="Which wire formats.")] = "V3,V4,V5,V6",
+    faults: Annotated[str, typer.Option("--faults", help=FAULTS_HELP)] = "all",
+    spark: Annotated[bool, typer.Option("--spark", help="Let Spark's workers do it, for many messages.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object in place of a table.")] = False,
+) -> None:
+    """Write captures of a simulated network, and beside them what is true of it.
+
+    Each fault has flows of its own. A number behind its name is its rate: a share of all flows for most, else of nodes,
+    of minutes or of sightings; for giant_body it is the size in MiB.
+    """
+    settings = SimulateSettings(messages, seed, nodes, formats_from_text(formats), rates_from_text(faults))
+    console = screen()
+    with Progress(console=console, transient=True, disable=as_json or not console.is_terminal) as progress:
+        task = progress.add_task("simulating", total=settings.closing + 1)
+        done = _run(settings, out, spark, lambda count: progress.update(task, completed=count))
+    if as_json:
+        print(msgspec.json.encode(done).decode())
+    else:
+        _show(done, out)
+
+
+def _run(settings: SimulateSettings, out: Path, spark: bool, on_chunk: Callable[[int], None]) -> Simulated:
+    from hopwire.lake.simulate import simulate_here, simulate_on_spark  # loads what other commands do not need
+
+    if not spark:
+        return simulate_here(settings, out, on_chunk)
+    try:
+        from hopwire.lake.spark import session
+    except ModuleNotFoundError as missing:
+        raise SettingsError(f'{missing.name} is not installed: pip install "hopwire[spark]"') from None
+    started = session("hopwire simulate")
+    try:
+        return simulate_on_spark(started, settings, out, on_chunk)
+    finally:
+        started.stop()
+
+
+def _show(done: Simulated, out: Path) -> None:
+    console = screen()
+    table = plain_table()
+    table.add_column("fault", style="cyan", no_wrap=True)
+    table.add_column("flows", justify="right")
+    table.add_column("meaning", style="dim")
+    for name, count in done.injected.items():
+        table.add_row(name, f"{count:,}", FAULTS[name].meaning)
+    if done.injected:
+        console.print(table)
+    size = f"{done.size_bytes / MEGABYTE:,.0f} MB"
+    console.print(Text(f"{done.sightings:,} sightings of {done.nodes} nodes in {done.segments} segments, {size}"))
+    console.print(Text(f"\nnext  hopwire lake build {out}/captures LAKE --domains {out}/domains.toml", "dim"))
+    console.print(Text(f"then  hopwire lake check LAKE {out}/truth", "dim"))

@@ -1,0 +1,177 @@
+"""Arrow columns as numbers, and the few moves that linking is made of: code, pack, group, fill.
+
+A binary column becomes codes: equal values have equal numbers. Columns that are compared are coded together. Several
+codes are packed into one number, so that grouping by all of them is one sort.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = [
+    "NO_TIME",
+    "Bools",
+    "Groups",
+    "Ints",
+    "bools",
+    "codes",
+    "equal_text",
+    "filled_forward",
+    "ints",
+    "nullable",
+    "number_codes",
+    "one_array",
+    "pack",
+]
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+NO_TIME = np.iinfo(np.int64).min
+LARGEST = 2**61
+
+
+def one_array(column: Any) -> pa.Array:
+    """Give a column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def ints(column: Any, null: int = 0) -> Ints:
+    """Give a column of numbers."""
+    array = one_array(column)
+    filled = pc.fill_null(array, null) if array.null_count else array
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def bools(column: Any) -> Bools:
+    """Give a column of booleans; null is no."""
+    filled = pc.fill_null(one_array(column), False)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def equal_text(column: Any, text: str) -> Bools:
+    """Tell which rows have this text."""
+    return bools(pc.equal(one_array(column), text))
+
+
+def codes(*columns: Any) -> tuple[list[Ints], pa.Array]:
+    """Give columns of bytes or text as numbers into one array of distinct values; null is the empty value."""
+    arrays = [one_array(column) for column in columns]
+    together = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]
+    encoded = pc.dictionary_encode(together)
+    values = encoded.dictionary
+    numbers = encoded.indices
+    if numbers.null_count:
+        empty = pc.index(values, pa.scalar(b"" if pa.types.is_binary(values.type) else "", values.type)).as_py()
+        if empty < 0:
+            empty, values = len(values), pa.concat_arrays([values, pa.array([""], pa.string()).cast(values.type)])
+        numbers = pc.fill_null(numbers, pa.scalar(empty, numbers.type))
+    flat = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
+    bounds = np.cumsum([len(array) for array in arrays])
+    return np.split(flat, bounds[:-1]), values
+
+
+def number_codes(numbers: Ints) -> Ints:
+    """Give numbers of any size as small ones."""
+    return ints(pc.dictionary_encode(pa.array(numbers)).indices)
+
+
+def pack(*columns: Ints) -> Ints:
+    """Give one number for each combination of numbers; the order is that of the columns."""
+    packed = np.zeros(len(columns[0]), dtype=np.int64)
+    size = 1
+    for column in columns:
+        low = int(column.min(initial=0))
+        width = int(column.max(initial=0)) - low + 1
+        if size * width > LARGEST:
+            _, packed = np.unique(packed, return_inverse=True)
+            size = len(packed) + 1
+        packed = packed * width + (column - low)
+        size *= width
+    return packed
+
+
+class Groups:
+    """Rows by a number: an order that brings equal ones together, and where each group starts in it."""
+
+    def __init__(self, number: Ints, *then_by: Ints) -> None:
+        self.order = np.lexsort((*reversed(then_by), number)) if then_by else np.argsort(number, kind="stable")
+        in_order = number[self.order]
+        is_first = np.ones(len(number), dtype=np.bool_)
+        is_first[1:] = in_order[1:] != in_order[:-1]
+        self.starts = np.flatnonzero(is_first)
+        self.of = np.empty(len(number), dtype=np.int64)  # the group of each row
+        self.of[self.order] = np.cumsum(is_first) - 1
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def sizes(self) -> Ints:
+        """How many rows each group has."""
+        return np.diff(np.append(self.starts, len(self.of)))
+
+    @property
+    def first(self) -> Ints:
+        """The first row of each group."""
+        return self.order[self.starts]
+
+    def least(self, values: Ints, where: Bools) -> Ints:
+        """Give the least value among the rows of each group that count; the largest number there is where none do."""
+        return self._reduced(np.minimum, np.where(where, values, np.iinfo(np.int64).max))
+
+    def most(self, values: Ints, where: Bools) -> Ints:
+        """Give the largest value; the smallest number there is where no row counts."""
+        return self._reduced(np.maximum, np.where(where, values, NO_TIME))
+
+    def total(self, values: Ints | Bools) -> Ints:
+        """Give the sum of each group."""
+        return self._reduced(np.add, values.astype(np.int64))
+
+    def has(self, where: Bools) -> Bools:
+        """Tell in which groups any row counts."""
+        return self.total(where) > 0
+
+    def first_where(self, where: Bools) -> Ints:
+        """Give the first row of each group that counts, -1 where none does."""
+        places = np.where(where[self.order], np.arange(len(self.order)), len(self.order))
+        place = np.minimum.reduceat(places, self.starts) if len(self.starts) else places
+        padded = np.append(self.order, -1)
+        return padded[place]
+
+    def last_where(self, where: Bools) -> Ints:
+        """Give the last row of each group that counts, -1 where none does."""
+        places = np.where(where[self.order], np.arange(len(self.order)), -1)
+        place = np.maximum.reduceat(places, self.starts) if len(self.starts) else places
+        padded = np.append(self.order, -1)
+        return padded[place]
+
+    def _reduced(self, reduce: Any, values: Ints) -> Ints:
+        if not len(self.starts):
+            return np.zeros(0, dtype=np.int64)
+        return np.asarray(reduce.reduceat(values[self.order], self.starts))
+
+
+def filled_forward(groups: Groups, where: Bools) -> Ints:
+    """Give for each row the last row before it in its group that counts, -1 where there is none."""
+    order = groups.order
+    place = np.where(where[order], np.arange(len(order)), -1)
+    before = np.empty_like(place)
+    before[:1] = -1
+    before[1:] = np.maximum.accumulate(place)[:-1]
+    before[before < groups.starts[groups.of[order]]] = -1
+    found = np.empty_like(before)
+    found[order] = np.append(order, -1)[before]
+    return found
+
+
+def nullable(values: Ints, kind: pa.DataType | None = None) -> pa.Array:
+    """Give numbers as a column that is null where there is no time."""
+    array = pa.array(values, mask=values == NO_TIME)
+    return array if kind is None else array.cast(kind)

@@ -1,0 +1,131 @@
+"""What the capture covers: which nodes wrote down what they saw, from when to when, and where they skipped.
+
+What is missing means something only where somebody was looking. A node is blind while it skips, and as a sender also
+before its first sighting, after its last, and for a moment after each end of an incarnation: a node that crashes takes
+its last sightings with it.
+
+All times here are corrected (`clocks.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from hopwire.flows.arrays import NO_TIME, Bools, Ints
+
+__all__ = ["Coverage", "Span"]
+
+
+class Span(NamedTuple):
+    """One incarnation of one node in the capture, by its own clock."""
+
+    node: bytes
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What the nodes saw: spans, the stretches in which sightings are missing, and how wrong each clock is."""
+
+    spans: Sequence[Span] = ()
+    skips: Sequence[Span] = ()
+    offsets_ns: dict[bytes, int] = field(default_factory=dict)
+    clocks: dict[bytes, bytes] = field(default_factory=dict)  # node: the node whose clock its times are corrected to
+
+    @cached_property
+    def nodes(self) -> dict[bytes, tuple[int, int]]:
+        """First and last sighting of every node that captures, corrected."""
+        found: dict[bytes, tuple[int, int]] = {}
+        for node, first, last in self.corrected(self.spans):
+            begin, end = found.get(node, (first, last))
+            found[node] = min(begin, first), max(end, last)
+        return found
+
+    @cached_property
+    def end_ns(self) -> int:
+        """The last sighting of all."""
+        return max((end for _, end in self.nodes.values()), default=NO_TIME)
+
+    def of(self, values: pa.Array) -> NodeCoverage:
+        """Give the same by the codes of nodes."""
+        return NodeCoverage(self, values.to_pylist())
+
+    def corrected(self, spans: Iterable[Span]) -> list[Span]:
+        """Give the spans as corrected times."""
+        return [Span(node, first - offset, last - offset) for node, first, last, offset in self._with_offsets(spans)]
+
+    def _with_offsets(self, spans: Iterable[Span]) -> Iterable[tuple[bytes, int, int, int]]:
+        return ((*span, self.offsets_ns.get(span.node, 0)) for span in spans)
+
+
+class NodeCoverage:
+    """The coverage of the nodes of some rows, which are numbers there."""
+
+    def __init__(self, coverage: Coverage, nodes: list[bytes]) -> None:
+        known = coverage.nodes
+        self.captures: Bools = np.array([node in known for node in nodes], dtype=np.bool_)
+        self.offset: Ints = _numbers(coverage.offsets_ns.get(node, 0) for node in nodes)
+        self.begin: Ints = _numbers(known.get(node, (NO_TIME, NO_TIME))[0] for node in nodes)
+        self.end: Ints = _numbers(known.get(node, (NO_TIME, NO_TIME))[1] for node in nodes)
+        clocks = {clock: number for number, clock in enumerate(sorted(set(coverage.clocks.values())))}
+        own = len(clocks)
+        self.clock: Ints = _numbers(
+            clocks[coverage.clocks[node]] if node in coverage.clocks else own + number
+            for number, node in enumerate(nodes)
+        )
+        number_of = {node: number for number, node in enumerate(nodes)}
+        self._skips = _Stretches(number_of, coverage.corrected(coverage.skips))
+        self._lives = _Stretches(number_of, coverage.corrected(coverage.spans))
+
+    def skips_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
+        """Tell where a node skipped sightings between two times."""
+        return self._skips.overlap(node, begin, end)
+
+    def ended_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
+        """Tell where an incarnation of a node ended between two times."""
+        return self._lives.ended_until(node, end) > self._lives.ended_before(node, begin)
+
+
+class _Stretches:
+    """Stretches of time of nodes, to be looked up for many rows at once."""
+
+    def __init__(self, number_of: dict[bytes, int], spans: Iterable[Span]) -> None:
+        known = [(number_of[node], first, last) for node, first, last in spans if node in number_of]
+        nodes = _numbers(node for node, _, _ in known)
+        self._firsts = _Moments(nodes, _numbers(first for _, first, _ in known))
+        self._lasts = _Moments(nodes, _numbers(last for _, _, last in known))
+
+    def overlap(self, node: Ints, begin: Ints, end: Ints) -> Bools:
+        """Tell where more of them have begun until the end than were over before the begin."""
+        return self._firsts.count(node, end, "right") > self._lasts.count(node, begin, "left")
+
+    def ended_until(self, node: Ints, at: Ints) -> Ints:
+        return self._lasts.count(node, at, "right")
+
+    def ended_before(self, node: Ints, at: Ints) -> Ints:
+        return self._lasts.count(node, at, "left")
+
+
+class _Moments:
+    """Times of nodes, sorted: node and rank of the time are one number."""
+
+    def __init__(self, nodes: Ints, times: Ints) -> None:
+        self.times = np.unique(times)
+        self.width = len(self.times) + 1
+        self.places = np.sort(nodes * self.width + np.searchsorted(self.times, times))
+
+    def count(self, node: Ints, at: Ints, side: Literal["left", "right"]) -> Ints:
+        """How many times of a node are before another; `right` counts equal ones."""
+        rank = np.searchsorted(self.times, at, side=side)
+        return np.searchsorted(self.places, node * self.width + rank) - np.searchsorted(self.places, node * self.width)
+
+
+def _numbers(values: Iterable[Any]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)

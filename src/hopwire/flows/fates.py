@@ -1,0 +1,86 @@
+"""What is known of a hop: its fate, whether its arrival came before, whether its trace is right.
+
+What is missing is judged by the coverage of the node that should have seen it (`FATES` in `hops.py`). An arrival too
+many is a duplicate, or replayed: signed, and not soon after the first or from another peer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hopwire.flows.arrays import Bools, Groups, Ints, bools, codes, filled_forward, ints, one_array, pack
+from hopwire.flows.hops import FATES
+from hopwire.flows.pairs import Pairs, Seen
+from hopwire.flows.rules import Rules
+
+__all__ = ["FATE", "fates_of", "is_route_wrong", "repeats_of"]
+
+FATE = {name: number for number, name in enumerate(FATES)}
+TRACE_ROUTING = 1
+
+
+def fates_of(seen: Seen, pairs: Pairs, rules: Rules) -> Ints:
+    """Give the fate of each hop: a number of FATES."""
+    fate = np.full(len(pairs.left), FATE["arrived"])
+    left_only, came_only = np.flatnonzero(pairs.came < 0), np.flatnonzero(pairs.left < 0)
+    fate[left_only] = _fate_of_departures(seen, pairs.left[left_only], rules)
+    fate[came_only] = _fate_of_arrivals(seen, pairs.came[came_only], pairs.has_departures[came_only], rules)
+    fate[seen.is_dead[pairs.left] & (pairs.left >= 0)] = FATE["dead"]
+    return fate
+
+
+def _fate_of_departures(seen: Seen, rows: Ints, rules: Rules) -> Ints:
+    cover, target, at = seen.coverage, seen.target[rows], seen.at[rows]
+    is_blind = ~cover.captures[target]
+    is_blind |= cover.skips_within(target, at - rules.patience_ns, at + rules.patience_ns)
+    is_early = at < cover.end[target] - rules.patience_ns
+    return np.where(is_blind, FATE["unwitnessed"], np.where(is_early, FATE["lost"], FATE["in_flight"]))
+
+
+def _fate_of_arrivals(seen: Seen, rows: Ints, has_departures: Bools, rules: Rules) -> Ints:
+    cover, source, at = seen.coverage, seen.source[rows], seen.at[rows]
+    is_blind = ~cover.captures[source]
+    is_blind |= cover.skips_within(source, at - rules.patience_ns, at + rules.patience_ns)
+    is_outside = (at < cover.begin[source]) | (at > cover.end[source])
+    is_outside |= cover.ended_within(source, at - rules.patience_ns, at)
+    is_unsent = is_blind | (~has_departures & is_outside)
+    return np.where(is_unsent, FATE["unsent"], np.where(has_departures, FATE["duplicate"], FATE["foreign"]))
+
+
+def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, rules: Rules) -> Ints:
+    """Tell for each hop whether its arrival came before: a number of REPEATS."""
+    repeat = np.zeros(len(pairs.left), dtype=np.int64)
+    over = np.flatnonzero(pairs.left < 0)
+    if not len(over):
+        return repeat
+    (signature,), values = codes(sightings["signature"])
+    is_signed = bools(pc.greater(pc.binary_length(values), 0))[signature]
+    has_id = bools(pc.greater(pc.binary_length(one_array(sightings["message_id"])), 0))
+    rows = np.flatnonzero(seen.is_in)
+    place = np.full(len(seen.key), -1)
+    place[rows] = np.arange(len(rows))
+    arrivals = Groups(pack(seen.key[rows], seen.attempt[rows], seen.target[rows]), seen.at[rows], seen.sequence[rows])
+    before = filled_forward(arrivals, np.ones(len(rows), dtype=np.bool_))
+    came = pairs.came[over]
+    earlier = np.append(rows, -1)[before[place[came]]]
+    is_again = earlier >= 0
+    is_soon = (seen.at[came] - seen.at[earlier] <= rules.duplicate_window_ns) & (
+        seen.source[came] == seen.source[earlier]
+    )
+    is_same = is_signed[came] & (signature[came] == signature[earlier])
+    is_sure = pairs.has_departures[over] | has_id[came] | is_same | is_soon
+    repeat[over] = np.where(is_again & is_sure, np.where(is_same & ~is_soon, 2, 1), 0)
+    return repeat
+
+
+def is_route_wrong(sightings: pa.Table, rows: Ints, seen: Seen) -> Bools:
+    """Tell where a traced unicast message names another router last than the node it left, or too few of them."""
+    (router, source), values = codes(sightings["route_node"], seen.nodes.take(pa.array(seen.source)))
+    is_named = bools(pc.greater(pc.binary_length(values), 0))[router]
+    is_traced = (ints(sightings["trace_options"]) & TRACE_ROUTING) > 0
+    is_traced &= (ints(sightings["distribution"]) == 0) & ~seen.is_dead
+    count = ints(sightings["route_count"])
+    is_wrong: Bools = is_traced & ((is_named & (router != source)) | (count < ints(sightings["hops"])))
+    return is_wrong[rows]

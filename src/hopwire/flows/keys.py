@@ -1,0 +1,103 @@
+"""The key of a message: the same wherever it is seen, different for every other message.
+
+A message of hopwire names itself: its key is the hash of the message id. Others are known by a fingerprint, a hash over
+what no router changes. Hops, routing, time to live, callback points, domain, signature, socket identity, extensions and
+trace options are left out: routers write them anew, drop them, or read them in another order.
+
+The hash takes the sizes of all parts first, then the parts, so that no byte can move from one part to the next unseen.
+
+The trap: two messages that say the same to the same receiver in the same flow have the same fingerprint. Linking counts
+them, it does not tell them apart.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["KEY_BYTES", "KEY_TYPE", "message_keys"]
+
+KEY_BYTES = 16
+KEY_TYPE = pa.binary()  # Spark has no binary of fixed size
+BLOBS = (
+    "identity",
+    "version_raw",
+    "partition",
+    "correlation_id",
+    "callback_receiver_identity",
+    "callback_receiver_node_identity",
+    "receiver_identity",
+    "receiver_node_identity",
+)
+NUMBERS = ("callback_key", "version", "distribution")
+HEAD = np.dtype([("callback_key", "<i8"), *((name, "<i4") for name in (*NUMBERS[1:], "body_frames", *BLOBS))])
+SEPARATOR = pa.scalar(b"", pa.large_binary())
+RAW_VERSION = -1  # beside a version in bytes; a number on the wire is never negative
+_ID_HASH = blake2b(digest_size=KEY_BYTES, person=b"message id")
+_FINGERPRINT = blake2b(digest_size=KEY_BYTES, person=b"fingerprint")
+
+
+def message_keys(batch: pa.RecordBatch | pa.Table) -> pa.Array:
+    """Give the key of each message, null where the row is not one; a column `message_id` may be missing."""
+    columns = {name: _array(batch[name]) for name in (*BLOBS, *NUMBERS, "body_frames")}
+    is_message = _bools(pc.is_valid(columns["identity"]))
+    has_id = np.zeros(len(batch), dtype=np.bool_)
+    keys = np.zeros((len(batch), KEY_BYTES), dtype=np.uint8)
+    if "message_id" in batch.schema.names:
+        ids = _array(batch["message_id"])
+        has_id = _bools(pc.fill_null(pc.greater(pc.binary_length(ids), 0), False)) & is_message
+        keys[has_id] = _hashes(_ID_HASH, ids.filter(pa.array(has_id)))
+    has_none = is_message & ~has_id
+    if has_none.any():
+        mask = None if has_none.all() else pa.array(has_none)
+        rows = {name: array if mask is None else array.filter(mask) for name, array in columns.items()}
+        keys[has_none] = _hashes(_FINGERPRINT, _joined(rows))
+    valid = None if is_message.all() else pa.py_buffer(np.packbits(is_message, bitorder="little"))
+    return pa.Array.from_buffers(pa.binary(KEY_BYTES), len(batch), [valid, pa.py_buffer(keys)]).cast(KEY_TYPE)
+
+
+def _hashes(empty: Any, blobs: pa.Array) -> np.ndarray[Any, Any]:
+    digests: list[bytes] = []
+    fresh, keep = empty.copy, digests.append
+    for blob in blobs.to_pylist():
+        digest = fresh()
+        digest.update(blob)
+        keep(digest.digest())
+    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, KEY_BYTES)
+
+
+def _joined(rows: dict[str, pa.Array]) -> pa.Array:
+    """Everything that is hashed of each row, as one blob: sizes and numbers, then the bytes they measure."""
+    blobs = [pc.fill_null(rows[name], b"") for name in BLOBS]
+    frames = rows["body_frames"]
+    numbers = [pc.fill_null(rows[name], RAW_VERSION) for name in NUMBERS]
+    measures = [*numbers, pc.list_value_length(frames), *map(pc.binary_length, blobs)]
+    head = np.empty(len(frames), dtype=HEAD)
+    for name, measure in zip(HEAD.names or (), measures, strict=True):
+        head[name] = measure.to_numpy(zero_copy_only=False)
+    parts = [_fixed(head), _frame_sizes(frames), *blobs, pc.binary_join(frames, b"")]
+    return pc.binary_join_element_wise(*[part.cast(pa.large_binary()) for part in parts], SEPARATOR)
+
+
+def _array(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _bools(array: pa.Array) -> np.ndarray[Any, Any]:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _fixed(head: np.ndarray[Any, Any]) -> pa.Array:
+    bounds = np.arange(len(head) + 1, dtype=np.int32) * head.itemsize
+    return pa.Array.from_buffers(pa.binary(), len(head), [None, pa.py_buffer(bounds), pa.py_buffer(head)])
+
+
+def _frame_sizes(frames: pa.Array) -> pa.Array:
+    """The sizes of the frames of each row, as bytes."""
+    sizes = pc.binary_length(frames.values).to_numpy(zero_copy_only=False).astype("<i4")
+    bounds = frames.offsets.to_numpy(zero_copy_only=False).astype(np.int32) * sizes.itemsize
+    return pa.Array.from_buffers(pa.binary(), len(frames), [None, pa.py_buffer(bounds), pa.py_buffer(sizes)])

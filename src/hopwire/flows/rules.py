@@ -1,0 +1,32 @@
+"""What judging depends on beside the sightings: how long to wait, and where to stop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopwire.flows.arrays import Ints
+
+__all__ = ["NEVER", "NS_PER_SECOND", "NS_PER_TICK", "Rules", "deadlines"]
+
+NS_PER_SECOND = 1_000_000_000
+NS_PER_TICK = 100
+NEVER = np.iinfo(np.int64).max
+LONGEST_TTL_TICKS = 10**16  # thirty years; the original writes the largest number it has for longer
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The patience and the limits of the judge."""
+
+    patience_ns: int = 5 * NS_PER_SECOND  # a message may take so long from node to node
+    patience_without_ttl_ns: int = 60 * NS_PER_SECOND  # and so long an answer to a request without a time to live
+    duplicate_window_ns: int = NS_PER_SECOND  # the same signature again: within it a duplicate, later a replay
+    hop_limit: int = 16
+    max_flow_rows: int = 100_000  # steps of one flow that become its tree
+
+
+def deadlines(begin_ns: Ints, ttl_ticks: Ints) -> Ints:
+    """Give when a time to live is over, NEVER without one."""
+    return np.where(ttl_ticks > 0, begin_ns + np.minimum(ttl_ticks, LONGEST_TTL_TICKS) * NS_PER_TICK, NEVER)

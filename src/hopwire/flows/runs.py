@@ -1,0 +1,116 @@
+"""Sorted batches to runs of whole groups: what belongs together is judged together, whatever batches it came in.
+
+A group of more than `max_rows` rows is a run of its own: its first rows, and a summary of the others, of which no more
+than one batch is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from hopwire.flows.arrays import Groups, Ints, codes, ints, pack
+
+__all__ = ["Run", "Summary", "whole_runs"]
+
+RUN_ROWS = 50_000  # of one run, unless a group is larger: enough for numpy, and some tens of megabytes
+
+Rows: TypeAlias = Callable[[pa.Table], pa.Table]
+
+
+class Summary(NamedTuple):
+    """What is kept of rows that are too many: how they are summarised, and how summaries are added to one."""
+
+    of: Rows
+    added: Rows
+
+
+class Run(NamedTuple):
+    """Whole groups; with a summary, the first rows of one that is too large, and what the others come to."""
+
+    rows: pa.Table
+    more: pa.Table | None = None
+
+
+def whole_runs(
+    batches: Iterable[pa.RecordBatch],
+    key: Sequence[str],
+    max_rows: int,
+    summary: Summary,
+    run_rows: int = RUN_ROWS,
+) -> Iterator[Run]:
+    """Give runs of whole groups of batches that are sorted by the key."""
+    waiting: list[pa.Table] = []
+    giant: Run | None = None
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        if giant is not None:
+            giant, table = _fed(giant, table, key, summary)
+            if not len(table):
+                continue
+            yield giant
+            giant = None
+        waiting.append(table)
+        if sum(map(len, waiting)) < run_rows:
+            continue
+        rows = pa.concat_tables(waiting)
+        start = _start_of_last(rows, key)
+        yield from _runs(rows.slice(0, start), key, max_rows, summary)
+        last = rows.slice(start)
+        waiting = [last]
+        if len(last) > max_rows:
+            giant, waiting = _giant(last, max_rows, summary), []
+    if giant is not None:
+        yield giant
+    if waiting:
+        yield from _runs(pa.concat_tables(waiting), key, max_rows, summary)
+
+
+def _fed(giant: Run, table: pa.Table, key: Sequence[str], summary: Summary) -> tuple[Run, pa.Table]:
+    """Add the rows that still belong to a giant to its summary; gives the rest."""
+    both = pa.concat_tables([giant.rows.slice(0, 1).select(list(key)), table.select(list(key))])
+    group = _numbers(both, key)
+    count = int(np.argmin(np.append(group[1:] == group[0], False)))
+    if count:
+        assert giant.more is not None
+        giant = Run(giant.rows, summary.added(pa.concat_tables([giant.more, summary.of(table.slice(0, count))])))
+    return giant, table.slice(count)
+
+
+def _giant(rows: pa.Table, max_rows: int, summary: Summary) -> Run:
+    return Run(rows.slice(0, max_rows), summary.of(rows.slice(max_rows)))
+
+
+def _runs(rows: pa.Table, key: Sequence[str], max_rows: int, summary: Summary) -> Iterator[Run]:
+    """Whole groups, those that are too large apart."""
+    if not len(rows):
+        return
+    groups = Groups(_numbers(rows, key))
+    too_large = np.flatnonzero(groups.sizes > max_rows)
+    is_small = ~np.isin(groups.of, too_large)
+    if is_small.any():
+        yield Run(rows if is_small.all() else rows.filter(pa.array(is_small)))
+    for group in too_large.tolist():
+        yield _giant(rows.filter(pa.array(groups.of == group)), max_rows, summary)
+
+
+def _start_of_last(rows: pa.Table, key: Sequence[str]) -> int:
+    group = _numbers(rows, key)
+    is_other = group != group[-1]
+    return int(np.flatnonzero(is_other)[-1]) + 1 if is_other.any() else 0
+
+
+def _numbers(rows: pa.Table, key: Sequence[str]) -> Ints:
+    columns = [rows[name] for name in key]
+    return pack(*(_codes_of(column) for column in columns))
+
+
+def _codes_of(column: pa.ChunkedArray) -> Ints:
+    """Give a column of any kind as small numbers."""
+    if pa.types.is_integer(column.type):
+        return ints(column.combine_chunks().dictionary_encode().indices)
+    (numbers,), _ = codes(column)
+    return numbers

@@ -1,0 +1,1 @@
+"""The bronze tables, one file each."""

@@ -1,0 +1,56 @@
+"""`bronze.sources`: which files of captures are in the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from hopwire.capture.faults import Fault
+from hopwire.lake.manifest import StoredSource
+from hopwire.lake.table import Column, Table, declare
+
+__all__ = ["SOURCES_TABLE", "rows_of_sources"]
+
+# fmt: off
+COLUMNS = (
+    Column("segment",      pa.string(),            "name of the source, as it is once the file is sealed"),
+    Column("size_bytes",   pa.int64(),             "of the file"),
+    Column("fingerprint",  pa.string(),            "hash over its size, its first and its last bytes"),
+    Column("is_open",      pa.bool_(),             "whether its writer may still have been at work"),
+    Column("row_count",    pa.int64(),             "rows that were read"),
+    Column("skipped_rows", pa.int64(),             "rows that stand for sightings that are missing"),
+    Column("skipped",      pa.int64(),             "sightings that are missing, by the account of those rows"),
+    Column("faults",       pa.list_(pa.string()),  "what is wrong with the file"),
+)
+# fmt: on
+
+SOURCES_TABLE = declare(
+    Table(
+        "bronze.sources",
+        key=("segment",),
+        reads=(),
+        columns=COLUMNS,
+        meaning="One file of captures, how much was read of it, and what is wrong with it.",
+    )
+)
+
+
+def rows_of_sources(sources: Mapping[str, StoredSource], foreign: Iterable[Fault]) -> pa.Table:
+    """Give the rows; a file that is not a capture is one too."""
+    rows = [
+        (
+            name,
+            each.size_bytes,
+            each.fingerprint,
+            each.is_open,
+            each.row_count,
+            each.skipped_rows,
+            each.skipped,
+            each.faults,
+        )
+        for name, each in sources.items()
+    ]
+    rows += [(fault.path.name, fault.size_bytes, "", False, 0, 0, 0, (fault.detail,)) for fault in foreign]
+    names = SOURCES_TABLE.schema.names
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in sorted(rows)], SOURCES_TABLE.schema)

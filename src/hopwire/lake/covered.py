@@ -1,0 +1,33 @@
+"""What the captures in the lake cover, as the judge wants it: a row for each node, none for messages."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hopwire.flows.coverage import Coverage, Span
+from hopwire.flows.rules import NS_PER_SECOND, Rules
+from hopwire.lake.settings import LakeSettings
+
+__all__ = ["coverage_of", "rules_of"]
+
+
+def rules_of(settings: LakeSettings) -> Rules:
+    """Give the rules of the judge by the settings of the build."""
+    return Rules(
+        patience_ns=round(settings.patience_seconds * NS_PER_SECOND),
+        patience_without_ttl_ns=round(settings.patience_without_ttl_seconds * NS_PER_SECOND),
+        duplicate_window_ns=round(settings.duplicate_window_seconds * NS_PER_SECOND),
+        hop_limit=settings.hop_limit,
+        max_flow_rows=settings.max_flow_rows,
+    )
+
+
+def coverage_of(clocks: DataFrame) -> Coverage:
+    """Give what the nodes captured and skipped, and how wrong their clocks are."""
+    rows = clocks.select("node", "offset_ns", "reference_node", "lives", "skips").collect()
+    return Coverage(
+        spans=[Span(bytes(row.node), *life) for row in rows for life in row.lives],
+        skips=[Span(bytes(row.node), *skip) for row in rows for skip in row.skips],
+        offsets_ns={bytes(row.node): row.offset_ns for row in rows},
+        clocks={bytes(row.node): bytes(row.reference_node) for row in rows},
+    )

@@ -1,0 +1,99 @@
+"""Tables of the lake as DataFrames, and back to files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from hopwire.errors import LakeError
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.store import files_of, read_manifest
+from hopwire.lake.table import Table
+from hopwire.lake.types import schema_from_text
+
+__all__ = ["frame_of", "plain_errors", "read_table", "sized_shuffles", "write_frame"]
+
+CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
+SHUFFLES, SPARKS_OWN_CHOICE = "spark.sql.shuffle.partitions", "200"
+PARTITION_BYTES = 32 * 1024 * 1024  # of captures; what is shuffled of them is less, as bodies stay behind
+MIN_PARTITIONS = 8  # some for each core; empty ones cost little, 200 of them cost seconds in every table
+FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:
+    """Give a table of a lake as a DataFrame."""
+    manifest = read_manifest(lake)
+    files = files_of(lake, name, manifest)
+    schema = from_arrow_schema(schema_from_text(manifest.tables[name].columns))
+    if not files:
+        return spark.createDataFrame([], schema)
+    reader = spark.read.schema(schema).option("basePath", _uri(Path(lake, *name.split("."))))
+    return reader.parquet(*map(_uri, files))
+
+
+def frame_of(spark: SparkSession, table: Table, files: Sequence[Path]) -> DataFrame:
+    """Give files of a table as a DataFrame; without files it has no rows."""
+    schema = from_arrow_schema(table.schema)
+    if not files:
+        return spark.createDataFrame([], schema)
+    reader = spark.read.schema(schema)
+    if table.partition_by:
+        place = Path(*files[0].parts[: -1 - len(table.partition_by)])
+        reader = reader.option("basePath", _uri(place))
+    return reader.parquet(*map(_uri, files))
+
+
+def _uri(path: Path) -> str:
+    return path.absolute().as_uri()
+
+
+def write_frame(table: Table, rows: DataFrame, place: Path, settings: LakeSettings) -> None:
+    """Write what a table's function gave, if it is what the table declares."""
+    expected = from_arrow_schema(table.schema)
+    found, wanted = ([(each.name, each.dataType.simpleString()) for each in kind] for kind in (rows.schema, expected))
+    if found != wanted:
+        odd = next((pair for pair in zip(found, wanted, strict=False) if pair[0] != pair[1]), (found, wanted))
+        raise LakeError(f"{table.name}: its function gives {odd[0]}, its columns declare {odd[1]}")
+    codec = CODECS.get(settings.compression, settings.compression)
+    writer = rows.write.mode("append").option("compression", codec)
+    writer = writer.partitionBy(*table.partition_by) if table.partition_by else writer
+    writer.parquet(_uri(place))
+
+
+@contextmanager
+def sized_shuffles(spark: SparkSession, size_bytes: int) -> Iterator[None]:
+    """Meanwhile let shuffles have partitions for so many bytes of captures, unless somebody has chosen a number."""
+    before = spark.conf.get(SHUFFLES)
+    if before == SPARKS_OWN_CHOICE:
+        spark.conf.set(SHUFFLES, str(max(MIN_PARTITIONS, size_bytes // PARTITION_BYTES)))
+    try:
+        yield
+    finally:
+        spark.conf.set(SHUFFLES, str(before))
+
+
+@contextmanager
+def plain_errors(what: str) -> Iterator[None]:
+    """Say in one line what Spark says in a hundred."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        text = str(error)
+        if any(words in text for words in FULL):
+            raise LakeError(f"{what}: the disk is full: make room for the lake and for SPARK_LOCAL_DIRS") from None
+        if "OutOfMemoryError" in text or "Java heap space" in text:
+            raise LakeError(f"{what}: Spark has too little memory: give it more, --memory 8g") from None
+        raise LakeError(f"{what}: Spark failed: {_core(text)}") from error
+
+
+def _core(text: str) -> str:
+    """The line that says most: the last of a Python traceback, or else the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ends = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception")) and " " not in line[:40]]
+    return f"{(ends or lines or ['no reason given'])[0]:.300}"

@@ -1,0 +1,1 @@
+"""The gold tables, one file each."""

@@ -1,0 +1,90 @@
+"""`gold.flows`: everything that belongs to one correlation id, as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from hopwire.flows.findings import Known
+from hopwire.flows.hops import HOP_SCHEMA
+from hopwire.flows.judge import judge_flows
+from hopwire.flows.outcomes import REQUEST_SCHEMA
+from hopwire.flows.runs import Summary, whole_runs
+from hopwire.flows.steps import FLOW_SCHEMA, FLOWS
+from hopwire.flows.totals import added, totals_of
+from hopwire.lake.covered import coverage_of, rules_of
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.table import table
+
+__all__ = ["OF_REQUEST", "flows", "judge_of"]
+
+Batches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+READS = ("silver.hops", "gold.requests", "gold.clocks")
+REQUEST = "request"  # the column that has a request; null in the rows that are hops
+OF_REQUEST = (
+    "correlation_id",
+    "message_key",
+    "identity",
+    "version",
+    "version_raw",
+    "home_node",
+    "reached_node",
+    "outcome",
+    "is_reused",
+    "is_callback_unreached",
+    "is_unhandled",
+)
+ROWS_OF_A_BATCH = 1_000  # of flows, which are long
+
+
+@table("gold.flows", key=("flow_id",), reads=READS, columns=FLOWS)
+def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: LakeSettings) -> DataFrame:
+    """One flow: its steps as a tree, how long it took and why, its outcome, and what is odd about it.
+
+    Hops and requests of a flow come together in one stream, hops first.
+    """
+    known = Known(coverage_of(clocks), rules_of(settings), _answered(requests))
+    asked = requests.select("flow_id", F.struct(*OF_REQUEST).alias(REQUEST))
+    rows = hops.unionByName(asked, allowMissingColumns=True)
+    order = (F.col("flow_id"), F.col(REQUEST).isNotNull(), F.coalesce("left_at_ns", "arrived_at_ns"))
+    together = rows.repartition("flow_id").sortWithinPartitions(*order)
+    return together.mapInArrow(judge_of(known), from_arrow_schema(FLOW_SCHEMA)).select(FLOW_SCHEMA.names)
+
+
+def _answered(requests: DataFrame) -> frozenset[tuple[bytes, int | None, bytes | None]]:
+    """The contracts that somebody answers: few, however many requests there are."""
+    is_answered = F.col("outcome").isin("answered", "late")
+    rows = requests.where(is_answered).select("identity", "version", "version_raw").distinct().collect()
+    return frozenset((bytes(row[0]), row[1], None if row[2] is None else bytes(row[2])) for row in rows)
+
+
+def judge_of(known: Known) -> Batches:
+    """Give the function from sorted batches of hops and requests to batches of flows."""
+
+    def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for run in whole_runs(batches, ["flow_id"], known.rules.max_flow_rows, Summary(_totals, added)):
+            hops, requests = _apart(run.rows)
+            totals = None if run.more is None else added(pa.concat_tables([totals_of(hops, requests), run.more]))
+            yield from judge_flows(hops, requests, known, totals).to_batches(max_chunksize=ROWS_OF_A_BATCH)
+
+    return judge_batches
+
+
+def _totals(rows: pa.Table) -> pa.Table:
+    return totals_of(*_apart(rows))
+
+
+def _apart(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Hops and requests, each with its own columns."""
+    is_request = pc.is_valid(rows[REQUEST])
+    hops = rows.filter(pc.invert(is_request)).select(HOP_SCHEMA.names)
+    asked = rows.filter(is_request)
+    parts = asked[REQUEST].combine_chunks()
+    columns = {"flow_id": asked["flow_id"]} | {name: pc.struct_field(parts, name) for name in OF_REQUEST}
+    return hops, pa.table(columns).cast(pa.schema([REQUEST_SCHEMA.field(name) for name in columns]))

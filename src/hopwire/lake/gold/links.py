@@ -1,0 +1,54 @@
+"""`gold.links`: how much goes from node to node, how fast, and what is lost on the way."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from hopwire.lake.minutes import MINUTE, minute_of
+from hopwire.lake.table import Column, table
+
+__all__ = ["links"]
+
+QUANTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
+ACCURACY = 1000  # of the quantiles: an error of one in a thousand ranks
+
+# fmt: off
+COLUMNS = (
+    Column("from_node",       pa.binary(), "the node it left"),
+    Column("to_node",         pa.binary(), "the node it went to"),
+    Column("identity",        pa.binary(), "the message contract's identity"),
+    Column("minute",          MINUTE,      "when it left, or arrived where nobody saw it leave"),
+    Column("hop_count",       pa.int64(),  "crossings, whatever became of them"),
+    Column("size_bytes",      pa.int64(),  "of all frames of all of them"),
+    Column("arrived_count",   pa.int64(),  "of which seen to leave and to arrive"),
+    Column("lost_count",      pa.int64(),  "of which lost"),
+    Column("duplicate_count", pa.int64(),  "of which delivered more often than sent"),
+    Column("p50_us",          pa.int64(),  "latency of those that arrived: half are not slower"),
+    Column("p95_us",          pa.int64(),  "19 of 20 are not slower"),
+    Column("p99_us",          pa.int64(),  "99 of 100 are not slower"),
+)
+# fmt: on
+KEY = ("from_node", "to_node", "identity", "minute")
+
+
+@table("gold.links", key=KEY, reads=("silver.hops",), columns=COLUMNS)
+def links(hops: DataFrame) -> DataFrame:
+    """One message identity from one node to another in one minute: count, bytes, latency, losses."""
+    crossings = hops.where(F.col("fate") != "dead")
+    minute = minute_of(F.coalesce("left_at_ns", "arrived_at_ns")).alias("minute")
+    counts = {
+        f"{fate}_count": F.count(F.when(F.col("fate") == fate, True)) for fate in ("arrived", "lost", "duplicate")
+    }
+    latency = F.when(F.col("fate") == "arrived", F.col("latency_us"))
+    quantiles = {name: F.percentile_approx(latency, share, ACCURACY) for name, share in QUANTILES.items()}
+    return (
+        crossings.groupBy("from_node", "to_node", "identity", minute)
+        .agg(
+            F.count("*").alias("hop_count"),
+            F.sum("size_bytes").alias("size_bytes"),
+            *(value.alias(name) for name, value in (counts | quantiles).items()),
+        )
+        .select([column.name for column in COLUMNS])
+    )

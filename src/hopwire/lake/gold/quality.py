@@ -1,0 +1,84 @@
+"""`gold.quality`: the balance of the lake. What goes in comes out, or is counted where it went.
+
+| step | a row for each | rows in | rows out |
+|---|---|---|---|
+| `read` | source | rows that the reader counted | rows of bronze.sightings |
+| `decode` | source | rows of bronze.sightings | messages, quarantine and rows that stand for what is missing |
+| `link` | lake | rows of silver.messages | sightings that the hops account for |
+
+The counts are those of the tables, not of who wrote them. A run that does not add up is not published.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from hopwire.lake.table import Column, table
+
+__all__ = ["quality"]
+
+# fmt: off
+COLUMNS = (
+    Column("step",             pa.string(),           "read, decode or link"),
+    Column("segment",          pa.string(),           "the source; empty for all of the lake"),
+    Column("rows_in",          pa.int64(),            "rows before the step"),
+    Column("rows_out",         pa.int64(),            "rows after the step, wherever they went"),
+    Column("message_count",    pa.int64(),            "of which messages"),
+    Column("quarantine_count", pa.int64(),            "of which not messages"),
+    Column("skipped_rows",     pa.int64(),            "of which stand for sightings that are missing"),
+    Column("skipped",          pa.int64(),            "sightings that are missing, by the account of those rows"),
+    Column("is_balanced",      pa.bool_(),            "whether rows in are rows out"),
+    Column("faults",           pa.list_(pa.string()), "what is wrong with the file"),
+)
+# fmt: on
+READS = ("bronze.sources", "bronze.sightings", "silver.messages", "silver.quarantine", "silver.hops")
+
+
+@table("gold.quality", key=("step", "segment"), reads=READS, columns=COLUMNS)
+def quality(
+    sources: DataFrame, sightings: DataFrame, messages: DataFrame, quarantine: DataFrame, hops: DataFrame
+) -> DataFrame:
+    """One step for one source: rows in, rows out, where they went, and whether it adds up."""
+    counted = _counted(sources, sightings, messages, quarantine)
+    went = F.col("message_count") + F.col("quarantine_count") + F.col("skipped_rows")
+    read = counted.withColumns(
+        {"step": F.lit("read"), "rows_in": F.col("row_count"), "rows_out": F.col("bronze_count")}
+    )
+    decode = counted.withColumns({"step": F.lit("decode"), "rows_in": F.col("bronze_count"), "rows_out": went})
+    steps = read.unionByName(decode).unionByName(_linked(messages, hops), allowMissingColumns=True)
+    return (
+        steps.fillna(0)
+        .withColumn("is_balanced", F.col("rows_in") == F.col("rows_out"))
+        .withColumn("faults", F.coalesce("faults", F.array().cast("array<string>")))
+        .select([column.name for column in COLUMNS])
+    )
+
+
+def _counted(sources: DataFrame, sightings: DataFrame, messages: DataFrame, quarantine: DataFrame) -> DataFrame:
+    """The rows of each source in each table; a source that only one of them knows is there too."""
+    is_gap = F.col("direction") == "skipped"
+    counts = (
+        sightings.groupBy("segment").agg(
+            F.count("*").alias("bronze_count"),
+            F.count(F.when(is_gap, True)).alias("skipped_rows"),
+            F.sum("skipped").alias("skipped"),
+        ),
+        messages.groupBy("segment").agg(F.count("*").alias("message_count")),
+        quarantine.groupBy("segment").agg(F.count("*").alias("quarantine_count")),
+    )
+    counted = sources.select("segment", "row_count", "faults")
+    for each in counts:
+        counted = counted.join(each, "segment", how="full")
+    return counted.fillna(0)
+
+
+def _linked(messages: DataFrame, hops: DataFrame) -> DataFrame:
+    """All messages, and the sightings that hops are made of: one where it left, one where it arrived."""
+    covered = hops.agg((F.count("left_sequence") + F.count("arrived_sequence")).alias("rows_out"))
+    return (
+        messages.agg(F.count("*").alias("rows_in"))
+        .crossJoin(covered)
+        .select(F.lit("link").alias("step"), F.lit("").alias("segment"), "rows_in", "rows_out")
+    )

@@ -1,0 +1,19 @@
+"""Minutes of Spark columns: the grain of the tables that are for dashboards."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+__all__ = ["MINUTE", "minute_of"]
+
+MINUTE = pa.timestamp("us", tz="UTC")
+NS_PER_SECOND = 1_000_000_000
+NS_PER_MINUTE = 60 * NS_PER_SECOND
+
+
+def minute_of(time_ns: Column) -> Column:
+    """Give the minute in which a time in nanoseconds since 1970 lies."""
+    begin_ns = time_ns - F.pmod(time_ns, F.lit(NS_PER_MINUTE))  # exact; a quotient of such numbers is not
+    return F.timestamp_seconds(begin_ns / F.lit(NS_PER_SECOND))

@@ -1,0 +1,175 @@
+"""A build: captures in, tables out; only what is named and what it needs, only what has changed, all at once.
+
+1. Sources that are new or have changed are read by the workers (`ingest.py`); the others stay as they are.
+2. Each table whose basis has changed is built anew, behind what it reads, from files that no reader sees yet.
+3. The balance is checked. If it does not add up, nothing is published and the run fails.
+4. Everything is published at once (`store.py`).
+
+Spark is started only if there is something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow.parquet as pq
+
+from hopwire.capture.faults import Fault
+from hopwire.errors import BalanceError
+from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
+from hopwire.lake.catalog import find_sources, tasks_of
+from hopwire.lake.frames import frame_of, plain_errors, sized_shuffles, write_frame
+from hopwire.lake.ingest import decoder_basis, ingest, take_in
+from hopwire.lake.manifest import Manifest, StoredSource, hash_of
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.store import Run, writing
+from hopwire.lake.table import Table, in_order
+from hopwire.lake.tables import TABLES
+from hopwire.lake.worker import Task
+from hopwire.security import OPEN, Domains
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Built", "Progress", "build"]
+
+CODE = 1  # raise it when a table would come out otherwise than before, or lakes keep what the old code made
+QUALITY = "gold.quality"
+
+Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
+Session: TypeAlias = "SparkSession | Callable[[], SparkSession]"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a build came to."""
+
+    lake: Path
+    manifest: Manifest
+    read: tuple[str, ...]  # sources that were read
+    tables: tuple[str, ...]  # tables that were made anew
+    faults: tuple[str, ...]  # what is wrong with sources that were read, one line each
+
+
+def build(
+    spark: Session,
+    captures: Path | str,
+    lake: Path | str,
+    tables: Iterable[str] | None = None,
+    *,
+    domains: Domains = OPEN,
+    settings: LakeSettings | None = None,
+    redecode: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> Built:
+    """Bring a lake up to date with its captures: all tables, or the named ones and what they need.
+
+    With `redecode` every source is read again; one that is gone is read from bronze.sightings.
+    """
+    wanted = in_order(tables if tables is not None else TABLES, TABLES)
+    found, foreign = find_sources(captures)
+    with writing(lake) as run:
+        build = _Build(run, spark, settings or LakeSettings(), progress)
+        basis = decoder_basis(domains)
+        stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
+        tasks = tasks_of(found, run, basis, redecode=redecode)
+        sources = build.read(tasks, stored, domains, basis, is_anew=redecode)
+        build.put_sources(sources, foreign)
+        for table in wanted:
+            if table.build is not None:
+                build.make(table)
+        build.check_balance()
+        manifest = run.publish(sources, basis) if run.tables else run.before
+    faults = [f"{task.name}: {fault}" for task in tasks for fault in sources[task.name].faults]
+    faults += [f"{fault.path.name}: {fault.detail}" for fault in foreign]
+    return Built(Path(lake), manifest, tuple(task.name for task in tasks), tuple(build.made), tuple(faults))
+
+
+class _Build:
+    """One build on its way."""
+
+    def __init__(self, run: Run, spark: Session, settings: LakeSettings, progress: Progress) -> None:
+        self.run, self.settings, self.progress = run, settings, progress
+        self.made: list[str] = []
+        self.sources: Mapping[str, StoredSource] = run.before.sources
+        self._spark = spark
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session, which starts with its first use."""
+        if callable(self._spark):
+            self._spark = self._spark()
+        return self._spark
+
+    def read(
+        self,
+        tasks: Sequence[Task],
+        found: Mapping[str, StoredSource],
+        domains: Domains,
+        basis: str,
+        *,
+        is_anew: bool,
+    ) -> Mapping[str, StoredSource]:
+        """Read the sources that must be read, and give all that are in the lake then."""
+        if not tasks:
+            return self.sources
+        total = sum(task.size_bytes for task in tasks)
+        self.progress("captures", 0, total)
+        spark = self.spark
+        with plain_errors("captures"):
+            reports = ingest(
+                spark, self.run, tasks, domains, self.settings, lambda done: self.progress("captures", done, total)
+            )
+        self.progress("captures", total, total)
+        self.sources = take_in(self.run, reports, found, basis, is_anew=is_anew)
+        return self.sources
+
+    def put_sources(self, sources: Mapping[str, StoredSource], foreign: Sequence[Fault]) -> None:
+        """Write bronze.sources, if it is not what it was."""
+        rows = rows_of_sources(sources, foreign)
+        basis = hash_of(CODE, [str(row) for row in rows.to_pylist()])
+        if self._is_current(SOURCES_TABLE, basis):
+            return
+        path = self.run.place(SOURCES_TABLE.name) / f"{self.run.name}.parquet"
+        pq.write_table(rows, path)
+        self.run.add(SOURCES_TABLE.name, basis, SOURCES_TABLE.schema, self.run.written(SOURCES_TABLE.name))
+
+    def make(self, table: Table) -> None:
+        """Build a table, unless it is up to date."""
+        basis = self._basis(table)
+        if self._is_current(table, basis):
+            return
+        self.progress(table.name, 0, 1)
+        inputs = [TABLES[name] for name in table.reads]
+        size = sum(source.size_bytes for source in self.sources.values())
+        with plain_errors(table.name), sized_shuffles(self.spark, size):
+            frames = [frame_of(self.spark, each, self.run.files(each.name)) for each in inputs]
+            write_frame(table, table.rows(frames, self.settings), self.run.place(table.name), self.settings)
+        self.run.add(table.name, basis, table.schema, self.run.written(table.name))
+        self.made.append(table.name)
+        self.progress(table.name, 1, 1)
+
+    def _basis(self, table: Table) -> str:
+        stored = {**self.run.before.tables, **self.run.tables}
+        columns = [(column.name, str(column.type)) for column in table.columns]
+        return hash_of(CODE, table.name, columns, [stored[name].basis for name in table.reads], asdict(self.settings))
+
+    def _is_current(self, table: Table, basis: str) -> bool:
+        before = self.run.before.tables.get(table.name)
+        return before is not None and before.basis == basis
+
+    def check_balance(self) -> None:
+        """Refuse a run whose rows do not add up."""
+        if QUALITY not in self.run.tables:
+            return
+        for file in self.run.files(QUALITY):
+            for row in pq.read_table(file).to_pylist():
+                if not row["is_balanced"]:
+                    where = row["segment"] or "the whole lake"
+                    raise BalanceError(
+                        f"{where}: {row['rows_in']} rows went into step {row['step']}, {row['rows_out']} came out; "
+                        "nothing was published: this is a fault of hopwire, please report it"
+                    )

@@ -1,0 +1,36 @@
+"""The settings of a build: every option once, with its default and its meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from hopwire.errors import SettingsError
+from hopwire.routing import HOP_LIMIT
+
+__all__ = ["LakeSettings"]
+
+COMPRESSIONS = ("lz4", "zstd", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSettings:
+    """How the lake is built."""
+
+    batch_rows: int = 16_384  # of one Arrow batch; decode_batch likes 4,000 to 30,000
+    batch_bytes: int = 32 * 1024 * 1024  # of one Arrow batch, unless a single message is larger
+    task_bytes: int = 64 * 1024 * 1024  # of captures for one task, unless a single source is larger
+    row_group_bytes: int = 64 * 1024 * 1024  # of values in one row group of Parquet, before compression
+    compression: str = "lz4"  # of Parquet: lz4, zstd (smaller and slower) or none
+    patience_seconds: float = 5.0  # a message may take so long from node to node before it counts as lost
+    patience_without_ttl_seconds: float = 60.0  # a request without a TTL may wait so long for its answer
+    duplicate_window_seconds: float = 1.0  # a signature that comes again within it is a duplicate, later a replay
+    hop_limit: int = HOP_LIMIT  # more hops than this are a loop
+    max_flow_rows: int = 100_000  # steps of one flow that are put into its tree; totals count all
+
+    def __post_init__(self) -> None:
+        if self.compression not in COMPRESSIONS:
+            raise SettingsError(f"compression must be {' or '.join(COMPRESSIONS)}, not {self.compression!r:.40}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "compression" and not (isinstance(value, int | float) and value > 0):
+                raise SettingsError(f"{field.name} must be a positive number, not {value!r}")

@@ -1,0 +1,1 @@
+"""The silver tables, one file each."""

@@ -1,0 +1,224 @@
+"""A simulated network on disk: captures as nodes write them, the truth as Parquet, the domains as a file of settings.
+
+    OUT/captures/*.arrows                         one segment for each node, chunk and incarnation; a crash leaves its
+                                                  segment open, cut off within a batch
+    OUT/truth/<table>/chunk-000000.parquet        what is true, chunk by chunk
+    OUT/domains.toml                              keys, for who builds a lake of it
+    OUT/simulation.json                           the settings, and how much there is; written last
+
+Chunks are made here one after another, or by Spark's Python workers, which write the files themselves; the files are
+the same. Sequence numbers go on from chunk to chunk, so on Spark a first pass only counts them.
+
+A task that Spark tries again finds what the first try left behind, and writes it anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hopwire.capture.record import SCHEMA
+from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
+from hopwire.capture.settings import CaptureSettings
+from hopwire.errors import SettingsError
+from hopwire.simulate import (
+    FAULTS,
+    Chunk,
+    SimulateSettings,
+    Stretch,
+    World,
+    clocks_of,
+    counts_of_chunk,
+    faults_of,
+    next_bases,
+    simulate_chunk,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Simulated", "simulate_here", "simulate_on_spark"]
+
+CAPTURES, TRUTH, DOMAINS, SUMMARY = "captures", "truth", "domains.toml", "simulation.json"
+BATCH = CaptureSettings()
+OWNER_ONLY = 0o600  # there are keys in it
+LOOK_SECONDS = 0.2  # between two looks at what is done
+
+OnChunk = Callable[[int], None]  # how many chunks are done
+
+
+class Simulated(msgspec.Struct, frozen=True):
+    """What was written."""
+
+    seed: int
+    nodes: int
+    formats: tuple[int, ...]
+    rates: dict[str, float]
+    sightings: int = 0
+    segments: int = 0
+    size_bytes: int = 0
+    injected: dict[str, int] = {}  # flows with each fault
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """What one chunk came to."""
+
+    sightings: int
+    segments: int
+    size_bytes: int
+    injected: dict[str, int]
+
+
+def simulate_here(settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None) -> Simulated:
+    """Write a simulated network, one chunk after another."""
+    world, out = World(settings), _prepared(out)
+    bases = [0] * settings.nodes
+    written = []
+    for number in range(settings.closing + 1):
+        chunk, bases = simulate_chunk(world, number, bases)
+        written.append(_write_chunk(world, chunk, out))
+        on_chunk(number + 1)
+    return _finish(world, out, written)
+
+
+def simulate_on_spark(
+    spark: SparkSession, settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None
+) -> Simulated:
+    """Write a simulated network by Spark's workers: the same files."""
+    world, out = World(settings), _prepared(out)
+    count = settings.closing + 1
+    numbers = spark.range(0, count, 1, count)
+    counts = _collected(numbers, _each(lambda number: counts_of_chunk(World(settings), number)))
+    bases = list(accumulate(counts, next_bases, initial=[0] * settings.nodes))
+    place = str(out.absolute())
+
+    def write(number: int) -> _Written:
+        world = World(settings)
+        return _write_chunk(world, simulate_chunk(world, number, bases[number])[0], Path(place))
+
+    with _watched(out / TRUTH / "truth_sightings", on_chunk):
+        written = [msgspec.convert(each, _Written) for each in _collected(numbers, _each(write))]
+    return _finish(world, out, written)
+
+
+def _each(work: Callable[[int], Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Do the work for each number that Spark hands out, and give what it comes to as JSON."""
+
+    def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                done = msgspec.json.encode(work(number))
+                yield pa.RecordBatch.from_pydict({"number": [number], "done": [done]})
+
+    return workers
+
+
+def _collected(numbers: Any, workers: Any) -> list[Any]:
+    """Give what the workers say of each number, in their order: a few bytes for each chunk."""
+    rows = numbers.mapInArrow(workers, "number long, done binary").collect()
+    return [msgspec.json.decode(bytes(row.done)) for row in sorted(rows, key=lambda row: int(row.number))]
+
+
+@contextmanager
+def _watched(directory: Path, on_chunk: OnChunk) -> Iterator[None]:
+    """Meanwhile tell how many chunks are done, by the files there are."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK_SECONDS):
+            on_chunk(len(list(directory.glob("*.parquet"))) if directory.is_dir() else 0)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+# -- files
+
+
+def _prepared(out: Path | str) -> Path:
+    out = Path(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise SettingsError(f"{out}: is there already; name an empty or a new directory")
+    (out / CAPTURES).mkdir(parents=True, exist_ok=True)
+    return out
+
+
+def _write_chunk(world: World, chunk: Chunk, out: Path) -> _Written:
+    sizes = [_write_stretch(world, chunk.number, stretch, out / CAPTURES) for stretch in chunk.stretches]
+    flows = chunk.truth["truth_flows"].column("fault").to_pylist()
+    for name, table in chunk.truth.items():
+        _write_truth(out, name, f"chunk-{chunk.number:06d}", table)
+    return _Written(chunk.row_count, len(sizes), sum(sizes), Counter(fault for fault in flows if fault))
+
+
+def _write_stretch(world: World, chunk: int, stretch: Stretch, directory: Path) -> int:
+    """Write what one node saw as a segment; give its size."""
+    sightings = stretch.sightings.cast(SCHEMA)
+    opened_at_ns = sightings.column("seen_at_ns")[0].as_py()
+    name = segment_name(opened_at_ns, world.nodes[stretch.node].identity, chunk + 1)
+    sealed, left_open = directory / (name + SUFFIX), directory / (name + OPEN_SUFFIX)
+    for path in (sealed, left_open, index_path(sealed)):
+        path.unlink(missing_ok=True)
+    segment = SegmentFile(directory, name, opened_at_ns)
+    for start in range(0, sightings.num_rows, BATCH.batch_rows):
+        segment.append(sightings.slice(start, BATCH.batch_rows))
+    segment.seal(is_synced=False)
+    if not stretch.is_cut_off:
+        return segment.size_bytes
+    _cut_off(sealed, left_open, sightings.slice(0, 1))
+    return left_open.stat().st_size
+
+
+def _cut_off(sealed: Path, left_open: Path, batch: pa.RecordBatch) -> None:
+    """Make of a sealed segment what a crash leaves behind: open, and with half of a batch at its end."""
+    data = sealed.read_bytes().removesuffix(END)
+    index_path(sealed).unlink()
+    sealed.unlink()
+    half = memoryview(batch.serialize())
+    left_open.write_bytes(data + bytes(half[: len(half) // 2]))
+
+
+def _write_truth(out: Path, name: str, part: str, table: pa.Table) -> None:
+    place = out / TRUTH / name
+    place.mkdir(parents=True, exist_ok=True)
+    aside = place / f".{part}.unfinished"
+    pq.write_table(table, aside, compression="zstd")
+    aside.rename(place / f"{part}.parquet")
+
+
+def _finish(world: World, out: Path, written: list[_Written]) -> Simulated:
+    settings = world.settings
+    injected: Counter[str] = Counter()
+    for each in written:
+        injected.update(each.injected)
+    _write_truth(out, "truth_clocks", "all", clocks_of(world))
+    _write_truth(out, "truth_faults", "all", faults_of(world, injected))
+    domains = out / DOMAINS
+    domains.touch(OWNER_ONLY)
+    domains.write_text(world.domains_toml(), "utf-8")
+    simulated = Simulated(
+        settings.seed,
+        settings.nodes,
+        settings.formats,
+        {name: settings.rate(name) for name in FAULTS},
+        sum(each.sightings for each in written),
+        sum(each.segments for each in written),
+        sum(each.size_bytes for each in written),
+        {name: injected[name] for name in FAULTS if injected[name]},
+    )
+    (out / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(simulated), indent=1) + b"\n")
+    return simulated

@@ -1,0 +1,221 @@
+"""A lake on disk: a directory of Parquet files and the manifest that names them.
+
+    LAKE/<layer>/<table>/*.parquet      the rows
+    LAKE/_hopwire/manifest.json         which of these files count
+    LAKE/_hopwire/lock                  held by the run that writes
+    LAKE/_hopwire/staging/<run>/        what the run has written so far
+
+A run writes aside and publishes at its end: files are moved into place, where nobody looks at them yet, then the
+manifest is replaced, then what it replaced is removed. Whatever moment a run dies at, the lake is the old one or the
+new one. What it left behind is removed by the next run. Two runs at once are refused.
+
+Nothing here knows Spark: what is in a lake can be read without it (`read_arrow`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from hopwire.errors import LakeError
+from hopwire.lake.lock import held
+from hopwire.lake.manifest import FORMAT, Manifest, StoredFile, StoredSource, StoredTable
+from hopwire.lake.table import LAYERS
+from hopwire.lake.types import schema_from_text
+
+__all__ = ["Run", "files_of", "read_arrow", "read_manifest", "writing"]
+
+OWN = "_hopwire"
+MANIFEST, LOCK, STAGING = "manifest.json", "lock", "staging"
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+# -- reading
+
+
+def read_manifest(lake: Path | str) -> Manifest:
+    """Read what is in a lake; a LakeError says why there is none."""
+    path = Path(lake, OWN, MANIFEST)
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise LakeError(f"{lake}: is not a lake; build one: hopwire lake build CAPTURES {lake}") from None
+    return _manifest(text, lake)
+
+
+def _manifest(text: bytes, lake: Path | str) -> Manifest:
+    try:
+        found = msgspec.json.decode(text, type=_Format).format
+        if found == FORMAT:
+            return msgspec.json.decode(text, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise LakeError(f"{lake}: its manifest is damaged; remove the lake and build it anew") from None
+    remedy = "build it anew in another directory, or use the hopwire that wrote it"
+    raise LakeError(f"{lake}: has format {found}, this hopwire reads {FORMAT}; {remedy}")
+
+
+def files_of(lake: Path | str, name: str, manifest: Manifest | None = None) -> list[Path]:
+    """Give the files that a table is made of."""
+    manifest = manifest or read_manifest(lake)
+    if name not in manifest.tables:
+        known = ", ".join(sorted(manifest.tables)) or "no tables"
+        raise LakeError(f"{lake}: has no table {name}, it has {known}; build it: hopwire lake build --table {name}")
+    return [Path(lake, file.path) for file in manifest.tables[name].files]
+
+
+def read_arrow(
+    lake: Path | str, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None
+) -> pa.Table:
+    """Read a table, or some of its columns and rows, without Spark."""
+    manifest = read_manifest(lake)
+    files = files_of(lake, name, manifest)
+    schema = schema_from_text(manifest.tables[name].columns)
+    if not files:
+        return schema.empty_table().select(schema.names if columns is None else list(columns))
+    data = ds.dataset(
+        [str(file) for file in files],
+        schema=schema,
+        format="parquet",
+        partitioning=ds.partitioning(schema, flavor="hive"),
+        partition_base_dir=str(lake),
+    )
+    return data.to_table(columns=list(columns) if columns is not None else None, filter=where)
+
+
+# -- writing
+
+
+@dataclass(slots=True)
+class Run:
+    """One run that writes: the lake as it was, and what is written so far."""
+
+    lake: Path
+    name: str
+    before: Manifest
+    tables: dict[str, StoredTable] = field(default_factory=dict)  # what is replaced; files lie where they will be
+
+    @property
+    def staging(self) -> Path:
+        """Where the run may write."""
+        return self.lake / OWN / STAGING / self.name
+
+    def place(self, table: str) -> Path:
+        """Make and give the directory where the files of a table are written."""
+        path = self.staging.joinpath(*table.split("."))
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def add(self, table: str, basis: str, schema: pa.Schema, files: Sequence[StoredFile]) -> None:
+        """Put a table into the lake to be; its new files lie in `place`, old ones may be kept."""
+        columns = {column.name: str(column.type) for column in schema}
+        self.tables[table] = StoredTable(basis, columns, tuple(files))
+
+    def written(self, table: str, source: str = "", names: Sequence[str] | None = None) -> list[StoredFile]:
+        """Give the Parquet files in the place of a table as the manifest is to have them; all, or the named ones."""
+        place = self.place(table)
+        paths = [place / name for name in names] if names is not None else sorted(place.rglob("*.parquet"))
+        return [_stored(path, path.relative_to(self.staging), source) for path in paths]
+
+    def files(self, table: str) -> list[Path]:
+        """Give where the files of a table lie at this moment: those of the run, or those of the lake as it was."""
+        stored = self.tables.get(table) or self.before.tables[table]
+        return [self._found(file) for file in stored.files]
+
+    def _found(self, file: StoredFile) -> Path:
+        staged = self.staging / file.path
+        return staged if staged.exists() else self.lake / file.path
+
+    def publish(self, sources: Mapping[str, StoredSource], decoder: str) -> Manifest:
+        """Make the lake what the run has written: from here on readers see it, all of it."""
+        after = Manifest(FORMAT, decoder, {**self.before.tables, **self.tables}, dict(sources))
+        for table in self.tables.values():
+            for file in table.files:
+                _move(self.staging / file.path, self.lake / file.path)
+        replace_file(self.lake / OWN / MANIFEST, after.to_json())
+        _sweep(self.lake, after)
+        return after
+
+
+def _stored(path: Path, relative: Path, source: str) -> StoredFile:
+    return StoredFile(relative.as_posix(), pq.read_metadata(path).num_rows, path.stat().st_size, source)
+
+
+def _move(staged: Path, final: Path) -> None:
+    if not staged.exists():
+        return  # a file of the lake as it was, which the table keeps
+    final.parent.mkdir(parents=True, exist_ok=True)
+    _sync(staged)
+    os.replace(staged, final)
+    _sync(final.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file such that there is always the old one or the new one, whole."""
+    aside = path.with_name(f"{path.name}.new")
+    with open(aside, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(aside, path)
+    _sync(path.parent)
+
+
+@contextmanager
+def writing(lake: Path | str) -> Iterator[Run]:
+    """Begin a run that writes, alone; a lake that is not there yet is made."""
+    lake = Path(lake)
+    own = _own_directory(lake)
+    with held(own / LOCK, lake):
+        manifest = _manifest((own / MANIFEST).read_bytes(), lake) if (own / MANIFEST).exists() else Manifest()
+        shutil.rmtree(own / STAGING, ignore_errors=True)
+        _sweep(lake, manifest)
+        run = Run(lake, uuid.uuid4().hex[:12], manifest)
+        run.staging.mkdir(parents=True)
+        try:
+            yield run
+        finally:
+            shutil.rmtree(own / STAGING, ignore_errors=True)
+
+
+def _own_directory(lake: Path) -> Path:
+    own = lake / OWN
+    if lake.exists() and not lake.is_dir():
+        raise LakeError(f"{lake}: is a file; name a directory for the lake")
+    if lake.is_dir() and not own.is_dir() and any(lake.iterdir()):
+        raise LakeError(f"{lake}: has other files in it and is not a lake; name an empty or a new directory")
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LakeError(f"{lake}: cannot be written ({error.strerror}); choose another directory") from None
+    if not os.access(own, os.W_OK | os.X_OK):
+        raise LakeError(f"{lake}: cannot be written (Permission denied); choose another directory")
+    return own
+
+
+def _sweep(lake: Path, manifest: Manifest) -> None:
+    """Remove the Parquet files that the manifest does not name: replaced, or left behind by a run that died."""
+    named = {file.path for table in manifest.tables.values() for file in table.files}
+    for path in [path for layer in LAYERS for path in (lake / layer).rglob("*.parquet")]:
+        if path.relative_to(lake).as_posix() not in named:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,178 @@
+"""What a Python worker does with a source: read, decode, judge, and write the files of three tables itself.
+
+Bytes never cross to the JVM: the worker gets the number of a group of sources and gives back one small row for each of
+them. Its files have names that no other attempt has. Only what comes back in the result of a task is published, so an
+attempt that is killed, repeated or overtaken leaves nothing but files that are swept away.
+
+Memory is bounded by a batch and a row group of each table, whatever the size of the source.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hopwire.capture.faults import Fault
+from hopwire.capture.sources import Source, SourceKind, read_source
+from hopwire.lake.rebatch import rebatched
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS, split_batch
+from hopwire.security import Domains
+
+__all__ = ["RESULT", "Job", "Report", "Task", "ingest_groups"]
+
+RESULT = pa.schema([pa.field("report", pa.binary())])
+TABLES = {"bronze.sightings": SIGHTINGS, "silver.messages": MESSAGES, "silver.quarantine": QUARANTINE}
+# what repeats from row to row; to look for repetition in all the others costs time and finds nothing
+REPEATING = (
+    "segment", "node", "node_name", "incarnation", "direction", "peer", "reason", "note", "dead_reason", "dead_note",
+    "frame_count", "wire_format", "identity", "version", "version_raw", "partition", "trace_options", "distribution",
+    "domain", "verdict", "outcome_kind", "outcome_reason", "hops", "ttl_ticks", "decoder", "attempt",
+    "routing.list.element.uri", "callback_points.list.element.identity", "callback_points.list.element.version",
+    "callback_points.list.element.version_raw", "callback_points.list.element.partition", "findings.list.element",
+)  # fmt: skip
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One source to read; `name` is what the tables call it."""
+
+    name: str
+    path: str
+    kind: str
+    size_bytes: int
+    is_open: bool = False
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Where a run has its files: the groups of sources, the tables, and the marks of what is done."""
+
+    staging: str
+
+    @property
+    def groups(self) -> Path:
+        """The file that says which sources each group has."""
+        return Path(self.staging, "groups.json")
+
+    @property
+    def marks(self) -> Path:
+        """The directory in which each source that is done leaves an empty file, for the progress bar."""
+        return Path(self.staging, "done")
+
+    def place(self, table: str) -> Path:
+        """The directory of the files of a table."""
+        return Path(self.staging, *table.split("."))
+
+
+class Report(msgspec.Struct):
+    """What became of one source."""
+
+    name: str
+    row_count: int = 0
+    skipped_rows: int = 0
+    skipped: int = 0
+    files: dict[str, str] = {}  # table: name of the file
+    faults: list[str] = []
+    error: str = ""  # why the run cannot go on
+
+
+def ingest_groups(job: Job, domains: Domains, settings: LakeSettings) -> Callable[[Any], Iterator[pa.RecordBatch]]:
+    """Give the function for `mapInArrow`: numbers of groups come in, reports go out."""
+
+    def ingest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        groups = msgspec.json.decode(job.groups.read_bytes(), type=list[list[Task]])
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for task in groups[number]:
+                    report = ingest_source(task, job, domains, settings)
+                    yield pa.RecordBatch.from_arrays([pa.array([msgspec.json.encode(report)])], schema=RESULT)
+
+    return ingest
+
+
+def ingest_source(task: Task, job: Job, domains: Domains, settings: LakeSettings) -> Report:
+    """Read one source and write its rows; what goes wrong with the disk is said in the report."""
+    report = Report(task.name)
+    attempt = uuid.uuid4().hex
+    outputs = {name: _Output(job.place(name) / f"{attempt}.parquet", TABLES[name], settings) for name in TABLES}
+    faults: list[Fault] = []
+    source = Source(Path(task.path), SourceKind(task.kind), task.size_bytes, task.is_open)
+    try:
+        rows = read_source(source, on_fault=faults.append)
+        for batch in rebatched(rows, settings.batch_rows, settings.batch_bytes):
+            split = split_batch(batch, task.name, domains)
+            for output, part in zip(outputs.values(), split[:3], strict=True):
+                output.add(part)
+            report.row_count += len(batch)
+            report.skipped_rows += split.skipped_rows
+            report.skipped += split.skipped
+        report.files = {name: output.path.name for name, output in outputs.items() if output.close()}
+        _mark(job, task)
+    except OSError as error:
+        report.error = _in_words(error, task)
+    report.faults = [fault.detail for fault in faults]
+    return report
+
+
+def _mark(job: Job, task: Task) -> None:
+    (job.marks / f"{uuid.uuid4().hex}-{task.size_bytes}").touch()
+
+
+def _in_words(error: OSError, task: Task) -> str:
+    number = error.errno or 0
+    words = os.strerror(number) if number else " ".join(str(error).split())[:200]
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error):
+        return f"the disk of the lake is full ({words}) at {task.name}: make room and build again"
+    return f"{error.filename or task.path}: {words}"
+
+
+class _Output:
+    """One Parquet file: rows wait until they fill a row group; without rows there is no file."""
+
+    def __init__(self, path: Path, schema: pa.Schema, settings: LakeSettings) -> None:
+        self.path = path
+        self._schema = schema
+        self._settings = settings
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+        self._writer: Any = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if len(batch):
+            self._waiting.append(batch)
+            self._size += batch.nbytes
+        if self._size >= self._settings.row_group_bytes:
+            self._flush()
+
+    def close(self) -> bool:
+        if self._waiting:
+            self._flush()
+        if self._writer:
+            self._writer.close()
+        return self._writer is not None
+
+    def _flush(self) -> None:
+        if self._writer is None:
+            self._writer = _writer(self.path, self._schema, self._settings)
+        rows = pa.Table.from_batches(self._waiting, self._schema)
+        self._writer.write_table(rows, row_group_size=len(rows))
+        self._waiting, self._size = [], 0
+
+
+def _writer(path: Path, schema: pa.Schema, settings: LakeSettings) -> Any:
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression=settings.compression,
+        compression_level=1 if settings.compression == "zstd" else None,
+        use_dictionary=list(REPEATING),
+        write_statistics=["seen_at_ns", "node", "sequence"],
+        store_schema=False,
+    )

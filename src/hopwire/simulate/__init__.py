@@ -1,0 +1,27 @@
+"""A whole network as a pure function of a seed: what its nodes would have captured, and what is true of it.
+
+`World(SimulateSettings(...))` is the network, `simulate_chunk` makes a minute of it; writing is the business of others.
+"""
+
+from hopwire.simulate.chunk import Chunk, Stretch, counts_of_chunk, next_bases, simulate_chunk
+from hopwire.simulate.faults import FAULTS, Fault, rates_from_text
+from hopwire.simulate.settings import SimulateSettings, formats_from_text
+from hopwire.simulate.truth import SCHEMAS, clocks_of, faults_of
+from hopwire.simulate.world import World
+
+__all__ = [
+    "FAULTS",
+    "SCHEMAS",
+    "Chunk",
+    "Fault",
+    "SimulateSettings",
+    "Stretch",
+    "World",
+    "clocks_of",
+    "counts_of_chunk",
+    "faults_of",
+    "formats_from_text",
+    "next_bases",
+    "rates_from_text",
+    "simulate_chunk",
+]

@@ -1,0 +1,174 @@
+"""One chunk as the nodes capture it, with the truth beside it.
+
+Sequence numbers go on from chunk to chunk: a chunk is given the next number of each node (`bases`), and `next_bases`
+says what it leaves behind. A node that crashes begins a new incarnation, at 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hopwire.simulate.frames import frames_of
+from hopwire.simulate.kinds import KINDS
+from hopwire.simulate.plan import DEAD, SKIPPED, Plan, plan_chunk
+from hopwire.simulate.truth import truth_of
+from hopwire.simulate.world import CHUNKS, SKIPPING, World, generator
+
+__all__ = ["Chunk", "Stretch", "counts_of_chunk", "next_bases", "simulate_chunk"]
+
+DIRECTIONS = ["in", "out", "dead", "skipped"]
+SKIP_REASON = "too_slow"
+LATER = CHUNKS + 2  # the chance of what is said, apart from that of what happens
+SCHEMA = pa.schema(
+    [
+        ("node", pa.binary()),
+        ("node_name", pa.string()),
+        ("incarnation", pa.int64()),
+        ("sequence", pa.int64()),
+        ("seen_at_ns", pa.int64()),
+        ("direction", pa.string()),
+        ("peer", pa.binary()),
+        ("frames", pa.list_(pa.binary())),
+        ("reason", pa.string()),
+        ("note", pa.string()),
+        ("skipped", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What one node saw in one incarnation: the columns of a capture."""
+
+    node: int
+    sightings: pa.RecordBatch
+    is_cut_off: bool = False  # by a crash
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What all nodes saw, and what is true."""
+
+    number: int
+    stretches: tuple[Stretch, ...]
+    truth: dict[str, pa.Table]
+
+    @property
+    def row_count(self) -> int:
+        """How many sightings there are."""
+        return sum(stretch.sightings.num_rows for stretch in self.stretches)
+
+
+def counts_of_chunk(world: World, chunk: int) -> list[tuple[int, bool]]:
+    """Give, for each node, how many numbers its last incarnation in this chunk uses, and whether it began here."""
+    return _counts(world, plan_chunk(world, chunk))
+
+
+def _counts(world: World, plan: Plan) -> list[tuple[int, bool]]:
+    node, is_restarted = plan.sightings["node"], plan.sightings["is_restarted"]
+    counts = []
+    for number in range(world.settings.nodes):
+        is_here = node == number
+        has_crashed = world.crashed[plan.chunk] == number
+        counts.append((int((is_here & (is_restarted == has_crashed)).sum()), has_crashed))
+    return counts
+
+
+def next_bases(bases: list[int], counts: list[tuple[int, bool]]) -> list[int]:
+    """Give the next number of each node after a chunk."""
+    return [count if is_new else base + count for base, (count, is_new) in zip(bases, counts, strict=True)]
+
+
+def simulate_chunk(world: World, chunk: int, bases: list[int]) -> tuple[Chunk, list[int]]:
+    """Make a chunk whose nodes begin with these numbers; also give the numbers that follow."""
+    plan = plan_chunk(world, chunk)
+    chance = generator(world.settings, LATER, chunk)
+    numbers = _numbers(world, plan, bases)
+    kept = _kept(plan)
+    frames, reasons = frames_of(world, plan, kept, chance)
+    batch = _batch(world, plan, kept, numbers, frames)
+    stretches = tuple(_stretches(world, plan, kept, batch))
+    truth = truth_of(world, plan, kept, numbers, reasons)
+    return Chunk(chunk, stretches, truth), next_bases(bases, _counts(world, plan))
+
+
+def _numbers(world: World, plan: Plan, bases: list[int]) -> tuple[Any, Any]:
+    """The incarnation and the sequence number of each sighting."""
+    sightings = plan.sightings
+    node, is_restarted = sightings["node"], sightings["is_restarted"]
+    lives = np.array([world.incarnation(number, plan.chunk) for number in range(world.settings.nodes)])
+    incarnation = lives[node] + is_restarted
+    part = node * 2 + is_restarted
+    starts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
+    sizes = np.diff(np.concatenate([starts, [len(part)]]))
+    rank = np.arange(len(part)) - np.repeat(starts, sizes)
+    return incarnation, rank + np.where(is_restarted, 0, np.array(bases)[node])
+
+
+def _kept(plan: Plan) -> Any:
+    """The sightings that are in the capture: of those that are skipped, the first stands for all."""
+    is_skipped = plan.sightings["is_skipped"]
+    first = np.flatnonzero(is_skipped)[:1]
+    is_kept = ~is_skipped
+    is_kept[first] = True
+    return np.flatnonzero(is_kept)
+
+
+def _batch(world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], frames: pa.Array) -> pa.RecordBatch:
+    sightings = {name: values[kept] for name, values in plan.sightings.items()}
+    node, crossing = sightings["node"], sightings["crossing"]
+    is_skipped = sightings["is_skipped"]
+    offsets = np.array([each.offset_ns for each in world.nodes])
+    direction = np.where(is_skipped, SKIPPED, sightings["direction"])
+    has_peer = (direction != DEAD) & ~is_skipped
+    names, identities = ([getattr(each, name) for each in world.nodes] for name in ("name", "identity"))
+    reasons, notes = _reasons(plan, crossing, sightings)
+    at = np.where(is_skipped, world.begin_ns(plan.chunk) + SKIPPING[0], sightings["at"])
+    columns = {
+        "node": pa.array(identities, pa.binary()).take(pa.array(node)),
+        "node_name": pa.array(names).take(pa.array(node)),
+        "incarnation": pa.array(numbers[0][kept]),
+        "sequence": pa.array(numbers[1][kept]),
+        "seen_at_ns": pa.array(at + offsets[node]),
+        "direction": pa.array(DIRECTIONS).take(pa.array(direction)),
+        "peer": pa.array([b"", *identities], pa.binary()).take(pa.array(np.where(has_peer, sightings["peer"] + 1, 0))),
+        "frames": _without(frames, is_skipped),
+        "reason": reasons,
+        "note": notes,
+        "skipped": pa.array(np.where(is_skipped, plan.sightings["is_skipped"].sum(), 0)),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def _without(frames: pa.Array, is_skipped: Any) -> pa.Array:
+    if not is_skipped.any():
+        return frames
+    return pa.concat_arrays([frames, pa.array([[]], frames.type)]).take(
+        pa.array(np.where(is_skipped, len(frames), np.arange(len(frames))))
+    )
+
+
+def _reasons(plan: Plan, crossing: Any, sightings: dict[str, Any]) -> tuple[pa.Array, pa.Array]:
+    """Why dead letters went no further."""
+    reasons, notes = [""] * len(crossing), [""] * len(crossing)
+    kinds, steps = plan.flows["kind"][plan.crossings["flow"][crossing]], plan.crossings["step"][crossing]
+    for row in np.flatnonzero(sightings["direction"] == DEAD).tolist():
+        step = KINDS[kinds[row]].steps[steps[row]]
+        reasons[row], notes[row] = step.reason, step.note
+    for row in np.flatnonzero(sightings["is_skipped"]).tolist():
+        reasons[row] = SKIP_REASON
+    return pa.array(reasons, pa.string()), pa.array(notes, pa.string())
+
+
+def _stretches(world: World, plan: Plan, kept: Any, batch: pa.RecordBatch) -> Any:
+    node, is_restarted = plan.sightings["node"][kept], plan.sightings["is_restarted"][kept]
+    part = node * 2 + is_restarted
+    starts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
+    ends = np.concatenate([starts[1:], [len(part)]])
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        is_crashed = int(node[start]) == world.crashed[plan.chunk]
+        yield Stretch(int(node[start]), batch.slice(start, end - start), is_crashed and not is_restarted[start])

@@ -1,0 +1,79 @@
+"""Everything that can go wrong in a simulated network: a name, what it means, how often it happens by default.
+
+Each fault has flows of its own (`shapes.py`), so that what became of a flow has one cause. A rate is a share of what
+`of` names; 0 switches a fault off. With a rate above 0 there is at least one of it in every simulation, however small.
+
+A new fault is a row here and a kind of flow in `shapes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hopwire.errors import SettingsError
+
+__all__ = ["FAULTS", "Fault", "rates_from_text"]
+
+FLOWS = "flows"
+
+
+class Fault(NamedTuple):
+    """One way in which things go wrong."""
+
+    rate: float
+    of: str
+    meaning: str
+
+
+# fmt: off
+FAULTS: Mapping[str, Fault] = {
+    # name                   rate    of            what happens
+    "loss":            Fault(0.01,   FLOWS,        "a message leaves its node and arrives nowhere"),
+    "silence":         Fault(0.003,  FLOWS,        "a node takes a message and never answers"),
+    "no_route":        Fault(0.002,  FLOWS,        "nobody takes a message, and its own node gives it up"),
+    "delay":           Fault(0.005,  FLOWS,        "an answer arrives after its deadline"),
+    "duplicate":       Fault(0.005,  FLOWS,        "the network delivers a message twice, up to 200 ms apart"),
+    "reorder":         Fault(0.005,  FLOWS,        "messages overtake one another"),
+    "clock_skew":      Fault(1.0,    "nodes",      "a clock is wrong by up to 2 s"),
+    "crash":           Fault(0.5,    "minutes",    "a node is gone for 5 s; what is sent to it meanwhile is lost"),
+    "bad_mac":         Fault(0.004,  FLOWS,        "a signature is changed on the way"),
+    "tampered":        Fault(0.002,  FLOWS,        "a body is changed on the way, and its signature is not"),
+    "wrong_key":       Fault(0.002,  FLOWS,        "a message is signed with a secret that is not the domain's"),
+    "unknown_key":     Fault(0.002,  FLOWS,        "a message names a key or a domain that nobody has"),
+    "not_in_domain":   Fault(0.002,  FLOWS,        "a message is signed in a domain that does not own its identity"),
+    "replay":          Fault(0.003,  FLOWS,        "somebody sends a signed message again, 5 s later or more"),
+    "truncated":       Fault(0.003,  FLOWS,        "a message loses its end on the way"),
+    "mutated":         Fault(0.003,  FLOWS,        "a message is damaged on the way such that nobody can read it"),
+    "expired":         Fault(0.004,  FLOWS,        "a message is too old when its turn comes"),
+    "handled_late":    Fault(0.003,  FLOWS,        "a message is handled although its time was over"),
+    "hop_loop":        Fault(0.001,  FLOWS,        "two nodes send a message to and fro until the hop limit stops it"),
+    "false_route":     Fault(0.002,  FLOWS,        "a traced message names other routers than it passed"),
+    "handler_error":   Fault(0.006,  FLOWS,        "a handler fails, and who waits is told"),
+    "missing_capture": Fault(0.004,  FLOWS,        "a node takes part that captures nothing"),
+    "skipped":         Fault(0.5,    "minutes",    "the disk of a node cannot follow for a while"),
+    "key_reused":      Fault(0.002,  FLOWS,        "two questions of one flow have the same callback key"),
+    "reply_to_nobody": Fault(0.002,  FLOWS,        "an answer comes to a question that nobody asked"),
+    "unknown_version": Fault(0.003,  FLOWS,        "a message has a version that nobody handles"),
+    "resend":          Fault(0.004,  FLOWS,        "a message is lost and sent again, to another node"),
+    "unfinished":      Fault(0.005,  FLOWS,        "the capture ends while an answer is awaited"),
+    "giant_flow":      Fault(0.01,   "sightings",  "one flow has far more messages than any other"),
+    "giant_body":      Fault(4.0,    "MiB",        "one message has a body of this size"),
+}
+# fmt: on
+
+
+def rates_from_text(text: str) -> dict[str, float]:
+    """Read `all`, `none`, or `name=rate,...`; in the last all that is not named is off."""
+    if text == "all":
+        return {name: fault.rate for name, fault in FAULTS.items()}
+    rates = dict.fromkeys(FAULTS, 0.0)
+    for part in [] if text == "none" else text.split(","):
+        name, equals, number = part.strip().partition("=")
+        if name not in FAULTS:
+            raise SettingsError(f"no fault {name!r:.40}; there are all, none, {', '.join(FAULTS)}")
+        try:
+            rates[name] = float(number) if equals else FAULTS[name].rate
+        except ValueError:
+            raise SettingsError(f"fault {name}: found {number!r:.40}, expected a number such as 0.01") from None
+    return rates

@@ -1,0 +1,185 @@
+"""What a kind of flow is made of: steps, and the way and the fate that follow from them. The kinds are in `kinds.py`.
+
+A step is one crossing of one message from one node to another, or the end of a message at a node; nodes are numbered
+within the flow, 0 is where it begins and where answers go.
+
+| mode | the step |
+|---|---|
+| NEW | says a message for the first time; it carries the way of what caused it, and its hops begin anew |
+| ON | sends the message of step `of` on: one hop more |
+| FAN | sends the broadcast of step `of` to one more node, as hopwire does: each gets its own |
+| PILE | the same as the original does: hops and way grow with each node |
+| COPY | shows the message of step `of` once more as it was there: twice, changed on the way, or as a dead letter |
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from typing import NamedTuple
+
+__all__ = [
+    "AT_ONCE",
+    "HANDLING",
+    "ORDINARY_TTL",
+    "Change",
+    "Kind",
+    "Mode",
+    "Says",
+    "Seen",
+    "Span",
+    "Step",
+    "To",
+    "Waits",
+    "Window",
+    "fate_of",
+    "way_of",
+]
+
+
+class Says(IntEnum):
+    """What a message is; the first five are contracts of a family."""
+
+    REQUEST = 0
+    ONWARD = 1
+    FURTHER = 2
+    REPLY = 3
+    EVENT = 4
+    RECEIVED = 5  # hopwire's outcomes
+    FAILED = 6
+    EXPIRED = 7
+    NO_ROUTE = 8
+    EXCEPTION = 9  # the original's
+    CONFIRMED = 10
+
+
+Mode = IntEnum("Mode", "NEW ON FAN PILE COPY", start=0)
+Seen = IntEnum("Seen", "BOTH LEFT CAME DEAD NEVER", start=0)
+To = IntEnum("To", "ANY HOME NODE ACTOR", start=0)
+Window = IntEnum("Window", "MAIN OPEN BEFORE CRASH AFTER SKIP AGAIN END CLOSE", start=0)
+
+
+class Waits(IntEnum):
+    """What callback data a message carries."""
+
+    NOTHING = 0
+    ANSWER = 1
+    ANSWER_AND_RECEIPT = 2
+    RECEIPT = 3
+    KEY = 4  # hopwire's outcomes: the key and no more
+    ITSELF = 5  # the original's receipt
+
+
+class Change(IntEnum):
+    """What is wrong with a message or with its frames."""
+
+    NONE = 0
+    SIGNATURE = 1  # changed on the way
+    BODY = 2
+    WRONG_KEY = 3  # wrong from the beginning
+    UNKNOWN_KEY = 4
+    NOT_IN_DOMAIN = 5
+    VERSION = 6
+    GIANT = 7
+    TRUNCATED = 8  # the frames, on the way
+    MUTATED = 9
+
+
+class Span(NamedTuple):
+    """A time in milliseconds between two bounds; with a tail, the second is the mean of what comes on top."""
+
+    low: float
+    high: float
+    has_tail: bool = False
+
+
+TRAVEL, HANDLING = Span(0.3, 1.5, True), Span(0.1, 4.0, True)
+AT_ONCE = Span(0, 0)
+ORDINARY_TTL = Span(5_000, 30_000)
+
+
+class Step(NamedTuple):
+    """One crossing."""
+
+    src: int
+    dst: int
+    says: Says = Says.REQUEST
+    cause: int = -1  # the step whose arrival causes this one; -1 is the begin of the flow
+    waits: Waits = Waits.NOTHING
+    to: To = To.ANY
+    mode: Mode = Mode.NEW
+    of: int = -1  # the step that the message is from; of a NEW one, the step whose words it repeats
+    seen: Seen = Seen.BOTH
+    wait: Span = HANDLING
+    travel: Span = TRAVEL
+    change: Change = Change.NONE
+    reason: str = ""  # of a dead letter
+    note: str = ""
+    attempt: int = -1  # of a message that carries an id
+    is_broadcast: bool = False
+    names: tuple[int, ...] | None = None  # the routers that it names, where they are not those of its way
+
+
+class Kind(NamedTuple):
+    """A kind of flow."""
+
+    name: str
+    steps: tuple[Step, ...]
+    weight: float = 1.0  # among its likes: ordinary flows, or those of one fault
+    fault: str = ""
+    flavour: str = ""  # "hopwire", "kino", or either
+    formats: tuple[int, ...] = (3, 4, 5, 6)
+    outcomes: tuple[str, ...] = ()  # of its requests
+    is_reused: bool = False
+    findings: tuple[str, ...] = ()
+    flow_outcome: str = ""  # where it is not the worst of its requests
+    ttl: Span = ORDINARY_TTL
+    window: Window = Window.MAIN
+    signed: bool | None = None  # None: as it comes
+    has_id: bool = False
+    is_traced: bool | None = None  # None: as it comes
+
+
+@cache
+def way_of(steps: tuple[Step, ...], number: int) -> tuple[tuple[int, ...], int]:
+    """Give the routers that a crossing names, as nodes of the flow, and its hops."""
+    step = steps[number]
+    if step.names is not None:
+        return step.names, way_of((*steps[:number], step._replace(names=None)), number)[1]
+    if step.mode is Mode.NEW and step.seen is Seen.DEAD:
+        return (), 0  # it never left
+    if step.mode is Mode.COPY:
+        if step.seen is Seen.DEAD:
+            return way_of(steps, step.cause)
+        return way_of(steps, step.of)
+    if step.mode is Mode.ON:
+        way, hops = way_of(steps, step.cause)
+        return (*way, step.src), hops + 1
+    if step.mode is Mode.PILE:
+        copies = 1 + sum(each.mode is Mode.PILE for each in steps[: number + 1])
+        return (step.src,) * copies, copies
+    is_begin = step.cause < 0 or step.mode is Mode.FAN or step.says in (Says.REQUEST, Says.EVENT)
+    way = () if is_begin else way_of(steps, step.cause)[0]
+    return (*way, step.src), 1
+
+
+def fate_of(kind: Kind, number: int) -> str:
+    """Give what `silver.hops` says of a crossing; nothing where it is no hop, or one with another step."""
+    step = kind.steps[number]
+    if step.seen is Seen.DEAD:
+        return "dead"
+    if kind.window is Window.SKIP:
+        return "unwitnessed" if step.dst == 1 else "unsent"
+    if step.seen is Seen.BOTH:
+        return "arrived"
+    is_dark = kind.fault == "missing_capture"
+    if step.seen is Seen.LEFT:
+        changes = {each.change for each in kind.steps if each.mode is Mode.COPY and each.of == number}
+        if Change.SIGNATURE in changes:
+            return "arrived"  # the copy that came in its place has the same key
+        return "unwitnessed" if is_dark else "in_flight" if kind.window is Window.END else "lost"
+    if step.change in (Change.SIGNATURE, Change.TRUNCATED, Change.MUTATED):
+        return ""
+    if step.change is Change.BODY or (step.mode is Mode.COPY and step.src != kind.steps[step.of].src):
+        return "foreign"
+    return "unsent" if is_dark else "duplicate"

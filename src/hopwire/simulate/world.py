@@ -1,0 +1,223 @@
+"""The simulated world: nodes, contracts, domains, and when what happens. All of it follows from the settings.
+
+A minute of simulated time (seconds from its begin):
+
+| from | to | what happens |
+|---|---|---|
+| 0 | 0.4 | in the first minute every node says a word, so that it is known to capture |
+| 0.5 | 20.5 | flows begin; the slowest of them ends before 30 |
+| 33 | 38 | in some minutes one node is gone, after a last word; flows of the fault `crash` begin from 34 to 36 |
+| 44 | 50 | in some minutes one node skips what it sees; flows of the fault `skipped` begin from 44.5 to 46 |
+| 50 | 50.5 | the node that skipped says a word, so that the end of its gap is known |
+
+So nothing that happens in one chunk reaches into the next, and a fault that concerns a node meets only its own flows.
+
+Keys are rotated half-way. Both keys are valid for two minutes around it, so that clocks that differ do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hopwire.security import Domain, Domains, Key
+from hopwire.simulate.settings import SimulateSettings
+
+__all__ = [
+    "CHUNKS",
+    "CLOSING_GAP_NS",
+    "EXCEPTION",
+    "FAMILIES",
+    "KINO_RECEIPT",
+    "OUTCOME",
+    "PARTITIONS",
+    "RECEIPT",
+    "SECOND_NS",
+    "SKIPPING",
+    "Family",
+    "Node",
+    "World",
+    "generator",
+    "guid",
+]
+
+SECOND_NS = 1_000_000_000
+BEGIN = datetime(2026, 1, 5, 8, tzinfo=UTC)
+BEGIN_NS = int(BEGIN.timestamp()) * SECOND_NS
+CHUNK_NS = 60 * SECOND_NS
+CLOSING_GAP_NS = 120 * SECOND_NS  # longer than anybody waits for an answer
+ROTATION_SECONDS = 60  # before and after the change, both keys are valid
+MAX_SKEW_NS = 2 * SECOND_NS
+CRASH_AT_NS = 35 * SECOND_NS  # sightings of the node after it belong to its next life
+SKIPPING = (44 * SECOND_NS, 50 * SECOND_NS)
+
+OUTCOME, RECEIPT = b"hopwire.outcome", b"hopwire.receipt"  # of hopwire's own nodes
+EXCEPTION, KINO_RECEIPT = b"KINO.EXCEPTION", b"KINO.RCPTCONFIRM"  # of the original
+PARTITIONS = (b"", b"EU-WEST", b"US-EAST")
+HUB = b"\0"
+WORLD, CHUNKS = 1, 2  # what a generator is for
+
+
+class Family(NamedTuple):
+    """The contracts of one subject; without a domain they are not signed."""
+
+    domain: str
+    identities: tuple[bytes, ...]  # request, onward, further, reply, event
+    scheme: str = ""
+    algorithm: str = ""
+    has_rotation: bool = False
+    has_versions: bool = False  # also a second one, where versions are numbers
+
+
+def _identities(*names: str) -> tuple[bytes, ...]:
+    return tuple(name.encode() for name in names)
+
+
+# fmt: off
+FAMILIES = (
+    Family("orders",  _identities("orders.create", "orders.check", "orders.book", "orders.created", "orders.changed"),
+           "hopwire-1", "sha256", True),
+    Family("stock",   _identities("stock.reserve", "stock.find", "stock.pick", "stock.reserved", "stock.moved"),
+           "legacy", "md5"),
+    Family("billing", _identities("billing.charge", "billing.rate", "billing.post", "billing.charged", "billing.paid"),
+           "legacy", "sha256", True, True),
+    Family("",        _identities("weather.ask", "weather.look", "weather.sum", "weather.report", "weather.alarm")),
+)
+# fmt: on
+UNSIGNED_DOMAINS = {"hopwire": "hopwire.*", "kino": "KINO.*"}
+SECRET_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node; a dark one captures nothing."""
+
+    name: str
+    identity: bytes
+    hub: bytes
+    uri: str
+    offset_ns: int  # of its clock: what it reads minus what is true
+    is_dark: bool = False
+
+
+def generator(settings: SimulateSettings, purpose: int, number: int = 0) -> np.random.Generator:
+    """Give the chance of one chunk, or of the world."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence((settings.seed, purpose, number))))
+
+
+def guid(data: bytes) -> bytes:
+    """Write 16 bytes as the original writes identities."""
+    digits = data.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])).encode()
+
+
+@dataclass(frozen=True)
+class World:
+    """All that the chunks have in common."""
+
+    settings: SimulateSettings
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Those that capture, and a dark one at the end."""
+        chance = generator(self.settings, WORLD)
+        share = self.settings.rate("clock_skew")
+        return tuple(_node(chance, number, share, self.settings.nodes) for number in range(self.settings.nodes + 1))
+
+    @property
+    def dark(self) -> int:
+        """The number of the node that captures nothing."""
+        return self.settings.nodes
+
+    @cached_property
+    def domains(self) -> Domains:
+        """The domains with their keys."""
+        chance = generator(self.settings, WORLD, 1)
+        change = self.rotation_ns
+        signed = [_domain(family, chance, change) for family in FAMILIES if family.domain]
+        unsigned = [Domain(name, (), [pattern], unsigned=["*"]) for name, pattern in UNSIGNED_DOMAINS.items()]
+        return Domains([*signed, *unsigned])
+
+    @cached_property
+    def rotation_ns(self) -> int:
+        """When the new keys begin to sign."""
+        return BEGIN_NS + self.settings.chunk_count * CHUNK_NS // 2
+
+    @cached_property
+    def crashed(self) -> tuple[int, ...]:
+        """The node that crashes in each chunk; -1 is none."""
+        return self._chosen("crash", 2)
+
+    @cached_property
+    def skipping(self) -> tuple[int, ...]:
+        """The node that skips sightings in each chunk; -1 is none."""
+        return self._chosen("skipped", 3)
+
+    def _chosen(self, fault: str, purpose: int) -> tuple[int, ...]:
+        rate, count = self.settings.rate(fault), self.settings.chunk_count
+        chance = generator(self.settings, WORLD, purpose)
+        nodes = chance.integers(0, self.settings.nodes, count)
+        is_on = chance.random(count) < rate
+        is_on[0] = rate > 0
+        return (*np.where(is_on, nodes, -1).tolist(), -1)
+
+    def incarnation(self, node: int, chunk: int) -> int:
+        """Which life of a node a chunk begins with."""
+        return 1 + self.crashed[:chunk].count(node)
+
+    def begin_ns(self, chunk: int) -> int:
+        """When a chunk begins, in true time."""
+        gap = CLOSING_GAP_NS if chunk == self.settings.closing else 0
+        return BEGIN_NS + chunk * CHUNK_NS + gap
+
+    def crash_ns(self, chunk: int) -> int:
+        """The moment that parts two lives of the node that crashes in a chunk."""
+        return self.begin_ns(chunk) + CRASH_AT_NS
+
+    def domains_toml(self) -> str:
+        """Give the domains as a file of settings that says the same."""
+        return "\n".join(_domain_toml(domain) for domain in self.domains.domains)
+
+
+def _node(chance: np.random.Generator, number: int, share: float, dark: int) -> Node:
+    identity, hub = guid(chance.bytes(16)), HUB + guid(chance.bytes(16))
+    offset = int(chance.integers(-MAX_SKEW_NS, MAX_SKEW_NS)) if chance.random() < share else 0
+    name = "dark" if number == dark else f"node-{number + 1}"
+    return Node(name, identity, hub, f"tcp://10.0.{number // 200}.{number % 200 + 11}:7400", offset, number == dark)
+
+
+def _domain(family: Family, chance: np.random.Generator, change_ns: int) -> Domain:
+    old, new = chance.bytes(SECRET_BYTES), chance.bytes(SECRET_BYTES)
+    margin = ROTATION_SECONDS * SECOND_NS
+    keys = [Key("2026-a", old)]
+    if family.has_rotation:
+        keys = [Key("2026-b", new, change_ns - margin, None), Key("2026-a", old, None, change_ns + margin)]
+    prefix = family.identities[0].decode().partition(".")[0]
+    return Domain(family.domain, keys, [f"{prefix}.*"], family.scheme, family.algorithm)
+
+
+def _domain_toml(domain: Domain) -> str:
+    lines = [
+        f"[domains.{domain.name}]",
+        f"identities = {_texts(domain.identities)}",
+        f'scheme = "{domain.scheme}"',
+        f'algorithm = "{domain.algorithm}"',
+        f"unsigned = {_texts(domain.unsigned)}",
+    ]
+    for key in domain.keys:
+        lines += ["", f"[[domains.{domain.name}.keys]]", f'id = "{key.id}"', f'secret_hex = "{key.secret.hex()}"']
+        bounds: dict[str, int | None] = {"not_before": key.not_before_ns, "not_after": key.not_after_ns}
+        lines += [f"{name} = {_time(at_ns)}" for name, at_ns in bounds.items() if at_ns is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _texts(patterns: tuple[bytes, ...]) -> str:
+    return "[" + ", ".join(f'"{pattern.decode()}"' for pattern in patterns) + "]"
+
+
+def _time(at_ns: int) -> Any:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_ns // SECOND_NS)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,77 @@
+"""Trees as one would write them by hand: hop by hop, with loops. The columns of `trees.py` must come to the same."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Hop = dict[str, Any]
+
+
+class Grown(NamedTuple):
+    """A hop in its tree."""
+
+    parent: int
+    depth: int
+    is_critical: bool
+
+
+def left(hop: Hop) -> tuple[int, int]:
+    """When a hop left, or arrived where leaving was not seen."""
+    seen = "arrived" if hop["left_at_ns"] is None else "left"
+    return hop[f"{seen}_at_ns"], hop[f"{seen}_sequence"]
+
+
+def came(hop: Hop) -> tuple[int, int] | None:
+    """When a hop arrived, or left where arriving could not be seen."""
+    if hop["fate"] == "unwitnessed":
+        return left(hop)
+    return None if hop["arrived_at_ns"] is None else (hop["arrived_at_ns"], hop["arrived_sequence"])
+
+
+def parent_of(number: int, hops: list[Hop]) -> int:
+    """The last arrival at the node before the hop left: of the same message, or else of any."""
+    hop = hops[number]
+    before = []
+    for other, each in enumerate(hops):
+        at = came(each)
+        if each["flow_id"] == hop["flow_id"] and each["to_node"] == hop["from_node"] and at and at < left(hop):
+            before.append((each["message_key"] == hop["message_key"], at, other))
+    return max(before)[2] if before else -1
+
+
+def chain(number: int, parents: list[int]) -> list[int]:
+    """A hop and all above it."""
+    found = [number]
+    while parents[found[-1]] >= 0:
+        found.append(parents[found[-1]])
+    return found
+
+
+def has_circle(parents: list[int]) -> bool:
+    """Whether some hop is above itself, as only sightings that cannot be true are."""
+    for number in range(len(parents)):
+        seen = set()
+        at = number
+        while at >= 0 and at not in seen:
+            seen.add(at)
+            at = parents[at]
+        if at >= 0:
+            return True
+    return False
+
+
+def grown(hops: list[Hop], parents: list[int]) -> list[Grown]:
+    """All hops in their trees."""
+    critical = set()
+    for flow in {hop["flow_id"] for hop in hops}:
+        ends = [
+            (-came(hop)[0], number)  # type: ignore[index]
+            for number, hop in enumerate(hops)
+            if hop["flow_id"] == flow
+            and came(hop)
+            and hop["fate"] not in ("foreign", "duplicate", "dead")
+            and not hop["repeat"]
+        ]
+        if ends:
+            critical.update(chain(min(ends)[1], parents))
+    return [Grown(parents[number], len(chain(number, parents)) - 1, number in critical) for number in range(len(hops))]

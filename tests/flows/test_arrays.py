@@ -1,0 +1,72 @@
+"""The moves that linking is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopwire.flows.arrays import NO_TIME, Groups, codes, filled_forward, nullable, pack
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5), st.booleans()), max_size=30)
+
+
+def test_columns_that_are_coded_together_can_be_compared_and_null_is_empty() -> None:
+    (one, other), values = codes(pa.array([b"a", None, b"b"]), pa.chunked_array([[b"b"], [b""]]))
+    assert [values[i].as_py() for i in one] == [b"a", b"", b"b"]
+    assert [values[i].as_py() for i in other] == [b"b", b""]
+    assert (one[2], one[1]) == (other[0], other[1])
+    (texts,), words = codes(pa.array([None, "x"], pa.string()))
+    assert [words[i].as_py() for i in texts] == ["", "x"]
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.integers(0, 4)), min_size=1))
+def test_packed_numbers_are_equal_and_sorted_as_their_parts_are(rows: list[tuple[int, int, int]]) -> None:
+    packed = pack(*(np.array(column) for column in zip(*rows, strict=True)))
+    by_number = [rows[i] for i in np.argsort(packed, kind="stable")]
+    assert by_number == sorted(rows)
+    assert len(set(packed.tolist())) == len(set(rows))
+
+
+def test_numbers_that_do_not_fit_are_packed_all_the_same() -> None:
+    huge = np.array([0, 2**60, 2**60, 7])
+    packed = pack(huge, huge, huge)
+    assert len(set(packed.tolist())) == 3
+    assert packed[1] == packed[2]
+
+
+@given(ROWS)
+def test_groups_reduce_as_loops_do(rows: list[tuple[int, int, bool]]) -> None:
+    number, value = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    where = np.array([row[2] for row in rows], dtype=np.bool_)
+    groups = Groups(number, value)
+    names = sorted({row[0] for row in rows})
+    chosen = [[row[1] for row in rows if row[0] == name and row[2]] for name in names]
+    assert len(groups) == len(names)
+    assert groups.sizes.tolist() == [sum(row[0] == name for row in rows) for name in names]
+    assert groups.total(np.where(where, value, 0)).tolist() == list(map(sum, chosen))
+    assert groups.has(where).tolist() == list(map(bool, chosen))
+    least, most = groups.least(value, where), groups.most(value, where)
+    for i, values in enumerate(chosen):
+        if values:
+            assert (least[i], most[i]) == (min(values), max(values))
+            assert value[groups.first_where(where)[i]] == min(values)
+            assert value[groups.last_where(where)[i]] == max(values)
+        else:
+            assert groups.first_where(where)[i] == groups.last_where(where)[i] == -1
+
+
+@given(ROWS)
+def test_fill_forward_finds_the_last_before(rows: list[tuple[int, int, bool]]) -> None:
+    number, value = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+    groups = Groups(number, value)
+    found = filled_forward(groups, np.array([row[2] for row in rows], dtype=np.bool_))
+    order = groups.order.tolist()
+    for place, row in enumerate(order):
+        before = [other for other in order[:place] if rows[other][0] == rows[row][0] and rows[other][2]]
+        assert found[row] == (before[-1] if before else -1)
+
+
+def test_times_that_are_none_are_null() -> None:
+    assert nullable(np.array([5, NO_TIME])).to_pylist() == [5, None]

@@ -1,0 +1,198 @@
+"""Hops in, requests out: one story for each outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hopwire.flows.outcomes import REQUEST_SCHEMA
+from hopwire.flows.rules import Rules
+from tests.flows.story import BEGIN, MS, Story, answering, asking, telling
+
+A, B, C, D = b"A", b"B", b"C", b"dark"
+SECOND_OF_TTL = 10_000_000  # ticks
+END = 300_000  # milliseconds that a story lasts
+
+
+def judged(story: Story) -> dict[str, Any]:
+    (request,) = story.requests().to_pylist()
+    return dict(request)
+
+
+def asked(ttl_ticks: int = SECOND_OF_TTL, at: float = 0, **more: Any) -> Story:
+    return Story().hop(A, B, at, at + 1, b"q", **asking(ttl_ticks=ttl_ticks, **more))
+
+
+def test_answer_in_time_is_answered() -> None:
+    request = judged(asked().hop(B, A, 2, 5, b"r", **answering()))
+    assert (request["outcome"], request["latency_us"], request["reason"]) == ("answered", 5000, "")
+    assert (request["asked_at_ns"], request["deadline_ns"]) == (BEGIN, BEGIN + 1000 * MS)
+    assert (request["identity"], request["answer_identity"]) == (b"orders.place", b"orders.placed")
+    assert (request["callback_receiver_node_identity"], request["callback_key"], request["hop_count"]) == (A, 1, 2)
+    assert (request["last_seen_node"], request["lost_from_node"]) == (A, None)
+
+
+def test_answer_may_come_over_other_actors_and_other_nodes() -> None:
+    story = asked().hop(B, C, 2, 3, b"o", **asking(identity=b"onward"))
+    story.hop(C, B, 4, 5, b"r", **answering()).hop(B, A, 6, 7, b"r", **answering(hops=2))
+    assert (judged(story)["outcome"], judged(story)["latency_us"]) == ("answered", 7000)
+
+
+def test_answer_on_the_way_is_not_at_home() -> None:
+    story = asked().hop(B, C, 2, 3, b"r", **answering()).out(C, A, 4, b"r", **answering())
+    assert judged(story)["outcome"] == "lost"
+
+
+def test_answer_after_the_deadline_is_late() -> None:
+    request = judged(asked().hop(B, A, 2, 1001, b"r", **answering()))
+    assert (request["outcome"], request["latency_us"]) == ("late", 1_001_000)
+    assert judged(asked(0).hop(B, A, 2, 50_000, b"r", **answering()))["outcome"] == "answered"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (telling("failed", "ValueError"), "ValueError"),
+        (telling("undelivered", "no_route"), "no_route"),
+        (answering(identity=b"KINO.EXCEPTION", outcome_kind="failed", outcome_reason="Broken"), "Broken"),
+    ],
+)
+def test_exception_or_outcome_in_time_is_failed(fields: dict[str, Any], reason: str) -> None:
+    request = judged(asked().hop(B, A, 2, 3, b"e", **fields))
+    assert (request["outcome"], request["reason"]) == ("failed", reason)
+
+
+def test_outcome_or_dead_letter_or_late_arrival_is_expired() -> None:
+    assert judged(asked().hop(B, A, 2, 3, b"e", **telling("undelivered", "expired")))["outcome"] == "expired"
+    assert judged(asked().dead(B, 1200, b"q", "expired", **asking()))["outcome"] == "expired"
+    late = Story().hop(A, B, 0, 1500, b"q", **asking(ttl_ticks=SECOND_OF_TTL))
+    assert judged(late)["outcome"] == "expired"
+
+
+def test_lost_hop_is_lost_and_says_where() -> None:
+    request = judged(asked().hop(B, C, 2, 3, b"o", **asking(identity=b"onward")).out(C, A, 4, b"r", **answering()))
+    assert (request["outcome"], request["reason"]) == ("lost", "hop_lost")
+    assert (request["lost_from_node"], request["lost_to_node"], request["last_seen_node"]) == (C, A, C)
+    assert request["is_callback_unreached"]
+
+
+def test_dead_letter_is_lost_and_says_where() -> None:
+    request = judged(asked().dead(B, 2, b"q", "bad_signature", **asking()))
+    assert (request["outcome"], request["reason"]) == ("lost", "bad_signature")
+    assert (request["lost_from_node"], request["lost_to_node"]) == (B, None)
+
+
+def test_request_that_found_no_way_at_home_is_lost_there() -> None:
+    request = judged(Story().dead(A, 2, b"q", "no_route", **asking()))
+    assert (request["outcome"], request["reason"], request["lost_from_node"]) == ("lost", "no_route", A)
+
+
+def test_silence_is_lost_and_says_where_it_was_last_seen() -> None:
+    request = judged(asked())
+    assert (request["outcome"], request["reason"], request["lost_from_node"]) == ("lost", "no_answer", B)
+    assert request["is_unhandled"]
+
+
+def test_silence_near_the_end_is_open() -> None:
+    assert judged(asked(at=END - 6_000))["outcome"] == "open"
+    assert judged(asked(at=END - 6_001))["outcome"] == "lost"
+    assert judged(asked(0, at=END - 60_000))["outcome"] == "open"
+    assert judged(asked(0, at=END - 60_001))["outcome"] == "lost"
+
+
+def test_receipt_answers_only_who_awaits_nothing_else() -> None:
+    receipt = telling("received")
+    waiting = Story().hop(A, B, 0, 1, b"q", **asking(A, 1, b"hopwire.receipt")).hop(B, A, 2, 3, b"e", **receipt)
+    assert (judged(waiting)["outcome"], judged(waiting)["awaits"]) == ("answered", "receipt")
+    more = Story().hop(A, B, 0, 1, b"q", **asking(A, 1, b"x", b"hopwire.receipt")).hop(B, A, 2, 3, b"e", **receipt)
+    assert judged(more)["outcome"] == "lost"
+
+
+def test_receipt_of_the_original_is_removed_on_the_way_and_answers() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(A, 1, b"KINO.RCPTCONFIRM", b"KINO.EXCEPTION"))
+    story.hop(B, C, 2, 3, b"q", **asking(A, 1, b"KINO.EXCEPTION", hops=2))
+    story.hop(B, A, 2, 4, b"e", **answering(identity=b"KINO.RCPTCONFIRM"))
+    assert (judged(story)["outcome"], judged(story)["awaits"]) == ("answered", "receipt")
+
+
+def test_who_awaits_nothing_asks_nothing() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(A, 1, b"KINO.EXCEPTION"))
+    assert len(story.requests()) == 0
+    assert len(Story().hop(A, B, 0, 1, b"m").requests()) == 0
+    assert Story().requests().schema == REQUEST_SCHEMA
+
+
+def test_refused_answer_is_none() -> None:
+    refused = asked().hop(B, A, 2, 3, b"r", **answering()).dead(A, 4, b"r", "bad_signature", **answering())
+    assert (judged(refused)["outcome"], judged(refused)["reason"]) == ("lost", "bad_signature")
+    assert judged(asked().hop(B, A, 2, 3, b"r", verdict="invalid", **answering()))["outcome"] == "lost"
+
+
+def test_answer_that_nobody_waited_for_any_more_still_came() -> None:
+    story = asked().hop(B, A, 2, 1200, b"r", **answering()).dead(A, 1200, b"r", "nobody_waits", **answering())
+    assert judged(story)["outcome"] == "late"
+
+
+def test_answer_of_somebody_else_is_none() -> None:
+    assert judged(asked().came(A, C, 3, b"r", **answering()))["outcome"] == "lost"
+
+
+def test_node_without_capture_answers_and_asks() -> None:
+    answers = Story().out(A, D, 0, b"q", **asking()).came(A, D, 5, b"r", **answering())
+    assert (judged(answers)["outcome"], judged(answers)["latency_us"]) == ("answered", 5000)
+    asks = Story().came(B, D, 1, b"q", **asking(D)).out(B, D, 3, b"r", **answering(D))
+    assert (judged(asks)["outcome"], judged(asks)["latency_us"]) == ("answered", 2000)
+
+
+def test_old_formats_have_neither_key_nor_node_and_the_home_is_who_asked() -> None:
+    old = {"callback_key": 0, "callback_receiver_node_identity": b"", "version": None, "version_raw": b"1.0"}
+    point = [{"identity": b"orders.placed", "version": None, "version_raw": b"1.0", "partition": b""}]
+    story = Story().hop(A, B, 0, 1, b"q", **{**asking(), **old, "callback_points": point})
+    story.hop(B, C, 2, 3, b"o", **{**asking(identity=b"onward"), **old, "callback_points": point})
+    story.hop(C, A, 4, 5, b"r", **{**answering(), **old, "callback_points": point, "receiver_node_identity": b""})
+    request = judged(story)
+    assert (request["outcome"], request["home_node"], request["callback_receiver_node_identity"]) == (
+        "answered",
+        A,
+        b"",
+    )
+
+
+def test_lost_attempt_that_is_sent_again_is_answered() -> None:
+    story = Story().out(A, B, 0, b"q", **asking()).hop(A, C, 100, 101, b"q", attempt=1, **asking())
+    request = judged(story.hop(C, A, 102, 103, b"r", **answering()))
+    assert (request["outcome"], request["attempts"], request["is_reused"]) == ("answered", 2, False)
+
+
+def test_reused_key_is_judged_by_the_first_question() -> None:
+    story = asked().hop(B, A, 2, 3, b"r", **answering()).hop(A, C, 10, 11, b"q2", **asking())
+    assert (judged(story)["outcome"], judged(story)["is_reused"]) == ("answered", True)
+    assert judged(story)["message_key"] == b"q"
+
+
+def test_what_is_said_onward_at_home_is_not_another_question() -> None:
+    story = asked().hop(B, A, 2, 3, b"o", **asking(identity=b"onward")).hop(A, C, 4, 5, b"q3", **asking())
+    assert not judged(story)["is_reused"]
+
+
+def test_damaged_copy_of_a_question_is_not_another_question() -> None:
+    story = Story().out(A, B, 0, b"q", **asking()).came(B, A, 1, b"damaged", **asking())
+    assert (judged(story)["outcome"], judged(story)["is_reused"]) == ("lost", False)
+
+
+def test_different_keys_are_different_requests() -> None:
+    story = asked().hop(B, A, 2, 3, b"r", **answering()).hop(A, B, 10, 11, b"q2", **asking(A, 2))
+    outcomes = {request["callback_key"]: request["outcome"] for request in story.requests().to_pylist()}
+    assert outcomes == {1: "answered", 2: "lost"}
+
+
+def test_time_to_live_without_end_does_not_overflow() -> None:
+    assert judged(asked(2**63 - 1))["outcome"] == "open"
+    assert judged(asked(-5).hop(B, A, 2, 3, b"r", **answering()))["outcome"] == "answered"
+
+
+def test_patience_is_a_rule() -> None:
+    story = asked(at=END - 3_000)
+    (request,) = story.requests(Rules(patience_ns=1000 * MS)).to_pylist()
+    assert request["outcome"] == "lost"

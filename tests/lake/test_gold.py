@@ -1,0 +1,108 @@
+"""The small gold tables, each as a function of a few rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from hopwire.flows.hops import HOP_SCHEMA
+from hopwire.lake.bronze.sources import SOURCES_TABLE
+from hopwire.lake.gold.contracts import contracts
+from hopwire.lake.gold.links import links
+from hopwire.lake.gold.quality import quality
+from hopwire.lake.gold.security import security
+from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+MINUTE = datetime(2023, 11, 14, 22, 13, tzinfo=UTC)
+NOW = int(MINUTE.timestamp()) * 1_000_000_000
+LAST = NOW + 59_999_999_999  # the last nanosecond of that minute
+
+
+def frame(spark: SparkSession, schema: pa.Schema, *rows: dict[str, Any]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema))
+
+
+def found(rows: DataFrame) -> list[dict[str, Any]]:
+    values: list[dict[str, Any]] = rows.toArrow().to_pylist()
+    return sorted(values, key=repr)
+
+
+def hop(fate: str, **more: Any) -> dict[str, Any]:
+    plain = {"from_node": b"a", "to_node": b"b", "identity": b"x", "size_bytes": 10, "verdict": "valid", "repeat": ""}
+    return {**plain, "left_at_ns": NOW, "left_sequence": 1, "fate": fate, **more}
+
+
+def test_links_count_and_measure_by_pair_identity_and_minute(spark: SparkSession) -> None:
+    rows = [hop("arrived", latency_us=number, left_at_ns=LAST) for number in range(1, 101)]
+    rows += [hop("lost"), hop("duplicate", left_at_ns=None, arrived_at_ns=NOW), hop("dead"), hop("lost", identity=b"y")]
+    rows += [hop("lost", left_at_ns=LAST + 1)]
+    first, later, other = found(links(frame(spark, HOP_SCHEMA, *rows)))
+    assert (first["minute"], later["minute"].minute, other["identity"]) == (MINUTE, 14, b"y")
+    assert (first["hop_count"], first["size_bytes"]) == (102, 1020)
+    assert (first["arrived_count"], first["lost_count"], first["duplicate_count"]) == (100, 1, 1)
+    assert (first["p50_us"], first["p95_us"], first["p99_us"]) == (50, 95, 99)
+    assert other["p50_us"] is None
+
+
+def test_security_counts_what_is_not_valid_and_what_came_again(spark: SparkSession) -> None:
+    rows = [hop("arrived"), hop("arrived", verdict="invalid"), hop("lost", verdict="invalid", identity=b"y")]
+    rows += [hop("duplicate", repeat="replayed", left_at_ns=None, arrived_at_ns=NOW), hop("dead", verdict="no_key")]
+    rows += [hop("duplicate", repeat="replayed", verdict="not_in_domain")]
+    table = found(security(frame(spark, HOP_SCHEMA, *rows)))
+    counts = {row["finding"]: (row["message_count"], row["identities"], row["receivers"]) for row in table}
+    assert counts == {
+        "invalid": (2, [b"x", b"y"], [b"b"]),
+        "replayed": (2, [b"x"], [b"b"]),
+        "not_in_domain": (1, [b"x"], [b"b"]),
+    }
+    assert {(row["sender"], row["minute"]) for row in table} == {(b"a", MINUTE)}
+
+
+def test_contracts_say_who_and_when_and_how(spark: SparkSession) -> None:
+    def seen(node: str, direction: str, **more: Any) -> dict[str, Any]:
+        plain = {"node": node.encode(), "node_name": node, "direction": direction, "identity": b"x", "version": 1}
+        return {**plain, "partition": b"", "wire_format": 6, "seen_at_ns": 5, "size_bytes": 10, **more}
+
+    rows = [
+        seen("anna", "out"),
+        seen("bert", "in", seen_at_ns=7, size_bytes=20, wire_format=5),
+        seen("bert", "dead", seen_at_ns=9),
+        {**seen("", "out"), "node": b"\x01\xff"},
+        seen("anna", "out", version=None, version_raw=b"1.0", wire_format=4),
+    ]
+    one, two = sorted(found(contracts(frame(spark, MESSAGES, *rows))), key=lambda row: row["sighting_count"])
+    assert (one["version"], one["version_raw"], one["wire_formats"]) == (None, b"1.0", [4])
+    assert (two["senders"], two["receivers"], two["dead_count"]) == (["01ff", "anna"], ["bert"], 1)
+    assert (two["first_seen_at_ns"], two["last_seen_at_ns"], two["wire_formats"]) == (5, 9, [5, 6])
+    assert (two["min_size_bytes"], two["mean_size_bytes"], two["max_size_bytes"]) == (10, 12.5, 20)
+
+
+@pytest.mark.parametrize(
+    ("lost", "unbalanced"),
+    [("", set()), ("source", {("read", "s")}), ("message", {("decode", "s"), ("link", "")}), ("hop", {("link", "")})],
+)
+def test_quality_finds_where_a_row_got_lost(spark: SparkSession, lost: str, unbalanced: set[tuple[str, str]]) -> None:
+    source: dict[str, Any] = {"segment": "s", "row_count": 4 if lost == "source" else 3, "faults": []}
+    foreign = {"segment": "letter.txt", "row_count": 0, "faults": ["is not a capture"]}
+    sightings = [{"segment": "s", "direction": direction, "skipped": 0} for direction in ("in", "out")]
+    sightings += [{"segment": "s", "direction": "skipped", "skipped": 5}]
+    messages = [] if lost == "message" else [{"segment": "s"}]
+    hops = [] if lost == "hop" else [hop("arrived", left_sequence=None, arrived_sequence=0)]
+    table = quality(
+        frame(spark, SOURCES_TABLE.schema, source, foreign),
+        frame(spark, SIGHTINGS, *sightings),
+        frame(spark, MESSAGES, *messages),
+        frame(spark, QUARANTINE, {"segment": "s"}),
+        frame(spark, HOP_SCHEMA, *hops),
+    )
+    rows = {(row["step"], row["segment"]): row for row in found(table)}
+    assert {key for key, row in rows.items() if not row["is_balanced"]} == unbalanced
+    assert rows["read", "letter.txt"]["faults"] == ["is not a capture"]
+    assert (rows["decode", "s"]["skipped_rows"], rows["decode", "s"]["skipped"]) == (1, 5)
+    assert len(rows) == 5

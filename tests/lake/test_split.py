@@ -1,0 +1,141 @@
+"""Every row of a capture goes one way, with everything that can be said of it alone."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from hopwire.capture import Sighting, batch_from_sightings
+from hopwire.lake.split import KINO_OUTCOMES, MESSAGES, OUTCOME, QUARANTINE, SIGHTINGS, Split, split_batch
+from hopwire.model import Message
+from hopwire.model.payload import body_from_payload
+from hopwire.node.flow import OUTCOME as NODE_OUTCOME
+from hopwire.node.flow import Outcome
+from hopwire.security import OPEN, verify
+from hopwire.wire import FORMATS, decode, encode
+from hopwire.wire.extension import MAGIC, Extension, with_extension
+from tests.lake.captures import DOMAINS, NOW, make_sightings
+
+V6 = FORMATS[-1]
+
+
+def split_messages(*messages: Message) -> list[dict[str, object]]:
+    rows = [
+        Sighting(b"n", "n", 1, number, NOW, "in", b"p", encode(message, V6)) for number, message in enumerate(messages)
+    ]
+    found: list[dict[str, object]] = split_batch(batch_from_sightings(rows), "s", OPEN).messages.to_pylist()
+    return found
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    return split_batch(batch_from_sightings(make_sightings("anna")), "anna.arrows", DOMAINS)
+
+
+def test_rows_in_are_messages_quarantine_and_gaps(split: Split) -> None:
+    assert (len(split.sightings), len(split.messages), len(split.quarantine)) == (41, 36, 4)
+    assert (split.skipped_rows, split.skipped) == (1, 3)
+
+
+def test_tables_have_their_schemas(split: Split) -> None:
+    assert split.sightings.schema == SIGHTINGS
+    assert split.messages.schema == MESSAGES
+    assert split.quarantine.schema == QUARANTINE
+
+
+def test_bronze_is_the_capture_untouched(split: Split) -> None:
+    expected = batch_from_sightings(make_sightings("anna"))
+    assert split.sightings.select(expected.schema.names).to_pylist() == expected.to_pylist()
+    assert split.sightings.column("segment").unique().to_pylist() == ["anna.arrows"]
+
+
+def test_message_has_what_the_row_reader_reads(split: Split) -> None:
+    sightings = {each.sequence: each for each in make_sightings("anna")}
+    for row in split.messages.to_pylist():
+        sighting = sightings[row["sequence"]]
+        message = decode(sighting.frames)
+        assert row["identity"] == message.identity
+        assert tuple(row["body_frames"]) == message.body_frames
+        assert row["verdict"] == verify(message, DOMAINS, sighting.seen_at_ns)
+        assert row["frame_count"] == len(sighting.frames)
+        assert row["size_bytes"] == sum(map(len, sighting.frames))
+        assert len(row["message_key"]) == 16
+
+
+def test_quarantine_has_reason_and_frames(split: Split) -> None:
+    row = split.quarantine.to_pylist()[0]
+    assert (row["frames"], row["sequence"], row["decoder"]) == ([b"noise"], 9, 1)
+    assert row["reason"]
+
+
+def test_dead_letter_keeps_its_reason() -> None:
+    rows = [
+        Sighting(b"n", "n", 1, 0, NOW, "dead", b"", encode(Message(b"x", body_frames=(b"",)), V6), "expired", "late")
+    ]
+    (row,) = split_batch(batch_from_sightings(rows), "s", OPEN).messages.to_pylist()
+    assert (row["direction"], row["dead_reason"], row["dead_note"]) == ("dead", "expired", "late")
+
+
+def test_extension_becomes_columns() -> None:
+    extension = Extension(b"id", 2, 77, "00-trace")
+    said, silent = split_messages(
+        with_extension(Message(b"x", body_frames=(b"",)), extension), Message(b"y", body_frames=(b"",))
+    )
+    names = ("message_id", "attempt", "sent_at_ns", "traceparent")
+    assert [said[name] for name in names] == [b"id", 2, 77, "00-trace"]
+    assert [silent[name] for name in names] == [b"", 0, 0, ""]
+
+
+def test_damaged_extension_is_a_finding_not_a_loss() -> None:
+    damaged, fine = split_messages(
+        Message(b"x", body_frames=(b"",), extensions=(b"other", MAGIC + b"\xff")), Message(b"y", body_frames=(b"",))
+    )
+    assert (damaged["message_id"], damaged["findings"]) == (b"", ["bad_extension"])
+    assert fine["findings"] == []
+
+
+def test_outcome_says_kind_and_reason() -> None:
+    assert NODE_OUTCOME.identity == OUTCOME
+    failed = body_from_payload(Outcome("undelivered", "no_route", "nobody"))
+    said, broken = split_messages(Message(OUTCOME, 1, body_frames=(failed,)), Message(OUTCOME, 1, body_frames=(b"?",)))
+    assert (said["outcome_kind"], said["outcome_reason"]) == ("undelivered", "no_route")
+    assert (broken["outcome_kind"], broken["findings"]) == ("", ["bad_outcome"])
+
+
+@pytest.mark.parametrize(("identity", "expected"), KINO_OUTCOMES.items())
+def test_outcomes_of_kino_are_known_by_their_identity(identity: bytes, expected: tuple[str, str]) -> None:
+    (row,) = split_messages(Message(identity, 1, body_frames=(b"anything",)))
+    assert (row["outcome_kind"], row["outcome_reason"]) == expected
+
+
+@pytest.mark.parametrize("kept", [slice(0, 0), slice(9, 10), slice(40, 41), slice(0, 9)])
+def test_batch_of_one_kind_leaves_the_other_tables_empty(kept: slice) -> None:
+    rows = make_sightings("anna")[kept]
+    split = split_batch(batch_from_sightings(rows), "s", DOMAINS)
+    assert len(split.messages) + len(split.quarantine) + split.skipped_rows == len(split.sightings) == len(rows)
+    assert split.messages.schema == MESSAGES
+
+
+def test_message_keys_follow_the_message_id() -> None:
+    one, again, other = split_messages(
+        *(
+            with_extension(Message(name, body_frames=(name,)), Extension(number))
+            for name, number in ((b"x", b"1"), (b"y", b"1"), (b"x", b"2"))
+        )
+    )
+    assert one["message_key"] == again["message_key"] != other["message_key"]
+
+
+def test_outcome_that_is_no_map_is_a_finding() -> None:
+    (row,) = split_messages(Message(OUTCOME, 1, body_frames=(msgspec.msgpack.encode([1, 2]),)))
+    assert row["findings"] == ["bad_outcome"]
+
+
+def test_slice_of_a_batch_is_split_as_those_rows() -> None:
+    batch = batch_from_sightings(make_sightings("anna"))
+    part = split_batch(batch.slice(5, 10), "s", DOMAINS)
+    whole = split_batch(batch, "s", DOMAINS)
+    expected = [row for row in whole.messages.to_pylist() if 5 <= row["sequence"] < 15]
+    assert part.messages.to_pylist() == expected
+    assert pa.Table.from_batches([part.quarantine]).num_rows == 1

@@ -1,0 +1,218 @@
+"""The lake on disk: the old one or the new one, never something between."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from hopwire.errors import LakeError
+from hopwire.lake import store
+from hopwire.lake.manifest import Manifest
+from hopwire.lake.store import Run, read_arrow, read_manifest, writing
+
+SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())])
+
+
+def write(run: Run, table: str, name: str, numbers: list[int]) -> None:
+    rows = pa.table([numbers, [str(each) for each in numbers]], schema=SCHEMA)
+    pq.write_table(rows, run.place(table) / f"{name}.parquet")
+
+
+def fill(lake: Path, name: str, numbers: list[int]) -> None:
+    with writing(lake) as run:
+        write(run, "gold.t", name, numbers)
+        run.add("gold.t", name, SCHEMA, run.written("gold.t"))
+        run.publish({}, "")
+
+
+def numbers_in(lake: Path) -> list[int]:
+    found: list[int] = read_arrow(lake, "gold.t").column("a").to_pylist()
+    return sorted(found)
+
+
+def parquet_files(lake: Path) -> set[str]:
+    return {path.name for path in lake.rglob("*.parquet")}
+
+
+def test_what_is_published_can_be_read(tmp_path: Path) -> None:
+    fill(tmp_path / "lake", "one", [1, 2, 3])
+    assert numbers_in(tmp_path / "lake") == [1, 2, 3]
+    table = read_manifest(tmp_path / "lake").tables["gold.t"]
+    assert (table.row_count, table.columns) == (3, {"a": "int64", "b": "string"})
+    few = read_arrow(tmp_path / "lake", "gold.t", ["b"], pc.field("a") > 1)
+    assert few.to_pylist() == [{"b": "2"}, {"b": "3"}]
+
+
+def test_what_is_replaced_is_removed(tmp_path: Path) -> None:
+    fill(tmp_path, "one", [1])
+    fill(tmp_path, "two", [2])
+    assert numbers_in(tmp_path) == [2]
+    assert parquet_files(tmp_path) == {"two.parquet"}
+
+
+def test_table_may_keep_files_of_before(tmp_path: Path) -> None:
+    fill(tmp_path, "one", [1])
+    with writing(tmp_path) as run:
+        write(run, "gold.t", "two", [2])
+        run.add("gold.t", "x", SCHEMA, [*run.before.tables["gold.t"].files, *run.written("gold.t")])
+        assert sorted(path.name for path in run.files("gold.t")) == ["one.parquet", "two.parquet"]
+        assert all(path.exists() for path in run.files("gold.t"))
+        run.publish({}, "")
+    assert numbers_in(tmp_path) == [1, 2]
+
+
+def test_run_that_fails_leaves_the_lake_as_it_was(tmp_path: Path) -> None:
+    fill(tmp_path, "one", [1])
+
+    def fail() -> None:
+        with writing(tmp_path) as run:
+            write(run, "gold.t", "two", [2])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert numbers_in(tmp_path) == [1]
+    assert parquet_files(tmp_path) == {"one.parquet"}
+
+
+@pytest.mark.parametrize("fatal", ["_move", "replace_file", "_sweep"])
+def test_run_that_dies_while_publishing_leaves_the_old_lake_or_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fatal: str
+) -> None:
+    fill(tmp_path, "one", [1])
+    real = getattr(store, fatal)
+
+    def die(*args: object) -> None:
+        if fatal == "_move":
+            real(*args)
+        raise KeyboardInterrupt
+
+    with writing(tmp_path) as run:
+        write(run, "gold.t", "two", [2])
+        run.add("gold.t", "two", SCHEMA, run.written("gold.t"))
+        monkeypatch.setattr(store, fatal, die)
+        with pytest.raises(KeyboardInterrupt):
+            run.publish({}, "")
+        monkeypatch.undo()
+    assert numbers_in(tmp_path) == ([2] if fatal == "_sweep" else [1])
+    fill(tmp_path, "three", [3])
+    assert numbers_in(tmp_path) == [3]
+    assert parquet_files(tmp_path) == {"three.parquet"}
+
+
+def test_process_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
+    fill(tmp_path, "one", [1])
+    code = (
+        "import os, sys\nfrom pathlib import Path\nfrom hopwire.lake.store import writing\n"
+        "with writing(sys.argv[1]) as run:\n"
+        "    (run.place('gold.t') / 'half.parquet').write_bytes(b'PAR1')\n    os.kill(os.getpid(), 9)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert ended.returncode == -9
+    assert parquet_files(tmp_path) == {"one.parquet", "half.parquet"}
+    assert numbers_in(tmp_path) == [1]
+    fill(tmp_path, "two", [2])
+    assert parquet_files(tmp_path) == {"two.parquet"}
+
+
+def test_two_runs_at_once_are_refused_and_the_first_is_named(tmp_path: Path) -> None:
+    with (
+        writing(tmp_path),
+        pytest.raises(LakeError, match=f"is being built by process {os.getpid()} on .*; wait for it, or end it"),
+        writing(tmp_path),
+    ):
+        pass
+    with writing(tmp_path):
+        pass
+
+
+def test_lock_that_a_dead_process_left_does_not_hold(tmp_path: Path) -> None:
+    (tmp_path / "_hopwire").mkdir()
+    (tmp_path / "_hopwire" / "lock").write_text("process 999999 on elsewhere\n")
+    fill(tmp_path, "one", [1])
+    assert numbers_in(tmp_path) == [1]
+
+
+def test_lake_of_another_format_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    fill(tmp_path, "one", [1])
+    path = tmp_path / "_hopwire" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 7, "tables": "otherwise"}))
+    remedy = "has format 7, this hopwire reads 1; build it anew in another directory, or use the hopwire that wrote it"
+    with pytest.raises(LakeError, match=remedy):
+        read_manifest(tmp_path)
+    with pytest.raises(LakeError, match=remedy), writing(tmp_path):
+        pass
+    assert parquet_files(tmp_path) == {"one.parquet"}
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"format": 1, "tables": 3}', b"\xff"])
+def test_damaged_manifest_is_said_in_one_line(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "_hopwire").mkdir()
+    (tmp_path / "_hopwire" / "manifest.json").write_bytes(text)
+    with pytest.raises(LakeError, match="its manifest is damaged; remove the lake and build it anew"):
+        read_manifest(tmp_path)
+
+
+def test_directory_that_is_no_lake_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    with pytest.raises(LakeError, match="has other files in it and is not a lake"), writing(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+    with pytest.raises(LakeError, match="is not a lake; build one: hopwire lake build CAPTURES"):
+        read_manifest(tmp_path)
+
+
+def test_file_in_place_of_a_lake_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(LakeError, match="is a file; name a directory"), writing(file):
+        pass
+    with pytest.raises(LakeError, match="is not a lake"):
+        read_manifest(file)
+
+
+def test_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LakeError, match=r"cannot be written \(.*\); choose another directory"), writing("/proc/lake"):
+        pass
+    monkeypatch.setattr(os, "access", lambda *args: False)  # root may write anywhere
+    with pytest.raises(LakeError, match=r"cannot be written \(Permission denied\)"), writing(tmp_path / "lake"):
+        pass
+
+
+def test_missing_table_is_named_with_those_there_are(tmp_path: Path) -> None:
+    fill(tmp_path, "one", [1])
+    with pytest.raises(LakeError, match=r"has no table gold\.x, it has gold\.t; build it: hopwire lake build --table"):
+        read_arrow(tmp_path, "gold.x")
+
+
+def test_table_without_files_has_its_columns(tmp_path: Path) -> None:
+    with writing(tmp_path) as run:
+        run.add("gold.t", "x", SCHEMA, [])
+        run.publish({}, "")
+    assert read_arrow(tmp_path, "gold.t").schema == SCHEMA
+    assert read_arrow(tmp_path, "gold.t", ["b"]).column_names == ["b"]
+
+
+def test_partitioned_files_give_their_partition_as_a_column(tmp_path: Path) -> None:
+    with writing(tmp_path) as run:
+        place = run.place("gold.t") / "a=7"
+        place.mkdir()
+        pq.write_table(pa.table({"b": ["x"]}), place / "p.parquet")
+        run.add("gold.t", "x", SCHEMA, run.written("gold.t"))
+        run.publish({}, "")
+    assert read_arrow(tmp_path, "gold.t").to_pylist() == [{"a": 7, "b": "x"}]
+
+
+def test_manifest_survives_as_json(tmp_path: Path) -> None:
+    fill(tmp_path, "one", [1])
+    manifest = read_manifest(tmp_path)
+    assert isinstance(manifest, Manifest)
+    assert (tmp_path / "_hopwire" / "manifest.json").read_bytes() == manifest.to_json()

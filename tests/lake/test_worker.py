@@ -1,0 +1,148 @@
+"""What a worker makes of a source, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hopwire.capture import Sighting
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.split import MESSAGES
+from hopwire.lake.worker import RESULT, TABLES, Job, Report, Task, ingest_groups, ingest_source
+from hopwire.wire import FORMATS, encode
+from hopwire.wire.samples import sample_message
+from tests.lake.captures import DOMAINS, NOW, make_sightings, write_segment
+
+SETTINGS = LakeSettings()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    job = Job(str(tmp_path / "staging"))
+    for table in TABLES:
+        job.place(table).mkdir(parents=True)
+    job.marks.mkdir()
+    return job
+
+
+def task(path: Path, kind: str = "segment") -> Task:
+    return Task(path.name, str(path), kind, path.stat().st_size)
+
+
+def rows_of(job: Job, report: Report, table: str) -> pa.Table:
+    return pq.read_table(job.place(table) / report.files[table])
+
+
+def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: Job) -> None:
+    path = write_segment(tmp_path / "anna.arrows", make_sightings("anna"))
+    report = ingest_source(task(path), job, DOMAINS, SETTINGS)
+    counts = {table: len(rows_of(job, report, table)) for table in TABLES}
+    assert counts == {"bronze.sightings": 41, "silver.messages": 36, "silver.quarantine": 4}
+    assert (report.row_count, report.skipped_rows, report.skipped, report.faults, report.error) == (41, 1, 3, [], "")
+    assert rows_of(job, report, "silver.messages").schema.equals(MESSAGES)
+    verdicts = Counter(rows_of(job, report, "silver.messages").column("verdict").to_pylist())
+    assert set(verdicts) == {"valid", "unsigned"}
+
+
+def test_small_batches_and_row_groups_give_the_same_rows(tmp_path: Path, job: Job) -> None:
+    path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 200))
+    few = LakeSettings(batch_rows=7, row_group_bytes=5000)
+    reports = [ingest_source(task(path), job, DOMAINS, settings) for settings in (SETTINGS, few)]
+    whole, pieces = (rows_of(job, report, "silver.messages") for report in reports)
+    assert pieces.to_pylist() == whole.to_pylist()
+    assert pq.ParquetFile(job.place("silver.messages") / reports[1].files["silver.messages"]).num_row_groups > 5
+
+
+def test_two_attempts_at_one_source_do_not_touch_each_other(tmp_path: Path, job: Job) -> None:
+    path = write_segment(tmp_path / "anna.arrows", make_sightings("anna"))
+    one, two = (ingest_source(task(path), job, DOMAINS, SETTINGS) for _ in range(2))
+    assert set(one.files.values()).isdisjoint(two.files.values())
+    assert rows_of(job, one, "silver.messages").equals(rows_of(job, two, "silver.messages"))
+
+
+def test_cut_off_segment_is_used_as_far_as_it_is_whole(tmp_path: Path, job: Job) -> None:
+    path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 32, skipped=0))
+    path.write_bytes(path.read_bytes()[:-500])
+    report = ingest_source(task(path), job, DOMAINS, SETTINGS)
+    assert report.row_count == 16
+    assert len(report.faults) == 1
+    assert "cut off" in report.faults[0]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no capture at all, though its name says so", b"\xff\xff\xff\xff\x00\x01\x00\x00"]
+)
+def test_foreign_file_is_a_fault_and_no_rows(tmp_path: Path, job: Job, content: bytes) -> None:
+    path = tmp_path / "odd.arrows"
+    path.write_bytes(content)
+    report = ingest_source(task(path), job, DOMAINS, SETTINGS)
+    assert (report.row_count, report.files, report.error, len(report.faults)) == (0, {}, "", 1)
+
+
+def test_wrong_schema_is_a_fault_that_names_the_column(tmp_path: Path, job: Job) -> None:
+    path = tmp_path / "odd.parquet"
+    pq.write_table(pa.table({"frames": ["text"]}), path)
+    report = ingest_source(task(path, "parquet"), job, DOMAINS, SETTINGS)
+    assert report.row_count == 0
+    assert "frames" in report.faults[0]
+
+
+def test_source_that_vanished_is_an_error_that_names_it(tmp_path: Path, job: Job) -> None:
+    path = write_segment(tmp_path / "anna.arrows", make_sightings("anna"))
+    gone = task(path)
+    path.unlink()
+    assert "anna.arrows: No such file or directory" in ingest_source(gone, job, DOMAINS, SETTINGS).error
+
+
+@pytest.mark.slow
+def test_giant_body_passes(tmp_path: Path, job: Job) -> None:
+    from random import Random
+
+    message = sample_message(FORMATS[-1], Random(1)).replace(body_frames=(bytes(70 * 1024 * 1024),))
+    giant = Sighting(b"anna", "anna", 1, 40, NOW, "in", b"", encode(message, FORMATS[-1]))
+    path = write_segment(tmp_path / "anna.arrows", [*make_sightings("anna", 40, skipped=0), giant])
+    report = ingest_source(task(path), job, DOMAINS, SETTINGS)
+    assert report.row_count == 41
+    assert max(rows_of(job, report, "silver.messages").column("size_bytes").to_pylist()) > 70 * 1024 * 1024
+
+
+def test_groups_are_read_by_number_and_reports_come_back(tmp_path: Path, job: Job) -> None:
+    paths = [write_segment(tmp_path / f"{node}.arrows", make_sightings(node)) for node in ("anna", "bert", "cleo")]
+    groups = [[task(paths[0])], [task(path) for path in paths[1:]]]
+    job.groups.write_bytes(msgspec.json.encode(groups))
+    numbers = pa.RecordBatch.from_arrays([pa.array([1])], ["id"])
+    results = list(ingest_groups(job, DOMAINS, SETTINGS)(iter([numbers])))
+    assert all(batch.schema == RESULT for batch in results)
+    reports = [json.loads(row) for batch in results for row in batch.column(0).to_pylist()]
+    assert [report["name"] for report in reports] == ["bert.arrows", "cleo.arrows"]
+    assert len(list(job.marks.iterdir())) == 2
+
+
+FILL = """
+import resource, sys, signal
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.worker import Job, Task, ingest_source
+from hopwire.security import OPEN
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+print(ingest_source(Task("anna.arrows", sys.argv[1], "segment", 1), Job(sys.argv[2]), OPEN, LakeSettings()).error)
+"""
+
+
+@pytest.mark.slow
+def test_full_disk_is_said_in_one_line_with_the_remedy(tmp_path: Path, job: Job) -> None:
+    assert resource.RLIMIT_FSIZE
+    path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 400))
+    command = [sys.executable, "-c", FILL, str(path), job.staging]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.stdout.startswith("the disk of the lake is full (File too large) at anna.arrows"), ended
+    assert ended.stdout.endswith("make room and build again\n")
+    assert ended.stderr == ""

@@ -1,0 +1,99 @@
+"""A flow in words: the tree, the place where it was lost, the findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hopwire.flows.hops import FATES
+from hopwire.report.flow import FATES as MARKS
+from hopwire.report.flow import Glyphs, finding_line, flow_to_json, lines_of_flow, request_line
+from tests.flows.story import Story, answering, asking, telling
+
+A, B, C = b"A", b"B", b"C"
+NAMES = {A: "alpha", B: "beta"}
+
+
+def flow_of(story: Story) -> dict[str, Any]:
+    (flow,) = story.flows().to_pylist()
+    return dict(flow)
+
+
+def lost_answer() -> Story:
+    story = Story().hop(A, B, 0, 1.5, b"q", **asking()).hop(B, C, 2, 3, b"o", **asking(identity=b"onward"))
+    return story.out(C, A, 4, b"r", **answering())
+
+
+def test_every_fate_has_its_words() -> None:
+    assert list(MARKS) == list(FATES)
+
+
+def test_steps_are_a_tree_with_names_and_latencies() -> None:
+    lines = list(lines_of_flow(flow_of(lost_answer()), NAMES))
+    assert [(line.indent + line.contract, line.way, line.took) for line in lines] == [
+        ("orders.place v1", "alpha -> beta", "1.5 ms"),
+        ("└─ onward v1", "beta -> C", "1 ms"),
+        ("   └─ orders.placed v1", "C -> alpha", ""),
+    ]
+    assert [line.at_us for line in lines] == [0, 2000, 4000]
+
+
+def test_place_where_it_was_lost_is_marked() -> None:
+    *_, last = lines_of_flow(flow_of(lost_answer()), NAMES)
+    assert last.mark == ("LOST: left C, never came to alpha", True)
+    (request,) = lost_answer().requests().to_pylist()
+    assert request_line(request, NAMES) == ("orders.place from alpha: LOST between C and alpha", True)
+
+
+def test_branches_are_drawn_side_by_side() -> None:
+    story = Story().hop(A, B, 0, 1, b"q").hop(B, C, 2, 3, b"m").hop(C, A, 4, 5, b"n").hop(B, A, 6, 7, b"o")
+    indents = [line.indent for line in lines_of_flow(flow_of(story), NAMES)]
+    assert indents == ["", "├─ ", "│  └─ ", "└─ "]
+    plain = Glyphs("+- ", "`- ", "|  ", "   ")
+    assert [line.indent for line in lines_of_flow(flow_of(story), NAMES, glyphs=plain)] == ["", "+- ", "|  `- ", "`- "]
+
+
+def test_deep_chain_is_not_indented_further_and_is_cut() -> None:
+    story = Story()
+    for number in range(100):
+        there, back = (A, B) if number % 2 else (B, A)
+        story.hop(there, back, 2 * number, 2 * number + 1, b"m%03d" % number)
+    lines = list(lines_of_flow(flow_of(story), NAMES, max_indent=4))
+    assert len(lines) == 100
+    assert max(len(line.indent) for line in lines) == 12
+    assert len(list(lines_of_flow(flow_of(story), NAMES, limit=7))) == 7
+
+
+def test_marks_say_what_became_of_a_step() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking()).dead(B, 2, b"q", "no_route", **asking())
+    story.hop(B, A, 3, 4, b"e", **telling("undelivered", "no_route"))
+    marks = [line.mark for line in lines_of_flow(flow_of(story), NAMES)]
+    assert marks == [("", False), ("DEAD: no_route", True), ("undelivered: no_route", True)]
+    assert [line.way for line in lines_of_flow(flow_of(story), NAMES)][1] == "at beta"
+
+
+def test_requests_say_where_and_why() -> None:
+    def line(story: Story) -> str:
+        (request,) = story.requests().to_pylist()
+        return request_line(request, NAMES).text
+
+    asked = Story().hop(A, B, 0, 1, b"q", **asking())
+    assert line(asked) == "orders.place from alpha: LOST at beta: it was last seen there, and no answer came"
+    dead = Story().hop(A, B, 0, 1, b"q", **asking()).dead(B, 2, b"q", "bad_signature", **asking())
+    assert line(dead) == "orders.place from alpha: LOST at beta: bad_signature"
+    failed = Story().hop(A, B, 0, 1, b"q", **asking()).hop(B, A, 2, 3, b"e", **telling("failed", "ValueError"))
+    assert line(failed) == "orders.place from alpha: failed: ValueError after 3 ms"
+
+
+def test_finding_has_its_meaning() -> None:
+    (finding,) = flow_of(lost_answer())["findings"]
+    assert finding_line(finding, NAMES) == "callback_unreached at alpha: an answer was sent, and none came home"
+
+
+def test_json_has_text_for_bytes() -> None:
+    found = flow_to_json({"flow_id": b"\xff", "nodes": [A, C], "steps": [{"identity": b"x", "parent": -1}]}, NAMES)
+    assert found == {
+        "flow_id": "0xff",
+        "nodes": ["A", "C"],
+        "steps": [{"identity": "x", "parent": -1}],
+        "node_names": ["alpha", ""],
+    }
