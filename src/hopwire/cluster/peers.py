@@ -128,7 +128,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     known = former if former is not None and said.incarnation == former.incarnation else None
     commands: list[Command] = []
     if former is not None and known is None:
-        cluster, commands = _forget(cluster, former, "restarted")
+        cluster, commands = _forget(_redialled(cluster, former.node, now_ns), former, "restarted")
     is_answer = said.heard == cluster.me.incarnation
     is_dialled = is_answer and said.via in cluster.links
     if former is None and not is_dialled and len(cluster.peers) >= MAX_PEERS:
@@ -241,14 +241,20 @@ def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
     if peer is None:
         return cluster, []
     cluster, commands = _forget(cluster, peer, reason)
-    dialled = [link for link in cluster.links.values() if link.node == node]
-    for link in dialled:
+    dialled = [link.uri for link in cluster.links.values() if link.node == node]
+    cluster = _redialled(cluster, node, now_ns)
+    return cluster, commands + _hang_up(cluster, peer.uri, *dialled)
+
+
+def _redialled(cluster: Cluster, node: bytes, now_ns: int) -> Cluster:
+    """Dial the addresses of a peer anew: who lives there now is not known; hearsay is forgotten."""
+    for link in [link for link in cluster.links.values() if link.node == node]:
         if link.tries_left is None:
             pause = cluster.pace.hello_ns
             cluster = _with_link(cluster, Link(link.uri, pause, now_ns + pause))
         else:
             cluster = _without_link(cluster, link.uri)
-    return cluster, commands + _hang_up(cluster, peer.uri, *(link.uri for link in dialled))
+    return cluster
 
 
 def _forget(cluster: Cluster, peer: Peer, reason: str) -> Step:

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import get_ident
 from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -34,6 +35,7 @@ from hopwire.errors import (
 )
 from hopwire.model import (
     CallbackPoint,
+    Contract,
     Distribution,
     Message,
     Payload,
@@ -108,7 +110,9 @@ Towards: TypeAlias = tuple[
 
 
 def _expected(reply: type[Payload] | tuple[type[Payload], ...], partition: bytes) -> _Expected:
-    replies = (reply,) if isinstance(reply, type) else reply
+    if isinstance(reply, type):
+        return _expected_of((reply,), partition)
+    replies = reply
     if type(replies) is not tuple or not replies or not all(isinstance(each, type) for each in replies):
         raise SettingsError(f"reply is a payload class, or a tuple of several, found {reply!r:.80}")
     return _expected_of(replies, partition)
@@ -244,8 +248,8 @@ class Hub:
     ) -> Message:
         if self._is_closed:
             raise Closed("the hub is closed")
-        if asyncio.get_running_loop() is not self._router.loop:
-            raise _wrong_loop(self._router.loop)
+        if get_ident() != self._router.thread:
+            raise _wrong_thread(self._router.thread)
         to, partition, correlation_id, trace = towards
         contract, body = contract_of(payload, partition), body_from_payload(payload)
         if len(body) > self._max_body_bytes:
@@ -315,7 +319,7 @@ class Hub:
         if (message.identity, message.version, message.partition) in expected.types:
             message = with_callback_applied(message)
         now = self._router.clock()
-        promise = _Promise(asyncio.get_running_loop().create_future(), expected.types)
+        promise = _Promise(self._router.loop.create_future(), expected.types)
         ending = self._deadlines.add(key, now, timeout)
         self._promises[key] = promise
         envelope = Envelope(message, now + timeout, b"", True)
@@ -370,6 +374,15 @@ class Hub:
         ) as error:  # an answer or an outcome that makes no sense
             promise.future.set_exception(PayloadError(str(error)))
 
+    def take_answer(self, key: int, contract: Contract, payload: Payload) -> bool:
+        """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
+        promise = self._promises.get(key)
+        expected = None if promise is None else promise.expected.get(contract)
+        if promise is None or expected is None or promise.future.done():
+            return False
+        promise.future.set_result(payload_from_body(expected, body_from_payload(payload)))  # a copy, as from elsewhere
+        return True
+
     def _take_outcome(self, promise: _Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
             if promise.receipt is not None and not promise.receipt.done():
@@ -405,8 +418,8 @@ class Hub:
         self._on_close(self)
 
 
-def _wrong_loop(loop: object) -> Exception:
-    if loop is None:
+def _wrong_thread(thread: int) -> Exception:
+    if not thread:
         return Closed("the node is not started")
     return SettingsError("a hub is used on the event loop of its node; for other threads there is hopwire.sync")
 

@@ -49,7 +49,7 @@ from hopwire.routing import Node as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import forwarded
 from hopwire.security import Domains, ReplayWindow, is_accepted, sign, verify
-from hopwire.wire import FORMATS, V6, WireFormat, decode, encode, transcode
+from hopwire.wire import FORMATS, V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received
 from hopwire.wire.extension import extension_of
 from hopwire.wire.train import CAPABILITY, is_train, unpack_train
@@ -257,19 +257,24 @@ class Links:
                 message = transcode(message.replace(extensions=()), fmt)
             if self._domains.signing and not message.signature:
                 message = sign(message, self._domains, time.time_ns(), os.urandom(16))
+                if fmt is V3 and not message.signature:
+                    message = message.replace(
+                        domain=""
+                    )  # V3 has no place for its name, and what is unsigned needs none
             frames = encode(message, fmt)
         except WireError as error:
             return error.reason
         except HopwireError:
             return "cannot_sign"
         size_bytes = sum(map(len, frames))
+        left_at_ns = 0 if self._tap is None else time.time_ns()  # before it leaves, or it may arrive before it left
         reason = self._transport.send(uri, frames, size_bytes)
         if reason:
             return reason
         self.traffic[1] += 1
         self.traffic[3] += size_bytes
         if self._tap is not None:
-            self._tap.saw_out(node, frames)
+            self._tap.saw_out(node, frames, left_at_ns)
         return ""
 
     def _say(self, uri: str, payload: Payload) -> None:

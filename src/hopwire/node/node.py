@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
+from threading import get_ident
 from types import TracebackType
 
 from hopwire.capture import CaptureStatus
@@ -107,6 +108,7 @@ class Node:
             raise Closed(f"the node is {self._state}; a node is started once")
         self._loop = asyncio.get_running_loop()
         self._router.loop, self._router.clock = self._loop, _clock_of(self._loop)
+        self._router.thread = get_ident()
         self.uri = self._links.start(self._incarnation, self._dial)
         if self._tap is not None:
             self._router.dead.subscribe(self._tap.saw_dead)
@@ -229,6 +231,7 @@ class Node:
         hub = Hub(HUB + _guid(), self._router, _new_ids(), max_body_bytes, self._domains, self._forget_hub)
         self._hubs[hub.identity] = hub
         self._router.open(hub.identity, hub.take)
+        self._router.answers[hub.identity] = hub.take_answer
         added = self._tables.local.register(hub.identity, is_local_only=local_only)
         if self._state == "running" and not local_only:
             self._announce(added=added)

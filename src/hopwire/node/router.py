@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from hopwire.errors import Closed
-from hopwire.model import Message
+from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.flow import RECEIPT, Outcome, Way, outcome_of, spawned
 from hopwire.node.mailbox import Mailbox, Overflow
@@ -51,6 +51,7 @@ def _not_started() -> float:
 Inbox = Mailbox[Envelope]
 Room: TypeAlias = Callable[[Envelope], Awaitable[str]]  # waits for room and puts the message there, or gives a reason
 NOWHERE: tuple[tuple[bytes, ...], Sequence[Room]] = ((), ())
+TakeAnswer: TypeAlias = Callable[[int, Contract, Payload], bool]  # by key and contract; tells whether it was waited for
 SendAway: TypeAlias = Callable[[bytes, Envelope], str | Room]  # to a node; gives a reason why not, or what to wait for
 
 
@@ -62,10 +63,12 @@ class Router:
         self.dead = DeadLetters()
         self.telemetry: Telemetry | None = None
         self.uri = ""
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop
+        self.thread = 0  # that the loop runs in; none before the start
         self.clock: Callable[[], float] = _not_started
         self.send_away: SendAway = _nowhere
         self._inboxes: dict[bytes, Inbox | Callable[[Envelope], None]] = {}
+        self.answers: dict[bytes, TakeAnswer] = {}  # of the hubs of this node
 
     def open(self, receiver: bytes, inbox: Inbox | Callable[[Envelope], None]) -> None:
         """Let a receiver take messages: into a queue, or by a function that never waits."""
@@ -74,6 +77,7 @@ class Router:
     def shut(self, receiver: bytes) -> None:
         """Let a receiver take no more."""
         self._inboxes.pop(receiver, None)
+        self.answers.pop(receiver, None)
 
     def is_expired(self, envelope: Envelope) -> bool:
         """Tell whether the time of a message has run out."""
@@ -141,6 +145,13 @@ class Router:
             return inbox
         self.give_up(envelope, "queue_full")
         return None
+
+    def is_answered(self, cause: Message, payload: Payload) -> bool:
+        """Hand an answer straight to a hub of this node that waits for it; False says that it takes the way of all."""
+        if cause.callback_receiver_node_identity != self.here:
+            return False
+        take = self.answers.get(cause.callback_receiver_identity)
+        return take is not None and take(cause.callback_key, contract_of(payload, cause.partition), payload)
 
     def trace(self, envelope: Envelope) -> None:
         """Say which way a message would take from here; a node that it would be sent to goes on with the report."""

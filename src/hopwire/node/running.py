@@ -104,7 +104,8 @@ class Running:
             else:
                 result = await asyncio.to_thread(handler.method, self.actor, *arguments)
             if isinstance(result, Payload):
-                self._answer(envelope, (result,))
+                if not self._router.is_answered(envelope.message, result):
+                    self._answer(envelope, (result,))
             elif result is not None:
                 self._answer(envelope, payloads_from(result, handler.where))
         except asyncio.CancelledError as error:

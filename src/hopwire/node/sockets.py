@@ -40,7 +40,7 @@ EVENTS, RCVMORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
 DRAIN_AT_MOST = 500  # messages in one turn of the loop, so that handlers get theirs
 ALONE_SECONDS = 0.000_05  # a message so long after the last to the same peer is sent at once
 RETRY_SECONDS = 0.002  # after ZeroMQ took no more for a peer
-TRAIN_MESSAGES, TRAIN_BYTES = 64, 256 * 1024  # longer trains save little and keep others waiting
+TRAIN_MESSAGES, TRAIN_BYTES = 256, 256 * 1024  # longer trains save little and keep others waiting
 # ZMTP's own beats find dead connections. Peers are judged sooner, elsewhere: a connection that ZeroMQ drops first would
 # take with it what is inside, unseen.
 HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS = 1000, 15_000

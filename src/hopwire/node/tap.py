@@ -41,9 +41,9 @@ class Tap:
         """Something arrived; the first frame is the sender."""
         self._writer.offer(time.time_ns(), Direction.IN, frames[0] if frames else b"", frames)
 
-    def saw_out(self, peer: bytes, frames: Sequence[bytes]) -> None:
+    def saw_out(self, peer: bytes, frames: Sequence[bytes], left_at_ns: int) -> None:
         """Something was sent."""
-        self._writer.offer(time.time_ns(), Direction.OUT, peer, frames)
+        self._writer.offer(left_at_ns, Direction.OUT, peer, frames)
 
     def saw_dead(self, letter: DeadLetter) -> None:
         """Something goes no further."""
