@@ -142,7 +142,7 @@ class _Memory:
     def allow_trains(self, uri: str) -> None:
         pass
 
-    def send(self, uri: str, frames: Frames, size_bytes: int) -> str:
+    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
         if uri not in self._connected:
             return "unreachable"
         self._network._carry(self, uri, frames)

@@ -257,9 +257,9 @@ def _spied(node: Node) -> list[int]:
     sent: list[int] = []
     send = node._links._transport.send
 
-    def spy(uri: str, frames: list[bytes], size_bytes: int) -> str:
+    def spy(uri: str, frames: list[bytes], size_bytes: int, is_control: bool = False) -> str:
         sent.append(recognise(frames).number)
-        return send(uri, frames, size_bytes)
+        return send(uri, frames, size_bytes, is_control)
 
     node._links._transport.send = spy  # type: ignore[method-assign]
     return sent

@@ -36,7 +36,7 @@ async def full(node: Node, peer: Node) -> asyncio.Future[None]:
     """Let somebody wait for room in the queue of a peer."""
     peer.host(Greeter())
     await node.knows(Greet)
-    node._links._transport.send = lambda uri, frames, size_bytes: "queue_full"  # type: ignore[method-assign]
+    node._links._transport.send = lambda *_: "queue_full"  # type: ignore[method-assign]
     waiting = asyncio.ensure_future(node.hub().tell(Greet("x")))
     await asyncio.sleep(0.1)
     assert not waiting.done()

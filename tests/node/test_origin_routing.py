@@ -83,7 +83,7 @@ def test_a_peer_whose_queue_is_full_is_told_to_the_sender() -> None:
         async with network.node() as a, network.node(peers=[a.uri], settings=settings) as b:
             a.host(Greeter())
             await b.knows(Greet)
-            network._transports[b.uri].send = lambda uri, frames, size_bytes: "queue_full"  # type: ignore[method-assign]
+            network._transports[b.uri].send = lambda *_: "queue_full"  # type: ignore[method-assign]
             with pytest.raises(QueueFull):
                 await b.hub().ask(Greet("x"), Greeting, timeout=1000)
 

@@ -250,7 +250,7 @@ class Links:
                 return refused
         return "unreachable"
 
-    def _post(self, node: bytes, uri: str, message: Message, fmt: WireFormat) -> str:
+    def _post(self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
         try:
             if fmt is not V6:
@@ -268,7 +268,7 @@ class Links:
             return "cannot_sign"
         size_bytes = sum(map(len, frames))
         left_at_ns = 0 if self._tap is None else time.time_ns()  # before it leaves, or it may arrive before it left
-        reason = self._transport.send(uri, frames, size_bytes)
+        reason = self._transport.send(uri, frames, size_bytes, is_control)
         if reason:
             return reason
         self.traffic[1] += 1
@@ -281,7 +281,7 @@ class Links:
         contract = contract_of(payload)
         message = Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
         nodes = self._router.tables.remote.nodes_at(uri)
-        reason = self._post(nodes[0] if nodes else b"", uri, message, V6)
+        reason = self._post(nodes[0] if nodes else b"", uri, message, V6, is_control=True)
         if reason:
             self._router.dead.add(DeadLetter(reason, f"{type(payload).__name__} to {uri}", message))
 

@@ -234,13 +234,13 @@ class Sockets:
         if uri in self._peers:
             self._refuse(uri, self._peers[uri], "unreachable")
 
-    def send(self, uri: str, frames: Frames, size_bytes: int) -> str:
+    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
         """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible."""
         outbox = self._peers.get(uri)
         if outbox is None or self._is_closed:
             return "unreachable"
         waiting = len(outbox.frames)
-        if waiting and self._is_full(outbox, size_bytes):
+        if waiting and not is_control and self._is_full(outbox, size_bytes):
             if not self._limits.drops_oldest:
                 return "queue_full"
             while outbox.frames and self._is_full(outbox, size_bytes):

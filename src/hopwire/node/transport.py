@@ -80,8 +80,11 @@ class Transport(Protocol):
     def allow_trains(self, uri: str) -> None:
         """Send what waits for a peer in trains from now on, if this transport gains by it."""
 
-    def send(self, uri: str, frames: Frames, size_bytes: int) -> str:
-        """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible."""
+    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
+        """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible.
+
+        There is always room for a control message: they are few, and a node that cannot beat counts as dead.
+        """
 
     def empty(self, uri: str) -> None:
         """Refuse what waits for a peer that is gone; the connection stays, for whoever comes next."""
