@@ -353,9 +353,8 @@ class Hub:
 
     # -- receiving
 
-    def take(self, envelope: Envelope) -> None:
+    def take(self, message: Message) -> None:
         """Take a message that was sent to this hub: an answer, or what became of a question."""
-        message = envelope.message
         promise = self._promises.get(message.callback_key)
         if promise is None or promise.future.done():
             self._router.dead.add(DeadLetter("nobody_waits", "", message))

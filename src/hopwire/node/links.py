@@ -50,7 +50,7 @@ from hopwire.routing import Route as TableRoute
 from hopwire.routing import forwarded
 from hopwire.security import Domains, ReplayWindow, is_accepted, sign, verify
 from hopwire.wire import FORMATS, V3, V6, WireFormat, decode, encode, transcode
-from hopwire.wire.codec import decode_received
+from hopwire.wire.codec import decode_received, encode_own
 from hopwire.wire.extension import extension_of
 from hopwire.wire.train import CAPABILITY, is_train, unpack_train
 
@@ -202,6 +202,10 @@ class Links:
             self._answered(said.node)
 
     def _take_message(self, message: Message) -> None:
+        take = self._router.hubs.get(message.receiver_identity)
+        if take is not None and message.receiver_node_identity == self._identity and not message.extensions:
+            take(message)  # an answer is at home; a hub takes everything that is addressed to it
+            return
         ticks = message.ttl_ticks
         deadline = self._router.clock() + ticks / TICKS_PER_SECOND if ticks > 0 else 0.0
         envelope = Envelope(message, deadline, message.socket_identity)
@@ -258,10 +262,8 @@ class Links:
             if self._domains.signing and not message.signature:
                 message = sign(message, self._domains, time.time_ns(), os.urandom(16))
                 if fmt is V3 and not message.signature:
-                    message = message.replace(
-                        domain=""
-                    )  # V3 has no place for its name, and what is unsigned needs none
-            frames = encode(message, fmt)
+                    message = message.replace(domain="")  # V3 has no place for it, and who reads unsigned needs none
+            frames = encode_own(message) if fmt is V6 else encode(message, fmt)
         except WireError as error:
             return error.reason
         except HopwireError:

@@ -230,8 +230,7 @@ class Node:
         max_body_bytes = self.settings.limits.max_bytes - MOST_OF_A_HEADER
         hub = Hub(HUB + _guid(), self._router, _new_ids(), max_body_bytes, self._domains, self._forget_hub)
         self._hubs[hub.identity] = hub
-        self._router.open(hub.identity, hub.take)
-        self._router.answers[hub.identity] = hub.take_answer
+        self._router.open_hub(hub.identity, hub.take, hub.take_answer)
         added = self._tables.local.register(hub.identity, is_local_only=local_only)
         if self._state == "running" and not local_only:
             self._announce(added=added)

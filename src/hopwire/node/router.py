@@ -67,17 +67,22 @@ class Router:
         self.thread = 0  # that the loop runs in; none before the start
         self.clock: Callable[[], float] = _not_started
         self.send_away: SendAway = _nowhere
-        self._inboxes: dict[bytes, Inbox | Callable[[Envelope], None]] = {}
-        self.answers: dict[bytes, TakeAnswer] = {}  # of the hubs of this node
+        self._inboxes: dict[bytes, Inbox] = {}
+        self.hubs: dict[bytes, Callable[[Message], None]] = {}  # that take what is addressed to them
+        self.answers: dict[bytes, TakeAnswer] = {}
 
-    def open(self, receiver: bytes, inbox: Inbox | Callable[[Envelope], None]) -> None:
-        """Let a receiver take messages: into a queue, or by a function that never waits."""
-        self._inboxes[receiver] = inbox
+    def open(self, actor: bytes, inbox: Inbox) -> None:
+        """Let an actor take messages, into a queue."""
+        self._inboxes[actor] = inbox
+
+    def open_hub(self, hub: bytes, take: Callable[[Message], None], take_answer: TakeAnswer) -> None:
+        """Let a hub take messages and answers, by functions that never wait."""
+        self.hubs[hub], self.answers[hub] = take, take_answer
 
     def shut(self, receiver: bytes) -> None:
         """Let a receiver take no more."""
-        self._inboxes.pop(receiver, None)
-        self.answers.pop(receiver, None)
+        for opened in (self._inboxes, self.hubs, self.answers):
+            opened.pop(receiver, None)
 
     def is_expired(self, envelope: Envelope) -> bool:
         """Tell whether the time of a message has run out."""
@@ -126,11 +131,12 @@ class Router:
 
     def _deliver(self, receiver: bytes, envelope: Envelope) -> Inbox | None:
         """Deliver here; a queue that is given back is full, and the sender may wait for it."""
-        inbox = self._inboxes[receiver]
-        if type(inbox) is not Mailbox:
-            inbox(envelope)  # type: ignore[operator] # it is a function
+        take = self.hubs.get(receiver)
+        if take is not None:
+            take(envelope.message)
             envelope.is_taken = True
             return None
+        inbox = self._inboxes[receiver]
         taken, pushed_out = inbox.offer(envelope, envelope.size_bytes())
         if pushed_out:
             for old in pushed_out:

@@ -315,11 +315,12 @@ class Sockets:
     def _coupled(self, outbox: _Outbox) -> bytes:
         """Take what waits for a peer, up to the length of a train."""
         messages: list[Frames] = []
-        total = 0
-        while outbox.frames and len(messages) < TRAIN_MESSAGES and total < TRAIN_BYTES:
-            frames, size_bytes = outbox.pop()
+        total, waiting = 0, outbox.frames
+        while waiting and len(messages) < TRAIN_MESSAGES and total < TRAIN_BYTES:
+            frames, size_bytes = waiting.popleft()
             messages.append(frames)
             total += size_bytes
+        outbox.size_bytes -= total
         return pack_train(messages)
 
     def _refuse(self, uri: str, outbox: _Outbox, reason: str) -> None:

@@ -18,7 +18,7 @@ from hopwire.wire.formats import FORMATS, V3, V6
 from hopwire.wire.schema import WireFormat
 from hopwire.wire.walk import DEFAULT_LIMITS, read, recognise
 
-__all__ = ["decode", "decode_received", "encode", "recognise", "select"]
+__all__ = ["decode", "decode_received", "encode", "encode_own", "recognise", "select"]
 
 
 Decoder = Callable[[Sequence[bytes], int, int], Message]
@@ -27,6 +27,7 @@ Encoder = Callable[[Message], list[bytes]]
 
 _FUNCTIONS = {fmt.name: compiled(fmt) for fmt in FORMATS}
 _ENCODERS: dict[str, Encoder] = {name: functions["encode"] for name, functions in _FUNCTIONS.items()}
+_encode_v6 = _ENCODERS[V6.name]
 _Reader = tuple[Decoder, Selector]
 _READERS: dict[str, _Reader] = {name: (made["decode"], made["select"]) for name, made in _FUNCTIONS.items()}
 
@@ -90,6 +91,14 @@ def _reader(frames: Sequence[bytes], count: int) -> _Reader | None:
     if count >= _V3_TAIL and frames[-3] == _V3_NUMBER:
         return _V3_READER if reader is None else None
     return reader
+
+
+def encode_own(message: Message) -> list[bytes]:
+    """Write one message as `encode` does in V6, if it is known that its frames are bytes."""
+    try:
+        return _encode_v6(message)
+    except _REFUSALS:
+        return encode(message, V6)
 
 
 def encode(message: Message, fmt: WireFormat = V6) -> list[bytes]:

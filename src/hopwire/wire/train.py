@@ -21,6 +21,8 @@ MAGIC = b"HWT\x01"
 MAX_FRAMES = 2**16 - 1
 _LENGTHS: list[struct.Struct] = [struct.Struct(f"<H{count}I") for count in range(32)]
 _COUNT = struct.Struct("<H").unpack_from
+USUAL = 4  # frames of a message in V6 with one body: sender, empty, body, meta; these are packed without a loop
+_PACK_USUAL = _LENGTHS[USUAL - 1].pack
 
 
 def _lengths(count: int) -> struct.Struct:
@@ -31,9 +33,13 @@ def pack_train(messages: Iterable[list[bytes]]) -> bytes:
     """Couple messages, each without its first frame."""
     parts = [MAGIC]
     for frames in messages:
-        behind = frames[1:]
-        parts.append(_lengths(len(behind)).pack(len(behind), *map(len, behind)))
-        parts += behind
+        if len(frames) == USUAL:
+            _, empty, body, meta = frames
+            parts += (_PACK_USUAL(USUAL - 1, len(empty), len(body), len(meta)), empty, body, meta)
+        else:
+            behind = frames[1:]
+            parts.append(_lengths(len(behind)).pack(len(behind), *map(len, behind)))
+            parts += behind
     return b"".join(parts)
 
 
