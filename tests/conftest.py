@@ -1,16 +1,27 @@
-"""What all tests share: the Spark session, and how many mutated inputs a fuzz test tries."""
+"""What all tests share: Spark, one run of the demonstration, and how many mutated inputs a fuzz test tries."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hopwire.lake.spark import Setting
+
+ROOT = Path(__file__).parents[1]
+hypothesis.settings.register_profile("hopwire", deadline=None)  # a deadline would judge the machine, not the code
+hypothesis.settings.load_profile("hopwire")
+DEMO_SECONDS = 300  # it takes a minute where nothing else runs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,6 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))  # one worker, so one JVM
+        if "demo_run" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("demo"))  # one worker, so one run
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(DEMO_SECONDS))
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +56,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     spark = session("hopwire-tests", **settings)
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """What `hopwire demo --json` printed, and the directory that it kept."""
+    directory = tmp_path_factory.mktemp("demo") / "kept"
+    command = [sys.executable, "-m", "hopwire.cli", "demo", "--json", "--keep", str(directory)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=DEMO_SECONDS)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    return json.loads(done.stdout), directory

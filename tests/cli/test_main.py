@@ -37,11 +37,11 @@ def test_wrong_usage_is_one_line_and_code_2(
     assert tuple(capsys.readouterr()) == ("", f"hopwire: {line}\n")
 
 
-@pytest.mark.parametrize("arguments", [["demo", "--messages", "x"], ["demo", "--messages", "0"]])
+@pytest.mark.parametrize("arguments", [["demo", "--orders", "x"], ["demo", "--orders", "0"]])
 def test_a_bad_number_is_one_line_and_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == ExitCode.USAGE
     error = capsys.readouterr().err
-    assert error.startswith("hopwire: Invalid value for '--messages'")
+    assert error.startswith("hopwire: Invalid value for '--orders'")
     assert error.count("\n") == 1
 
 

@@ -125,6 +125,16 @@ def test_a_peer_that_restarted_is_lost_and_met_again() -> None:
     assert commands[:2] == [LoseNode(b"B", "restarted"), Disconnect(B.uri)]
 
 
+def test_a_peer_that_was_dialled_and_restarted_elsewhere_is_talked_to_where_it_is_now() -> None:
+    heard = Heard(hello_of(B, heard=A.incarnation, via=B.uri))
+    elsewhere = Self(b"B", 8, "tcp://b:2")
+    cluster, commands = run(Cluster(A), Dialled(B.uri), heard, Heard(hello_of(elsewhere, via=A.uri)))
+    assert [command.peer.uri for command in commands if isinstance(command, MeetNode)] == [elsewhere.uri]
+    assert {command.uri for command in commands if isinstance(command, Say)} == {elsewhere.uri}
+    again = run(cluster, Ticked(), now_ns=SECOND_NS)[1]
+    assert Say(B.uri, hello_of(A, via=B.uri)) in again  # somebody may come back there
+
+
 def test_a_peer_that_restarted_at_the_same_address_keeps_its_connection() -> None:
     _, commands = run(met(), Heard(Hello(b"B", 8, B.uri)))
     assert "Disconnect" not in names(commands)

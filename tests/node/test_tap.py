@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from hopwire.capture import read_capture
+from hopwire.capture import Sighting, read_capture
 from hopwire.capture.record import sightings_from_batch
 from hopwire.node import Node
 from hopwire.wire import decode
 from tests.node.stories import Greet, Greeter, Greeting
+
+
+def _of(sightings: list[Sighting], identity: bytes) -> list[Sighting]:
+    return [each for each in sightings if decode(list(each.frames)).identity == identity]
 
 
 def test_the_capture_of_two_nodes_tells_the_whole_story(tmp_path: Path) -> None:
@@ -36,6 +40,10 @@ def test_the_capture_of_two_nodes_tells_the_whole_story(tmp_path: Path) -> None:
     for identity, sender, receiver in ((b"greeter.greet", "here", "there"), (b"greeter.greeting", "there", "here")):
         assert counts[(sender, "out", identity)] == 50
         assert counts[(receiver, "in", identity)] == 50
+        left = [each for each in sightings if (each.node_name, each.direction) == (sender, "out")]
+        came = [each for each in sightings if (each.node_name, each.direction) == (receiver, "in")]
+        for out, arrived in zip(_of(left, identity), _of(came, identity), strict=True):
+            assert out.seen_at_ns <= arrived.seen_at_ns  # nothing arrives before it left
     assert counts[("here", "dead", b"greeter.greeting")] == 1
     (dead,) = [sighting for sighting in sightings if sighting.direction == "dead"]
     assert dead.reason == "no_route"

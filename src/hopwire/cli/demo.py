@@ -1,118 +1,89 @@
-"""`hopwire demo`: one message in four formats, the same one broken, then a million of them.
+"""`hopwire demo`: a small network of processes has a bad day; then the lake tells what happened, and the hubs agree.
 
-Everything but the speed follows from the seed.
+The traffic follows from the seed; what the machine makes of it does not, so times differ from run to run.
 """
 
 from __future__ import annotations
 
-import random
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
-from rich.text import Text
 
+from hopwire.cli.day import show_day, summary_to_json
 from hopwire.cli.exits import ExitCode
-from hopwire.cli.mass import Tally, decode_many
-from hopwire.cli.terminal import plain_table, screen
-from hopwire.cli.view import show_error
-from hopwire.model import Message
-from hopwire.report import Row, rows_from_dissection
-from hopwire.wire import FORMATS, REASONS, V6, encode
-from hopwire.wire.dissect import Dissection, dissect
-from hopwire.wire.samples import sample_message
+from hopwire.cli.terminal import screen
+from hopwire.demo.pipeline import build_lake, what_is_missing
+from hopwire.demo.summary import summarise
+from hopwire.demo.world import live
+from hopwire.errors import SettingsError
 
 __all__ = ["demo"]
 
-MEGABYTE = 1_000_000
-PREVIEW = 48  # characters of a value
-WIDE = 96  # a screen with room for the values
+LAKE = "lake"
 
 
 def demo(
-    messages: Annotated[int, typer.Option("--messages", min=1, help="How many messages to decode.")] = 1_000_000,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same messages.")] = 7,
+    keep: Annotated[
+        Path | None,
+        typer.Option("--keep", metavar="DIR", help="Keep captures and lake in this new directory.", show_default=False),
+    ] = None,
+    orders: Annotated[int, typer.Option("--orders", min=1, help="How many orders go well.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same traffic.")] = 7,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Take messages of all four formats apart, one by one and then a million at once."""
-    console = screen()
-    samples = _samples(seed)
-    console.print(Text("1. One message in four wire formats: where each value stands, and what it says\n", "bold"))
-    _show_places(console, samples)
-    console.print(Text("\n2. The same message in V6, with one byte that is wrong\n", "bold"))
-    _show_broken(console, samples[V6.name])
-    console.print(Text(f"\n3. {messages:,} messages in all formats, some of them damaged, in Arrow batches\n", "bold"))
-    tally = _decode(console, messages, _chance(seed))
-    _show_tally(console, tally)
-    if not tally.adds_up:
+    """Run a network of processes in which everything goes wrong, and look at it through the lake.
+
+    Five nodes talk over ZeroMQ in all four wire formats, while messages are dropped, doubled, forged and a node is
+    killed. Their captures become tables on Spark, and what these say is compared with what the nodes saw. Takes about a
+    minute. Ends with 1 if the two do not agree. Without Spark only the network runs.
+    """
+    began = monotonic()
+    with _directory(keep) as directory, _steps() as on_step:
+        day = asyncio.run(live(directory, seed, orders, on_step))
+        missing = what_is_missing()
+        lake = None if missing else directory / LAKE
+        if lake:
+            build_lake(day, lake, on_step)
+        on_step("")
+        summary = summarise(day, lake)
+        if as_json:
+            print(json.dumps({**summary_to_json(summary), "missing": missing}))
+        else:
+            show_day(screen(), summary, lake, keep, monotonic() - began)
+            if missing:
+                print(f"\nThe lake was not built: {missing}")
+    if not summary.is_fine:
         raise typer.Exit(ExitCode.BAD)
 
 
-def _chance(seed: int) -> random.Random:
-    return random.Random(seed)  # noqa: S311
+@contextmanager
+def _directory(keep: Path | None) -> Iterator[Path]:
+    """Give a directory that is gone afterwards, or the one to keep."""
+    if keep is None:
+        with TemporaryDirectory(prefix="hopwire-demo-", ignore_cleanup_errors=True) as directory:
+            yield Path(directory)
+        return
+    if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise SettingsError(f"--keep: found {str(keep)!r} with something in it, expected a new directory")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep
 
 
-def _samples(seed: int) -> dict[str, Dissection]:
-    """The same message in each format, as far as the format can carry it."""
-    return {fmt.name: dissect(encode(sample_message(fmt, _chance(seed)), fmt)) for fmt in FORMATS}
-
-
-def _show_places(console: Console, samples: dict[str, Dissection]) -> None:
-    found = {name: {_field(row): row for row in rows_from_dissection(each, PREVIEW)} for name, each in samples.items()}
-    table = plain_table()
-    table.add_column("field", no_wrap=True, style="cyan")
-    for name in found:
-        table.add_column(name, no_wrap=True, style="dim")
-    if console.width >= WIDE:
-        table.add_column("meaning")
-    for field, row in found[V6.name].items():
-        if field in Message.__struct_fields__ or field.endswith("].identity"):
-            places = [_place(rows[field], samples[name]) if field in rows else "" for name, rows in found.items()]
-            meaning = [Text(row.meaning, no_wrap=True, overflow="ellipsis")] if console.width >= WIDE else []
-            table.add_row(field, *places, *meaning)
-    console.print(table)
-    console.print(Text("\nn-6 is the sixth frame from the end, 8:26 are bytes within it.", "dim"))
-
-
-def _field(row: Row) -> str:
-    return "body_frames" if row.name == "body_frames[0]" else row.name
-
-
-def _place(row: Row, dissection: Dissection) -> str:
-    is_whole = row.stop - row.start == len(dissection.frames[row.frame])
-    return row.position if is_whole else f"{row.position} {row.start}:{row.stop}"
-
-
-def _show_broken(console: Console, sample: Dissection) -> None:
-    length = next(item for item in sample.items if item.name == "correlation_id")
-    meta = bytearray(sample.frames[-1])
-    meta[length.start + 1] = 0x40
-    broken = dissect([*sample.frames[:-1], bytes(meta)])
-    assert broken.error is not None
-    show_error(console, broken, broken.error)
-
-
-def _decode(console: Console, count: int, chance: random.Random) -> Tally:
-    tally = Tally()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("decoding", total=count)
-        for tally in decode_many(count, chance):
-            progress.update(task, completed=tally.rows)
-    return tally
-
-
-def _show_tally(console: Console, tally: Tally) -> None:
-    table = plain_table()
-    table.add_column("read as, or refused for", style="cyan")
-    table.add_column("messages", justify="right")
-    table.add_column("meaning", style="dim")
-    for fmt in FORMATS:
-        table.add_row(fmt.name, f"{tally.formats[fmt.number]:,}", "")
-    for reason, count in tally.reasons.most_common():
-        table.add_row(Text(reason, "red"), f"{count:,}", REASONS[reason])
-    console.print(table)
-    verdict = ("adds up", "bold green") if tally.adds_up else ("DOES NOT ADD UP", "bold red")
-    sums = f"{tally.rows:,} in = {tally.decoded:,} decoded + {tally.quarantined:,} quarantined: "
-    console.print(Text.assemble("\nbalance  ", sums, verdict))
-    rate, volume = tally.rows / tally.seconds, tally.size_bytes / MEGABYTE / tally.seconds
-    console.print(Text(f"speed    {rate:,.0f} messages/s, {volume:,.0f} MB/s, every field read: {tally.seconds:.1f} s"))
+@contextmanager
+def _steps() -> Iterator[Callable[[str], None]]:
+    """Give a function that shows what is being done, on a terminal."""
+    console = Console(stderr=True)
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    with console.status("") as status:
+        yield lambda step: status.update(step) if step else status.stop()

@@ -17,7 +17,8 @@ in events and carries out commands.
 
 A lost peer whose address was dialled is dialled again; any other is forgotten. A peer is talked to at the address that
 was dialled, where there is one, since that is known to work; else at the one it announces. A peer that is talked to at
-another address than before is met again there. A connection is closed when the last peer at its address is gone, unless
+another address than before is met again there. One that restarted is talked to where it says it is, until it answers at
+the address that was dialled. A connection is closed when the last peer at its address is gone, unless
 it was dialled: a process that restarts under a new identity lives where the old one did.
 
 The trap: two processes with one identity. The larger incarnation is the newer; an older one that still talks while the

@@ -1,0 +1,55 @@
+"""From the captures of a day to tables, if there is a Spark to make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from hopwire.demo.world import PATIENCE_SECONDS, Day
+from hopwire.errors import SettingsError
+
+__all__ = ["build_lake", "what_is_missing"]
+
+CORES = "local[2]"  # a day in the shop is small
+
+
+def what_is_missing() -> str:
+    """Say in one line what Spark needs and does not have here, and how to get it; nothing if all is there."""
+    if find_spec("pyspark") is None:
+        return 'pyspark is not installed: pip install "hopwire[spark]"'
+    from hopwire.lake.java import find_java
+    from hopwire.lake.memory import choose_memory, free_bytes
+
+    try:
+        find_java()
+        choose_memory(None, free_bytes())
+    except SettingsError as error:
+        return str(error)
+    return ""
+
+
+def build_lake(day: Day, lake: Path, on_step: Callable[[str], None] = lambda step: None) -> int:
+    """Build all tables; gives how many."""
+    from hopwire.lake.memory import choose_memory, free_bytes
+    from hopwire.lake.run import build
+    from hopwire.lake.settings import LakeSettings
+    from hopwire.lake.spark import session
+
+    on_step("starting Spark")
+    spark = session(
+        "hopwire demo",
+        **{"spark.master": CORES, "spark.driver.memory": choose_memory(None, free_bytes())},
+    )
+    try:
+        built = build(
+            spark,
+            day.captures,
+            lake,
+            domains=day.domains,
+            settings=LakeSettings(patience_seconds=PATIENCE_SECONDS),
+            progress=lambda what, done, total: on_step(f"building {what}"),
+        )
+    finally:
+        spark.stop()
+    return len(built.manifest.tables)

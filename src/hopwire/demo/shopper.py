@@ -1,0 +1,124 @@
+"""The customers: they cause the traffic, and remember what became of everything they asked.
+
+Each method is one act of the day. An act ends when everything in it has ended, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable
+
+from hopwire.demo.actors import MOST_EXPENSIVE
+from hopwire.demo.payloads import Order, Paid, PriceChanged, Refund, Return, Statement, Visit
+from hopwire.demo.trouble import TROUBLES, flow_id
+from hopwire.errors import HopwireError
+from hopwire.model import Payload
+from hopwire.node import Hub
+
+__all__ = ["Shopper"]
+
+ITEMS = ("lamp", "chair", "table", "kettle", "clock", "vase", "rug", "mirror")
+ORDER_SECONDS = 15.0  # much longer than an order takes, so that a slow machine changes nothing
+AT_ONCE = 5  # orders
+VISITS_PER_ORDER = 3
+ORDERS_PER_PRICE = 4
+ANSWERS = ("answered", "HandlerFailed")
+BREATH_SECONDS = 0.05  # between two groups of orders, at most
+
+
+class Shopper:
+    """What is asked and said in the shop."""
+
+    def __init__(self, hub: Hub, chance: random.Random, patience_seconds: float) -> None:
+        self._hub, self._chance, self._patience = hub, chance, patience_seconds
+        self._loop = asyncio.get_running_loop()
+        self._orders = 0
+        self._judged_at = 0.0  # when everything can be judged that has no answer
+        self._waiting: list[asyncio.Task[None]] = []
+        self.endings: dict[str, str] = {}  # of each flow, by its correlation id
+
+    async def trade(self, orders: int) -> None:
+        """Order, look around, change prices."""
+        for start in range(0, orders, AT_ONCE):
+            count = min(AT_ONCE, orders - start)
+            await asyncio.gather(*(self._order() for _ in range(count)))
+            for _ in range(count * VISITS_PER_ORDER):
+                await self._hub.tell(Visit(item=self._item()))
+            for _ in range(start // ORDERS_PER_PRICE, (start + count) // ORDERS_PER_PRICE):
+                await self._hub.broadcast(PriceChanged(item=self._item(), price=self._price()))
+            await asyncio.sleep(BREATH_SECONDS * self._chance.random())
+
+    async def suffer(self, orders: int) -> None:
+        """Run into everything that can go wrong while all nodes live, among so many orders."""
+        acts = [self._ask_for("refused", Order(item=self._item(), price=MOST_EXPENSIVE + 1))]
+        acts += [self._ask_for("slow", Order(item=self._item(), price=self._price(), is_gift=True))]
+        acts += [self._ask_for("unheard", Return(item=self._item()))]
+        acts += [self._ask_for(name, self._some_order()) for name in ("dropped", "altered", "doubled")]
+        await asyncio.gather(self.trade(orders), *acts)
+
+    async def strand(self) -> None:
+        """Ask for what takes very long; ends when billing has it in hand."""
+        self._waiting.append(asyncio.ensure_future(self._ask_for("stranded", Statement(year=2026))))
+        await asyncio.sleep(0)  # the questions leave first, so the receipt says that they have arrived too
+        flow = flow_id("arrived", 1)
+        receipt = self._hub.send(Statement(year=2025), timeout=ORDER_SECONDS, correlation_id=flow)
+        await self._until(receipt, flow)
+
+    async def miss(self) -> None:
+        """Order while billing is down; what is sent until received goes on in the background."""
+        trouble = TROUBLES["insisted"]
+        for number in range(1, trouble.times + 1):
+            flow = flow_id(trouble.name, number)
+            refund = self._hub.send(
+                Refund(item=self._item(), price=self._price()),
+                timeout=trouble.lives,
+                at_least_once=True,
+                correlation_id=flow,
+            )
+            self._waiting.append(asyncio.ensure_future(self._until(refund, flow)))
+        await self._ask_for("missed", self._some_order())
+
+    async def recover(self) -> None:
+        """Wait for the end of everything that still goes on."""
+        await asyncio.gather(*self._waiting)
+
+    async def rest(self) -> dict[str, str]:
+        """Stay until what had no answer was missed for so long that nobody calls it open; gives what became of all."""
+        await asyncio.sleep(max(0.0, self._judged_at - self._loop.time()))
+        return self.endings
+
+    # -- one at a time
+
+    async def _ask_for(self, name: str, payload: Payload) -> None:
+        trouble = TROUBLES[name]
+        await asyncio.gather(
+            *(self._ask(payload, flow_id(name, number + 1), trouble.lives) for number in range(trouble.times))
+        )
+
+    async def _order(self) -> None:
+        self._orders += 1
+        await self._ask(self._some_order(), flow_id("order", self._orders), ORDER_SECONDS)
+
+    async def _ask(self, payload: Payload, flow: bytes, lives: float) -> None:
+        judged_at = self._loop.time() + lives + self._patience
+        await self._until(self._hub.ask(payload, Paid, timeout=lives, correlation_id=flow), flow)
+        if self.endings[flow.decode()] not in ANSWERS:
+            self._judged_at = max(self._judged_at, judged_at)
+
+    async def _until(self, promise: Awaitable[object], flow: bytes) -> None:
+        ending = "answered"
+        try:
+            await promise
+        except HopwireError as error:
+            ending = type(error).__name__
+        self.endings[flow.decode()] = ending
+
+    def _some_order(self) -> Order:
+        return Order(item=self._item(), price=self._price())
+
+    def _item(self) -> str:
+        return self._chance.choice(ITEMS)
+
+    def _price(self) -> int:
+        return self._chance.randrange(1, MOST_EXPENSIVE)
