@@ -52,7 +52,7 @@ def test_the_commands_print_what_the_pages_show(tmp_path: Path) -> None:
 
 def _masked(text: str) -> list[str]:
     """The lines with # for numbers and durations, and one space for several."""
-    lines = [re.sub(r"(?<= )-?\d[\d,.]*( (us|ms|s)\b)?|\d[\d,.]*", "#", line) for line in _plain(text).splitlines()]
+    lines = [re.sub(r"(?<= )\d[\d,.]*( (us|ms|s)\b)?|\d[\d,.]*", "#", line) for line in _plain(text).splitlines()]
     lines = [re.sub(r"\s+", " ", re.sub(r"─{4,}", "─", line)).strip() for line in lines]
     return [next((label for label in DEPENDS if line.startswith(label)), line) for line in lines]
 

@@ -57,7 +57,21 @@ def test_true_offsets_are_found_however_nodes_are_joined(offsets: list[int], tra
     clocks = {clock.node: clock for clock in clocks_from_crossings(nodes, crossings)}
     for node, offset in zip(nodes, offsets, strict=True):
         true = offset - offsets[nodes.index(clocks[node].reference_node)]
-        assert abs(clocks[node].offset_ns - true) <= len(nodes)
+        assert abs(clocks[node].offset_ns - true) <= (clocks[node].error_ns or 0) + len(nodes)
+
+
+@given(st.integers(-2 * SECOND, 2 * SECOND), st.integers(0, 10 * MS), st.integers(0, 10 * MS))
+def test_no_crossing_of_a_pair_is_negative_after_the_correction(offset: int, there_ns: int, back_ns: int) -> None:
+    crossings = [Crossing(A, B, there_ns + offset), Crossing(B, A, back_ns - offset)]
+    a, b = clocks_from_crossings([A, B], crossings)
+    ahead = b.offset_ns - a.offset_ns
+    assert there_ns + offset - ahead >= -1
+    assert back_ns - offset + ahead >= -1
+
+
+def test_clocks_that_may_be_right_are_left_alone() -> None:
+    clocks = clocks_from_crossings([A, B], [Crossing(A, B, 5 * MS), Crossing(B, A, MS)])
+    assert [clock.offset_ns for clock in clocks] == [0, 0]
 
 
 def test_only_crossings_count_that_cannot_be_mistaken() -> None:

@@ -5,6 +5,8 @@ the travel time minus that error. The quickest crossing each way is hardly more 
 difference of the two is the error, and half their sum bounds how wrong that is.
 
 - Only crossings count that cannot be mistaken: messages with one departure and one arrival.
+- Where nothing arrives before it left, in either direction, the clocks may be right, and are left alone: a correction
+  by less than its own error would make quick crossings negative.
 - Pairs with both directions are joined to a tree, the surest first. Each tree has its reference, the node with most
   pairs, and all its other clocks are corrected to that one.
 - A node without such a pair is not corrected, and its row says so.
@@ -112,7 +114,8 @@ def _pairs(crossings: Mapping[tuple[bytes, bytes], Crossing], nodes: set[bytes])
         back = crossings.get((b, a))
         if back is not None and a < b and a in nodes and b in nodes:
             ahead, error = (there.quickest_ns - back.quickest_ns) // 2, (there.quickest_ns + back.quickest_ns) // 2
-            pairs.append(_Pair(abs(error), a, b, ahead, there.messages + back.messages))
+            is_plausible = there.quickest_ns >= 0 and back.quickest_ns >= 0
+            pairs.append(_Pair(abs(error), a, b, 0 if is_plausible else ahead, there.messages + back.messages))
     return sorted(pairs)
 
 
