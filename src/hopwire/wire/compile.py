@@ -451,7 +451,7 @@ class _Writer:
         self._put(0, "", f"lately_{block.name} = {{}}", "", f"def written_{block.name}(entries):")
         self._put(
             1,
-            f"entries = tuple(entries)",
+            "entries = tuple(entries)",
             f"raw = lately_{block.name}.get(entries)",
             "if raw is None:",
             f"    raw = write_{block.name}(entries)",
