@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import ask, batch, capture, codec, routing
+from benchmarks import ask, batch, capture, codec, lake, routing
 
 
 def main() -> None:
@@ -20,6 +20,7 @@ def main() -> None:
     capture.run()
     routing.run()
     ask.run()
+    lake.run()
 
 
 if __name__ == "__main__":

@@ -70,9 +70,9 @@ class Lake:
         sightings = frame(spark, [*story.rows, *edges, *skips, *ends], SIGHTINGS)
         messages = frame(spark, story.rows, MESSAGES)
         self.clocks = clocks(sightings, messages).cache()
-        self.hops = hops(messages, self.clocks, settings=chosen).cache()
-        self.requests = requests(self.hops, self.clocks, settings=chosen).cache()
-        self.flows = flows(self.hops, self.requests, self.clocks, settings=chosen).cache()
+        self.hops = hops(messages, self.clocks, settings=chosen).frame().cache()
+        self.requests = requests(self.hops, self.clocks, settings=chosen).frame().cache()
+        self.flows = flows(self.hops, self.requests, self.clocks, settings=chosen).frame().cache()
 
 
 def talk(flow_count: int, *, skew: bool = True) -> Story:

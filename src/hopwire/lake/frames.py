@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.errors import LakeError
+from hopwire.lake.judged import Judged
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_manifest
 from hopwire.lake.table import Table
@@ -51,17 +52,21 @@ def _uri(path: Path) -> str:
     return path.absolute().as_uri()
 
 
-def write_frame(table: Table, rows: DataFrame, place: Path, settings: LakeSettings) -> None:
-    """Write what a table's function gave, if it is what the table declares."""
+def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings) -> list[str] | None:
+    """Write what a table's function gave, if it is what the table declares; names the files if Spark does not."""
+    given = from_arrow_schema(rows.schema) if isinstance(rows, Judged) else rows.schema
     expected = from_arrow_schema(table.schema)
-    found, wanted = ([(each.name, each.dataType.simpleString()) for each in kind] for kind in (rows.schema, expected))
+    found, wanted = ([(each.name, each.dataType.simpleString()) for each in kind] for kind in (given, expected))
     if found != wanted:
         odd = next((pair for pair in zip(found, wanted, strict=False) if pair[0] != pair[1]), (found, wanted))
         raise LakeError(f"{table.name}: its function gives {odd[0]}, its columns declare {odd[1]}")
+    if isinstance(rows, Judged):
+        return rows.write(place, settings)
     codec = CODECS.get(settings.compression, settings.compression)
     writer = rows.write.mode("append").option("compression", codec)
     writer = writer.partitionBy(*table.partition_by) if table.partition_by else writer
     writer.parquet(_uri(place))
+    return None
 
 
 @contextmanager

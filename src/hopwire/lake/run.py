@@ -147,8 +147,8 @@ class _Build:
         size = sum(source.size_bytes for source in self.sources.values())
         with plain_errors(table.name), sized_shuffles(self.spark, size):
             frames = [frame_of(self.spark, each, self.run.files(each.name)) for each in inputs]
-            write_frame(table, table.rows(frames, self.settings), self.run.place(table.name), self.settings)
-        self.run.add(table.name, basis, table.schema, self.run.written(table.name))
+            names = write_frame(table, table.rows(frames, self.settings), self.run.place(table.name), self.settings)
+        self.run.add(table.name, basis, table.schema, self.run.written(table.name, names=names))
         self.made.append(table.name)
         self.progress(table.name, 1, 1)
 

@@ -8,6 +8,7 @@
 - The decorator registers the table in TABLES and gives the function back; it runs nothing.
 - The function takes one DataFrame for each name in `reads`, in that order, and `settings` if it has a parameter of that
   name. Its last select is the schema: the columns, in their order and types. The docstring says what one row is.
+- A table that Python workers judge gives `Judged` instead: rows that belong together, and the function for them.
 - Tables that the ingest writes have no function: `declare` registers them.
 - `hopwire.lake.tables` imports every table there is; a new one gets its line there.
 
@@ -29,13 +30,14 @@ from hopwire.flows.columns import Column
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from hopwire.lake.judged import Judged
     from hopwire.lake.settings import LakeSettings
 
 __all__ = ["LAYERS", "TABLES", "Column", "Table", "declare", "in_order", "table"]
 
 LAYERS = ("bronze", "silver", "gold")
 
-Build = TypeVar("Build", bound="Callable[..., DataFrame]")
+Build = TypeVar("Build", bound="Callable[..., DataFrame | Judged]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Table:
     reads: tuple[str, ...]
     columns: tuple[Column, ...]
     meaning: str  # what one row is
-    build: Callable[..., DataFrame] | None = None  # None: the ingest writes it
+    build: Callable[..., DataFrame | Judged] | None = None  # None: the ingest writes it
     partition_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -71,7 +73,7 @@ class Table:
         """The columns as Arrow has them."""
         return pa.schema([pa.field(column.name, column.type) for column in self.columns])
 
-    def rows(self, inputs: Sequence[DataFrame], settings: LakeSettings) -> DataFrame:
+    def rows(self, inputs: Sequence[DataFrame], settings: LakeSettings) -> DataFrame | Judged:
         """Call the function of the table."""
         assert self.build is not None, f"{self.name} is written by the ingest"
         wants_settings = "settings" in inspect.signature(self.build).parameters

@@ -27,7 +27,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS, split_batch
 from hopwire.security import Domains
 
-__all__ = ["RESULT", "Job", "Report", "Task", "ingest_groups"]
+__all__ = ["RESULT", "TABLES", "Job", "Output", "Report", "Task", "ingest_groups"]
 
 RESULT = pa.schema([pa.field("report", pa.binary())])
 TABLES = {"bronze.sightings": SIGHTINGS, "silver.messages": MESSAGES, "silver.quarantine": QUARANTINE}
@@ -101,7 +101,7 @@ def ingest_source(task: Task, job: Job, domains: Domains, settings: LakeSettings
     """Read one source and write its rows; what goes wrong with the disk is said in the report."""
     report = Report(task.name)
     attempt = uuid.uuid4().hex
-    outputs = {name: _Output(job.place(name) / f"{attempt}.parquet", TABLES[name], settings) for name in TABLES}
+    outputs = {name: Output(job.place(name) / f"{attempt}.parquet", TABLES[name], settings) for name in TABLES}
     faults: list[Fault] = []
     source = Source(Path(task.path), SourceKind(task.kind), task.size_bytes, task.is_open)
     try:
@@ -133,11 +133,12 @@ def _in_words(error: OSError, task: Task) -> str:
     return f"{error.filename or task.path}: {words}"
 
 
-class _Output:
+class Output:
     """One Parquet file: rows wait until they fill a row group; without rows there is no file."""
 
-    def __init__(self, path: Path, schema: pa.Schema, settings: LakeSettings) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, settings: LakeSettings, *, repeating: bool = False) -> None:
         self.path = path
+        self._is_repeating = repeating  # whether values of all columns repeat, not only those of REPEATING
         self._schema = schema
         self._settings = settings
         self._waiting: list[pa.RecordBatch] = []
@@ -145,6 +146,7 @@ class _Output:
         self._writer: Any = None
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows."""
         if len(batch):
             self._waiting.append(batch)
             self._size += batch.nbytes
@@ -152,6 +154,7 @@ class _Output:
             self._flush()
 
     def close(self) -> bool:
+        """Write what waits; tells whether there is a file."""
         if self._waiting:
             self._flush()
         if self._writer:
@@ -160,19 +163,19 @@ class _Output:
 
     def _flush(self) -> None:
         if self._writer is None:
-            self._writer = _writer(self.path, self._schema, self._settings)
+            self._writer = _writer(self.path, self._schema, self._settings, self._is_repeating)
         rows = pa.Table.from_batches(self._waiting, self._schema)
         self._writer.write_table(rows, row_group_size=len(rows))
         self._waiting, self._size = [], 0
 
 
-def _writer(path: Path, schema: pa.Schema, settings: LakeSettings) -> Any:
+def _writer(path: Path, schema: pa.Schema, settings: LakeSettings, is_repeating: bool) -> Any:
     return pq.ParquetWriter(
         path,
         schema,
         compression=settings.compression,
         compression_level=1 if settings.compression == "zstd" else None,
-        use_dictionary=list(REPEATING),
-        write_statistics=["seen_at_ns", "node", "sequence"],
+        use_dictionary=is_repeating or list(REPEATING),
+        write_statistics=is_repeating or ["seen_at_ns", "node", "sequence"],
         store_schema=False,
     )

@@ -41,13 +41,22 @@ def clocks(sightings: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def _lives(sightings: DataFrame) -> DataFrame:
-    """The incarnations of all nodes; a node is a number too, for what is quick."""
-    return sightings.groupBy("node", "incarnation").agg(
-        F.first(F.xxhash64("node")).alias("number"),
-        F.max("node_name").alias("node_name"),
+    """The incarnations of all nodes; a node is a number too, for what is quick.
+
+    Names are among the keys at first: to find the largest text in a group, Spark would sort all sightings.
+    """
+    named = sightings.groupBy("node", "incarnation", "node_name").agg(
         F.min("seen_at_ns").alias("first"),
         F.max("seen_at_ns").alias("last"),
         F.count(F.when(F.col("direction") != "skipped", True)).alias("sighting_count"),
+        F.sum("skipped").alias("skipped"),
+    )
+    return named.groupBy("node", "incarnation").agg(
+        F.first(F.xxhash64("node")).alias("number"),
+        F.max("node_name").alias("node_name"),
+        F.min("first").alias("first"),
+        F.max("last").alias("last"),
+        F.sum("sighting_count").alias("sighting_count"),
         F.sum("skipped").alias("skipped"),
     )
 

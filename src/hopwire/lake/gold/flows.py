@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.flows.findings import Known
 from hopwire.flows.hops import HOP_SCHEMA
@@ -19,12 +17,12 @@ from hopwire.flows.runs import Summary, whole_runs
 from hopwire.flows.steps import FLOW_SCHEMA, FLOWS
 from hopwire.flows.totals import added, totals_of
 from hopwire.lake.covered import coverage_of, rules_of
+from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.table import table
 
 __all__ = ["OF_REQUEST", "flows", "judge_of"]
 
-Batches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 READS = ("silver.hops", "gold.requests", "gold.clocks")
 REQUEST = "request"  # the column that has a request; null in the rows that are hops
 OF_REQUEST = (
@@ -44,7 +42,7 @@ ROWS_OF_A_BATCH = 1_000  # of flows, which are long
 
 
 @table("gold.flows", key=("flow_id",), reads=READS, columns=FLOWS)
-def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: LakeSettings) -> DataFrame:
+def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
     """One flow: its steps as a tree, how long it took and why, its outcome, and what is odd about it.
 
     Hops and requests of a flow come together in one stream, hops first.
@@ -54,7 +52,7 @@ def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: Lak
     rows = hops.unionByName(asked, allowMissingColumns=True)
     order = (F.col("flow_id"), F.col(REQUEST).isNotNull(), F.coalesce("left_at_ns", "arrived_at_ns"))
     together = rows.repartition("flow_id").sortWithinPartitions(*order)
-    return together.mapInArrow(judge_of(known), from_arrow_schema(FLOW_SCHEMA)).select(FLOW_SCHEMA.names)
+    return Judged(together, judge_of(known), FLOW_SCHEMA)
 
 
 def _answered(requests: DataFrame) -> frozenset[tuple[bytes, int | None, bytes | None]]:

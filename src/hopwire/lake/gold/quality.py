@@ -12,6 +12,7 @@ The counts are those of the tables, not of who wrote them. A run that does not a
 from __future__ import annotations
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -33,6 +34,7 @@ COLUMNS = (
     Column("faults",           pa.list_(pa.string()), "what is wrong with the file"),
 )
 # fmt: on
+COUNTS = ("row_count", "bronze_count", "message_count", "quarantine_count", "skipped_rows", "skipped")
 READS = ("bronze.sources", "bronze.sightings", "silver.messages", "silver.quarantine", "silver.hops")
 
 
@@ -43,23 +45,27 @@ def quality(
     """One step for one source: rows in, rows out, where they went, and whether it adds up."""
     counted = _counted(sources, sightings, messages, quarantine)
     went = F.col("message_count") + F.col("quarantine_count") + F.col("skipped_rows")
-    read = counted.withColumns(
-        {"step": F.lit("read"), "rows_in": F.col("row_count"), "rows_out": F.col("bronze_count")}
+    steps = F.array(
+        _step("read", F.col("row_count"), F.col("bronze_count")), _step("decode", F.col("bronze_count"), went)
     )
-    decode = counted.withColumns({"step": F.lit("decode"), "rows_in": F.col("bronze_count"), "rows_out": went})
-    steps = read.unionByName(decode).unionByName(_linked(messages, hops), allowMissingColumns=True)
+    of_sources = counted.select("*", F.inline(steps))
     return (
-        steps.fillna(0)
+        of_sources.unionByName(_linked(messages, hops), allowMissingColumns=True)
+        .fillna(0)
         .withColumn("is_balanced", F.col("rows_in") == F.col("rows_out"))
         .withColumn("faults", F.coalesce("faults", F.array().cast("array<string>")))
         .select([column.name for column in COLUMNS])
     )
 
 
+def _step(name: str, rows_in: SparkColumn, rows_out: SparkColumn) -> SparkColumn:
+    return F.struct(F.lit(name).alias("step"), rows_in.alias("rows_in"), rows_out.alias("rows_out"))
+
+
 def _counted(sources: DataFrame, sightings: DataFrame, messages: DataFrame, quarantine: DataFrame) -> DataFrame:
     """The rows of each source in each table; a source that only one of them knows is there too."""
     is_gap = F.col("direction") == "skipped"
-    counts = (
+    parts = (
         sightings.groupBy("segment").agg(
             F.count("*").alias("bronze_count"),
             F.count(F.when(is_gap, True)).alias("skipped_rows"),
@@ -68,10 +74,11 @@ def _counted(sources: DataFrame, sightings: DataFrame, messages: DataFrame, quar
         messages.groupBy("segment").agg(F.count("*").alias("message_count")),
         quarantine.groupBy("segment").agg(F.count("*").alias("quarantine_count")),
     )
-    counted = sources.select("segment", "row_count", "faults")
-    for each in counts:
-        counted = counted.join(each, "segment", how="full")
-    return counted.fillna(0)
+    together = sources.select("segment", "row_count", "faults")
+    for part in parts:
+        together = together.unionByName(part, allowMissingColumns=True)
+    sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS]
+    return together.groupBy("segment").agg(F.first("faults", ignorenulls=True).alias("faults"), *sums)
 
 
 def _linked(messages: DataFrame, hops: DataFrame) -> DataFrame:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.flows.coverage import Coverage
 from hopwire.flows.outcomes import REQUEST_SCHEMA, REQUESTS
@@ -17,12 +15,12 @@ from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.runs import Summary, whole_runs
 from hopwire.lake.covered import coverage_of, rules_of
+from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.table import table
 
 __all__ = ["requests"]
 
-Batches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 KEY = ("callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id", "flow_id")
 READS = ("silver.hops", "gold.clocks")
 TOGETHER = ["flow_id", "home_receiver", "home_node", "callback_key"]
@@ -31,13 +29,13 @@ COUNT = pa.schema([("hop_count", pa.int64())])
 
 
 @table("gold.requests", key=KEY, reads=READS, columns=REQUESTS)
-def requests(hops: DataFrame, clocks: DataFrame, settings: LakeSettings) -> DataFrame:
+def requests(hops: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
     """One request: the question, what became of it, how long it took, and where it was lost."""
     coverage, rules = coverage_of(clocks), rules_of(settings)
     asked = hops.where(F.length("home_receiver") > 0)
     time = F.coalesce("left_at_ns", "arrived_at_ns")
     together = asked.repartition(*TOGETHER).sortWithinPartitions(*TOGETHER, time)
-    return together.mapInArrow(_judge(coverage, rules), from_arrow_schema(REQUEST_SCHEMA)).select(REQUEST_SCHEMA.names)
+    return Judged(together, _judge(coverage, rules), REQUEST_SCHEMA)
 
 
 def _judge(coverage: Coverage, rules: Rules) -> Batches:
