@@ -35,10 +35,9 @@ from hopwire.cluster.events import (
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import HopwireError, PayloadError, SettingsError, WireError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
-from hopwire.model.message import TICKS_PER_SECOND
 from hopwire.model.settings import Limits
 from hopwire.node.dead import DeadLetter
-from hopwire.node.flow import ticks_from_seconds
+from hopwire.node.flow import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.mailbox import Overflow
 from hopwire.node.router import Envelope, Room, Router
 from hopwire.node.seen import Seen
@@ -207,7 +206,7 @@ class Links:
             take(message)  # an answer is at home; a hub takes everything that is addressed to it
             return
         ticks = message.ttl_ticks
-        deadline = self._router.clock() + ticks / TICKS_PER_SECOND if ticks > 0 else 0.0
+        deadline = self._router.clock() + seconds_from_ticks(ticks) if ticks > 0 else 0.0
         envelope = Envelope(message, deadline, message.socket_identity)
         if message.extensions:
             self._take_extended(envelope)
