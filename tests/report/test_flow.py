@@ -37,6 +37,11 @@ def test_steps_are_a_tree_with_names_and_latencies() -> None:
     assert [line.at_us for line in lines] == [0, 2000, 4000]
 
 
+def test_version_of_an_old_format_is_shown_too() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", wire_format=4, version=None, version_raw=b"1.0")
+    assert [line.contract for line in lines_of_flow(flow_of(story), NAMES)] == ["orders.place v1.0"]
+
+
 def test_place_where_it_was_lost_is_marked() -> None:
     *_, last = lines_of_flow(flow_of(lost_answer()), NAMES)
     assert last.mark == ("LOST: left C, never came to alpha", True)

@@ -17,6 +17,7 @@ STEP_TYPE = pa.struct(
         ("to_node", pa.binary()),
         ("identity", pa.binary()),
         ("version", pa.int32()),
+        ("version_raw", pa.binary()),
         ("fate", pa.string()),
         ("left_at_ns", pa.int64()),
         ("arrived_at_ns", pa.int64()),

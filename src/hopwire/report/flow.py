@@ -125,9 +125,10 @@ def _tree(parents: Sequence[int], limit: int | None, glyphs: Glyphs, max_indent:
 
 def _contract(step: Mapping[str, Any]) -> str:
     name = text_or_hex(step["identity"])
-    version = "" if step["version"] is None else f" v{step['version']}"
+    raw = step["version_raw"]
+    version = step["version"] if raw is None else text_or_hex(raw)
     attempt = f" (attempt {step['attempt']})" if step["attempt"] else ""
-    return f"{name}{version}{attempt}"
+    return f"{name} v{version}{attempt}"
 
 
 def _mark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark:
