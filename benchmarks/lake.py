@@ -35,7 +35,7 @@ from benchmarks.timing import show_table
 from benchmarks.watch import ALL, JVM, WORKERS, Peak, watched
 from hopwire.capture import SCHEMA as CAPTURE
 from hopwire.capture.faults import Fault
-from hopwire.capture.sources import Source, SourceKind, read_source
+from hopwire.capture.sources import read_source
 from hopwire.errors import WireError
 from hopwire.lake.catalog import find_sources, groups_of
 from hopwire.lake.rebatch import rebatched
@@ -135,8 +135,7 @@ def _write_frames(group: Sequence[Task], path: Path) -> None:
     kind = pa.schema([CAPTURE.field("frames")])
     with pq.ParquetWriter(path, kind, compression="none", use_dictionary=False) as writer:
         for task in group:
-            source = Source(Path(task.path), SourceKind(task.kind), task.size_bytes)
-            rows = rebatched(read_source(source, on_fault=_ignored), SETTINGS.batch_rows, SETTINGS.batch_bytes)
+            rows = rebatched(read_source(task.source, on_fault=_ignored), SETTINGS.batch_rows, SETTINGS.batch_bytes)
             for batch in rows:
                 writer.write_batch(pa.RecordBatch.from_arrays([batch.column("frames")], schema=kind))
 
@@ -186,8 +185,7 @@ def in_workers(spark: SparkSession, data: Data, work: Work) -> int:
 
     def count(batches: Batches) -> Iterator[pa.RecordBatch]:
         for task in (task for batch in batches for number in batch.column(0).to_pylist() for task in groups[number]):
-            source = Source(Path(task.path), SourceKind(task.kind), task.size_bytes)
-            rows = read_source(source, on_fault=_ignored)
+            rows = read_source(task.source, on_fault=_ignored)
             counted = work(rebatched(rows, SETTINGS.batch_rows, SETTINGS.batch_bytes))
             yield pa.RecordBatch.from_arrays([pa.array([counted])], schema=COUNT)
 

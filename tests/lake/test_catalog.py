@@ -73,7 +73,15 @@ def test_missing_directory_and_empty_directory_are_said_with_the_remedy(tmp_path
 
 
 def test_small_sources_share_a_task_and_large_ones_come_first() -> None:
-    tasks = [Task(f"{size}", "", "segment", size) for size in (10, 500, 40, 70, 20)]
+    tasks = [Task(f"{size}", "", "pcap", size) for size in (10, 500, 40, 70, 20)]
     groups = [[task.size_bytes for task in group] for group in groups_of(tasks, 100)]
     assert groups == [[500], [70], [40, 20, 10]]
     assert groups_of([], 100) == []
+
+
+def test_large_segment_is_several_tasks(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 400))
+    task = Task("anna.arrows", str(path), "segment", path.stat().st_size)
+    tasks = [task for group in groups_of([task], task.size_bytes // 4) for task in group]
+    assert len(tasks) >= 4
+    assert [each.begin for each in tasks] == [0, *(each.end for each in tasks[:-1])]

@@ -34,6 +34,7 @@ from hopwire.capture.tables import read_table
 __all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "read_source", "survey"]
 
 AnyPath: TypeAlias = Path | str
+OnFault: TypeAlias = Callable[[Fault], None]
 
 
 class SourceKind(StrEnum):
@@ -53,6 +54,8 @@ class Source:
     size_bytes: int
     is_open: bool = False  # its writer may be at work: read again later, it may have more
     summary: Summary | None = field(default=None, hash=False)  # rows, times and nodes, where an index knows them
+    begin: int = 0  # of a part of the file (`parts.py`): where it begins
+    end: int | None = None  # and where it ends; None is the end of the file
 
     @property
     def name(self) -> str:
@@ -99,7 +102,7 @@ def survey(source: Source) -> Segment:
     """Sum up what is in a source; without an index it is read for it."""
     if source.summary is not None:
         return Segment(source.path, State.SEALED, source.size_bytes, source.summary)
-    return summed_up(source.path, source.size_bytes, lambda on_fault: READERS[source.kind](source.path, on_fault))
+    return summed_up(source.path, source.size_bytes, lambda on_fault: READERS[source.kind](source, on_fault))
 
 
 def read_source(
@@ -109,7 +112,7 @@ def read_source(
     until: int | None = None,
     nodes: Collection[bytes] | None = None,
     columns: Sequence[str] | None = None,
-    on_fault: Callable[[Fault], None] = refuse,
+    on_fault: OnFault = refuse,
 ) -> Iterator[pa.RecordBatch]:
     """Give the rows of a source in batches of `SCHEMA`: seen from `since` on and before `until`, by one of the nodes.
 
@@ -119,23 +122,31 @@ def read_source(
     return _read(source, wanted, on_fault)
 
 
-def _read(source: Source, wanted: Wanted, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
+def _read(source: Source, wanted: Wanted, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
     if not wanted.covers(source.summary):
         return
-    for batch in READERS[source.kind](source.path, on_fault):
+    for batch in READERS[source.kind](source, on_fault):
         rows = wanted.rows(batch)
         if rows.num_rows:
             yield rows
 
 
-def _read_segment(path: Path, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
-    return (batch for batch, _ in read_stream(path, on_fault))
+def _read_segment(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
+    return (batch for batch, _ in read_stream(source.path, on_fault, source.begin, source.end))
 
 
-READERS: dict[SourceKind, Callable[[Path, Callable[[Fault], None]], Iterator[pa.RecordBatch]]] = {
+def _read_table(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
+    return read_table(source.path, on_fault, source.begin, source.end)
+
+
+def _read_pcap(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
+    return read_pcap(source.path, on_fault)
+
+
+READERS: dict[SourceKind, Callable[[Source, OnFault], Iterator[pa.RecordBatch]]] = {
     SourceKind.SEGMENT: _read_segment,
-    SourceKind.PARQUET: read_table,
-    SourceKind.PCAP: read_pcap,
+    SourceKind.PARQUET: _read_table,
+    SourceKind.PCAP: _read_pcap,
 }
 
 

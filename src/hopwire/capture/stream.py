@@ -26,10 +26,12 @@ PREFIX_BYTES = 8
 MAX_HEADER_BYTES = 1024 * 1024  # a schema is some hundred bytes; what claims more is something else
 
 
-def read_stream(path: Path, on_fault: Callable[[Fault], None], start: int = 0) -> Iterator[tuple[pa.RecordBatch, int]]:
+def read_stream(
+    path: Path, on_fault: Callable[[Fault], None], start: int = 0, end: int | None = None
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Give the whole batches that a file begins with, and report what is wrong with the rest of it.
 
-    With each batch comes the position of its end; who has it can go on from there.
+    With each batch comes the position of its end; who has it can go on from there, or stop there.
     """
     with _opened(path) as file:
         size = file.size()
@@ -37,18 +39,25 @@ def read_stream(path: Path, on_fault: Callable[[Fault], None], start: int = 0) -
         if stream is None:
             return
         whole = max(start, file.tell())
+        stop = size if end is None else min(end, size)
         file.seek(whole)
-        while whole < size and (batch := _next(stream)) is not None:
+        while whole < stop and (batch := _next(stream)) is not None:
             whole = file.tell()
             yield batch, whole
-        file.seek(whole)
-        is_ended = file.read(len(END)) == END
-        whole += len(END) if is_ended else 0
-        if whole < size:
-            detail = f"{size - whole} bytes after the last whole batch are cut off"
-            on_fault(Fault(path, FaultKind.CUT_OFF, detail, size - whole))
-        elif not is_ended and not path.name.endswith(OPEN_SUFFIX):
-            on_fault(Fault(path, FaultKind.CUT_OFF, "is cut off behind a batch: the mark of its end is missing"))
+        if end is None or whole < stop:
+            _check_end(path, file, whole, stop, on_fault)
+
+
+def _check_end(path: Path, file: Any, whole: int, stop: int, on_fault: Callable[[Fault], None]) -> None:
+    """Report what follows the last whole batch, if it is not the mark of the end."""
+    file.seek(whole)
+    is_ended = file.read(len(END)) == END
+    whole += len(END) if is_ended else 0
+    if whole < stop:
+        detail = f"{stop - whole} bytes after the last whole batch are cut off"
+        on_fault(Fault(path, FaultKind.CUT_OFF, detail, stop - whole))
+    elif not is_ended and not path.name.endswith(OPEN_SUFFIX):
+        on_fault(Fault(path, FaultKind.CUT_OFF, "is cut off behind a batch: the mark of its end is missing"))
 
 
 def _opened(path: Path) -> Any:

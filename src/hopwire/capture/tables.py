@@ -33,15 +33,20 @@ BATCH_ROWS = 1024  # as in a segment
 INCARNATION_BYTES = 6  # fits into a number with room for the sign
 
 
-def read_table(path: Path, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a Parquet file as a capture has them, and report what is wrong with it."""
+def read_table(
+    path: Path, on_fault: Callable[[Fault], None], begin: int = 0, end: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a Parquet file as a capture has them, and report what is wrong with it.
+
+    With `begin` and `end` only those of the row groups from the one number up to the other.
+    """
     import pyarrow.parquet as pq  # slow to import, and few need it
 
     size = path.stat().st_size
     try:
         with pq.ParquetFile(path) as file:
             _check(file.schema_arrow)
-            yield from _batches(path, file)
+            yield from _batches(path, file, begin, file.num_row_groups if end is None else end)
     except CaptureError as error:
         on_fault(Fault(path, FaultKind.UNSUITABLE, str(error), size))
     except (pa.ArrowException, ValueError, OSError) as error:
@@ -75,10 +80,10 @@ def _is_alike(found: pa.DataType, expected: pa.DataType) -> bool:
     return bool(kinds.is_integer(found))
 
 
-def _batches(path: Path, file: Any) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, file: Any, begin: int, end: int) -> Iterator[pa.RecordBatch]:
     present = [name for name in SCHEMA.names if name in file.schema_arrow.names]
-    row = 0
-    for batch in file.iter_batches(BATCH_ROWS, columns=present):
+    row = sum(file.metadata.row_group(number).num_rows for number in range(begin))
+    for batch in file.iter_batches(BATCH_ROWS, row_groups=range(begin, end), columns=present):
         batch.validate(full=True)
         yield pa.RecordBatch.from_arrays(list(_columns(path, batch, row)), schema=SCHEMA)
         row += batch.num_rows

@@ -13,7 +13,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from hopwire.capture.faults import Fault, FaultKind
+from hopwire.capture.parts import parts_of
 from hopwire.capture.segment import UNFINISHED_SUFFIX
 from hopwire.capture.sources import Source, SourceKind, list_sources
 from hopwire.capture.summary import INDEX_SUFFIX
@@ -92,13 +95,23 @@ def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[Ta
 
 
 def groups_of(tasks: Iterable[Task], max_bytes: int) -> list[list[Task]]:
-    """Put small sources together, the largest first, so that no task is left with a large one at the end."""
+    """Part large sources and put small ones together; the largest come first, so that none is left to the end."""
     groups: list[list[Task]] = []
     room = 0
-    for task in sorted(tasks, key=lambda task: (-task.size_bytes, task.name)):
+    parts = [part for task in tasks for part in _parts(task, max_bytes)]
+    for task in sorted(parts, key=lambda task: (-task.size_bytes, task.name, task.begin)):
         if task.size_bytes > room:
             groups.append([])
             room = max_bytes
         groups[-1].append(task)
         room -= task.size_bytes
     return groups
+
+
+def _parts(task: Task, max_bytes: int) -> list[Task]:
+    """A task in parts, the bytes shared out evenly among them."""
+    if task.size_bytes <= max_bytes:
+        return [task]
+    parts = parts_of(task.source, max_bytes)
+    size = task.size_bytes // len(parts)
+    return [msgspec.structs.replace(task, begin=part.begin, end=part.end, size_bytes=size) for part in parts]

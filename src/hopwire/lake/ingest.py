@@ -1,16 +1,16 @@
 """Captures into the lake: Spark hands out the sources, its Python workers do the rest.
 
-The driver never sees a row, only one report for each source. Which sources belong to which task stands in a file of the
-run; the function that is sent to the workers carries the domains and nothing else of size. So keys are in no plan, no
-table and no file: they travel as Spark sends code, over its own connections.
+The driver never sees a row, only a report for each source or part of one. Which sources belong to which task stands in
+a file of the run; the function that is sent to the workers carries the domains and nothing else of size. So keys are in
+no plan, no table and no file: they travel as Spark sends code, over its own connections.
 
-A source that is larger than others is one task: a segment is as large as its writer lets it get, 128 MB unless told
-otherwise.
+A large source is read in parts, small ones are put together (`catalog.py`); each part has its report and its files.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,9 +96,11 @@ def take_in(
 
     Sources that were read anew may have come out otherwise, though they are the same: a secret may have been corrected.
     """
-    read = {report.name for report in reports}
+    read: dict[str, list[Report]] = defaultdict(list)
+    for report in reports:
+        read[report.name].append(report)
     kept = {name: source for name, source in run.before.sources.items() if name not in read}
-    sources = kept | {report.name: _with_counts(found[report.name], report) for report in reports}
+    sources = kept | {name: _with_counts(found[name], parts) for name, parts in read.items()}
     content = hash_of(basis, sorted((name, each.fingerprint) for name, each in sources.items()), is_anew and run.name)
     for table, schema in TABLES.items():
         old = run.before.tables[table].files if table in run.before.tables else ()
@@ -110,11 +112,12 @@ def take_in(
     return sources
 
 
-def _with_counts(stored: StoredSource, report: Report) -> StoredSource:
+def _with_counts(stored: StoredSource, parts: Sequence[Report]) -> StoredSource:
     return msgspec.structs.replace(
         stored,
-        row_count=report.row_count,
-        skipped_rows=report.skipped_rows,
-        skipped=report.skipped,
-        faults=tuple(report.faults) or stored.faults,  # of a source that is gone they are still true
+        row_count=sum(part.row_count for part in parts),
+        skipped_rows=sum(part.skipped_rows for part in parts),
+        skipped=sum(part.skipped for part in parts),
+        # parts may all say the same of their file; of a source that is gone, what was said is still true
+        faults=tuple(dict.fromkeys(fault for part in parts for fault in part.faults)) or stored.faults,
     )

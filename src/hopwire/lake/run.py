@@ -83,9 +83,10 @@ def build(
                 build.make(table)
         build.check_balance()
         manifest = run.publish(sources, basis) if run.tables else run.before
-    faults = [f"{task.name}: {fault}" for task in tasks for fault in sources[task.name].faults]
+    read = tuple(dict.fromkeys(task.name for task in tasks))
+    faults = [f"{name}: {fault}" for name in read for fault in sources[name].faults]
     faults += [f"{fault.path.name}: {fault.detail}" for fault in foreign]
-    return Built(Path(lake), manifest, tuple(task.name for task in tasks), tuple(build.made), tuple(faults))
+    return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults))
 
 
 class _Build:

@@ -1,6 +1,7 @@
 """`spark.read.format("hopwire").load(path)`: everything that holds sightings, as a table of them.
 
-Each file is a partition of its own, read by a Python worker in batches of Arrow. The columns are those of a capture.
+Each file is a partition of its own, a large one several, read by a Python worker in batches of Arrow. The columns are
+those of a capture.
 
 | option | meaning |
 |---|---|
@@ -32,6 +33,7 @@ from pyspark.sql.types import StructType
 
 from hopwire.capture import SCHEMA
 from hopwire.capture.faults import Fault, refuse
+from hopwire.capture.parts import parts_of
 from hopwire.capture.reader import Wanted
 from hopwire.capture.sources import Source, list_sources, read_source
 from hopwire.capture.times import ns_from_text
@@ -39,6 +41,7 @@ from hopwire.errors import SettingsError
 
 __all__ = ["HopwireSource"]
 
+PART_BYTES = 128 * 1024 * 1024  # as much as Spark gives to one task of its own sources
 OPTIONS = ("path", "paths", "start", "end", "node", "columns", "faults")
 ON_FAULT: dict[str, Callable[[Fault], None]] = {"refuse": refuse, "skip": lambda _: None}
 
@@ -102,10 +105,10 @@ def _identity(text: str) -> bytes:
 
 
 class _File(InputPartition):
-    """A file is a partition."""
+    """A file, or a part of it, is a partition."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(str(source.path))
+        super().__init__((str(source.path), source.begin))
         self.source = source
 
 
@@ -149,13 +152,14 @@ class _Reader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each file."""
+        """One for each file, or for each part of a large one."""
         paths = [Path(path.removeprefix("file:")).absolute() for path in self._asked.paths]  # workers stand elsewhere
         sources = [source for path in paths for source in list_sources(path)]
-        return [_File(source) for source in sources if self._asked.wanted.covers(source.summary)]
+        wanted = [source for source in sources if self._asked.wanted.covers(source.summary)]
+        return [_File(part) for source in wanted for part in parts_of(source, PART_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Give the rows of one file."""
+        """Give the rows of one file or part."""
         if not isinstance(partition, _File):  # Spark's own, if there are no files
             return
         wanted = self._asked.wanted

@@ -42,13 +42,21 @@ REPEATING = (
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One source to read; `name` is what the tables call it."""
+    """One source to read, or a part of it; `name` is what the tables call it."""
 
     name: str
     path: str
     kind: str
     size_bytes: int
     is_open: bool = False
+    begin: int = 0
+    end: int | None = None
+
+    @property
+    def source(self) -> Source:
+        """What is to be read."""
+        kind = SourceKind(self.kind)
+        return Source(Path(self.path), kind, self.size_bytes, self.is_open, begin=self.begin, end=self.end)
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -72,7 +80,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What became of one source."""
+    """What became of one task."""
 
     name: str
     row_count: int = 0
@@ -103,9 +111,8 @@ def ingest_source(task: Task, job: Job, domains: Domains, settings: LakeSettings
     attempt = uuid.uuid4().hex
     outputs = {name: Output(job.place(name) / f"{attempt}.parquet", TABLES[name], settings) for name in TABLES}
     faults: list[Fault] = []
-    source = Source(Path(task.path), SourceKind(task.kind), task.size_bytes, task.is_open)
     try:
-        rows = read_source(source, on_fault=faults.append)
+        rows = read_source(task.source, on_fault=faults.append)
         for batch in rebatched(rows, settings.batch_rows, settings.batch_bytes):
             split = split_batch(batch, task.name, domains)
             for output, part in zip(outputs.values(), split[:3], strict=True):
