@@ -22,6 +22,7 @@ POINT = pa.struct(
 )
 TYPES = {
     "attempt": pa.int32(),
+    "incarnation": pa.int64(),
     "sequence": pa.int64(),
     "seen_at_ns": pa.int64(),
     "direction": pa.string(),
@@ -43,6 +44,7 @@ TYPES = {
 SIGHTINGS = pa.schema([(name, TYPES.get(name, pa.binary())) for name in SIGHTING_COLUMNS])
 DEFAULTS: dict[str, Any] = {
     "attempt": 0,
+    "incarnation": 1,
     "message_id": b"",
     "correlation_id": b"flow",
     "dead_reason": "",

@@ -107,6 +107,18 @@ def test_signed_message_that_comes_later_or_from_elsewhere_is_replayed(
     assert sorted(story.hops()["repeat"].to_pylist()) == ["", repeat]
 
 
+def test_signed_message_that_is_shown_to_another_node_is_replayed() -> None:
+    story = Story().hop(A, B, 0, 1, b"m", signature=b"mac").came(C, D, 60_000, b"m", signature=b"mac")
+    assert sorted(story.hops()["repeat"].to_pylist()) == ["", "replayed"]
+
+
+@pytest.mark.parametrize("change", [{"hops": 2}, {"distribution": 1}, {"signature": b""}])
+def test_message_that_a_router_without_capture_passes_on_is_not_replayed(change: dict[str, Any]) -> None:
+    first = {"signature": b"mac"} | {name: value for name, value in change.items() if name != "hops"}
+    story = Story().hop(A, B, 0, 1, b"m", **first).came(C, D, 60_000, b"m", **(first | change))
+    assert story.hops()["repeat"].to_pylist() == ["", ""]
+
+
 def test_equal_messages_from_a_node_without_capture_are_not_called_duplicates_unless_soon() -> None:
     assert Story().came(B, D, 0, b"m").came(B, D, 5_000, b"m").hops()["repeat"].to_pylist() == ["", ""]
     assert sorted(Story().came(B, D, 0, b"m").came(B, D, 50, b"m").hops()["repeat"].to_pylist()) == ["", "duplicate"]
@@ -122,7 +134,7 @@ def test_nth_departure_belongs_to_the_nth_arrival() -> None:
         (1, "arrived", 4000),
         (2, "lost", None),
     ]
-    assert [hop["is_first"] for hop in hops] == [True, False, False]
+    assert [hop["is_first"] for hop in hops] == [True, True, True], "without an id each of them is a message"
 
 
 def test_attempts_are_told_apart() -> None:

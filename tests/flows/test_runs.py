@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.runs import Run, Summary, whole_runs
+from hopwire.flows.runs import Run, Summary, pieces, whole_runs
 
 COUNT = Summary(
     of=lambda rows: pa.table({"count": [len(rows)]}),
@@ -51,3 +53,17 @@ def test_giant_is_held_only_in_part() -> None:
 def test_key_may_have_several_columns() -> None:
     table = pa.table({"a": pa.array([b"x", b"x", b"y"]), "b": [1, 2, 2]})
     assert [len(run.rows) for run in whole_runs(table.to_batches(1), ["a", "b"], 10, COUNT, 1)] == [1, 1, 1]
+
+
+@given(st.lists(st.integers(1, 30), max_size=20), st.integers(1, 12), st.integers(1, 25), st.integers(1, 40))
+def test_pieces_are_whole_groups_unless_they_are_cut(
+    groups: list[int], batch_rows: int, max_rows: int, run_rows: int
+) -> None:
+    keys = [b"%06d" % number for number, size in enumerate(groups) for _ in range(size)]
+    table = pa.table({"key": pa.array(keys, pa.binary()), "row": pa.array(range(len(keys)), pa.int64())})
+    found = list(pieces(table.to_batches(batch_rows), ["key"], max_rows, run_rows))
+    assert [row for piece in found for row in piece.rows["row"].to_pylist()] == list(range(len(keys)))
+    for piece, following in pairwise(found):
+        is_parted = piece.rows["key"][-1] == following.rows["key"][0]
+        assert piece.is_cut or not is_parted
+    assert all(len(piece.rows) <= max(max_rows, run_rows) + 2 * batch_rows for piece in found)

@@ -1,7 +1,8 @@
 """What is known of a hop: its fate, whether its arrival came before, whether its trace is right.
 
 What is missing is judged by the coverage of the node that should have seen it (`FATES` in `hops.py`). An arrival too
-many is a duplicate, or replayed: signed, and not soon after the first or from another peer.
+many is a duplicate, or replayed: signed, and not soon after the first or from another peer; or at another node, though
+it is for one and has come no further: a router on the way would have counted its hop.
 """
 
 from __future__ import annotations
@@ -58,13 +59,8 @@ def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, rules: Rules) -> I
     (signature,), values = codes(sightings["signature"])
     is_signed = bools(pc.greater(pc.binary_length(values), 0))[signature]
     has_id = bools(pc.greater(pc.binary_length(one_array(sightings["message_id"])), 0))
-    rows = np.flatnonzero(seen.is_in)
-    place = np.full(len(seen.key), -1)
-    place[rows] = np.arange(len(rows))
-    arrivals = Groups(pack(seen.key[rows], seen.attempt[rows], seen.target[rows]), seen.at[rows], seen.sequence[rows])
-    before = filled_forward(arrivals, np.ones(len(rows), dtype=np.bool_))
     came = pairs.came[over]
-    earlier = np.append(rows, -1)[before[place[came]]]
+    earlier = _arrivals_before(seen, seen.target)[came]
     is_again = earlier >= 0
     is_soon = (seen.at[came] - seen.at[earlier] <= rules.duplicate_window_ns) & (
         seen.source[came] == seen.source[earlier]
@@ -72,7 +68,21 @@ def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, rules: Rules) -> I
     is_same = is_signed[came] & (signature[came] == signature[earlier])
     is_sure = pairs.has_departures[over] | has_id[came] | is_same | is_soon
     repeat[over] = np.where(is_again & is_sure, np.where(is_same & ~is_soon, 2, 1), 0)
+    is_unicast = ints(sightings["distribution"])[came] == 0
+    elsewhere = _arrivals_before(seen, signature)[came]
+    hops = ints(sightings["hops"])
+    is_copied = (elsewhere >= 0) & is_signed[came] & is_unicast & (hops[came] <= hops[elsewhere])
+    repeat[over[~is_again & is_copied]] = 2
     return repeat
+
+
+def _arrivals_before(seen: Seen, number: Ints) -> Ints:
+    """Give for each arrival the last one before it of the same message, attempt and number, -1 where there is none."""
+    rows = np.flatnonzero(seen.is_in)
+    groups = Groups(pack(seen.key[rows], seen.attempt[rows], number[rows]), seen.at[rows], seen.sequence[rows])
+    before = np.full(len(seen.key), -1)
+    before[rows] = np.append(rows, -1)[filled_forward(groups, np.ones(len(rows), dtype=np.bool_))]
+    return before
 
 
 def is_route_wrong(sightings: pa.Table, rows: Ints, seen: Seen) -> Bools:

@@ -51,6 +51,7 @@ REQUESTS = (
     Column("hop_count",                       pa.int64(),  "hops of all messages of it"),
     Column("is_reused",                       pa.bool_(),  "whether several questions have its key"),
     Column("is_callback_unreached",           pa.bool_(),  "whether an answer was sent that never came home"),
+    Column("is_oversized",                    pa.bool_(),  "whether not all of its hops were looked at, but counted"),
     Column("is_unhandled",                    pa.bool_(),  "whether the question arrived and nothing followed"),
 )
 # fmt: on

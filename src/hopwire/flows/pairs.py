@@ -1,12 +1,18 @@
 """Which departure belongs to which arrival.
 
 Per message, attempt and pair of nodes the n-th departure belongs to the n-th arrival, each in the order of its own
-node. A departure to a node whose name was not yet known takes the arrivals of that message that are left over. No clock
-of one node is compared with that of another.
+node, and no clock of one node is compared with that of another. A departure to a node whose name was not yet known
+takes the arrivals of that message that are left over.
+
+Messages without an id may be equal in everything (`keys.py`): a beat that is sent every second. If some are lost, or
+come twice, or were not seen, the n-th is not the n-th. So where the numbers differ, or the order makes a message arrive
+before it left or after more than patience, the times decide: as many as possible belong together, none for longer than
+patience, and then each arrival to the latest departure that leaves one for the others.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +21,7 @@ import pyarrow.compute as pc
 
 from hopwire.flows.arrays import Bools, Groups, Ints, bools, codes, equal_text, ints, pack
 from hopwire.flows.coverage import Coverage, NodeCoverage
+from hopwire.flows.rules import Rules
 
 __all__ = ["Pairs", "Seen", "paired", "read_seen"]
 
@@ -27,6 +34,7 @@ class Seen(NamedTuple):
     source: Ints  # the node it left
     target: Ints  # the node it went to
     at: Ints  # corrected
+    incarnation: Ints
     sequence: Ints
     is_in: Bools
     is_dead: Bools
@@ -43,6 +51,10 @@ class Pairs(NamedTuple):
     crossing: Ints
     has_departures: Bools
 
+    def where(self, mask: Bools) -> Pairs:
+        """Give some of them."""
+        return Pairs(self.left[mask], self.came[mask], self.crossing[mask], self.has_departures[mask])
+
 
 def read_seen(sightings: pa.Table, coverage: Coverage) -> Seen:
     """Give sightings as numbers, with corrected times."""
@@ -57,6 +69,7 @@ def read_seen(sightings: pa.Table, coverage: Coverage) -> Seen:
         np.where(is_in, peer, node),
         target,
         ints(sightings["seen_at_ns"]) - known.offset[node],
+        ints(sightings["incarnation"]),
         ints(sightings["sequence"]),
         is_in,
         is_dead,
@@ -66,36 +79,98 @@ def read_seen(sightings: pa.Table, coverage: Coverage) -> Seen:
     )
 
 
-def paired(seen: Seen) -> Pairs:
+def paired(seen: Seen, rules: Rules) -> Pairs:
     """Give every sighting in one hop: with its partner, or alone."""
     rows = np.flatnonzero(~seen.is_dead)
     group = pack(seen.key[rows], seen.attempt[rows], seen.source[rows], seen.target[rows])
-    return _with_dead(seen, _with_unnamed(seen, _matched(seen, rows, group)))
+    return _with_dead(seen, _with_unnamed(seen, _matched(seen, rows, group, rules), rules))
 
 
-def _matched(seen: Seen, rows: Ints, group: Ints) -> Pairs:
-    """Match the n-th departure of each group with its n-th arrival."""
+class _Sides(NamedTuple):
+    """Sightings in an order in which the departures of a group come first, then its arrivals, each by time."""
+
+    rows: Ints
+    at: Ints
+    is_in: Bools
+    start: Ints  # where the side of each begins
+    end: Ints  # and where it ends
+    has_other: Bools  # whether the group has arrivals too, of a departure, or departures, of an arrival
+
+
+def _sides(seen: Seen, rows: Ints, group: Ints) -> _Sides:
     side = 2 * group + seen.is_in[rows]
-    sides = Groups(side, seen.at[rows], seen.sequence[rows])
-    order, size = sides.order, len(rows)
-    in_order = side[order]
-    start = np.repeat(sides.starts, sides.sizes)
-    end = start + np.repeat(sides.sizes, sides.sizes)
-    rank = np.arange(size) - start
-    is_in = seen.is_in[rows][order]
-    partner = np.minimum(end + rank, size - 1)
-    is_matched = ~is_in & (end + rank < size) & (in_order[partner] == in_order + 1)
-    has_departures = is_in & (start > 0) & (in_order[start - 1] == in_order - 1)
+    groups = Groups(side, seen.at[rows], seen.incarnation[rows], seen.sequence[rows])
+    order = groups.order
+    start = np.repeat(groups.starts, groups.sizes)
+    end = start + np.repeat(groups.sizes, groups.sizes)
+    side, is_in = side[order], seen.is_in[rows][order]
+    neighbour = np.where(is_in, start - 1, np.minimum(end, len(rows) - 1))
+    has_other = (side[neighbour] == side + np.where(is_in, -1, 1)) & (neighbour >= 0)
+    return _Sides(rows[order], seen.at[rows][order], is_in, start, end, has_other)
+
+
+def _matched(seen: Seen, rows: Ints, group: Ints, rules: Rules) -> Pairs:
+    """Match the n-th departure of each group with its n-th arrival, or by time where that cannot be."""
+    if not len(rows):
+        return Pairs(rows, rows, rows, np.zeros(0, dtype=np.bool_))
+    sides = _sides(seen, rows, group)
+    size = len(rows)
+    rank = np.arange(size) - sides.start
+    last = np.minimum(sides.end, size - 1)  # of the departures; there the arrivals begin
+    partner = np.where(~sides.is_in & sides.has_other & (sides.end + rank < sides.end[last]), sides.end + rank, -1)
+    for begin, end, until in _doubtful(seen, sides, partner, rules):
+        partner[begin:end] = _by_time(sides.at[begin:end], sides.at[end:until], rules)
+        partner[begin:end] += np.where(partner[begin:end] < 0, 0, end)
     is_taken = np.zeros(size, dtype=np.bool_)
-    is_taken[partner[is_matched]] = True
+    is_taken[partner[partner >= 0]] = True
     places = np.flatnonzero(~is_taken)
-    own = rows[order]
-    left = np.where(is_in[places], -1, own[places])
-    came = np.where(is_in[places], own[places], np.where(is_matched[places], own[partner[places]], -1))
-    return Pairs(left, came, rank[places], ~is_in[places] | has_departures[places])
+    is_in, own = sides.is_in[places], sides.rows[places]
+    left = np.where(is_in, -1, own)
+    came = np.where(is_in, own, np.where(partner[places] < 0, -1, sides.rows[partner[places]]))
+    return Pairs(left, came, rank[places], ~is_in | sides.has_other[places])
 
 
-def _with_unnamed(seen: Seen, pairs: Pairs) -> Pairs:
+def _doubtful(seen: Seen, sides: _Sides, partner: Ints, rules: Rules) -> list[tuple[int, int, int]]:
+    """Where the order is doubtful: begin and end of the departures of a group, and the end of its arrivals.
+
+    Of one departure there is nothing to choose, and clocks that are not known against each other tell nothing.
+    """
+    clock = seen.coverage.clock
+    source, target = seen.source[sides.rows], seen.target[sides.rows]
+    is_several = ~sides.is_in & sides.has_other & (sides.end - sides.start > 1) & (clock[source] == clock[target])
+    begins = np.flatnonzero(is_several & (np.arange(len(partner)) == sides.start))
+    ends = sides.end[begins]
+    untils = sides.end[np.minimum(ends, len(partner) - 1)]
+    took = np.where(partner < 0, 0, sides.at[partner] - sides.at)
+    is_odd = (took < -rules.clock_slack_ns) | (took > rules.patience_ns)
+    odd = np.append(0, np.cumsum(is_odd))
+    is_doubtful = (ends - begins != untils - ends) | (odd[ends] > odd[begins])
+    return list(
+        zip(begins[is_doubtful].tolist(), ends[is_doubtful].tolist(), untils[is_doubtful].tolist(), strict=True)
+    )
+
+
+def _by_time(left_at: Ints, came_at: Ints, rules: Rules) -> Ints:
+    """Give the number of the arrival that belongs to each departure, -1 where none does."""
+    left, came = left_at.tolist(), came_at.tolist()
+    taken: list[int] = []  # the departure of each arrival: first the earliest, which leaves most for the others
+    first = 0
+    for at in came:
+        while first < len(left) and left[first] < at - rules.patience_ns:
+            first += 1
+        is_there = first < len(left) and left[first] <= at + rules.clock_slack_ns
+        taken.append(first if is_there else -1)
+        first += is_there
+    found = np.full(len(left), -1)
+    limit = len(left)
+    for number in reversed(range(len(came))):
+        if taken[number] >= 0:  # and now the latest, behind which there is one for each that follows
+            limit = min(bisect_right(left, came[number] + rules.clock_slack_ns), limit) - 1
+            found[limit] = number
+    return found
+
+
+def _with_unnamed(seen: Seen, pairs: Pairs, rules: Rules) -> Pairs:
     """Match departures to a node that had no name yet with the arrivals that are left over."""
     is_unnamed = (pairs.came < 0) & ~seen.is_target_known[pairs.left]
     is_over = (pairs.left < 0) & ~pairs.has_departures
@@ -103,9 +178,8 @@ def _with_unnamed(seen: Seen, pairs: Pairs) -> Pairs:
         return pairs
     again = is_unnamed | is_over
     rows = np.where(is_unnamed, pairs.left, pairs.came)[again]
-    more = _matched(seen, rows, pack(seen.key[rows], seen.attempt[rows], seen.source[rows]))
-    left, came, crossing, has_departures = pairs
-    return _joined(Pairs(left[~again], came[~again], crossing[~again], has_departures[~again]), more)
+    more = _matched(seen, rows, pack(seen.key[rows], seen.attempt[rows], seen.source[rows]), rules)
+    return _joined(pairs.where(~again), more)
 
 
 def _with_dead(seen: Seen, pairs: Pairs) -> Pairs:

@@ -237,6 +237,7 @@ def _table(rows: _Rows, verdict: _Verdict) -> pa.Table:
         "attempts": pa.array(np.maximum(groups.most(ints(hops["attempt"]), ~rows.is_reply), 0) + 1),
         "hop_count": pa.array(groups.sizes),
         "is_reused": pa.array(_is_reused(rows)),
+        "is_oversized": pa.array(np.zeros(len(groups), dtype=np.bool_)),
         "is_callback_unreached": pa.array(verdict.is_unreached),
         "is_unhandled": pa.array(_is_unhandled(rows)),
     }

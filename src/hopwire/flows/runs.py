@@ -1,7 +1,7 @@
 """Sorted batches to runs of whole groups: what belongs together is judged together, whatever batches it came in.
 
 A group of more than `max_rows` rows is a run of its own: its first rows, and a summary of the others, of which no more
-than one batch is held at a time.
+than one batch is held at a time. Or it comes in pieces, where the judge can go on from one to the next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hopwire.flows.arrays import Groups, Ints, codes, ints, pack
 
-__all__ = ["Run", "Summary", "whole_runs"]
+__all__ = ["Piece", "Run", "Summary", "pieces", "whole_runs"]
 
 RUN_ROWS = 50_000  # of one run, unless a group is larger: enough for numpy, and some tens of megabytes
 
@@ -33,6 +33,35 @@ class Run(NamedTuple):
 
     rows: pa.Table
     more: pa.Table | None = None
+
+
+class Piece(NamedTuple):
+    """Whole groups; if it is cut, there may be more of the last of them."""
+
+    rows: pa.Table
+    is_cut: bool = False
+
+
+def pieces(
+    batches: Iterable[pa.RecordBatch], key: Sequence[str], max_rows: int, run_rows: int = RUN_ROWS
+) -> Iterator[Piece]:
+    """Give whole groups of batches that are sorted by the key, and one of more rows than the limit in pieces."""
+    waiting: list[pa.Table] = []
+    for batch in batches:
+        waiting.append(pa.Table.from_batches([batch]))
+        if sum(map(len, waiting)) < run_rows:
+            continue
+        rows = pa.concat_tables(waiting)
+        start = _start_of_last(rows, key)
+        if len(rows) - start > max_rows:
+            yield Piece(rows, is_cut=True)
+            waiting = []
+            continue
+        if start:
+            yield Piece(rows.slice(0, start))
+        waiting = [rows.slice(start)]
+    if waiting:
+        yield Piece(pa.concat_tables(waiting))
 
 
 def whole_runs(

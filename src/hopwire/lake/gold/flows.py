@@ -19,6 +19,7 @@ from hopwire.flows.totals import added, totals_of
 from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.hops import by_time
 from hopwire.lake.table import table
 
 __all__ = ["OF_REQUEST", "flows", "judge_of"]
@@ -50,8 +51,7 @@ def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: Lak
     known = Known(coverage_of(clocks), rules_of(settings), _answered(requests))
     asked = requests.select("flow_id", F.struct(*OF_REQUEST).alias(REQUEST))
     rows = hops.unionByName(asked, allowMissingColumns=True)
-    order = (F.col("flow_id"), F.col(REQUEST).isNotNull(), F.coalesce("left_at_ns", "arrived_at_ns"))
-    together = rows.repartition("flow_id").sortWithinPartitions(*order)
+    together = rows.repartition("flow_id").sortWithinPartitions("flow_id", F.col(REQUEST).isNotNull(), *by_time())
     return Judged(together, judge_of(known), FLOW_SCHEMA)
 
 

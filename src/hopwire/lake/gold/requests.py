@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hopwire.flows.coverage import Coverage
+from hopwire.flows.hops import HOP_SCHEMA
 from hopwire.flows.outcomes import REQUEST_SCHEMA, REQUESTS
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
@@ -17,6 +18,7 @@ from hopwire.flows.runs import Summary, whole_runs
 from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.hops import by_time
 from hopwire.lake.table import table
 
 __all__ = ["requests"]
@@ -24,8 +26,9 @@ __all__ = ["requests"]
 KEY = ("callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id", "flow_id")
 READS = ("silver.hops", "gold.clocks")
 TOGETHER = ["flow_id", "home_receiver", "home_node", "callback_key"]
-# what is counted of a request with more hops than fit
-COUNT = pa.schema([("hop_count", pa.int64())])
+MAX_LATER_REPLIES = 1_000  # of a request with more hops than fit; the first that came home decides
+# what is kept of the hops that do not fit: their number, and the replies among them
+LATER = pa.schema([("hop_count", pa.int64()), ("replies", pa.list_(pa.struct(list(HOP_SCHEMA))))])
 
 
 @table("gold.requests", key=KEY, reads=READS, columns=REQUESTS)
@@ -33,26 +36,48 @@ def requests(hops: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judg
     """One request: the question, what became of it, how long it took, and where it was lost."""
     coverage, rules = coverage_of(clocks), rules_of(settings)
     asked = hops.where(F.length("home_receiver") > 0)
-    time = F.coalesce("left_at_ns", "arrived_at_ns")
-    together = asked.repartition(*TOGETHER).sortWithinPartitions(*TOGETHER, time)
+    together = asked.repartition(*TOGETHER).sortWithinPartitions(*TOGETHER, *by_time())
     return Judged(together, _judge(coverage, rules), REQUEST_SCHEMA)
 
 
 def _judge(coverage: Coverage, rules: Rules) -> Batches:
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for run in whole_runs(batches, TOGETHER, rules.max_flow_rows, Summary(_count, _sum)):
-            judged = judge_requests(run.rows, coverage, rules)
-            if run.more is not None and len(judged):
-                total = pc.add(judged["hop_count"], run.more["hop_count"][0])
-                judged = judged.set_column(judged.schema.get_field_index("hop_count"), "hop_count", total)
+        for run in whole_runs(batches, TOGETHER, rules.max_flow_rows, Summary(_later, _both)):
+            if run.more is None:
+                judged = judge_requests(run.rows, coverage, rules)
+            else:
+                judged = _oversized(run.rows, run.more, coverage, rules)
             yield from judged.to_batches(max_chunksize=10_000)
 
     return judge_batches
 
 
-def _count(rows: pa.Table) -> pa.Table:
-    return pa.table([[len(rows)]], schema=COUNT)
+def _oversized(rows: pa.Table, later: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table:
+    """Judge a request by its first hops and the replies that came later; all hops are counted."""
+    replies = pa.Table.from_struct_array(later["replies"].combine_chunks().flatten())
+    judged = judge_requests(pa.concat_tables([_hops(rows), replies]), coverage, rules)
+    count = len(rows) + later["hop_count"][0].as_py()
+    made = {"hop_count": pa.repeat(pa.scalar(count), len(judged)), "is_oversized": pa.repeat(True, len(judged))}
+    for name, column in made.items():
+        judged = judged.set_column(judged.schema.get_field_index(name), REQUEST_SCHEMA.field(name), column)
+    return judged
 
 
-def _sum(counts: pa.Table) -> pa.Table:
-    return pa.table([[pc.sum(counts["hop_count"]).as_py()]], schema=COUNT)
+def _later(rows: pa.Table) -> pa.Table:
+    replies = rows.filter(rows["is_reply"]).slice(0, MAX_LATER_REPLIES)
+    return _kept(len(rows), _hops(replies).to_struct_array().combine_chunks())
+
+
+def _hops(rows: pa.Table) -> pa.Table:
+    """Hops as they are declared: Spark says of some columns that they are never null."""
+    return rows.select(HOP_SCHEMA.names).cast(HOP_SCHEMA)
+
+
+def _both(parts: pa.Table) -> pa.Table:
+    replies = parts["replies"].combine_chunks().flatten().slice(0, MAX_LATER_REPLIES)
+    return _kept(pc.sum(parts["hop_count"]).as_py(), replies)
+
+
+def _kept(hop_count: int, replies: pa.StructArray) -> pa.Table:
+    lists = pa.ListArray.from_arrays(pa.array([0, len(replies)], pa.int32()), replies)
+    return pa.table([pa.array([hop_count]), lists], schema=LATER)

@@ -5,47 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hopwire.flows.coverage import Coverage
 from hopwire.flows.hops import HOP_SCHEMA, HOPS
-from hopwire.flows.link import SIGHTING_COLUMNS, link
+from hopwire.flows.link import SIGHTING_COLUMNS, link, link_piece
 from hopwire.flows.rules import Rules
-from hopwire.flows.runs import Summary, whole_runs
+from hopwire.flows.runs import pieces
 from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.table import table
 
-__all__ = ["hops"]
+__all__ = ["by_time", "hops"]
 
-KEY = ("message_key", "attempt", "from_node", "to_node", "crossing", "fate", "left_sequence", "arrived_sequence")
+SEEN = ("left_incarnation", "left_sequence", "arrived_incarnation", "arrived_sequence")
+KEY = ("message_key", "attempt", "from_node", "to_node", "crossing", "fate", *SEEN)
 READS = ("silver.messages", "gold.clocks")
-NO_LIMIT = 2**62
+ORDER = ("message_key", "seen_at_ns", "node", "incarnation", "sequence")  # one order, however rows came together
 
 
 @table("silver.hops", key=KEY, reads=READS, columns=HOPS)
 def hops(messages: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
     """One crossing of one message from one node to another, or its end at a node as a dead letter.
 
-    The sightings of one message come together by its key, so a flow of any size is spread over all tasks.
+    The sightings of one message come together by its key, so a flow of any size is spread over all tasks. Equal
+    messages without an id have one key, and may be many: they are linked piece by piece.
     """
     coverage, rules = coverage_of(clocks), rules_of(settings)
     router = F.when(F.size("routing") > 0, F.element_at("routing", -1)["identity"]).otherwise(F.lit(b""))
     made = {"route_count": F.size("routing"), "route_node": router}
     narrow = messages.select([made[name].alias(name) if name in made else F.col(name) for name in SIGHTING_COLUMNS])
-    together = narrow.repartition("message_key").sortWithinPartitions("message_key")
+    together = narrow.repartition("message_key").sortWithinPartitions(*ORDER)
     return Judged(together, _linker(coverage, rules), HOP_SCHEMA)
+
+
+def by_time() -> list[Column]:
+    """Give what hops are sorted by: time, and what makes the order the same however they came together."""
+    return [F.coalesce("left_at_ns", "arrived_at_ns"), *map(F.col, ("from_node", "to_node", *SEEN, "message_key"))]
 
 
 def _linker(coverage: Coverage, rules: Rules) -> Batches:
     def link_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for run in whole_runs(batches, ["message_key"], NO_LIMIT, Summary(_same, _same)):
-            yield from link(run.rows, coverage, rules).to_batches(max_chunksize=10_000)
+        waiting: list[pa.Table] = []
+        for piece in pieces(batches, ["message_key"], rules.max_flow_rows):
+            rows = pa.concat_tables([*waiting, piece.rows])
+            found, rest = link_piece(rows, coverage, rules, piece.is_cut)
+            waiting = [rest] if len(rest) else []
+            yield from found.to_batches(max_chunksize=10_000)
+        for rows in waiting:
+            yield from link(rows, coverage, rules).to_batches(max_chunksize=10_000)
 
     return link_batches
-
-
-def _same(rows: pa.Table) -> pa.Table:
-    return rows
