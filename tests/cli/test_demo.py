@@ -98,7 +98,8 @@ def test_without_spark_the_network_runs_and_one_line_says_what_is_missing(tmp_pa
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_no_process_and_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_kill_leave_no_process_and_no_file(tmp_path: Path, how: signal.Signals) -> None:
     with subprocess.Popen(
         command("demo"),
         stdout=subprocess.PIPE,
@@ -108,7 +109,7 @@ def test_ctrl_c_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     ) as running:
         _wait_until(lambda: len(list(tmp_path.glob("*/captures/*"))) >= len(ROLES))
         children = _children_of(running.pid)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(how)
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out, err) == (130, b"", b"hopwire: interrupted\n")
     assert len(children) >= len(ROLES)

@@ -123,7 +123,8 @@ def test_a_reader_that_goes_away_ends_it_quietly(option: str) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_it_with_one_line() -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_kill_end_it_with_one_line(how: signal.Signals) -> None:
     arguments = command("decode", "--json", "--file", "-")
     with subprocess.Popen(
         arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
@@ -133,7 +134,7 @@ def test_ctrl_c_ends_it_with_one_line() -> None:
         assert running.stderr is not None
         running.stdin.write(json.dumps(GOOD).encode() + b"\n")
         running.stdin.flush()
-        running.send_signal(signal.SIGINT) if running.stdout.readline() else None
+        running.send_signal(how) if running.stdout.readline() else None
         assert running.stderr.read() == b"hopwire: interrupted\n"
     assert running.returncode == ExitCode.INTERRUPTED
 

@@ -7,6 +7,7 @@ and share a file. How a command ends is a table in `exits.py`.
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -75,6 +76,8 @@ def _version() -> str:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
+    if arguments is None:  # the process is ours: who ends it with SIGTERM gets it tidied up as with Ctrl+C
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode still gets its line
