@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from hopwire.capture.sources import Source, list_sources, read_source
 from hopwire.errors import LakeError
+from hopwire.lake import catalog
 from hopwire.lake.catalog import find_sources, groups_of, tasks_of
 from hopwire.lake.manifest import Manifest, StoredFile, StoredSource, StoredTable
 from hopwire.lake.store import Run
@@ -72,6 +75,124 @@ def test_missing_directory_and_empty_directory_are_said_with_the_remedy(tmp_path
         find_sources(tmp_path)
 
 
+# -- files that have the name of a source
+
+
+def tasks_after(tmp_path: Path, known: dict[str, StoredSource], captures: Path) -> list[str]:
+    return [task.name for task in tasks_of(find_sources(captures)[0], run_after(tmp_path, known), "d")]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    """Two directories."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    return first, second
+
+
+@pytest.mark.parametrize("redecode", [False, True])
+def test_file_that_only_has_the_name_of_a_source_is_refused(
+    tmp_path: Path, places: tuple[Path, Path], redecode: bool
+) -> None:
+    first, second = places
+    write_segment(first / "part.arrows", make_sightings("anna"))
+    path = write_segment(second / "part.arrows", make_sightings("bert"))
+    found = find_sources(second)[0]
+    with pytest.raises(LakeError) as caught:
+        tasks_of(found, run_after(tmp_path, stored_in(first)), "d", redecode=redecode)
+    assert str(caught.value) == (
+        f"{path}: the lake has another file of this name, {first / 'part.arrows'}; "
+        "rename this one, or build another lake"
+    )
+
+
+def test_source_that_is_written_anew_where_it_was_is_read_again(tmp_path: Path, places: tuple[Path, Path]) -> None:
+    path = write_segment(places[0] / "part.arrows", make_sightings("anna"))
+    known = stored_in(places[0])
+    write_segment(path, make_sightings("bert"))
+    assert tasks_after(tmp_path, known, places[0]) == ["part.arrows"]
+
+
+def test_directory_under_another_name_is_another_place_only_if_its_files_are_others(
+    tmp_path: Path, places: tuple[Path, Path]
+) -> None:
+    latest = tmp_path / "latest"
+    for place, node in zip(places, ("anna", "bert"), strict=True):
+        write_segment(place / "part.arrows", make_sightings(node))
+    latest.symlink_to(places[0])
+    known = stored_in(latest)
+    assert tasks_after(tmp_path, known, places[0]) == []
+    latest.unlink()
+    latest.symlink_to(places[1])
+    with pytest.raises(LakeError, match="the lake has another file of this name"):
+        tasks_after(tmp_path, known, latest)
+
+
+def test_captures_may_be_moved_and_may_grow_there(tmp_path: Path, places: tuple[Path, Path]) -> None:
+    first, second = places
+    rows = make_sightings("anna")
+    write_segment(first / "anna.open.arrows", rows[:16], is_sealed=False)
+    known = stored_in(first)
+    path = write_segment(second / "anna.open.arrows", rows[:16], is_sealed=False)
+    assert tasks_after(tmp_path, known, second) == []
+    write_segment(path, rows[:32], is_sealed=False)
+    assert tasks_after(tmp_path, known, second) == ["anna.arrows"]
+    path.unlink()
+    write_segment(second / "anna.arrows", rows)
+    assert tasks_after(tmp_path, known, second) == ["anna.arrows"]
+
+
+def test_recording_that_was_copied_while_it_grew_is_the_same(tmp_path: Path, places: tuple[Path, Path]) -> None:
+    content = Random(1).randbytes(3 * catalog.EDGE_BYTES)
+    for size in (100, 2 * catalog.EDGE_BYTES):
+        (places[0] / "net.pcap").write_bytes(content[:size])
+        (places[1] / "net.pcap").write_bytes(content)
+        assert tasks_after(tmp_path, stored_in(places[0]), places[1]) == ["net.pcap"]
+    (places[1] / "net.pcap").write_bytes(content[:50])
+    with pytest.raises(LakeError, match="the lake has another file of this name"):
+        tasks_after(tmp_path, stored_in(places[0]), places[1])
+
+
+def test_parquet_does_not_grow(tmp_path: Path, places: tuple[Path, Path]) -> None:
+    same = b"PAR1" + bytes(200_000)
+    (places[0] / "part-00000.parquet").write_bytes(same + b"one")
+    (places[1] / "part-00000.parquet").write_bytes(same + b"other")
+    with pytest.raises(LakeError, match=r"another file of this name, .*first/part-00000\.parquet"):
+        tasks_after(tmp_path, stored_in(places[0]), places[1])
+
+
+def test_sources_that_an_older_hopwire_has_read_are_known_by_their_name(
+    tmp_path: Path, places: tuple[Path, Path]
+) -> None:
+    write_segment(places[1] / "part.arrows", make_sightings("bert"))
+    assert tasks_after(tmp_path, {"part.arrows": StoredSource(1, "x")}, places[1]) == ["part.arrows"]
+
+
+def test_segment_that_is_sealed_while_the_catalog_is_made_is_the_sealed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_capture(tmp_path, ("bert",))
+    path = write_segment(tmp_path / "anna.open.arrows", make_sightings("anna"), is_sealed=False)
+
+    def list_then_seal(captures: Path) -> tuple[Source, ...]:
+        listed = list_sources(captures)
+        if path.exists():
+            path.rename(tmp_path / "anna.arrows")
+        return listed
+
+    monkeypatch.setattr(catalog, "list_sources", list_then_seal)
+    found, foreign = find_sources(tmp_path)
+    assert list(found) == ["anna.arrows", "bert.arrows"]
+    assert not found["anna.arrows"].stored.is_open
+    assert foreign == [], "also the name that was not there when the directory was listed"
+    monkeypatch.undo()
+    assert find_sources(tmp_path) == (found, [])
+
+
+# -- tasks
+
+
 def test_small_sources_share_a_task_and_large_ones_come_first() -> None:
     tasks = [Task(f"{size}", "", "pcap", size) for size in (10, 500, 40, 70, 20)]
     groups = [[task.size_bytes for task in group] for group in groups_of(tasks, 100)]
@@ -85,3 +206,11 @@ def test_large_segment_is_several_tasks(tmp_path: Path) -> None:
     tasks = [task for group in groups_of([task], task.size_bytes // 4) for task in group]
     assert len(tasks) >= 4
     assert [each.begin for each in tasks] == [0, *(each.end for each in tasks[:-1])]
+
+
+def test_large_segment_that_is_sealed_before_it_is_parted_is_one_task(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "anna.open.arrows", make_sightings("anna", 400), is_sealed=False)
+    task = Task("anna.arrows", str(path), "segment", path.stat().st_size, is_open=True)
+    path.rename(tmp_path / "anna.arrows")
+    assert groups_of([task], task.size_bytes // 4) == [[task]]
+    assert sum(len(batch) for batch in read_source(task.source)) == 401

@@ -14,7 +14,6 @@ from hopwire.lake.bronze.sources import SOURCES_TABLE
 from hopwire.lake.gold.contracts import contracts
 from hopwire.lake.gold.links import links
 from hopwire.lake.gold.quality import quality
-from hopwire.lake.gold.security import security
 from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -48,20 +47,6 @@ def test_links_count_and_measure_by_pair_identity_and_minute(spark: SparkSession
     assert (first["arrived_count"], first["lost_count"], first["duplicate_count"]) == (100, 1, 1)
     assert (first["p50_us"], first["p95_us"], first["p99_us"]) == (50, 95, 99)
     assert other["p50_us"] is None
-
-
-def test_security_counts_what_is_not_valid_and_what_came_again(spark: SparkSession) -> None:
-    rows = [hop("arrived"), hop("arrived", verdict="invalid"), hop("lost", verdict="invalid", identity=b"y")]
-    rows += [hop("duplicate", repeat="replayed", left_at_ns=None, arrived_at_ns=NOW), hop("dead", verdict="no_key")]
-    rows += [hop("duplicate", repeat="replayed", verdict="not_in_domain")]
-    table = found(security(frame(spark, HOP_SCHEMA, *rows)))
-    counts = {row["finding"]: (row["message_count"], row["identities"], row["receivers"]) for row in table}
-    assert counts == {
-        "invalid": (2, [b"x", b"y"], [b"b"]),
-        "replayed": (2, [b"x"], [b"b"]),
-        "not_in_domain": (1, [b"x"], [b"b"]),
-    }
-    assert {(row["sender"], row["minute"]) for row in table} == {(b"a", MINUTE)}
 
 
 def test_contracts_say_who_and_when_and_how(spark: SparkSession) -> None:

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hopwire.capture import batch_from_sightings
 from hopwire.errors import BalanceError, LakeError
 from hopwire.lake import run as runs
 from hopwire.lake.catalog import find_sources
-from hopwire.lake.frames import read_table, sized_shuffles
+from hopwire.lake.frames import read_table
 from hopwire.lake.ingest import decoder_basis
+from hopwire.lake.manifest import stale_tables
 from hopwire.lake.run import Built, build
 from hopwire.lake.store import read_arrow, read_manifest
 from hopwire.lake.table import Column, Table
@@ -154,6 +157,62 @@ def test_faults_of_files_are_told_and_the_build_goes_on(spark: SparkSession, cap
     assert build(no_spark, captures, lake, FEW).read == ()
 
 
+@pytest.mark.parametrize("name", ["my lake", "läke", "lake[1]", "a{b}c", "lake%20x"])
+def test_lake_and_captures_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    captures, lake = make_capture(tmp_path / f"caps of {name}"), tmp_path / name
+    build(spark, captures, lake, ["silver.hops", "gold.contracts"])
+    assert read_table(spark, lake, "silver.messages").count() == 2 * MESSAGES_PER_NODE
+    for table in ("silver.hops", "gold.contracts"):
+        assert read_table(spark, lake, table).count() == counts(lake)[table] > 0
+    write_segment(captures / "cleo.arrows", make_sightings("cleo"))
+    build(spark, captures, lake, ["gold.contracts"])
+    assert read_table(spark, lake, "silver.messages").count() == 3 * MESSAGES_PER_NODE
+
+
+def test_frame_of_before_a_build_can_be_read_behind_it(spark: SparkSession, captures: Path, lake: Path) -> None:
+    build(spark, captures, lake, FEW)
+    before = {name: read_table(spark, lake, name) for name in FEW}
+    rows = {name: frame.count() for name, frame in before.items()}
+    write_segment(captures / "cleo.arrows", make_sightings("cleo"))
+    build(spark, captures, lake, FEW, redecode=True)
+    assert {name: frame.count() for name, frame in before.items()} == rows
+    assert read_table(spark, lake, "silver.messages").count() == 3 * MESSAGES_PER_NODE
+    build(no_spark, captures, lake, FEW)
+    named = {file.path for table in read_manifest(lake).tables.values() for file in table.files}
+    assert {name for name in files_of(lake) if name.endswith(".parquet")} == named, "they are gone with the next build"
+
+
+def test_source_that_only_has_the_name_of_another_does_not_replace_it(
+    spark: SparkSession, tmp_path: Path, lake: Path
+) -> None:
+    for node in ("anna", "bert"):
+        (tmp_path / node).mkdir()
+        rows = pa.Table.from_batches([batch_from_sightings(make_sightings(node, 20, skipped=0))])
+        pq.write_table(rows, tmp_path / node / "part-00000.parquet")
+    build(spark, tmp_path / "anna", lake, ["silver.messages"])
+    with pytest.raises(
+        LakeError, match=r"bert/part-00000\.parquet: the lake has another file of this name, .*anna/part"
+    ):
+        build(no_spark, tmp_path / "bert", lake, ["silver.messages"])
+    assert {row["node"] for row in rows_of(lake, "bronze.sightings")} == {b"anna"}
+    (tmp_path / "bert" / "part-00000.parquet").rename(tmp_path / "bert" / "part-b.parquet")
+    build(spark, tmp_path / "bert", lake, ["silver.messages"])
+    assert counts(lake)["bronze.sightings"] == 40
+
+
+def test_tables_that_a_partial_build_leaves_behind_are_stale(spark: SparkSession, captures: Path, lake: Path) -> None:
+    build(spark, captures, lake, ["gold.links", "gold.contracts"])
+    assert stale_tables(read_manifest(lake)) == {}
+    built = build(spark, captures, lake, ["silver.messages"], redecode=True)
+    stale = stale_tables(built.manifest)
+    assert set(stale) == {"gold.links", "gold.contracts", "silver.hops", "gold.clocks"}
+    assert all("silver.messages" in newer for newer in stale.values())
+    build(spark, captures, lake, ["gold.contracts"])
+    assert set(stale_tables(read_manifest(lake))) == {"gold.links", "silver.hops", "gold.clocks"}
+    build(spark, captures, lake, ["gold.links"])
+    assert stale_tables(read_manifest(lake)) == {}
+
+
 def test_progress_begins_and_ends(spark: SparkSession, captures: Path, lake: Path) -> None:
     told: list[tuple[str, int, int]] = []
     build(spark, captures, lake, FEW, progress=lambda *step: told.append(step))
@@ -250,19 +309,3 @@ def test_built_is_a_value(spark: SparkSession, captures: Path, lake: Path) -> No
     built = build(spark, captures, lake, ["silver.messages"])
     assert isinstance(built, Built)
     assert set(built.manifest.tables) == {"bronze.sources", "bronze.sightings", "silver.messages", "silver.quarantine"}
-
-
-def test_shuffles_are_sized_by_the_captures_unless_somebody_chose(spark: SparkSession) -> None:
-    name = "spark.sql.shuffle.partitions"
-    chosen = str(spark.conf.get(name))
-    with sized_shuffles(spark, 10**12):
-        assert spark.conf.get(name) == chosen, "the tests have chosen"
-    spark.conf.set(name, "200")
-    try:
-        with sized_shuffles(spark, 10**10):
-            assert spark.conf.get(name) == "298"
-        with sized_shuffles(spark, 5):
-            assert spark.conf.get(name) == "8"
-        assert spark.conf.get(name) == "200"
-    finally:
-        spark.conf.set(name, chosen)

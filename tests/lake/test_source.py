@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.capture import SCHEMA, read_capture
 from hopwire.errors import CaptureError, SettingsError
-from hopwire.lake.source import HopwireSource, asked_by_options
+from hopwire.lake.source import HopwireSource, asked_by_options, path_from_text
 from tests.capture.making import MS, START, write
 from tests.capture.recording import Recording, message, pcap
 
@@ -82,6 +82,28 @@ def test_files_without_anything_that_is_asked_for_are_left_out(captures: Path) -
         assert len(source.reader(source.schema()).partitions()) == count
 
 
+# fmt: off
+PATHS = (
+    # what load() is given       where it leads
+    ("/my caps/a%20b[1]",        "/my caps/a%20b[1]"),
+    ("file:/my%20caps/l%C3%A4",  "/my caps/lä"),
+    ("file:///my%20caps",        "/my caps"),
+    ("file:///my caps",          "/my caps"),
+    ("file://localhost/a%2520",  "/a%20"),
+)
+# fmt: on
+
+
+@pytest.mark.parametrize(("given", "place"), PATHS)
+def test_path_is_taken_as_it_is_and_a_uri_is_decoded(given: str, place: str) -> None:
+    assert str(path_from_text(given)) == place
+
+
+def test_path_without_a_root_begins_here() -> None:
+    assert path_from_text("a b") == Path.cwd() / "a b"
+    assert path_from_text("file:a") == Path.cwd() / "file:a"
+
+
 # -- Spark
 
 
@@ -145,6 +167,18 @@ def test_conditions_of_one_query_do_not_narrow_another(spark: SparkSession, capt
 def test_several_paths_are_read_together(spark: SparkSession, captures: Path, tmp_path: Path) -> None:
     write(tmp_path, 3, node=b"node-c")
     assert load(spark, [captures.as_uri(), str(tmp_path)], columns="node").count() == 15
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["my caps", "läke", "caps[1]", "a{b}c", "caps%20x"])
+def test_directory_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.mkdir()
+    write(place, 3)
+    for path in (str(place), place.as_uri(), place.as_uri().replace("file://", "file:")):
+        assert load(spark, [path], columns="node").count() == 3
+        assert spark.read.format("hopwire").load(path).count() == 3
 
 
 @pytest.mark.spark

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from hopwire.cli import lake as command
+from hopwire.cli.main import run as hopwire
 from hopwire.errors import LakeError
+from hopwire.lake import run as runs
 from hopwire.lake import store
-from hopwire.lake.manifest import Manifest
+from hopwire.lake.manifest import Manifest, stale_tables
+from hopwire.lake.run import Built
 from hopwire.lake.store import Run, read_arrow, read_manifest, writing
+from hopwire.lake.tables import TABLES
+from hopwire.security import OPEN
 
 SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())])
 
@@ -51,11 +59,15 @@ def test_what_is_published_can_be_read(tmp_path: Path) -> None:
     assert few.to_pylist() == [{"b": "2"}, {"b": "3"}]
 
 
-def test_what_is_replaced_is_removed(tmp_path: Path) -> None:
+def test_what_is_replaced_stays_until_the_next_run_begins(tmp_path: Path) -> None:
     fill(tmp_path, "one", [1])
     fill(tmp_path, "two", [2])
     assert numbers_in(tmp_path) == [2]
-    assert parquet_files(tmp_path) == {"two.parquet"}
+    assert parquet_files(tmp_path) == {"one.parquet", "two.parquet"}
+    with writing(tmp_path):
+        assert parquet_files(tmp_path) == {"two.parquet"}
+    fill(tmp_path, "three", [3])
+    assert parquet_files(tmp_path) == {"two.parquet", "three.parquet"}, "two generations, never three"
 
 
 def test_table_may_keep_files_of_before(tmp_path: Path) -> None:
@@ -83,7 +95,7 @@ def test_run_that_fails_leaves_the_lake_as_it_was(tmp_path: Path) -> None:
     assert parquet_files(tmp_path) == {"one.parquet"}
 
 
-@pytest.mark.parametrize("fatal", ["_move", "replace_file", "_sweep"])
+@pytest.mark.parametrize("fatal", ["_move", "replace_file"])
 def test_run_that_dies_while_publishing_leaves_the_old_lake_or_the_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fatal: str
 ) -> None:
@@ -102,10 +114,28 @@ def test_run_that_dies_while_publishing_leaves_the_old_lake_or_the_new(
         with pytest.raises(KeyboardInterrupt):
             run.publish({}, "")
         monkeypatch.undo()
-    assert numbers_in(tmp_path) == ([2] if fatal == "_sweep" else [1])
+    assert numbers_in(tmp_path) == [1]
     fill(tmp_path, "three", [3])
     assert numbers_in(tmp_path) == [3]
-    assert parquet_files(tmp_path) == {"three.parquet"}
+    assert parquet_files(tmp_path) == {"one.parquet", "three.parquet"}
+
+
+def test_run_that_dies_while_sweeping_leaves_the_lake_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, "one", [1])
+    fill(tmp_path, "two", [2])
+
+    def die(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "_sweep", die)
+    with pytest.raises(KeyboardInterrupt), writing(tmp_path):
+        pass
+    monkeypatch.undo()
+    assert numbers_in(tmp_path) == [2]
+    with writing(tmp_path):
+        assert parquet_files(tmp_path) == {"two.parquet"}
 
 
 def test_process_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
@@ -120,7 +150,7 @@ def test_process_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> No
     assert parquet_files(tmp_path) == {"one.parquet", "half.parquet"}
     assert numbers_in(tmp_path) == [1]
     fill(tmp_path, "two", [2])
-    assert parquet_files(tmp_path) == {"two.parquet"}
+    assert parquet_files(tmp_path) == {"one.parquet", "two.parquet"}
 
 
 def test_two_runs_at_once_are_refused_and_the_first_is_named(tmp_path: Path) -> None:
@@ -216,3 +246,109 @@ def test_manifest_survives_as_json(tmp_path: Path) -> None:
     manifest = read_manifest(tmp_path)
     assert isinstance(manifest, Manifest)
     assert (tmp_path / "_hopwire" / "manifest.json").read_bytes() == manifest.to_json()
+
+
+def test_manifest_of_an_older_hopwire_is_read(tmp_path: Path) -> None:
+    fill(tmp_path, "one", [1])
+    path = tmp_path / "_hopwire" / "manifest.json"
+    older = json.loads(path.read_text())
+    del older["tables"]["gold.t"]["made_from"]
+    older["sources"] = {"a.arrows": {"size_bytes": 1, "fingerprint": "x"}}
+    path.write_text(json.dumps(older))
+    assert numbers_in(tmp_path) == [1]
+    assert (read_manifest(tmp_path).sources["a.arrows"].path, stale_tables(read_manifest(tmp_path))) == ("", {})
+
+
+# -- tables that are older than what they were made from
+
+READS = {
+    "silver.messages": (),
+    "silver.hops": ("silver.messages", "gold.clocks"),
+    "gold.clocks": ("silver.messages",),
+    "gold.flows": ("silver.hops",),
+    "gold.links": ("silver.hops",),
+}
+
+
+def put(lake: Path, basis: str, *tables: str) -> None:
+    with writing(lake) as run:
+        for name in tables:
+            run.add(name, basis, TABLES[name].schema, [], READS[name])
+        run.publish({}, "")
+
+
+@pytest.fixture
+def partly_built(tmp_path: Path) -> Path:
+    """A lake whose messages were decoded again, and then its clocks and links built."""
+    put(tmp_path, "old", "silver.messages", "gold.clocks", "silver.hops", "gold.flows", "gold.links")
+    assert stale_tables(read_manifest(tmp_path)) == {}
+    put(tmp_path, "new", "silver.messages", "gold.clocks")
+    return tmp_path
+
+
+def test_tables_above_what_was_built_anew_are_stale(partly_built: Path) -> None:
+    newer = ("silver.messages", "gold.clocks")
+    assert stale_tables(read_manifest(partly_built)) == dict.fromkeys(
+        ("silver.hops", "gold.flows", "gold.links"), newer
+    )
+    put(partly_built, "new", "silver.hops", "gold.links")
+    assert stale_tables(read_manifest(partly_built)) == {"gold.flows": ("silver.hops",)}
+    put(partly_built, "new", "gold.flows")
+    assert stale_tables(read_manifest(partly_built)) == {}
+
+
+def test_lake_tables_marks_what_is_stale(partly_built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hopwire(["lake", "tables", str(partly_built)]) == 0
+    assert capsys.readouterr().out.count("stale: built before silver.messages") == 3
+    assert hopwire(["lake", "tables", str(partly_built), "--json"]) == 0
+    told = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert told["gold.flows"]["built_before"] == ["silver.messages", "gold.clocks"]
+    assert told["gold.clocks"]["built_before"] == []
+
+
+def test_flows_that_are_stale_are_listed_with_a_warning(partly_built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert hopwire(["flows", "ls", str(partly_built)]) == 0
+    written = capsys.readouterr()
+    assert written.out == "0 of 0 flows\n"
+    assert written.err == (
+        f"hopwire: {partly_built}: its flows are stale, built before silver.messages, gold.clocks; "
+        "build again without --table\n"
+    )
+    put(partly_built, "new", "silver.hops", "gold.flows")
+    assert hopwire(["flows", "ls", str(partly_built)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def build_nothing(partly_built: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Run `hopwire lake build` on that lake, as if there were nothing to do."""
+    built = Built(partly_built, read_manifest(partly_built), (), (), ())
+    monkeypatch.setattr(runs, "build", lambda *args, **settings: replace(built, manifest=read_manifest(partly_built)))
+    monkeypatch.setattr(command, "read_domains", lambda name: OPEN)
+    return lambda *options: hopwire(["lake", "build", "captures", str(partly_built), *options])
+
+
+def test_build_says_what_it_leaves_stale(build_nothing: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert build_nothing() == 0
+    assert capsys.readouterr().err == (
+        "hopwire: silver.hops, gold.flows, gold.links: stale, built before silver.messages, gold.clocks; "
+        "build again without --table\n"
+    )
+
+
+def test_build_with_keys_that_reads_nothing_says_how_to_judge_anew(
+    build_nothing: Callable[..., int], partly_built: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build_nothing("--domains", "x") == 0
+    assert "--redecode" not in capsys.readouterr().out, "there are no findings"
+    findings = [{"finding": "invalid", "message_count": 3}, {"finding": "replayed", "message_count": 5}]
+    with writing(partly_built) as run:
+        schema = TABLES["gold.security"].schema
+        pq.write_table(pa.Table.from_pylist(findings, schema), run.place("gold.security") / "x.parquet")
+        run.add("gold.security", "x", schema, run.written("gold.security"))
+        run.publish({}, "")
+    assert build_nothing("--domains", "x") == 0
+    said = "3 messages have an invalid signature; if a secret was corrected, build with --redecode\n"
+    assert capsys.readouterr().out.endswith(said)
+    assert build_nothing() == 0
+    assert said not in capsys.readouterr().out, "without keys no secret can have been corrected"

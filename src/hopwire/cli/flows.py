@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hopwire.capture.times import ns_from_text, time_text
+from hopwire.cli.exits import complain
 from hopwire.cli.terminal import plain_table, screen
 from hopwire.errors import LakeError, SettingsError
 from hopwire.flows.outcomes import FLOW_OUTCOMES
@@ -38,6 +39,7 @@ WIDTH_OF_A_LEVEL = 14  # of the screen, for each level that a tree may be indent
 SHOWN_NAMES = 5  # of flows that begin alike
 STYLES = {"lost": "bold red", "expired": "red", "late": "yellow", "failed": "red", "open": "cyan", "answered": "green"}
 ASCII = Glyphs("+- ", "`- ", "|  ", "   ")
+READ = ("gold.flows", "gold.requests", "gold.clocks")  # what both commands are made of
 LISTED = (
     "flow_id",
     "identity",
@@ -60,6 +62,16 @@ LISTED = (
 
 Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object for each flow.")]
+
+
+def _complain_if_stale(lake: Path) -> None:
+    """Say that what is shown is older than what it was made from."""
+    from hopwire.lake.manifest import stale_tables
+    from hopwire.lake.store import read_manifest
+
+    stale = stale_tables(read_manifest(lake))
+    if newer := dict.fromkeys(each for name in READ for each in stale.get(name, ())):
+        complain(f"{lake}: its flows are stale, built before {', '.join(newer)}; build again without --table")
 
 
 # -- ls
@@ -90,6 +102,7 @@ def ls(
     for each in outcome or ():
         if each not in FLOW_OUTCOMES:
             raise SettingsError(f"--outcome: found {each!r:.40}, expected one of {', '.join(FLOW_OUTCOMES)}")
+    _complain_if_stale(lake)
     names = node_names(lake)
     flows, total = find_flows(
         lake,
@@ -182,6 +195,7 @@ def show(
     if len(ids) > 1:
         some = ", ".join(text_or_hex(each) for each in ids[:SHOWN_NAMES])
         raise LakeError(f"{lake}: several flows begin with {flow!r:.80}: {some}{', ...' * (len(ids) > SHOWN_NAMES)}")
+    _complain_if_stale(lake)
     names = node_names(lake)
     found, requests = read_flow(lake, ids[0])
     if as_json:

@@ -3,6 +3,15 @@
 A source is known by its name; its fingerprint is a hash over its size, its first and its last bytes. A segment that was
 open and has grown, or was sealed meanwhile, is therefore read again, and the files it came to are replaced. Sources
 that are gone stay in the lake: captures may be removed once they are read.
+
+The trap: a file that only has the name of a source (`part-00000.parquet`) would take the place of its rows. So a file
+is taken for the source of its name in three cases, and refused in all others:
+
+| it | because |
+|---|---|
+| lies where the source lay | it was written anew |
+| has its fingerprint | captures may be moved and copied |
+| begins with its first bytes, and is no Parquet | segments and recordings grow at their end; Parquet is written once |
 """
 
 from __future__ import annotations
@@ -17,8 +26,8 @@ import msgspec
 
 from hopwire.capture.faults import Fault, FaultKind
 from hopwire.capture.parts import parts_of
-from hopwire.capture.segment import UNFINISHED_SUFFIX
-from hopwire.capture.sources import Source, SourceKind, list_sources
+from hopwire.capture.segment import UNFINISHED_SUFFIX, sealed_path
+from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, list_sources
 from hopwire.capture.summary import INDEX_SUFFIX
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredSource
@@ -44,37 +53,53 @@ def find_sources(captures: Path | str) -> tuple[dict[str, Found], list[Fault]]:
         sources = list_sources(captures)
     except FileNotFoundError:
         raise LakeError(f"{captures}: is not there; name a directory of captures") from None
-    found = {source.name: Found(source, _stored(source)) for source in sources}
+    found = {source.name: _found(source) for source in sources}
     if not found:
         raise LakeError(f"{captures}: has no captures in it; a node writes them: Node(capture={str(captures)!r})")
-    return found, _foreign(captures, sources)
+    return found, _foreign(captures)
 
 
-def _foreign(captures: Path, sources: Iterable[Source]) -> list[Fault]:
+def _foreign(captures: Path) -> list[Fault]:
+    """Files of other kinds; whatever ends as a source does is one, or will be at the next look."""
     if not captures.is_dir():
         return []
-    known = {source.path.name for source in sources}
-    others = [path for path in sorted(captures.iterdir()) if path.is_file() and path.name not in known]
+    files = [path for path in sorted(captures.iterdir()) if path.is_file() and not path.name.startswith(HIDDEN)]
     return [
         Fault(path, FaultKind.FOREIGN, "is not a capture and was left alone", path.stat().st_size)
-        for path in others
-        if path.suffix not in (INDEX_SUFFIX, UNFINISHED_SUFFIX) and not path.name.startswith((".", "_"))
+        for path in files
+        if path.suffix not in (*SUFFIXES, INDEX_SUFFIX, UNFINISHED_SUFFIX)
     ]
+
+
+def _found(source: Source) -> Found:
+    try:
+        return Found(source, _stored(source))
+    except FileNotFoundError:  # it was sealed a moment ago, which has changed its name
+        (sealed,) = list_sources(sealed_path(source.path))
+        return Found(sealed, _stored(sealed))
 
 
 def _stored(source: Source) -> StoredSource:
     with open(source.path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        first = file.read(EDGE_BYTES)
+        first = file.read(min(size, EDGE_BYTES))
         file.seek(max(size - EDGE_BYTES, 0))
         last = file.read(EDGE_BYTES)
-    digest = blake2b(size.to_bytes(8, "little") + first + last, digest_size=16).hexdigest()
-    return StoredSource(size, digest, is_open=source.is_open)
+    fingerprint = _hash(size.to_bytes(8, "little") + first + last)
+    path = str(sealed_path(source.path.resolve()))
+    return StoredSource(size, fingerprint, is_open=source.is_open, path=path, head=_hash(first))
+
+
+def _hash(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def tasks_of(found: Mapping[str, Found], run: Run, decoder: str, *, redecode: bool = False) -> list[Task]:
     """Give the sources that must be read: new ones and changed ones, or all if rows would come out otherwise."""
     before = run.before
+    for name, each in found.items():
+        if name in before.sources:
+            _refuse_another(each, before.sources[name])
     is_anew = redecode or before.decoder != decoder
     tasks = [
         Task(name, str(each.source.path.absolute()), each.source.kind, each.source.size_bytes, each.source.is_open)
@@ -82,6 +107,22 @@ def tasks_of(found: Mapping[str, Found], run: Run, decoder: str, *, redecode: bo
         if is_anew or name not in before.sources or before.sources[name].fingerprint != each.stored.fingerprint
     ]
     return tasks + (_from_bronze(before, run.lake, found) if is_anew else [])
+
+
+def _refuse_another(found: Found, known: StoredSource) -> None:
+    """Refuse a file that only has the name of a source that the lake knows."""
+    is_there = known.path in ("", found.stored.path)
+    if is_there or found.stored.fingerprint == known.fingerprint or _has_grown(found.source, known):
+        return
+    remedy = "rename this one, or build another lake"
+    raise LakeError(f"{found.source.path}: the lake has another file of this name, {known.path}; {remedy}")
+
+
+def _has_grown(source: Source, known: StoredSource) -> bool:
+    if source.kind == SourceKind.PARQUET:
+        return False
+    with open(source.path, "rb") as file:
+        return _hash(file.read(min(known.size_bytes, EDGE_BYTES))) == known.head
 
 
 def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[Task]:
@@ -112,6 +153,9 @@ def _parts(task: Task, max_bytes: int) -> list[Task]:
     """A task in parts, the bytes shared out evenly among them."""
     if task.size_bytes <= max_bytes:
         return [task]
-    parts = parts_of(task.source, max_bytes)
+    try:
+        parts = parts_of(task.source, max_bytes)
+    except FileNotFoundError:
+        return [task]  # sealed a moment ago; whoever reads it finds it under its new name, or says that it is gone
     size = task.size_bytes // len(parts)
     return [msgspec.structs.replace(task, begin=part.begin, end=part.end, size_bytes=size) for part in parts]

@@ -1,7 +1,12 @@
-"""Tables of the lake as DataFrames, and back to files."""
+"""Tables of the lake as DataFrames, and back to files.
+
+The trap: Spark takes a path as text with a scheme in front, not as a URI. It decodes nothing, and where it reads, some
+characters are patterns. So `_place` names a directory, and `_pattern` a file to read.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +24,28 @@ from hopwire.lake.types import schema_from_text
 __all__ = ["frame_of", "plain_errors", "read_table", "sized_shuffles", "write_frame"]
 
 CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
-SHUFFLES, SPARKS_OWN_CHOICE = "spark.sql.shuffle.partitions", "200"
+SHUFFLES = "spark.sql.shuffle.partitions"
 PARTITION_BYTES = 32 * 1024 * 1024  # of captures; what is shuffled of them is less, as bodies stay behind
 MIN_PARTITIONS = 8  # some for each core; empty ones cost little, 200 of them cost seconds in every table
-FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+GLOB = re.compile(r"[\\\[\]{}*?]")
+# fmt: off
+REMEDIES = (
+    # words of the system, of Java, of Python: and what they mean
+    (("No space left on device", "Disk quota exceeded", "File too large"),
+     "the disk is full: make room for the lake and for SPARK_LOCAL_DIRS"),
+    (("OutOfMemoryError", "Java heap space"),
+     "Spark has too little memory: give it more, --memory 8g"),
+    (("Python worker exited unexpectedly (crashed)", "MemoryError", "Cannot allocate memory"),
+     "a Python worker was killed, most likely for want of memory: use fewer cores at a time, --master local[1]"),
+)
+TELLING = (
+    # where the reason stands: the last place of the first kind that there is
+    re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)"),  # Python's, behind the lines of the code
+    re.compile(r"^Caused by: (\S+: .+)", re.MULTILINE),                          # Java's
+    re.compile(r"^: (?:.+ \(TID \d+\) \(.+?\): )?(.+)", re.MULTILINE),          # Java's, behind the task that failed
+    re.compile(r"\A\s*(\S.*)"),                                                 # the first line
+)
+# fmt: on
 
 
 def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:
@@ -32,8 +55,8 @@ def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:
     schema = from_arrow_schema(schema_from_text(manifest.tables[name].columns))
     if not files:
         return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option("basePath", _uri(Path(lake, *name.split("."))))
-    return reader.parquet(*map(_uri, files))
+    reader = spark.read.schema(schema).option("basePath", _place(Path(lake, *name.split("."))))
+    return reader.parquet(*map(_pattern, files))
 
 
 def frame_of(spark: SparkSession, table: Table, files: Sequence[Path]) -> DataFrame:
@@ -44,12 +67,17 @@ def frame_of(spark: SparkSession, table: Table, files: Sequence[Path]) -> DataFr
     reader = spark.read.schema(schema)
     if table.partition_by:
         place = Path(*files[0].parts[: -1 - len(table.partition_by)])
-        reader = reader.option("basePath", _uri(place))
-    return reader.parquet(*map(_uri, files))
+        reader = reader.option("basePath", _place(place))
+    return reader.parquet(*map(_pattern, files))
 
 
-def _uri(path: Path) -> str:
-    return path.absolute().as_uri()
+def _place(path: Path) -> str:
+    return f"file:///{path.absolute().as_posix().lstrip('/')}"
+
+
+def _pattern(path: Path) -> str:
+    """The pattern that only this file fits."""
+    return GLOB.sub(r"\\\g<0>", _place(path))
 
 
 def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings) -> list[str] | None:
@@ -65,20 +93,21 @@ def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: L
     codec = CODECS.get(settings.compression, settings.compression)
     writer = rows.write.mode("append").option("compression", codec)
     writer = writer.partitionBy(*table.partition_by) if table.partition_by else writer
-    writer.parquet(_uri(place))
+    writer.parquet(_place(place))
     return None
 
 
 @contextmanager
 def sized_shuffles(spark: SparkSession, size_bytes: int) -> Iterator[None]:
     """Meanwhile let shuffles have partitions for so many bytes of captures, unless somebody has chosen a number."""
-    before = spark.conf.get(SHUFFLES)
-    if before == SPARKS_OWN_CHOICE:
-        spark.conf.set(SHUFFLES, str(max(MIN_PARTITIONS, size_bytes // PARTITION_BYTES)))
+    if SHUFFLES in spark.conf.getAll:
+        yield
+        return
+    spark.conf.set(SHUFFLES, str(max(MIN_PARTITIONS, size_bytes // PARTITION_BYTES)))
     try:
         yield
     finally:
-        spark.conf.set(SHUFFLES, str(before))
+        spark.conf.unset(SHUFFLES)
 
 
 @contextmanager
@@ -90,15 +119,15 @@ def plain_errors(what: str) -> Iterator[None]:
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
             raise
         text = str(error)
-        if any(words in text for words in FULL):
-            raise LakeError(f"{what}: the disk is full: make room for the lake and for SPARK_LOCAL_DIRS") from None
-        if "OutOfMemoryError" in text or "Java heap space" in text:
-            raise LakeError(f"{what}: Spark has too little memory: give it more, --memory 8g") from None
-        raise LakeError(f"{what}: Spark failed: {_core(text)}") from error
+        for words, meaning in REMEDIES:
+            if any(each in text for each in words):
+                raise LakeError(f"{what}: {meaning}") from None
+        raise LakeError(f"{what}: Spark failed: {_reason(text)}") from error
 
 
-def _core(text: str) -> str:
-    """The line that says most: the last of a Python traceback, or else the first."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ends = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception")) and " " not in line[:40]]
-    return f"{(ends or lines or ['no reason given'])[0]:.300}"
+def _reason(text: str) -> str:
+    """The line that says most."""
+    for telling in TELLING:
+        if found := telling.findall(text):
+            return f"{found[-1].strip():.300}"
+    return "no reason given"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "Progress", "build"]
 
-CODE = 1  # raise it when a table would come out otherwise than before, or lakes keep what the old code made
+CODE = 2  # raise it when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
@@ -67,7 +67,8 @@ def build(
 ) -> Built:
     """Bring a lake up to date with its captures: all tables, or the named ones and what they need.
 
-    With `redecode` every source is read again; one that is gone is read from bronze.sightings.
+    With `redecode` every source is read again; one that is gone is read from bronze.sightings. Tables that were not
+    wanted stay as they are; `stale_tables` tells which of them are older than what they were made from.
     """
     wanted = in_order(tables if tables is not None else TABLES, TABLES)
     found, foreign = find_sources(captures)
@@ -149,14 +150,14 @@ class _Build:
         with plain_errors(table.name), sized_shuffles(self.spark, size):
             frames = [frame_of(self.spark, each, self.run.files(each.name)) for each in inputs]
             names = write_frame(table, table.rows(frames, self.settings), self.run.place(table.name), self.settings)
-        self.run.add(table.name, basis, table.schema, self.run.written(table.name, names=names))
+        self.run.add(table.name, basis, table.schema, self.run.written(table.name, names=names), table.reads)
         self.made.append(table.name)
         self.progress(table.name, 1, 1)
 
     def _basis(self, table: Table) -> str:
-        stored = {**self.run.before.tables, **self.run.tables}
         columns = [(column.name, str(column.type)) for column in table.columns]
-        return hash_of(CODE, table.name, columns, [stored[name].basis for name in table.reads], asdict(self.settings))
+        bases = list(self.run.bases(table.reads).values())
+        return hash_of(CODE, table.name, columns, bases, asdict(self.settings))
 
     def _is_current(self, table: Table, basis: str) -> bool:
         before = self.run.before.tables.get(table.name)

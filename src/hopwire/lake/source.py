@@ -5,7 +5,7 @@ those of a capture.
 
 | option | meaning |
 |---|---|
-| `path`, `paths` | directories and files; what `load` is given |
+| `path`, `paths` | directories and files, what `load` is given: plain, or as URIs (`file:/my%20captures`) |
 | `start`, `end` | only what was seen from then on, or before then: 2026-01-31T12:00:00Z, or nanoseconds since 1970 |
 | `node` | only what these nodes saw: text, or hex behind `0x`; commas between several |
 | `columns` | only these columns; commas between them |
@@ -22,9 +22,11 @@ options do both.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -42,6 +44,7 @@ from hopwire.errors import SettingsError
 __all__ = ["HopwireSource"]
 
 PART_BYTES = 128 * 1024 * 1024  # as much as Spark gives to one task of its own sources
+URI = re.compile(r"file:(?://[^/]*)?(/.*)")  # file:/p and file:///p
 OPTIONS = ("path", "paths", "start", "end", "node", "columns", "faults")
 ON_FAULT: dict[str, Callable[[Fault], None]] = {"refuse": refuse, "skip": lambda _: None}
 
@@ -144,6 +147,12 @@ def _checked(schema: StructType) -> tuple[str, ...]:
     return tuple(schema.names)
 
 
+def path_from_text(text: str) -> Path:
+    """Give where a path leads, from the root, as workers stand elsewhere; only in a URI is `%20` something else."""
+    uri = URI.fullmatch(text)
+    return Path(unquote(uri[1])) if uri else Path(text).absolute()
+
+
 class _Reader(DataSourceReader):
     """Finds the files that may have what is asked for, and reads them."""
 
@@ -153,8 +162,7 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each file, or for each part of a large one."""
-        paths = [Path(path.removeprefix("file:")).absolute() for path in self._asked.paths]  # workers stand elsewhere
-        sources = [source for path in paths for source in list_sources(path)]
+        sources = [source for path in self._asked.paths for source in list_sources(path_from_text(path))]
         wanted = [source for source in sources if self._asked.wanted.covers(source.summary)]
         return [_File(part) for source in wanted for part in parts_of(source, PART_BYTES)]
 

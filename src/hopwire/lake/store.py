@@ -6,8 +6,9 @@
     LAKE/_hopwire/staging/<run>/        what the run has written so far
 
 A run writes aside and publishes at its end: files are moved into place, where nobody looks at them yet, then the
-manifest is replaced, then what it replaced is removed. Whatever moment a run dies at, the lake is the old one or the
-new one. What it left behind is removed by the next run. Two runs at once are refused.
+manifest is replaced. Whatever moment a run dies at, the lake is the old one or the new one. What it left behind is
+removed when the next run begins. So are the files that it has replaced: who began to read them can go on until then.
+Two runs at once are refused.
 
 Nothing here knows Spark: what is in a lake can be read without it (`read_arrow`).
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,10 +119,16 @@ class Run:
         path.mkdir(parents=True, exist_ok=True)
         return path
 
-    def add(self, table: str, basis: str, schema: pa.Schema, files: Sequence[StoredFile]) -> None:
+    def add(
+        self, table: str, basis: str, schema: pa.Schema, files: Sequence[StoredFile], made_from: Iterable[str] = ()
+    ) -> None:
         """Put a table into the lake to be; its new files lie in `place`, old ones may be kept."""
         columns = {column.name: str(column.type) for column in schema}
-        self.tables[table] = StoredTable(basis, columns, tuple(files))
+        self.tables[table] = StoredTable(basis, columns, tuple(files), self.bases(made_from))
+
+    def bases(self, tables: Iterable[str]) -> dict[str, str]:
+        """Give the bases of tables as they are at this moment."""
+        return {name: (self.tables.get(name) or self.before.tables[name]).basis for name in tables}
 
     def written(self, table: str, source: str = "", names: Sequence[str] | None = None) -> list[StoredFile]:
         """Give the Parquet files in the place of a table as the manifest is to have them; all, or the named ones."""
@@ -145,7 +152,6 @@ class Run:
             for file in table.files:
                 _move(self.staging / file.path, self.lake / file.path)
         replace_file(self.lake / OWN / MANIFEST, after.to_json())
-        _sweep(self.lake, after)
         return after
 
 
