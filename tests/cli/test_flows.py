@@ -59,7 +59,7 @@ def ids(lake: Path, *options: str) -> list[str]:
 
 
 def test_ls_shows_the_latest_first_with_outcome_and_findings(lake: Path) -> None:
-    found = hopwire("flows", "ls", str(lake), columns=140)
+    found = hopwire("flows", "ls", str(lake), "--all", columns=140)
     assert (found.code, found.err) == (0, "")
     lines = found.out.splitlines()
     assert lines[0].split() == ["flow", "outcome", "began", "took", "hops", "message", "nodes"]
@@ -81,7 +81,10 @@ def test_ls_filters(lake: Path) -> None:
     assert ids(lake, "--node", "beta") == ids(lake, "--node", "B") == ["12-lost", "11-fine"]
     assert ids(lake, "--node", "0xff01", "--contract", "stock.moved") == ["20-other"]
     assert ids(lake, "--from", "1970-01-01T00:16:41", "--to", "1970-01-01T00:16:45") == ["12-lost"]
-    assert ids(lake, "--limit", "1") == ["0x" + "00" * 16]
+    assert ids(lake, "--limit", "1") == ["20-other"]
+    assert ids(lake, "--limit", "1", "--all") == ids(lake, "--contract", "KINO.PING") == ["0x" + "00" * 16]
+    assert ids(lake, "--finding", "callback_unreached") == ["12-lost"]
+    assert ids(lake, "--finding", "hop_loop") == []
     assert ids(lake, "--node", "nobody") == []
 
 
@@ -127,6 +130,7 @@ def test_show_takes_a_prefix_in_hex_and_gives_json(lake: Path) -> None:
         (["show", "NONE", "1"], "is not a lake"),
         (["ls", "NONE"], "is not a lake"),
         (["ls", "LAKE", "--outcome", "gone"], "--outcome: found 'gone', expected one of lost, "),
+        (["ls", "LAKE", "--finding", "gone"], "--finding: found 'gone', expected one of "),
         (["ls", "LAKE", "--from", "noon"], "--from: found 'noon'"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import complain
 from hopwire.cli.terminal import plain_table, screen
 from hopwire.errors import LakeError, SettingsError
+from hopwire.flows.findings import KINDS
 from hopwire.flows.outcomes import FLOW_OUTCOMES
 from hopwire.report.flow import (
     Glyphs,
@@ -89,19 +91,25 @@ def ls(
     node: Annotated[
         str | None, typer.Option("--node", help="Only through this node, by name or identity.", show_default=False)
     ] = None,
+    finding: Annotated[
+        list[str] | None,
+        typer.Option("--finding", help=f"Only flows with one of these: {', '.join(KINDS)}.", show_default=False),
+    ] = None,
     since: Annotated[
         str | None, typer.Option("--from", help="Begun at this time or later, in UTC.", show_default=False)
     ] = None,
     until: Annotated[str | None, typer.Option("--to", help="Begun before this time.", show_default=False)] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the latest.")] = 20,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also beats and all else that nodes say themselves.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List flows, the latest first: what became of them, how long they took, where they went, what is odd."""
     from hopwire.lake.flows import find_flows, node_names  # loads what other commands do not need
 
-    for each in outcome or ():
-        if each not in FLOW_OUTCOMES:
-            raise SettingsError(f"--outcome: found {each!r:.40}, expected one of {', '.join(FLOW_OUTCOMES)}")
+    _check("--outcome", outcome, FLOW_OUTCOMES)
+    _check("--finding", finding, KINDS)
     _complain_if_stale(lake)
     names = node_names(lake)
     flows, total = find_flows(
@@ -111,8 +119,10 @@ def ls(
         outcomes=outcome,
         contract=contract,
         node=_identity(node, names) if node else None,
+        findings=finding,
         since_ns=ns_from_text(since, "--from") if since else None,
         until_ns=ns_from_text(until, "--to") if until else None,
+        with_service=everything or contract is not None,
     )
     rows = flows.to_pylist()
     if as_json:
@@ -123,6 +133,12 @@ def ls(
     if rows:
         console.print(_listing(rows, names, console.width))
     console.print(Text(f"{len(rows)} of {plural(total, 'flow')}", "dim"))
+
+
+def _check(option: str, values: list[str] | None, known: Iterable[str]) -> None:
+    for each in values or ():
+        if each not in known:
+            raise SettingsError(f"{option}: found {each!r:.40}, expected one of {', '.join(known)}")
 
 
 def _identity(wanted: str, names: dict[bytes, str]) -> bytes:

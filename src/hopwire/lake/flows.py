@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ from hopwire.report.words import text_or_hex
 __all__ = ["find_flows", "flow_ids_like", "node_names", "read_flow"]
 
 FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "gold.clocks"
+SERVICE = ("hopwire.", "KINO.")  # so begins the identity of what nodes say by themselves, ours and the original's
+
+Test: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
 def node_names(lake: Path | str) -> dict[bytes, str]:
@@ -33,20 +36,28 @@ def find_flows(
     outcomes: Sequence[str] | None = None,
     contract: str | None = None,
     node: bytes | None = None,
+    findings: Sequence[str] | None = None,
     since_ns: int | None = None,
     until_ns: int | None = None,
+    with_service: bool = True,
 ) -> tuple[pa.Table, int]:
-    """Give the latest flows that fit, and how many there are."""
+    """Give the latest flows that fit, and how many there are; without service, none of what nodes say by themselves."""
     where = _both(
         ds.field("outcome").isin(list(outcomes)) if outcomes else None,
         ds.field("started_at_ns") >= since_ns if since_ns is not None else None,
         ds.field("started_at_ns") < until_ns if until_ns is not None else None,
     )
-    narrow = read_arrow(lake, FLOWS, ["flow_id", "started_at_ns", "nodes", "contracts"], where)
+    looked_at = ["flow_id", "started_at_ns", "nodes", "contracts", *(["findings"] if findings else [])]
+    narrow = read_arrow(lake, FLOWS, looked_at, where)
     if node is not None:
-        narrow = narrow.filter(_has(narrow["nodes"], [node]))
+        narrow = narrow.filter(_has(narrow["nodes"], _any_of(pa.array([node], pa.binary()))))
     if contract is not None:
-        narrow = narrow.filter(_has(narrow["contracts"], _spellings(contract)))
+        narrow = narrow.filter(_has(narrow["contracts"], _any_of(pa.array(_spellings(contract), pa.binary()))))
+    if findings:
+        kinds = _any_of(pa.array(list(findings)))
+        narrow = narrow.filter(_has(narrow["findings"], lambda found: kinds(pc.struct_field(found, "kind"))))
+    if not with_service:
+        narrow = narrow.filter(_has(narrow["contracts"], _is_of_users))
     order = pc.sort_indices(narrow, [("started_at_ns", "descending"), ("flow_id", "ascending")])[:limit]
     chosen = narrow["flow_id"].take(order)
     rows = read_arrow(lake, FLOWS, columns, ds.field("flow_id").isin(chosen.combine_chunks()))
@@ -83,14 +94,22 @@ def _spellings(text: str) -> list[bytes]:
         return [text.encode()]
 
 
-def _has(lists: pa.ChunkedArray, wanted: list[bytes]) -> pa.Array:
-    """Tell which lists have one of the values."""
+def _has(lists: pa.ChunkedArray, is_wanted: Test) -> pa.Array:
+    """Tell which lists have a value that is wanted."""
     whole = lists.combine_chunks()
-    is_wanted = pc.is_in(whole.flatten(), value_set=pa.array(wanted, pa.binary()))
-    rows = pc.list_parent_indices(whole).filter(is_wanted)
+    rows = pc.list_parent_indices(whole).filter(is_wanted(whole.flatten()))
     found = np.zeros(len(whole), dtype=np.bool_)
     found[rows.to_numpy()] = True
     return pa.array(found)
+
+
+def _any_of(wanted: pa.Array) -> Test:
+    return lambda values: pc.is_in(values, value_set=wanted)
+
+
+def _is_of_users(identities: pa.Array) -> pa.Array:
+    is_service = [pc.starts_with(identities, prefix) for prefix in SERVICE]
+    return pc.invert(pc.or_(*is_service))
 
 
 def _both(*conditions: ds.Expression | None) -> ds.Expression | None:
