@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hopwire.capture.times import compact_time, ns_from_text, time_text
-from hopwire.errors import CaptureError
+from hopwire.errors import CaptureError, SettingsError
 
 NS = 1_800_000_000_123_456_789
 
@@ -39,6 +39,22 @@ def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(CaptureError) as caught:
         ns_from_text(text, "--since")
     assert str(caught.value) == f"--since: found {text!r}, expected a time such as 2026-01-31T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "text", ["0001-01-01", "0001-01-01T00:00+01:00", "1677-09-21T00:12:43.145224191Z", "2262-04-11T23:47:16.854775808Z",
+             "9999-12-31", "9999-12-31T23:59-01:00"]
+)  # fmt: skip
+def test_time_that_no_column_can_hold_is_refused_with_the_bounds(text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        ns_from_text(text, "--from")
+    assert str(caught.value) == (
+        f"--from: found {text!r}, expected a time from 1677-09-21T00:12:43.145224192Z to 2262-04-11T23:47:16.854775807Z"
+    )
+
+
+def test_no_time_is_no_text() -> None:
+    assert time_text(None) == ""
 
 
 def test_compact_times_sort_as_times_do() -> None:

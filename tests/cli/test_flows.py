@@ -36,11 +36,14 @@ def story() -> Story:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("lake")
+    return write_lake(tmp_path_factory.mktemp("lake"), story().flows())
+
+
+def write_lake(path: Path, flows: pa.Table) -> Path:
     told = story()
     nodes = [{"node": node, "node_name": name} for node, name in NAMES.items()]
     tables = {
-        "gold.flows": told.flows(),
+        "gold.flows": flows,
         "gold.requests": told.requests(),
         "gold.clocks": pa.Table.from_pylist(nodes, schema=schema_from_columns(CLOCKS)),
     }
@@ -86,6 +89,8 @@ def test_ls_filters(lake: Path) -> None:
     assert ids(lake, "--finding", "callback_unreached") == ["12-lost"]
     assert ids(lake, "--finding", "hop_loop") == []
     assert ids(lake, "--node", "nobody") == []
+    assert ids(lake, "--node", "\udcff\x01") == ["20-other"], "bytes that are no UTF-8, as the shell gives them"
+    assert ids(lake, "--contract", "\udcff") == []
 
 
 def test_ls_of_nothing_says_so(lake: Path) -> None:
@@ -132,6 +137,9 @@ def test_show_takes_a_prefix_in_hex_and_gives_json(lake: Path) -> None:
         (["ls", "LAKE", "--outcome", "gone"], "--outcome: found 'gone', expected one of lost, "),
         (["ls", "LAKE", "--finding", "gone"], "--finding: found 'gone', expected one of "),
         (["ls", "LAKE", "--from", "noon"], "--from: found 'noon'"),
+        (["ls", "LAKE", "--from", "0001-01-01"], "--from: found '0001-01-01', expected a time from 1677-"),
+        (["ls", "LAKE", "--to", "9999-12-31"], "--to: found '9999-12-31', expected a time from 1677-"),
+        (["show", "LAKE", "\udcff"], "has no flow '\\udcff'"),
     ],
 )
 def test_mistakes_are_one_line(lake: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -148,6 +156,29 @@ def test_lake_without_flows_names_the_table(tmp_path: Path) -> None:
     found = hopwire("flows", "ls", str(tmp_path))
     assert found.code == 2
     assert "has no table gold." in found.err
+
+
+def test_flow_that_nobody_knows_the_begin_of_is_shown_without_it(tmp_path: Path) -> None:
+    flows = story().flows()
+    index = flows.column_names.index("started_at_ns")
+    field = flows.schema.field(index)
+    lake = write_lake(tmp_path, flows.set_column(index, field, pa.nulls(len(flows), field.type)))
+    listed = hopwire("flows", "ls", str(lake), "--all", columns=140)
+    assert (listed.code, listed.err) == (0, "")
+    assert listed.out.endswith("4 of 4 flows\n")
+    shown = hopwire("flows", "show", str(lake), "12-lost")
+    assert (shown.code, shown.err) == (0, "")
+    assert "LOST: left beta, never came to alpha" in shown.out
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["show", "12-lost"]])
+def test_lake_with_a_damaged_file_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    lake = write_lake(tmp_path, story().flows())
+    (lake / "gold" / "flows" / "part.parquet").write_bytes(b"PAR1")
+    found = hopwire("flows", arguments[0], str(lake), *arguments[1:])
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"hopwire: {lake}: gold/flows/part.parquet cannot be read (it has 4 bytes, expected ")
+    assert len(found.err.splitlines()) == 1
 
 
 def test_flows_are_read_without_spark(lake: Path) -> None:

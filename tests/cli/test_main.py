@@ -86,7 +86,42 @@ def test_ctrl_c_in_a_command_is_one_line_and_130(
     assert capsys.readouterr().err == "hopwire: interrupted\n"
 
 
+def test_what_nobody_foresaw_is_one_line_with_its_own_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("by nothing\nand more")
+
+    monkeypatch.delenv("HOPWIRE_TRACEBACK", raising=False)
+    monkeypatch.setattr("hopwire.cli.decode.given_from_arguments", fail)
+    line = "hopwire: internal fault: ZeroDivisionError: by nothing (HOPWIRE_TRACEBACK=1 shows where)\n"
+    assert run(["decode", *GOOD]) == ExitCode.FAULT
+    assert capsys.readouterr().err == line
+    monkeypatch.setenv("HOPWIRE_TRACEBACK", "1")
+    assert run(["decode", *GOOD]) == ExitCode.FAULT
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert shown.endswith(line)
+
+
+def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("hopwire.cli.decode.given_from_arguments", fail)
+    assert run(["decode", *GOOD]) == ExitCode.USAGE
+    assert capsys.readouterr().err == "hopwire: there is not enough memory; take less at once, or allow more\n"
+
+
 # -- as a process
+
+
+@pytest.mark.slow
+def test_output_that_is_closed_is_one_line() -> None:
+    arguments = ["sh", "-c", 'exec "$@" >&-', "sh", *command("decode", *GOOD)]
+    done = subprocess.run(arguments, stderr=subprocess.PIPE, env=environment(), timeout=60)
+    assert done.returncode == ExitCode.CLOSED
+    assert done.stderr == b"hopwire: the output is closed; send it somewhere, such as to /dev/null\n"
 
 
 @pytest.mark.slow

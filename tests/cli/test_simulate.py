@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,15 @@ def test_simulate_says_what_it_wrote_and_what_comes_next(tmp_path: Path, capsys:
     text = capsys.readouterr().out
     assert "a message leaves its node and arrives nowhere" in text
     assert f"hopwire lake build {tmp_path}/out/captures LAKE --domains" in text.replace("\n", "")
+
+
+@pytest.mark.slow
+def test_what_comes_next_can_be_pasted_into_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "two words"
+    assert run(["simulate", str(out), "--messages", "100", "--faults", "none"]) == 0
+    text = capsys.readouterr().out.replace("\n", " ")
+    words = shlex.split(text[text.index("hopwire lake build") :])
+    assert {f"{out}/captures", f"{out}/domains.toml", f"{out}/truth"} <= set(words)
 
 
 @pytest.mark.slow
@@ -36,6 +46,8 @@ def test_simulate_tells_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureF
         (["--faults", "loss=2"], "fault loss: the rate must be 0 to 1, found 2.0"),
         (["--formats", "V9"], "no wire format 'V9'; there are V3, V4, V5, V6"),
         (["--nodes", "2"], "Invalid value for '--nodes'"),
+        (["--messages", "1000000000000000000"], "Invalid value for '--messages'"),
+        (["--faults", "all,none"], "--faults: found 'all,none', expected all, none, or names of faults; all and none"),
     ],
 )
 def test_mistakes_are_one_line(

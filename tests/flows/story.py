@@ -119,7 +119,7 @@ class Story:
 
     def __init__(self, *nodes: bytes, seconds: int = 300) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.spans = [Span(node, BEGIN, BEGIN + seconds * SECOND) for node in nodes or (b"A", b"B", b"C")]
+        self.spans = [Span(node, BEGIN - 10 * SECOND, BEGIN + seconds * SECOND) for node in nodes or (b"A", b"B", b"C")]
         self.skips: list[Span] = []
         self.offsets: dict[bytes, int] = {}
         self._sequences: Counter[bytes] = Counter()

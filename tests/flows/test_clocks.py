@@ -1,14 +1,19 @@
-"""Clocks: how far each is ahead of the reference, found from the quickest crossings."""
+"""Clocks: how far each is ahead of the reference, and how that changes."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.clocks import Clock, Crossing, clocks_from_crossings, quickest_crossings
-from tests.flows.story import MS, SECOND, Story
+from hopwire.flows.clocks import Clock, clocks_from_crossings, rows_from_clocks
+from hopwire.flows.crossings import Crossing
+from hopwire.flows.spans import Gap, SourceSpan, placed
+from tests.flows.story import BEGIN, MS, SECOND
+from tests.flows.talk import Talk, always, drifting, set_ahead
 
 A, B, C, D = b"A", b"B", b"C", b"D"
+HOUR = 3600 * SECOND
 
 
 def both(a: bytes, b: bytes, ahead_ns: int, travel_ns: int) -> list[Crossing]:
@@ -74,11 +79,110 @@ def test_clocks_that_may_be_right_are_left_alone() -> None:
     assert [clock.offset_ns for clock in clocks] == [0, 0]
 
 
-def test_only_crossings_count_that_cannot_be_mistaken() -> None:
-    story = Story().hop(A, B, 0, 4, b"slow").hop(A, B, 10, 13, b"quick").hop(B, A, 20, 22, b"back")
-    story.hop(A, B, 30, 31, b"twice").came(B, A, 31, b"twice").out(A, B, 40, b"lost")
-    story.hop(A, B, 50, 50.5, b"m").hop(A, B, 60, 60.5, b"m")
-    assert sorted(quickest_crossings(story.sightings)) == [
-        Crossing(A, B, 3 * MS, 2),
-        Crossing(B, A, 2 * MS, 1),
+# -- clocks that change
+
+DAY_S = 24 * 3600
+TO_AND_FRO = ((A, B), (B, A))
+
+
+def test_clock_that_drifts_for_a_day_leaves_latencies_as_they_are() -> None:
+    talk = Talk({A: always(0), B: drifting(20)}).say(*TO_AND_FRO, seconds=DAY_S, every=20)
+    found = talk.latencies_us
+    assert len(found) == 2 * DAY_S // 20
+    assert found.min() >= 990
+    assert found.max() <= 1010
+    assert talk.coverage.doubts == []
+
+
+def test_drifts_add_up_along_the_tree() -> None:
+    talk = Talk({A: drifting(-30), B: always(0), C: drifting(50), D: always(3 * SECOND)})
+    ways = (*TO_AND_FRO, (B, C), (C, B), (C, D), (D, C), (A, D))
+    found = talk.say(*ways, seconds=DAY_S // 4, every=30).latencies_us
+    assert found.min() >= 900
+    assert found.max() <= 1100
+
+
+@pytest.mark.parametrize("jump", [30 * SECOND, -30 * SECOND])
+def test_restart_with_another_time_is_a_clock_of_its_own(jump: int) -> None:
+    talk = Talk({A: always(0), B: set_ahead(jump, 300 * SECOND)}, {B: (300 * SECOND,)})
+    talk.say(*TO_AND_FRO, seconds=600, every=1)
+    assert set(talk.latencies_us.tolist()) == {1000}
+    assert talk.coverage.doubts == []
+    first, second = (span for span in talk.coverage.stretches[0] if span.node == B)
+    assert first.last_ns - BEGIN < 301 * SECOND
+    assert second.first_ns - BEGIN > 300 * SECOND, "lives are corrected by their own clocks"
+
+
+def test_incarnation_that_nobody_can_tell_of_has_the_clock_of_the_one_before() -> None:
+    talk = Talk({A: always(0), B: set_ahead(30 * SECOND, 300 * SECOND)}, {B: (300 * SECOND, 500 * SECOND)})
+    talk.say((A, B), seconds=600, every=1).say((B, A), seconds=500, every=1)
+    assert set(talk.latencies_us.tolist()) == {1000}
+
+
+def test_incarnations_have_one_clock_until_that_cannot_be() -> None:
+    talk = Talk({A: always(0), B: always(2 * SECOND)}, {B: (300 * SECOND,)})
+    talk.say((A, B), seconds=600, every=1).say((B, A), seconds=300, every=1)
+    assert not talk.coverage.changes
+    assert talk.coverage.offsets_ns == {A: 0, B: 2 * SECOND}
+
+
+def test_clock_that_is_set_while_the_node_runs_is_doubtful_about_then_and_right_elsewhere() -> None:
+    since = 7 * HOUR + 100 * SECOND
+    talk = Talk({A: always(0), B: set_ahead(40 * SECOND, since)}).say(*TO_AND_FRO, seconds=DAY_S, every=30)
+    doubts = talk.coverage.doubts
+    assert {doubt.node for doubt in doubts} == {B}
+    first, last = min(doubt.first_ns for doubt in doubts), max(doubt.last_ns for doubt in doubts)
+    assert BEGIN + since - HOUR < first < BEGIN + since < last < BEGIN + since + HOUR
+    hops = talk.hops.to_pylist()
+    assert {hop["latency_us"] for hop in hops if hop["is_corrected"]} == {1000}
+    assert 5_000 < sum(hop["is_corrected"] for hop in hops) < len(hops)
+
+
+def test_one_impossible_crossing_does_not_bend_a_clock() -> None:
+    talk = Talk({A: always(0), B: always(2 * SECOND)}).say(*TO_AND_FRO, seconds=3600, every=5)
+    talk.story.out(A, B, 1_500_000, b"odd").came(B, A, 1_200_000, b"odd")
+    assert talk.coverage.offsets_ns == {A: 0, B: 2 * SECOND}
+    assert not talk.coverage.changes
+    assert len(talk.coverage.doubts) == 1
+
+
+def test_pair_that_contradicts_itself_always_is_not_corrected() -> None:
+    crossings = [Crossing(A, B, -SECOND), Crossing(B, A, -SECOND)]
+    assert [clock.is_corrected for clock in clocks_from_crossings([A, B], crossings)] == [False, False]
+
+
+def test_pair_that_was_compared_for_long_is_surer_than_one_that_was_compared_for_a_moment() -> None:
+    talk = Talk({A: always(0), B: drifting(100), C: drifting(-100)})
+    talk.say(*TO_AND_FRO, (B, C), (C, B), seconds=DAY_S // 4, every=30).say((A, C), (C, A), seconds=120, every=30)
+    found = talk.latencies_us
+    assert found.min() >= 900
+    assert found.max() <= 1100
+
+
+def test_coverage_of_rows_is_that_of_the_clocks() -> None:
+    coverage = Talk({A: always(0), B: drifting(20)}).say(*TO_AND_FRO, seconds=DAY_S, every=20).coverage
+    assert set(coverage.changes) == {B}
+    assert 150 < len(coverage.changes[B][1]) < 210
+    assert coverage.most_ahead_ns == pytest.approx(20 * DAY_S * SECOND // 1_000_000, rel=0.01)
+    b = next(span for span in coverage.stretches[0] if span.node == B)
+    assert abs(b.last_ns - BEGIN - (DAY_S - 20) * SECOND) < SECOND
+
+
+# -- rows
+
+
+def test_rows_say_what_the_sources_have_and_what_they_lack() -> None:
+    spans = [
+        SourceSpan("s1", A, 1, "anna", 0, 9, 100, 200, 8, skipped=2, gaps=(Gap(3, 4, 120, 130),)),
+        SourceSpan("s3", A, 1, "anna", 15, 19, 500, 600, 5),
+        SourceSpan("s4", A, 2, "ann", 0, 4, 700, 800, 5),
+        SourceSpan("t", B, 1, "bert", 0, 4, 100, 800, 5),
     ]
+    rows = rows_from_clocks(placed(spans), clocks_from_crossings([A, B], both(A, B, 10, 5))).to_pylist()
+    assert [row["node_name"] for row in rows] == ["ann", "bert"]
+    anna = rows[0]
+    assert (anna["sighting_count"], anna["skipped"], anna["missing"]) == (18, 2, 5)
+    assert (anna["first_seen_at_ns"], anna["last_seen_at_ns"]) == (100, 800)
+    assert [tuple(life.values()) for life in anna["lives"]] == [(1, 100, 600), (2, 700, 800)]
+    assert [tuple(skip.values()) for skip in anna["skips"]] == [(1, 120, 130), (1, 200, 500)]
+    assert (rows[1]["offset_ns"], rows[1]["offsets"], rows[1]["doubts"]) == (10, [], [])

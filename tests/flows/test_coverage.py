@@ -7,7 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.coverage import Coverage, Span
+from hopwire.flows.coverage import Coverage, LifeSpan, Span
+from hopwire.flows.offsets import Offset
 
 NODES = [b"A", b"B", b"C"]
 SPAN = st.tuples(st.sampled_from(NODES), st.integers(0, 100), st.integers(0, 30)).map(
@@ -43,3 +44,27 @@ def test_stretches_are_found_as_a_loop_would(spans: list[Span], asked: list[tupl
     assert of.ended_within(node, begin, end).tolist() == [
         any(span.node == NODES[n] and first <= span.last_ns <= last for span in spans) for n, first, last in rows
     ]
+
+
+def test_clock_that_changes_is_corrected_by_incarnation_and_time() -> None:
+    changes = {b"A": {1: [Offset(0, 0), Offset(100, 10)], 3: [Offset(0, 50)]}}
+    coverage = Coverage(offsets_ns={b"A": 7, b"B": 5}, changes=changes)
+    of = coverage.of(pa.array(NODES))
+    node, incarnation = np.array([0, 0, 0, 0, 0, 1, 2]), np.array([1, 1, 2, 3, 0, 1, 1])
+    at = np.array([0, 50, 100, 50, 50, 50, 50])
+    assert of.offset_at(node, incarnation, at).tolist() == [0, 5, 10, 50, 5, 5, 0]
+    assert of.corrected(node, incarnation, at).tolist() == [0, 45, 90, 0, 45, 45, 50]
+    assert (coverage.most_ahead_ns, Coverage().most_ahead_ns) == (50, 0)
+    spans: list[Span | LifeSpan] = [LifeSpan(b"A", 0, 100, 1), LifeSpan(b"A", 60, 200, 3), Span(b"B", 0, 10)]
+    assert coverage.corrected(spans) == [Span(b"A", 0, 90), Span(b"A", 10, 150), Span(b"B", -5, 5)]
+
+
+def test_doubts_are_corrected_times_too() -> None:
+    of = Coverage(doubts=[Span(b"A", 10, 20)], offsets_ns={b"A": 5}).of(pa.array(NODES))
+    times = np.array([4, 5, 15, 16, 10])
+    assert of.is_doubtful(np.array([0, 0, 0, 0, 1]), times).tolist() == [False, True, True, False, False]
+
+
+def test_rows_without_a_node_prove_nothing() -> None:
+    of = Coverage([Span(b"", 10, 20), Span(b"A", 10, 20)]).of(pa.array([b"", b"A"]))
+    assert of.captures.tolist() == [False, True]

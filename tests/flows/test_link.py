@@ -231,3 +231,20 @@ def test_every_sighting_is_in_exactly_one_hop() -> None:
 def test_nothing_gives_no_hops() -> None:
     assert Story().hops().schema == HOP_SCHEMA
     assert len(Story().hops()) == 0
+
+
+def test_message_from_just_before_the_first_sighting_of_its_sender_is_not_foreign() -> None:
+    story = Story(B)
+    story.spans.append(Span(A, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
+    assert fates(story.came(B, A, 10_020, b"m")) == [(b"m", A, B, "unsent")]
+
+
+def test_equal_message_from_before_its_sender_was_seen_is_no_duplicate() -> None:
+    story = Story(B)
+    story.spans.append(Span(A, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
+    hops = story.came(B, A, 9_000, b"beat").hop(A, B, 14_000, 14_001, b"beat").hop(A, B, 19_000, 19_001, b"beat").hops()
+    assert [(hop["fate"], hop["repeat"]) for hop in hops.sort_by("arrived_at_ns").to_pylist()] == [
+        ("unsent", ""),
+        ("arrived", ""),
+        ("arrived", ""),
+    ]

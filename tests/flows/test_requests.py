@@ -196,3 +196,25 @@ def test_patience_is_a_rule() -> None:
     story = asked(at=END - 3_000)
     (request,) = story.requests(Rules(patience_ns=1000 * MS)).to_pylist()
     assert request["outcome"] == "lost"
+
+
+def test_replayed_copy_of_an_answer_that_is_refused_takes_nothing_away() -> None:
+    signed = {"signature": b"mac", "verdict": "valid"}
+    story = Story().hop(A, B, 0, 1, b"q", **asking()).hop(B, A, 2, 3, b"r", **answering(), **signed)
+    story.came(A, B, 9000, b"r", **answering(), **signed)
+    story.dead(A, 9001, b"r", "bad_signature", **answering(), **signed)
+    (request,) = story.requests().to_pylist()
+    assert (request["outcome"], request["latency_us"]) == ("answered", 3000)
+
+
+def test_first_question_is_judged_though_it_was_not_seen_to_leave() -> None:
+    story = Story().dead(A, 0, b"q1", "no_route", **asking()).hop(A, B, 10_000, 10_001, b"q2", **asking())
+    (request,) = story.requests().to_pylist()
+    assert (request["message_key"], request["reason"], request["is_reused"]) == (b"q1", "no_route", True)
+
+
+def test_attempts_are_those_of_the_question() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking()).out(B, C, 2, b"o", **asking(identity=b"onward"))
+    story.hop(B, C, 500, 501, b"o", attempt=1, **asking(identity=b"onward"))
+    (request,) = story.requests().to_pylist()
+    assert request["attempts"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hopwire.capture import read_capture
+from hopwire.capture.sources import list_sources, read_source
 from hopwire.cli.secrets import read_domains
-from hopwire.flows.clocks import clocks_from_crossings, quickest_crossings
-from hopwire.flows.coverage import Coverage, Span
+from hopwire.flows.clocks import clocks_from_crossings, coverage_from_rows, rows_from_clocks
+from hopwire.flows.crossings import quickest_crossings, window_width
 from hopwire.flows.findings import Known
 from hopwire.flows.judge import judge_flows
 from hopwire.flows.link import SIGHTING_COLUMNS, link
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
-from hopwire.lake.split import split_batch
+from hopwire.flows.spans import SourceSpan, joined_spans, lives_of, placed, spans_from_batch
+from hopwire.lake.split import Split, split_batch
 from hopwire.lake.store import writing
 
 CONTRACT = ["identity", "version", "version_raw"]
@@ -42,13 +43,17 @@ def write_lake(lake: Path, tables: dict[str, pa.Table]) -> None:
 
 def tables_without_spark(simulated: Path) -> dict[str, pa.Table]:
     domains = read_domains(str(simulated / "domains.toml"))
-    batches = list(read_capture(simulated / "captures"))
-    splits = [split_batch(batch, "segment", domains) for batch in batches]
+    spans: list[SourceSpan] = []
+    splits: list[Split] = []
+    for source in list_sources(simulated / "captures"):
+        batches = list(read_source(source))
+        splits += [split_batch(batch, source.name, domains) for batch in batches]
+        spans += joined_spans(span for batch in batches for span in spans_from_batch(batch, source.name))
     messages = pa.Table.from_batches([split.messages for split in splits]).combine_chunks()
     quarantine = pa.Table.from_batches([split.quarantine for split in splits])
     sightings = _with_route(messages).select(list(SIGHTING_COLUMNS))
-    raw = pa.Table.from_batches(batches)
-    coverage, clocks = _coverage(raw, sightings)
+    clocks = clocks_without_spark(spans, sightings)
+    coverage = coverage_from_rows(clocks)
     hops = link(sightings, coverage, Rules())
     requests = judge_requests(hops, coverage, Rules())
     answered = requests.filter(pc.equal(requests["outcome"], "answered")).select(CONTRACT).to_pylist()
@@ -64,6 +69,13 @@ def tables_without_spark(simulated: Path) -> dict[str, pa.Table]:
     }
 
 
+def clocks_without_spark(spans: Iterable[SourceSpan], sightings: pa.Table) -> pa.Table:
+    """The rows of gold.clocks."""
+    known = placed(spans)
+    crossings = quickest_crossings(sightings, window_width(lives_of(known)))
+    return rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings))
+
+
 def _with_route(messages: pa.Table) -> pa.Table:
     routing = messages["routing"].combine_chunks()
     bounds = routing.offsets.to_numpy()
@@ -71,33 +83,3 @@ def _with_route(messages: pa.Table) -> pa.Table:
     router = pc.fill_null(routing.values.field("identity").take(last), b"")
     counts = pa.array(np.diff(bounds))
     return messages.append_column("route_count", counts).append_column("route_node", router)
-
-
-def _skips(raw: pa.Table) -> list[Span]:
-    """From each row that stands for missing sightings to the next sighting of its node."""
-    rows = raw.select(["node", "incarnation", "sequence", "seen_at_ns", "direction"]).to_pylist()
-    rows.sort(key=lambda row: (row["node"], row["incarnation"], row["sequence"]))
-    return [
-        Span(row["node"], row["seen_at_ns"], following["seen_at_ns"])
-        for row, following in pairwise(rows)
-        if row["direction"] == "skipped"
-    ]
-
-
-def _coverage(raw: pa.Table, sightings: pa.Table) -> tuple[Coverage, pa.Table]:
-    lives = raw.group_by(["node", "incarnation"]).aggregate([("seen_at_ns", "min"), ("seen_at_ns", "max")]).to_pylist()
-    clocks = clocks_from_crossings({row["node"] for row in lives}, quickest_crossings(sightings))
-    coverage = Coverage(
-        [Span(row["node"], row["seen_at_ns_min"], row["seen_at_ns_max"]) for row in lives],
-        _skips(raw),
-        {clock.node: clock.offset_ns for clock in clocks},
-        {clock.node: clock.reference_node for clock in clocks},
-    )
-    table = pa.table(
-        {
-            "node": pa.array([clock.node for clock in clocks], pa.binary()),
-            "reference_node": pa.array([clock.reference_node for clock in clocks], pa.binary()),
-            "offset_ns": [clock.offset_ns for clock in clocks],
-        }
-    )
-    return coverage, table

@@ -17,6 +17,10 @@ from tests.lake.captures import make_capture, make_sightings, write_segment
 
 def run_after(tmp_path: Path, sources: dict[str, StoredSource], decoder: str = "d") -> Run:
     files = tuple(StoredFile(f"bronze/sightings/{name}.parquet", 1, 1, name) for name in sources)
+    for file in files:
+        path = tmp_path / "lake" / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"1")
     tables = {"bronze.sightings": StoredTable("", {}, files)}
     return Run(tmp_path / "lake", "run", Manifest(decoder=decoder, tables=tables, sources=sources))
 
@@ -198,6 +202,11 @@ def test_small_sources_share_a_task_and_large_ones_come_first() -> None:
     groups = [[task.size_bytes for task in group] for group in groups_of(tasks, 100)]
     assert groups == [[500], [70], [40, 20, 10]]
     assert groups_of([], 100) == []
+
+
+def test_sources_without_a_byte_are_a_task_too() -> None:
+    tasks = [Task(name, "", "pcap", 0) for name in ("a", "b")]
+    assert groups_of(tasks, 100) == [tasks]
 
 
 def test_large_segment_is_several_tasks(tmp_path: Path) -> None:

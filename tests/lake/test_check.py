@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from hopwire.cli.main import run
@@ -89,6 +91,24 @@ def test_a_directory_that_is_no_truth_is_named(lake: Path, tmp_path: Path) -> No
         check_lake(lake, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["README", "chunk-000000.parquet", "other.parquet"])
+def test_file_that_is_not_of_the_truth_is_one_line(
+    simulated: Path, lake: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    truth = tmp_path / "truth"
+    shutil.copytree(simulated / "truth", truth)
+    file = truth / "truth_flows" / name
+    if name == "other.parquet":
+        pq.write_table(pa.table({"other": [1]}), file)
+    else:
+        file.write_bytes(file.read_bytes()[:100] if file.exists() else b"Read me.\n")
+    assert run(["lake", "check", str(lake), str(truth)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"hopwire: {file}: cannot be read (")
+    assert said.endswith("); remove it if it is not of the truth, or simulate anew\n")
+    assert said.count("\n") == 1
+
+
 def test_the_command_ends_with_0_if_all_is_true_and_with_1_otherwise(
     simulated: Path, lake: Path, tables: dict[str, pa.Table], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,7 +116,7 @@ def test_the_command_ends_with_0_if_all_is_true_and_with_1_otherwise(
     assert "all are as they should be" in capsys.readouterr().out
     write_lake(tmp_path / "other", {**tables, "gold.requests": tables["gold.requests"].slice(5)})
     assert run(["lake", "check", str(tmp_path / "other"), str(simulated / "truth")]) == 1
-    assert "5 DIFFER" in capsys.readouterr().out
+    assert "facts compared: 5 missed, 0 false" in capsys.readouterr().out
     assert run(["lake", "check", "--json", str(tmp_path / "other"), str(simulated / "truth")]) == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["is_same"], len(told["differences"])) == (False, 5)

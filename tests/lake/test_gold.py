@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hopwire.flows.hops import HOP_SCHEMA
+from hopwire.flows.spans import SourceSpan
 from hopwire.lake.bronze.sources import SOURCES_TABLE
+from hopwire.lake.bronze.spans import rows_from_spans
 from hopwire.lake.gold.contracts import contracts
 from hopwire.lake.gold.links import links
 from hopwire.lake.gold.quality import quality
@@ -85,9 +87,12 @@ def test_quality_finds_where_a_row_got_lost(spark: SparkSession, lost: str, unba
         frame(spark, MESSAGES, *messages),
         frame(spark, QUARANTINE, {"segment": "s"}),
         frame(spark, HOP_SCHEMA, *hops),
+        spark.createDataFrame(rows_from_spans([SourceSpan("s", b"a", 1, "", 4, 11, 0, 0, 2, skipped=5, missing=1)])),
     )
     rows = {(row["step"], row["segment"]): row for row in found(table)}
     assert {key for key, row in rows.items() if not row["is_balanced"]} == unbalanced
     assert rows["read", "letter.txt"]["faults"] == ["is not a capture"]
     assert (rows["decode", "s"]["skipped_rows"], rows["decode", "s"]["skipped"]) == (1, 5)
-    assert len(rows) == 5
+    complete = rows["complete", "s"]
+    assert (complete["rows_in"], complete["rows_out"], complete["skipped"], complete["missing"]) == (12, 12, 5, 5)
+    assert len(rows) == 6

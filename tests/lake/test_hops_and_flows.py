@@ -14,14 +14,18 @@ from hopwire.flows.coverage import Span
 from hopwire.flows.findings import Known
 from hopwire.flows.outcomes import REQUEST_SCHEMA
 from hopwire.flows.rules import Rules
+from hopwire.flows.spans import Gap, SourceSpan
+from hopwire.lake.bronze.spans import rows_from_spans
+from hopwire.lake.gold import clocks as clocks_module
 from hopwire.lake.gold.clocks import clocks
 from hopwire.lake.gold.flows import OF_REQUEST, flows, judge_of
 from hopwire.lake.gold.requests import requests
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.hops import hops
-from hopwire.lake.split import MESSAGES, SIGHTINGS
+from hopwire.lake.split import MESSAGES
 from hopwire.lake.table import TABLES
 from tests.flows.story import BEGIN, SECOND, Story, answering, asking
+from tests.flows.talk import Talk, always, drifting, set_ahead
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -43,33 +47,23 @@ def _empty(kind: pa.DataType) -> Any:
     return EMPTY.get(kind, 0)
 
 
+def spans_of(story: Story) -> list[SourceSpan]:
+    """One source with all that the nodes of a story saw, and where they skipped."""
+    found = []
+    for node, first, last in story.spans:
+        count, offset = sum(row["node"] == node for row in story.rows), story.offsets.get(node, 0)
+        gaps = tuple(Gap(0, 0, skip.first_ns, skip.last_ns) for skip in story.skips if skip.node == node)
+        found.append(SourceSpan("s", node, 1, "", 0, count, first + offset, last + offset, count, gaps=gaps))
+    return found
+
+
 class Lake:
     """The four tables of a story."""
 
     def __init__(self, spark: SparkSession, story: Story, **settings: Any) -> None:
         chosen = LakeSettings(**settings)
-        lives = [(span.node, at) for span in story.spans for at in (span.first_ns, span.last_ns)]
-        edges = [
-            {"node": node, "sequence": 10_000_000 + i, "seen_at_ns": at + story.offsets.get(node, 0), "direction": "in"}
-            for i, (node, at) in enumerate(lives)
-        ]
-        skips = [
-            {
-                "node": skip.node,
-                "sequence": 20_000_000,
-                "seen_at_ns": skip.first_ns,
-                "direction": "skipped",
-                "skipped": 5,
-            }
-            for skip in story.skips
-        ]
-        ends = [
-            {"node": skip.node, "sequence": 20_000_005, "seen_at_ns": skip.last_ns, "direction": "in"}
-            for skip in story.skips
-        ]
-        sightings = frame(spark, [*story.rows, *edges, *skips, *ends], SIGHTINGS)
         messages = frame(spark, story.rows, MESSAGES)
-        self.clocks = clocks(sightings, messages).cache()
+        self.clocks = clocks(spark.createDataFrame(rows_from_spans(spans_of(story))), messages).cache()
         self.hops = hops(messages, self.clocks, settings=chosen).frame().cache()
         self.requests = requests(self.hops, self.clocks, settings=chosen).frame().cache()
         self.flows = flows(self.hops, self.requests, self.clocks, settings=chosen).frame().cache()
@@ -121,6 +115,40 @@ def test_clocks_are_corrected(lake: Lake) -> None:
     assert all(row["is_corrected"] for row in found.values())
     ahead = {node: row["offset_ns"] - found[A]["offset_ns"] for node, row in found.items()}
     assert ahead == {A: 0, B: 2 * SECOND, C: -SECOND}
+
+
+def drifting_and_restarted() -> Talk:
+    talk = Talk({A: always(0), B: drifting(300), C: set_ahead(-30 * SECOND, 900 * SECOND)}, {C: (900 * SECOND,)})
+    return talk.say((A, B), (B, A), (B, C), (C, A), (A, C), seconds=3600, every=10)
+
+
+@pytest.mark.parametrize("is_few", [True, False])
+def test_clocks_that_change_are_those_of_the_pure_functions(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, is_few: bool
+) -> None:
+    talk = drifting_and_restarted()
+    monkeypatch.setattr(clocks_module, "_most", lambda lives, width: 0 if is_few else 10**9)
+    messages = frame(spark, talk.story.rows, MESSAGES)
+    found = clocks(spark.createDataFrame(rows_from_spans(talk.spans)), messages).toArrow()
+    assert found.to_pylist() == talk.clocks.to_pylist()
+    assert any(found["offsets"].to_pylist())
+
+
+def test_too_many_windows_are_longer_ones(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = drifting_and_restarted()
+    messages, spans = frame(spark, talk.story.rows, MESSAGES), spark.createDataFrame(rows_from_spans(talk.spans))
+    whole = clocks(spans, messages).toArrow()
+    monkeypatch.setattr(clocks_module, "MAX_CROSSINGS", 100)
+    few = clocks(spans, messages).toArrow()
+    counts = [sum(map(len, table["offsets"].to_pylist())) for table in (few, whole)]
+    assert 0 < counts[0] < counts[1] / 2
+
+
+def test_latencies_are_right_though_clocks_change(spark: SparkSession) -> None:
+    talk = drifting_and_restarted()
+    messages, spans = frame(spark, talk.story.rows, MESSAGES), spark.createDataFrame(rows_from_spans(talk.spans))
+    found = hops(messages, clocks(spans, messages), settings=LakeSettings()).frame().toArrow()["latency_us"].to_pylist()
+    assert (len(found), min(found) > 800, max(found) < 1200) == (len(talk.story.rows) // 2, True, True)
 
 
 def test_hops_requests_and_flows_are_those_of_the_pure_functions(lake: Lake) -> None:

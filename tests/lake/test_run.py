@@ -308,4 +308,19 @@ def test_run_that_does_not_add_up_fails_and_is_not_published(
 def test_built_is_a_value(spark: SparkSession, captures: Path, lake: Path) -> None:
     built = build(spark, captures, lake, ["silver.messages"])
     assert isinstance(built, Built)
-    assert set(built.manifest.tables) == {"bronze.sources", "bronze.sightings", "silver.messages", "silver.quarantine"}
+    bronze = {"bronze.sources", "bronze.sightings", "bronze.spans"}
+    assert set(built.manifest.tables) == bronze | {"silver.messages", "silver.quarantine"}
+
+
+def test_domains_that_are_forgotten_do_not_undo_verdicts(spark: SparkSession, captures: Path, lake: Path) -> None:
+    build(spark, captures, lake, ("silver.messages",), domains=DOMAINS)
+    with pytest.raises(LakeError, match="has judged signatures by the domains orders, stock, billing: name them again"):
+        build(no_spark, captures, lake, ("silver.messages",))
+
+
+def test_table_that_has_lost_a_file_is_built_again(spark: SparkSession, captures: Path, lake: Path) -> None:
+    build(spark, captures, lake, FEW)
+    for file in read_manifest(lake).tables["gold.contracts"].files:
+        (lake / file.path).unlink()
+    assert build(spark, captures, lake, FEW).tables == ("gold.contracts",)
+    assert len(rows_of(lake, "gold.contracts")) > 0

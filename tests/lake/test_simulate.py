@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from hopwire.capture import State, list_segments
 from hopwire.cli.secrets import read_domains
-from hopwire.errors import SettingsError
+from hopwire.errors import CaptureError, SettingsError
 from hopwire.lake import simulate as lake_simulate
 from hopwire.lake.simulate import simulate_here, simulate_on_spark
 from hopwire.simulate import SCHEMAS, SimulateSettings, World, simulate_chunk
@@ -64,6 +64,35 @@ def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(SettingsError, match="is there already; name an empty or a new directory"):
         simulate_here(SETTINGS, tmp_path)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("problem", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()])
+def test_a_simulation_that_fails_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, problem: BaseException
+) -> None:
+    out = tmp_path / "some" / "where"
+    if is_there:
+        out.mkdir(parents=True)
+
+    def fail(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(lake_simulate, "clocks_of", fail)
+    expected = CaptureError if isinstance(problem, OSError) else type(problem)
+    with pytest.raises(expected) as caught:
+        simulate_here(SETTINGS, out)
+    if isinstance(problem, OSError):
+        remedy = "nothing was kept; choose another directory, or fewer messages"
+        assert str(caught.value) == f"{out}: cannot be written (No space left on device); {remedy}"
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert left == (["some", "some/where"] if is_there else [])
+
+
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is not UTF-8; name another directory"):
+        simulate_here(SETTINGS, tmp_path / "x\udcff")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_chunk_that_is_written_again_replaces_what_a_first_try_left(tmp_path: Path) -> None:

@@ -219,8 +219,63 @@ def test_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: py
 
 def test_missing_table_is_named_with_those_there_are(tmp_path: Path) -> None:
     fill(tmp_path, "one", [1])
-    with pytest.raises(LakeError, match=r"has no table gold\.x, it has gold\.t; build it: hopwire lake build --table"):
+    with pytest.raises(LakeError, match=r"has no table gold\.x, it has gold\.t; build it: ") as caught:
         read_arrow(tmp_path, "gold.x")
+    assert str(caught.value).endswith(f"hopwire lake build CAPTURES {tmp_path} --table gold.x")
+
+
+def truncate(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def garble(file: Path) -> None:
+    file.write_bytes(b"x" * file.stat().st_size)
+
+
+def exchange(file: Path) -> None:
+    pq.write_table(pa.table({"other": [1]}), file)
+
+
+# fmt: off
+DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+    (truncate,                          "it has "),
+    (lambda file: os.truncate(file, 0), "it has 0 bytes, expected "),
+    (garble,                            "Parquet magic bytes not found"),
+    (exchange,                          "it has "),
+    (Path.unlink,                       "it is not there"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("damage", "reason"), DAMAGES)
+def test_damaged_file_is_named_with_the_reason_and_the_remedy(
+    tmp_path: Path, damage: Callable[[Path], None], reason: str
+) -> None:
+    with writing(tmp_path) as run:
+        write(run, "gold.t", "one", [1])
+        write(run, "gold.t", "two", [2])
+        run.add("gold.t", "x", SCHEMA, run.written("gold.t"))
+        run.publish({}, "")
+    damage(tmp_path / "gold" / "t" / "two.parquet")
+    with pytest.raises(LakeError) as caught:
+        read_arrow(tmp_path, "gold.t")
+    said = str(caught.value)
+    assert said.startswith(f"{tmp_path}: gold/t/two.parquet cannot be read (")
+    assert reason in said
+    assert said.endswith("); build the lake anew, or restore the file")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("kind", ["int65", "timestamp[weeks]"])
+def test_type_that_nobody_knows_is_named_with_the_remedy(tmp_path: Path, kind: str) -> None:
+    fill(tmp_path, "one", [1])
+    path = tmp_path / "_hopwire" / "manifest.json"
+    path.write_text(path.read_text().replace("int64", kind))
+    with pytest.raises(
+        LakeError, match=r"gold\.t: .*; build the lake anew, or use the hopwire that wrote it"
+    ) as caught:
+        read_arrow(tmp_path, "gold.t")
+    assert str(caught.value).startswith(f"{tmp_path}: ")
 
 
 def test_table_without_files_has_its_columns(tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hopwire.capture import Sighting
+from hopwire.capture import Sighting, batch_from_sightings
+from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import MESSAGES
 from hopwire.lake.worker import RESULT, TABLES, Job, Report, Task, ingest_groups, ingest_source
 from hopwire.wire import FORMATS, encode
 from hopwire.wire.samples import sample_message
+from tests.capture.recording import Recording, message, pcap
 from tests.lake.captures import DOMAINS, NOW, make_sightings, write_segment
 
 SETTINGS = LakeSettings()
@@ -51,6 +53,48 @@ def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: Job) -> Non
     assert rows_of(job, report, "silver.messages").schema.equals(MESSAGES)
     verdicts = Counter(rows_of(job, report, "silver.messages").column("verdict").to_pylist())
     assert set(verdicts) == {"valid", "unsigned"}
+
+
+def test_report_says_which_numbers_a_source_has(tmp_path: Path, job: Job) -> None:
+    rows = [row for row in make_sightings("anna") if row.sequence not in (20, 21)]
+    path = write_segment(tmp_path / "anna.arrows", rows)
+    for settings in (SETTINGS, LakeSettings(batch_rows=7)):
+        report = ingest_source(task(path), job, DOMAINS, settings)
+        assert report.spans == [
+            SourceSpan(
+                "anna.arrows", b"anna", 1, "anna", 0, 42, NOW, NOW + 40, 38, skipped=3, missing=2,
+                gaps=(Gap(20, 42, NOW + 19, NOW + 40),),
+            )
+        ]  # fmt: skip
+        assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
+
+
+def test_rows_without_numbers_of_their_nodes_prove_nothing(tmp_path: Path, job: Job) -> None:
+    rows = pa.Table.from_batches([batch_from_sightings([*make_sightings("anna"), *make_sightings("bert")])])
+    for missing in ("sequence", "incarnation"):
+        pq.write_table(rows.drop_columns([missing]), tmp_path / "rows.parquet")
+        spans = ingest_source(task(tmp_path / "rows.parquet", "parquet"), job, DOMAINS, SETTINGS).spans
+        assert [(span.node, span.sighting_count, span.skipped) for span in spans] == [
+            (b"anna", 40, 3),
+            (b"bert", 40, 3),
+        ]
+        assert not any(span.is_numbered or span.gaps or span.missing for span in spans)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    spans = ingest_source(task(tmp_path / "rows.parquet", "parquet"), job, DOMAINS, SETTINGS).spans
+    assert all(span.is_numbered and len(span.gaps) == 1 for span in spans)
+
+
+def test_recording_of_the_network_has_numbers_of_its_own(tmp_path: Path, job: Job) -> None:
+    recording = Recording()
+    recording.open()
+    recording.greet()
+    for number in range(5):
+        recording.say(message([b"", b"%d" % number]))
+    path = tmp_path / "net.pcap"
+    path.write_bytes(pcap(recording.packets))
+    spans = ingest_source(task(path, "pcap"), job, DOMAINS, SETTINGS).spans
+    assert len(spans) == 2
+    assert all(span.is_numbered and span.first_sequence == 0 and not span.missing and not span.gaps for span in spans)
 
 
 def test_small_batches_and_row_groups_give_the_same_rows(tmp_path: Path, job: Job) -> None:

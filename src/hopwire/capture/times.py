@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from hopwire.errors import CaptureError
+from hopwire.errors import CaptureError, SettingsError
 
 __all__ = ["NS_PER_MS", "NS_PER_S", "compact_time", "ns_from_text", "time_text"]
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
-LAST_NS = 2**63 - 1  # a column of times reaches no further
+FIRST_NS, LAST_NS = -(2**63), 2**63 - 1  # a column of times reaches no further
 WRITTEN = re.compile(r"(?P<begin>[^.,]+)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
 
-def time_text(seen_at_ns: int) -> str:
-    """Give a time for a person: 2026-01-31T12:00:00.000000001Z."""
-    return _written(seen_at_ns, "%Y-%m-%dT%H:%M:%S")
+def time_text(seen_at_ns: int | None) -> str:
+    """Give a time for a person: 2026-01-31T12:00:00.000000001Z; nothing where there is none."""
+    return "" if seen_at_ns is None else _written(seen_at_ns, "%Y-%m-%dT%H:%M:%S")
 
 
 def compact_time(seen_at_ns: int) -> str:
@@ -43,4 +43,9 @@ def ns_from_text(text: str, what: str) -> int:
         raise CaptureError(f"{what}: found {text!r:.40}, expected a time such as 2026-01-31T12:00:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp()) * NS_PER_S + int((found["fraction"] or "").ljust(9, "0"))
+    ns = round(moment.timestamp()) * NS_PER_S + int((found["fraction"] or "").ljust(9, "0"))
+    if not FIRST_NS <= ns <= LAST_NS:
+        raise SettingsError(
+            f"{what}: found {text!r:.40}, expected a time from {time_text(FIRST_NS)} to {time_text(LAST_NS)}"
+        )
+    return ns

@@ -68,11 +68,13 @@ def _show(checked: Checked) -> None:
     if checked.left_out:
         console.print(Text(f"\nnot compared, the lake has no table for it: {', '.join(checked.left_out)}", "yellow"))
     facts = sum(tally.expected for tally in checked.tallies)
-    wrong = sum(tally.missed + tally.false for tally in checked.tallies)
+    missed, false = (sum(getattr(tally, name) for tally in checked.tallies) for name in ("missed", "false"))
     if checked.is_same:
         console.print(Text.assemble(f"\n{facts:,} facts compared: ", ("all are as they should be", "bold green")))
     else:
-        console.print(Text.assemble(f"\n{facts:,} facts compared: ", (f"{wrong:,} DIFFER", "bold red")))
+        console.print(
+            Text.assemble(f"\n{facts:,} facts compared: ", (f"{missed:,} missed, {false:,} false", "bold red"))
+        )
 
 
 def _in_words(difference: Difference) -> str:

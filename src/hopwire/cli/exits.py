@@ -1,12 +1,14 @@
 """How a command ends: with a code, and with one line when something is wrong; never with a traceback.
 
-`guarded` is the wrapper that each command has around it.
+`guarded` is the wrapper that each command has around it. What nobody foresaw is a fault of hopwire: one line as well,
+and the traceback for who sets HOPWIRE_TRACEBACK=1.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from enum import IntEnum
 from functools import wraps
@@ -19,6 +21,7 @@ from hopwire.errors import BalanceError, HopwireError, SecurityError, WireError
 __all__ = ["EXIT_CODES", "ExitCode", "complain", "fail", "guarded"]
 
 P = ParamSpec("P")
+TRACEBACK = "HOPWIRE_TRACEBACK"
 
 
 class ExitCode(IntEnum):
@@ -28,6 +31,7 @@ class ExitCode(IntEnum):
     BAD = 1
     USAGE = 2
     UNBALANCED = 3
+    FAULT = 70
     INTERRUPTED = 130
     CLOSED = 141
 
@@ -35,9 +39,10 @@ class ExitCode(IntEnum):
 # fmt: off
 EXIT_CODES = {
     ExitCode.FINE:        "fine",
-    ExitCode.BAD:         "a message is bad, or was refused",
+    ExitCode.BAD:         "a message is bad or was refused, or a lake differs from the truth",
     ExitCode.USAGE:       "wrong usage, or input that cannot be read",
     ExitCode.UNBALANCED:  "the rows of a lake do not add up",
+    ExitCode.FAULT:       "a fault of hopwire itself",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.CLOSED:      "nobody reads the output any more",
 }
@@ -46,7 +51,8 @@ EXIT_CODES = {
 
 def complain(text: str) -> None:
     """Write one line to stderr."""
-    print(f"hopwire: {' '.join(text.splitlines())}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"hopwire: {' '.join(text.splitlines())}", file=sys.stderr)
 
 
 def fail(text: str, code: ExitCode) -> NoReturn:
@@ -60,6 +66,8 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(command)
     def guard(*args: P.args, **kwargs: P.kwargs) -> None:
+        if sys.stdout is None:  # the next file that is opened would take its place
+            fail("the output is closed; send it somewhere, such as to /dev/null", ExitCode.CLOSED)
         try:
             command(*args, **kwargs)
             sys.stdout.flush()
@@ -77,8 +85,22 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             fail(f"{place}{error.strerror or error}", ExitCode.USAGE)
+        except MemoryError:
+            fail("there is not enough memory; take less at once, or allow more", ExitCode.USAGE)
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:
+            _fail_ourselves(error)
 
     return guard
+
+
+def _fail_ourselves(error: Exception) -> NoReturn:
+    if os.environ.get(TRACEBACK) == "1":
+        traceback.print_exception(error)
+    first = (str(error).splitlines() or [""])[0]
+    words = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    fail(f"internal fault: {words} ({TRACEBACK}=1 shows where)", ExitCode.FAULT)
 
 
 def _discard_output() -> None:

@@ -148,10 +148,11 @@ def _identity(wanted: str, names: dict[bytes, str]) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
+    typed = text.encode("utf-8", "surrogateescape")  # what was no UTF-8 is no UTF-8 again
     try:
-        return bytes.fromhex(text[2:]) if text.startswith("0x") else text.encode()
+        return bytes.fromhex(text[2:]) if text.startswith("0x") else typed
     except ValueError:
-        return text.encode()
+        return typed
 
 
 def _listing(rows: list[dict[str, Any]], names: dict[bytes, str], width: int) -> Table:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -88,18 +90,24 @@ def _need_spark() -> None:
 @contextmanager
 def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
     """Give the function that starts Spark; what it started is stopped at the end."""
+    from hopwire.lake.frames import plain_errors
     from hopwire.lake.memory import choose_memory, free_bytes
-    from hopwire.lake.spark import session
+    from hopwire.lake.spark import check_master, session
 
+    if master:
+        check_master(master)
     settings: dict[str, Any] = {"spark.master": master} if master else {}
     if not master or master.startswith("local"):
         settings["spark.driver.memory"] = choose_memory(memory, free_bytes())
     elif memory:
         settings["spark.executor.memory"] = memory
     started: list[Any] = []
+    logging.getLogger().addHandler(logging.NullHandler())  # or what py4j says of Ctrl+C is on the terminal
 
     def start() -> Any:
-        started.append(session("hopwire lake build", **settings))
+        with plain_errors("Spark does not start"):
+            started.append(session("hopwire lake build", **settings))
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own asks Java while Java is being asked
         return started[0]
 
     try:

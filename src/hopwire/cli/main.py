@@ -74,10 +74,17 @@ def _version() -> str:
         return "(not installed)"
 
 
+def _interrupt(*_: object) -> None:
+    """Do what Ctrl+C does, also where a shell made the process ignore that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
     if arguments is None:  # the process is ours: who ends it with SIGTERM gets it tidied up as with Ctrl+C
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(signal.SIGTERM, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode still gets its line

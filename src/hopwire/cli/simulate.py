@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["simulate"]
 
 MEGABYTE = 1_000_000
+MAX_MESSAGES = 10_000_000_000  # more than any disk holds
 FAULTS_HELP = f"all, none, or some, such as loss,replay=0.01. There are: {', '.join(FAULTS)}."
 
 
 def simulate(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="An empty or a new directory.")],
-    messages: Annotated[int, typer.Option("--messages", min=1, help="How many sightings, about.")] = 10_000,
+    messages: Annotated[
+        int, typer.Option("--messages", min=1, max=MAX_MESSAGES, help="How many sightings, about.")
+    ] = 10_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same bytes.")] = 7,
     nodes: Annotated[int, typer.Option("--nodes", min=4, help="How many nodes capture.")] = 6,
     formats: Annotated[str, typer.Option("--formats", help="Which wire formats.")] = "V3,V4,V5,V6",
@@ -40,7 +44,7 @@ def simulate(
     Each fault has flows of its own. A number behind its name is its rate: a share of all flows for most, else of nodes,
     of minutes or of sightings; for giant_body it is the size in MiB.
     """
-    settings = SimulateSettings(messages, seed, nodes, formats_from_text(formats), rates_from_text(faults))
+    settings = SimulateSettings(messages, seed, nodes, formats_from_text(formats), _rates(faults))
     console = screen()
     with Progress(console=console, transient=True, disable=as_json or not console.is_terminal) as progress:
         task = progress.add_task("simulating", total=settings.closing + 1)
@@ -49,6 +53,15 @@ def simulate(
         print(msgspec.json.encode(done).decode())
     else:
         _show(done, out)
+
+
+def _rates(text: str) -> dict[str, float]:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 1 and {"all", "none"} & set(parts):
+        raise SettingsError(
+            f"--faults: found {text!r:.40}, expected all, none, or names of faults; all and none stand alone"
+        )
+    return rates_from_text(text)
 
 
 def _run(settings: SimulateSettings, out: Path, spark: bool, on_chunk: Callable[[int], None]) -> Simulated:
@@ -79,5 +92,6 @@ def _show(done: Simulated, out: Path) -> None:
         console.print(table)
     size = f"{done.size_bytes / MEGABYTE:,.0f} MB"
     console.print(Text(f"{done.sightings:,} sightings of {done.nodes} nodes in {done.segments} segments, {size}"))
-    console.print(Text(f"\nnext  hopwire lake build {out}/captures LAKE --domains {out}/domains.toml", "dim"))
-    console.print(Text(f"then  hopwire lake check LAKE {out}/truth", "dim"))
+    captures, domains, truth = (shlex.quote(str(out / name)) for name in ("captures", "domains.toml", "truth"))
+    console.print(Text(f"\nnext  hopwire lake build {captures} LAKE --domains {domains}", "dim"))
+    console.print(Text(f"then  hopwire lake check LAKE {truth}", "dim"))

@@ -1,32 +1,37 @@
 """How wrong the clocks of the nodes are against one another, and what to do about it.
 
-A message that crosses from A to B takes, by the two clocks, its travel time plus the error between them; from B to A
-the travel time minus that error. The quickest crossing each way is hardly more than the travel time, so half the
-difference of the two is the error, and half their sum bounds how wrong that is.
+`crossings.py` compares two clocks. Here the pairs that could be compared are joined to a tree, the surest first. Each
+tree has its reference, the node with most pairs, and all its other clocks are corrected to that one. A node without
+such a pair is not corrected, and its row says so.
 
-- Only crossings count that cannot be mistaken: messages with one departure and one arrival.
-- Where nothing arrives before it left, in either direction, the clocks may be right, and are left alone: a correction
-  by less than its own error would make quick crossings negative.
-- Pairs with both directions are joined to a tree, the surest first. Each tree has its reference, the node with most
-  pairs, and all its other clocks are corrected to that one.
-- A node without such a pair is not corrected, and its row says so.
+A clock is taken to be wrong by the same at all times, until the crossings contradict that. Then the incarnations of the
+node have clocks of their own, for it may have started with another time; one that nobody else can tell of has that of
+the one before. If that is not enough, the clock drifts, or was set, and its offset changes within an incarnation
+(`offsets.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from statistics import median_low
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.arrays import Groups, codes, equal_text, ints, pack
-from hopwire.flows.columns import Column
+from hopwire.flows.columns import Column, schema_from_columns
+from hopwire.flows.coverage import Coverage, LifeSpan
+from hopwire.flows.crossings import Crossing, Life, Pair, compared, contradicted, moved
+from hopwire.flows.offsets import Mark, Offset, Stretch, offsets_at, offsets_from_marks
+from hopwire.flows.spans import Placed, lives_of, skips_of
 
-__all__ = ["CLOCKS", "Clock", "Crossing", "clocks_from_crossings", "quickest_crossings"]
+__all__ = ["CLOCKS", "Clock", "clocks_from_crossings", "coverage_from_rows", "rows_from_clocks"]
 
-STRETCH = pa.struct([("first_ns", pa.int64()), ("last_ns", pa.int64())])
+STRETCH = pa.struct([("incarnation", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64())])
+OFFSET = pa.struct([("incarnation", pa.int64()), ("at_ns", pa.int64()), ("offset_ns", pa.int64())])
 # fmt: off
 CLOCKS = (
     Column("node",             pa.binary(), "identity of a node that captures"),
@@ -35,25 +40,24 @@ CLOCKS = (
     Column("last_seen_at_ns",  pa.int64(),  "its last sighting, by its own clock"),
     Column("sighting_count",   pa.int64(),  "how many sightings it wrote down"),
     Column("skipped",          pa.int64(),  "how many it could not write down"),
+    Column("missing",          pa.int64(),  "how many others are in no source, by their numbers"),
     Column("lives",            pa.list_(STRETCH), "first and last sighting of each incarnation, by its own clock"),
     Column("skips",            pa.list_(STRETCH), "from when to when sightings are missing, by its own clock"),
     Column("reference_node",   pa.binary(), "the node whose clock its times are corrected to"),
     Column("offset_ns",        pa.int64(),  "how far its clock is ahead of that one; its time less this is corrected"),
+    Column("offsets",          pa.list_(OFFSET),
+           "if that changes: at moments by its own clock, with lines between them; offset_ns is then their median. An "
+           "incarnation that is not there is as the one before"),
+    Column("doubts",           pa.list_(STRETCH), "from when to when its clock was set, nobody knows when exactly"),
     Column("is_corrected",     pa.bool_(),  "whether traffic in both directions tells; if not, the offset is 0"),
     Column("via_node",         pa.binary(), "the node that it was compared with"),
     Column("error_ns",         pa.int64(),  "how wrong the offset may be at most; null if not corrected"),
     Column("crossing_count",   pa.int64(),  "crossings that were compared, both directions"),
 )
 # fmt: on
+ALL_LIVES = 0  # in place of an incarnation, where all have one clock
 
-
-class Crossing(NamedTuple):
-    """The quickest crossing from one node to another, by their own clocks."""
-
-    from_node: bytes
-    to_node: bytes
-    quickest_ns: int
-    messages: int = 1
+Tree = dict[Life, list[Pair]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,70 +71,69 @@ class Clock:
     via_node: bytes = b""
     error_ns: int | None = None
     crossing_count: int = 0
+    offsets: Mapping[int, Sequence[Offset]] = field(default_factory=dict)  # by incarnation, if it changes
+    doubts: Sequence[tuple[int, int, int]] = ()  # incarnation, from when, to when
 
 
-class _Pair(NamedTuple):
-    error_ns: int
-    a: bytes
-    b: bytes
-    ahead_ns: int  # how far the clock of b is ahead of that of a
-    messages: int
+class _Corrected(NamedTuple):
+    """One clock, and how it is corrected to the reference, by its own time."""
 
-
-def quickest_crossings(sightings: pa.Table) -> list[Crossing]:
-    """Give the quickest crossing for each pair of nodes, of sightings such as `link` takes."""
-    rows = sightings.filter(pa.array(~equal_text(sightings["direction"], "dead")))
-    (key,), _ = codes(rows["message_key"])
-    (node, peer), nodes = codes(rows["node"], rows["peer"])
-    is_in, at = equal_text(rows["direction"], "in"), ints(rows["seen_at_ns"])
-    source, target = np.where(is_in, peer, node), np.where(is_in, node, peer)
-    groups = Groups(pack(key, ints(rows["attempt"]), source, target), is_in.astype(np.int64))
-    is_single = (groups.sizes == 2) & (groups.total(is_in) == 1)
-    out = groups.first[is_single]
-    came = groups.order[groups.starts[is_single] + 1]
-    pairs = Groups(pack(source[out], target[out]))
-    quickest = pairs.least(at[came] - at[out], np.ones(len(out), dtype=np.bool_))
-    names = nodes.to_pylist()
-    found = zip(source[out][pairs.first], target[out][pairs.first], quickest, pairs.sizes, strict=True)
-    return [Crossing(names[a], names[b], int(least), int(count)) for a, b, least, count in found]
+    reference: Life
+    offsets: tuple[Offset, ...] = (Offset(0, 0),)
+    doubts: tuple[Stretch, ...] = ()
+    via: Life | None = None
+    error_ns: int = 0
+    messages: int = 0
 
 
 def clocks_from_crossings(nodes: Iterable[bytes], crossings: Iterable[Crossing]) -> list[Clock]:
-    """Give the clock of every node, from the quickest crossing of each pair in each direction."""
-    known = sorted(set(nodes))
-    pairs = _pairs({(each.from_node, each.to_node): each for each in crossings}, set(known))
-    tree = _tree(known, pairs)
-    clocks: dict[bytes, Clock] = {}
-    for start in sorted(known, key=lambda node: (-len(tree[node]), node)):
-        if start not in clocks:
-            _correct(start, tree, clocks)
-    return [clocks[node] for node in known]
+    """Give the clock of every node, from the quickest crossings of each pair in each direction.
+
+    Of clocks that are not contradicted one crossing each way is enough, without incarnation and window.
+    """
+    known = set(nodes)
+    crossings = [each for each in crossings if each.from_node in known and each.to_node in known]
+    changing = contradicted(crossings)
+    lives = {(node, ALL_LIVES) for node in known - changing}
+    ways: dict[tuple[Life, Life], tuple[list[Crossing], list[Crossing]]] = defaultdict(lambda: ([], []))
+    for each in crossings:
+        a = each.from_node, each.from_incarnation if each.from_node in changing else ALL_LIVES
+        b = each.to_node, each.to_incarnation if each.to_node in changing else ALL_LIVES
+        ways[min(a, b), max(a, b)][a > b].append(each)
+        lives |= {a, b}
+    pairs = [compared(a, b, *both) for (a, b), both in ways.items() if all(both)]
+    tree = _tree(sorted(lives), _surest_first([pair for pair in pairs if pair], changing))
+    found: dict[bytes, dict[int, _Corrected]] = defaultdict(dict)
+    for (node, incarnation), clock in sorted(_corrected(tree).items(), key=lambda item: item[0]):
+        found[node][incarnation] = clock
+    between = [pair for pairs in tree.values() for pair in pairs if pair.a[0] != pair.b[0]]
+    joined = {life[0] for pair in between for life in (pair.a, pair.b)}
+    return [_clock(node, found[node], node in joined) for node in sorted(known)]
 
 
-def _pairs(crossings: Mapping[tuple[bytes, bytes], Crossing], nodes: set[bytes]) -> list[_Pair]:
-    """The pairs that have both directions, the surest first."""
-    pairs = []
-    for (a, b), there in crossings.items():
-        back = crossings.get((b, a))
-        if back is not None and a < b and a in nodes and b in nodes:
-            ahead, error = (there.quickest_ns - back.quickest_ns) // 2, (there.quickest_ns + back.quickest_ns) // 2
-            is_plausible = there.quickest_ns >= 0 and back.quickest_ns >= 0
-            pairs.append(_Pair(abs(error), a, b, 0 if is_plausible else ahead, there.messages + back.messages))
-    return sorted(pairs)
+def _surest_first(pairs: list[Pair], changing: set[bytes]) -> list[Pair]:
+    """Sort pairs by their error; of clocks that change, those are surer that were compared for long."""
+
+    def place(pair: Pair) -> tuple[bool, int, int, Life, Life]:
+        is_changing = pair.a[0] in changing or pair.b[0] in changing
+        return is_changing, -pair.windows if is_changing else 0, pair.error_ns, pair.a, pair.b
+
+    return sorted(pairs, key=place)
 
 
-def _tree(nodes: list[bytes], pairs: list[_Pair]) -> dict[bytes, list[_Pair]]:
-    """Join nodes by pairs, without circles; gives the pairs of each node."""
-    root = {node: node for node in nodes}
-    tree: dict[bytes, list[_Pair]] = {node: [] for node in nodes}
+def _tree(lives: list[Life], pairs: list[Pair]) -> Tree:
+    """Join clocks by pairs, without circles; gives the pairs of each. Incarnations of a node are joined at last."""
+    root = {life: life for life in lives}
+    tree: Tree = {life: [] for life in lives}
 
-    def find(node: bytes) -> bytes:
-        while root[node] != node:
-            root[node] = root[root[node]]
-            node = root[node]
-        return node
+    def find(life: Life) -> Life:
+        while root[life] != life:
+            root[life] = root[root[life]]
+            life = root[life]
+        return life
 
-    for pair in pairs:
+    same = [Pair(one, other, 0) for one, other in pairwise(lives) if one[0] == other[0]]
+    for pair in (*pairs, *same):
         if find(pair.a) != find(pair.b):
             root[find(pair.a)] = find(pair.b)
             tree[pair.a].append(pair)
@@ -138,16 +141,106 @@ def _tree(nodes: list[bytes], pairs: list[_Pair]) -> dict[bytes, list[_Pair]]:
     return tree
 
 
-def _correct(start: bytes, tree: dict[bytes, list[_Pair]], clocks: dict[bytes, Clock]) -> None:
-    """Correct all clocks that hang together with the reference."""
-    clocks[start] = Clock(start, start, is_corrected=bool(tree[start]), error_ns=0 if tree[start] else None)
-    waiting = [start]
-    while waiting:
-        node = waiting.pop()
-        known = clocks[node]
-        for pair in tree[node]:
-            other, ahead = (pair.b, pair.ahead_ns) if pair.a == node else (pair.a, -pair.ahead_ns)
-            if other not in clocks:
-                offset, error = known.offset_ns + ahead, (known.error_ns or 0) + pair.error_ns
-                clocks[other] = Clock(other, start, offset, True, node, error, pair.messages)
-                waiting.append(other)
+def _corrected(tree: Tree) -> dict[Life, _Corrected]:
+    """Correct all clocks that hang together to the one of them that has most pairs."""
+    found: dict[Life, _Corrected] = {}
+    for start in sorted(tree, key=lambda life: (-len(tree[life]), life)):
+        if start in found:
+            continue
+        found[start] = _Corrected(start)
+        waiting = [start]
+        while waiting:
+            life = waiting.pop()
+            for pair in (each.seen_from(life) for each in tree[life]):
+                if pair.b not in found:
+                    found[pair.b] = _followed(found[life], pair)
+                    waiting.append(pair.b)
+    return found
+
+
+def _followed(known: _Corrected, pair: Pair) -> _Corrected:
+    """Correct a clock by one that is corrected."""
+    ahead = pair.ahead_ns
+    offsets = tuple(Offset(at + ahead, offset + ahead) for at, offset in known.offsets)
+    doubts = moved((*known.doubts, *pair.doubts), ahead)
+    if pair.moments:
+        base = offsets_at(known.offsets, np.array([each.a_ns for each in pair.moments]))
+        moments = zip(pair.moments, base.tolist(), strict=True)
+        offsets, more = offsets_from_marks([Mark(m.b_ns, offset + m.ahead_ns, m.error_ns) for m, offset in moments])
+        doubts = (*doubts, *more)
+    return _Corrected(known.reference, offsets, doubts, pair.a, known.error_ns + pair.error_ns, pair.messages)
+
+
+def _clock(node: bytes, lives: Mapping[int, _Corrected], is_corrected: bool) -> Clock:
+    """Give what is known of the clock of a node, of which each incarnation may have its own."""
+    values = sorted(offset for each in lives.values() for _, offset in each.offsets)
+    via = [each.via[0] for each in lives.values() if each.via and each.via[0] != node]
+    return Clock(
+        node,
+        next(iter(lives.values())).reference[0],
+        median_low(values),
+        is_corrected,
+        next(iter(via), b""),
+        max(each.error_ns for each in lives.values()) if is_corrected else None,
+        sum(each.messages for each in lives.values()),
+        {life: each.offsets for life, each in lives.items()} if values[0] < values[-1] else {},
+        tuple((life, *doubt) for life, each in lives.items() for doubt in each.doubts),
+    )
+
+
+# -- rows
+
+
+def rows_from_clocks(known: Iterable[Placed], clocks: Iterable[Clock]) -> pa.Table:
+    """Give clocks as rows, with what the sources have of their nodes."""
+    of_node = {node: list(each) for node, each in groupby(known, key=lambda each: each.span.node)}
+    return pa.Table.from_pylist([_row(of_node[clock.node], clock) for clock in clocks], schema_from_columns(CLOCKS))
+
+
+def _row(known: list[Placed], clock: Clock) -> dict[str, Any]:
+    spans, lives = [each.span for each in known], lives_of(known)
+    return {name: getattr(clock, name) for name in clock.__slots__} | {
+        "node_name": spans[-1].node_name,
+        "first_seen_at_ns": min(life.first_ns for life in lives),
+        "last_seen_at_ns": max(life.last_ns for life in lives),
+        "sighting_count": sum(span.sighting_count for span in spans),
+        "skipped": sum(span.skipped for span in spans),
+        "missing": sum(span.missing + missing_before for span, missing_before, _ in known),
+        "lives": [_stretch(life) for life in lives],
+        "skips": [_stretch(skip) for skip in skips_of(known)],
+        "offsets": [{"incarnation": life} | at._asdict() for life, each in clock.offsets.items() for at in each],
+        "doubts": [dict(zip(STRETCH.names, doubt, strict=True)) for doubt in clock.doubts],
+    }
+
+
+def _stretch(span: LifeSpan) -> dict[str, int]:
+    return {"incarnation": span.incarnation, "first_ns": span.first_ns, "last_ns": span.last_ns}
+
+
+def coverage_from_rows(rows: pa.Table) -> Coverage:
+    """Give what the nodes captured and skipped, and how wrong their clocks are, of such rows."""
+    names = ["node", "offset_ns", "reference_node", "lives", "skips", "offsets", "doubts"]
+    found = rows.select(names).to_pylist()
+    return Coverage(
+        spans=_spans(found, "lives"),
+        skips=_spans(found, "skips"),
+        offsets_ns={row["node"]: row["offset_ns"] for row in found},
+        clocks={row["node"]: row["reference_node"] for row in found},
+        changes={row["node"]: _changes(row["offsets"]) for row in found if row["offsets"]},
+        doubts=_spans(found, "doubts"),
+    )
+
+
+def _spans(rows: Iterable[dict[str, Any]], name: str) -> list[LifeSpan]:
+    return [
+        LifeSpan(row["node"], each["first_ns"], each["last_ns"], each["incarnation"])
+        for row in rows
+        for each in row[name]
+    ]
+
+
+def _changes(offsets: Iterable[dict[str, int]]) -> dict[int, list[Offset]]:
+    found: dict[int, list[Offset]] = defaultdict(list)
+    for each in offsets:
+        found[each["incarnation"]].append(Offset(each["at_ns"], each["offset_ns"]))
+    return dict(found)

@@ -4,12 +4,13 @@ What is missing means something only where somebody was looking. A node is blind
 before its first sighting, after its last, and for a moment after each end of an incarnation: a node that crashes takes
 its last sightings with it.
 
-All times here are corrected (`clocks.py`).
+All times here are corrected (`clocks.py`). What a clock was ahead by may differ between incarnations, and the same time
+may come in two of them: so where it changes, an incarnation belongs to each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -17,9 +18,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.arrays import NO_TIME, Bools, Ints
+from hopwire.flows.arrays import NO_TIME, Bools, Groups, Ints, number_codes, pack
+from hopwire.flows.offsets import Offset, offsets_at
 
-__all__ = ["Coverage", "Span"]
+__all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Span"]
 
 
 class Span(NamedTuple):
@@ -30,23 +32,39 @@ class Span(NamedTuple):
     last_ns: int
 
 
+class LifeSpan(NamedTuple):
+    """A span, and the incarnation that it lies in."""
+
+    node: bytes
+    first_ns: int
+    last_ns: int
+    incarnation: int
+
+
 @dataclass(frozen=True)
 class Coverage:
     """What the nodes saw: spans, the stretches in which sightings are missing, and how wrong each clock is."""
 
-    spans: Sequence[Span] = ()
-    skips: Sequence[Span] = ()
+    spans: Sequence[Span | LifeSpan] = ()
+    skips: Sequence[Span | LifeSpan] = ()
     offsets_ns: dict[bytes, int] = field(default_factory=dict)
     clocks: dict[bytes, bytes] = field(default_factory=dict)  # node: the node whose clock its times are corrected to
+    changes: Mapping[bytes, Mapping[int, Sequence[Offset]]] = field(default_factory=dict)  # by node and incarnation
+    doubts: Sequence[Span | LifeSpan] = ()  # where nobody knows what a clock was ahead by
 
     @cached_property
     def nodes(self) -> dict[bytes, tuple[int, int]]:
         """First and last sighting of every node that captures, corrected."""
         found: dict[bytes, tuple[int, int]] = {}
-        for node, first, last in self.corrected(self.spans):
+        for node, first, last in self.stretches[0]:
             begin, end = found.get(node, (first, last))
             found[node] = min(begin, first), max(end, last)
         return found
+
+    @cached_property
+    def stretches(self) -> tuple[list[Span], list[Span], list[Span]]:
+        """The spans, the skips and the doubts, corrected."""
+        return self.corrected(self.spans), self.corrected(self.skips), self.corrected(self.doubts)
 
     @cached_property
     def end_ns(self) -> int:
@@ -57,12 +75,27 @@ class Coverage:
         """Give the same by the codes of nodes."""
         return NodeCoverage(self, values.to_pylist())
 
-    def corrected(self, spans: Iterable[Span]) -> list[Span]:
+    def corrected(self, spans: Iterable[Span | LifeSpan]) -> list[Span]:
         """Give the spans as corrected times."""
-        return [Span(node, first - offset, last - offset) for node, first, last, offset in self._with_offsets(spans)]
+        return [self._corrected(*span) for span in spans]
 
-    def _with_offsets(self, spans: Iterable[Span]) -> Iterable[tuple[bytes, int, int, int]]:
-        return ((*span, self.offsets_ns.get(span.node, 0)) for span in spans)
+    def _corrected(self, node: bytes, first_ns: int, last_ns: int, incarnation: int = 0) -> Span:
+        if node not in self.changes:
+            offset = self.offsets_ns.get(node, 0)
+            return Span(node, first_ns - offset, last_ns - offset)
+        offsets = offsets_at(self.offsets_of(node, incarnation), np.array([first_ns, last_ns])).tolist()
+        return Span(node, first_ns - offsets[0], last_ns - offsets[1])
+
+    def offsets_of(self, node: bytes, incarnation: int) -> Sequence[Offset]:
+        """Give the offsets of a clock that changes; an incarnation without any has those of the one before."""
+        lives = self.changes[node]
+        return lives[max((life for life in lives if life <= incarnation), default=min(lives))]
+
+    @property
+    def most_ahead_ns(self) -> int:
+        """How far the clock that is furthest ahead is at most ahead of its reference; not less than 0."""
+        changes = (offset for lives in self.changes.values() for each in lives.values() for _, offset in each)
+        return max([0, *self.offsets_ns.values(), *changes])
 
 
 class NodeCoverage:
@@ -70,7 +103,10 @@ class NodeCoverage:
 
     def __init__(self, coverage: Coverage, nodes: list[bytes]) -> None:
         known = coverage.nodes
-        self.captures: Bools = np.array([node in known for node in nodes], dtype=np.bool_)
+        self._coverage = coverage
+        self._nodes = nodes
+        # rows without a node may be of several
+        self.captures: Bools = np.array([node != b"" and node in known for node in nodes], dtype=np.bool_)
         self.offset: Ints = _numbers(coverage.offsets_ns.get(node, 0) for node in nodes)
         self.begin: Ints = _numbers(known.get(node, (NO_TIME, NO_TIME))[0] for node in nodes)
         self.end: Ints = _numbers(known.get(node, (NO_TIME, NO_TIME))[1] for node in nodes)
@@ -81,8 +117,27 @@ class NodeCoverage:
             for number, node in enumerate(nodes)
         )
         number_of = {node: number for number, node in enumerate(nodes)}
-        self._skips = _Stretches(number_of, coverage.corrected(coverage.skips))
-        self._lives = _Stretches(number_of, coverage.corrected(coverage.spans))
+        self._lives, self._skips, self._doubts = (_Stretches(number_of, each) for each in coverage.stretches)
+        self._is_changing: Bools = np.array([node in coverage.changes for node in nodes], dtype=np.bool_)
+
+    def corrected(self, node: Ints, incarnation: Ints, at: Ints) -> Ints:
+        """Give times by the clocks of nodes as corrected times."""
+        return at - self.offset_at(node, incarnation, at)
+
+    def offset_at(self, node: Ints, incarnation: Ints, at: Ints) -> Ints:
+        """Give how far the clocks of nodes are ahead, at times by these clocks."""
+        offsets = self.offset[node]
+        rows = np.flatnonzero(self._is_changing[node])
+        groups = Groups(pack(node[rows], number_codes(incarnation[rows])))
+        for places in np.split(groups.order, groups.starts[1:]) if len(rows) else ():
+            own = rows[places]
+            known = self._coverage.offsets_of(self._nodes[node[own[0]]], int(incarnation[own[0]]))
+            offsets[own] = offsets_at(known, at[own])
+        return offsets
+
+    def is_doubtful(self, node: Ints, at: Ints) -> Bools:
+        """Tell where the clock of a node was set about then, and nobody knows when exactly."""
+        return self._doubts.overlap(node, at, at)
 
     def skips_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where a node skipped sightings between two times."""

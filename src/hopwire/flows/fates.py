@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import Bools, Groups, Ints, bools, codes, filled_forward, ints, one_array, pack
+from hopwire.flows.arrays import Bools, Groups, Ints, bools, codes, filled_forward, ints, pack
 from hopwire.flows.hops import FATES
 from hopwire.flows.pairs import Pairs, Seen
 from hopwire.flows.rules import Rules
@@ -44,13 +44,14 @@ def _fate_of_arrivals(seen: Seen, rows: Ints, has_departures: Bools, rules: Rule
     cover, source, at = seen.coverage, seen.source[rows], seen.at[rows]
     is_blind = ~cover.captures[source]
     is_blind |= cover.skips_within(source, at - rules.patience_ns, at + rules.patience_ns)
-    is_outside = (at < cover.begin[source]) | (at > cover.end[source])
+    left = np.where(has_departures, at, at - rules.patience_ns)  # one that was never seen to leave may have left before
+    is_outside = (left < cover.begin[source]) | (at > cover.end[source])
     is_outside |= cover.ended_within(source, at - rules.patience_ns, at)
-    is_unsent = is_blind | (~has_departures & is_outside)
+    is_unsent = is_blind | (is_outside & ~(has_departures & seen.has_id[rows]))  # equal ones may be others
     return np.where(is_unsent, FATE["unsent"], np.where(has_departures, FATE["duplicate"], FATE["foreign"]))
 
 
-def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, rules: Rules) -> Ints:
+def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, fate: Ints, rules: Rules) -> Ints:
     """Tell for each hop whether its arrival came before: a number of REPEATS."""
     repeat = np.zeros(len(pairs.left), dtype=np.int64)
     over = np.flatnonzero(pairs.left < 0)
@@ -58,7 +59,6 @@ def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, rules: Rules) -> I
         return repeat
     (signature,), values = codes(sightings["signature"])
     is_signed = bools(pc.greater(pc.binary_length(values), 0))[signature]
-    has_id = bools(pc.greater(pc.binary_length(one_array(sightings["message_id"])), 0))
     came = pairs.came[over]
     earlier = _arrivals_before(seen, seen.target)[came]
     is_again = earlier >= 0
@@ -66,7 +66,7 @@ def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, rules: Rules) -> I
         seen.source[came] == seen.source[earlier]
     )
     is_same = is_signed[came] & (signature[came] == signature[earlier])
-    is_sure = pairs.has_departures[over] | has_id[came] | is_same | is_soon
+    is_sure = (fate[over] == FATE["duplicate"]) | seen.has_id[came] | is_same | is_soon
     repeat[over] = np.where(is_again & is_sure, np.where(is_same & ~is_soon, 2, 1), 0)
     is_unicast = ints(sightings["distribution"])[came] == 0
     elsewhere = _arrivals_before(seen, signature)[came]

@@ -78,7 +78,7 @@ def _is_late(sightings: pa.Table, seen: Seen, coverage: Coverage, rules: Rules) 
 
     Pieces are cut by the clocks of the nodes: what one that is ahead saw comes later.
     """
-    last = int(ints(sightings["seen_at_ns"])[-1]) - max(coverage.offsets_ns.values(), default=0)
+    last = int(ints(sightings["seen_at_ns"])[-1]) - coverage.most_ahead_ns
     is_late: Bools = (seen.key == seen.key[-1]) & (seen.at > last - rules.patience_ns)
     return is_late
 
@@ -90,10 +90,9 @@ def _hops(sightings: pa.Table, seen: Seen, pairs: Pairs, fate: Ints, rules: Rule
     came_at = np.where(has_come, seen.at[pairs.came], NO_TIME)
     source, target = seen.source[rows], np.where(has_come, seen.target[pairs.came], seen.target[rows])
     is_crossing = has_left & has_come
-    clock = seen.coverage.clock
     taken = pa.array(rows)
     roles = roles_of(sightings)
-    repeat = repeats_of(sightings, seen, pairs, rules)
+    repeat = repeats_of(sightings, seen, pairs, fate, rules)
     columns = {
         "flow_id": roles.flow_id.take(taken),
         "attempt": pa.array(seen.attempt[rows], pa.int32()),
@@ -109,7 +108,7 @@ def _hops(sightings: pa.Table, seen: Seen, pairs: Pairs, fate: Ints, rules: Rule
         "arrived_incarnation": nullable(np.where(has_come, seen.incarnation[pairs.came], NO_TIME)),
         "arrived_sequence": nullable(np.where(has_come, seen.sequence[pairs.came], NO_TIME)),
         "latency_us": nullable(np.where(is_crossing, (came_at - left_at) // 1000, NO_TIME)),
-        "is_corrected": pa.array(is_crossing & (clock[source] == clock[target])),
+        "is_corrected": pa.array(is_crossing & _is_corrected(seen, source, left_at, target, came_at)),
         "home_node": roles.home_node.take(taken),
         "home_receiver": roles.home_receiver.take(taken),
         "is_reply": pa.array(roles.is_reply[rows]),
@@ -121,6 +120,14 @@ def _hops(sightings: pa.Table, seen: Seen, pairs: Pairs, fate: Ints, rules: Rule
     }
     columns |= {name: one_array(sightings[source]).take(taken) for name, source in AS_THEY_ARE}
     return pa.table([columns[name].cast(HOP_SCHEMA.field(name).type) for name in HOP_SCHEMA.names], schema=HOP_SCHEMA)
+
+
+def _is_corrected(seen: Seen, source: Ints, left_at: Ints, target: Ints, came_at: Ints) -> Bools:
+    """Tell where two clocks are known against each other, and none of them was set about then."""
+    cover = seen.coverage
+    is_doubtful = cover.is_doubtful(source, left_at) | cover.is_doubtful(target, came_at)
+    is_known: Bools = (cover.clock[source] == cover.clock[target]) & ~is_doubtful
+    return is_known
 
 
 def _is_first(sightings: pa.Table, seen: Seen, rows: Ints, fate: Ints, repeat: Ints) -> Bools:

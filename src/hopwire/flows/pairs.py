@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import Bools, Groups, Ints, bools, codes, equal_text, ints, pack
+from hopwire.flows.arrays import Bools, Groups, Ints, bools, codes, equal_text, ints, one_array, pack
 from hopwire.flows.coverage import Coverage, NodeCoverage
 from hopwire.flows.rules import Rules
 
@@ -39,6 +39,7 @@ class Seen(NamedTuple):
     is_in: Bools
     is_dead: Bools
     is_target_known: Bools
+    has_id: Bools
     nodes: pa.Array
     coverage: NodeCoverage
 
@@ -68,12 +69,13 @@ def read_seen(sightings: pa.Table, coverage: Coverage) -> Seen:
         ints(sightings["attempt"]),
         np.where(is_in, peer, node),
         target,
-        ints(sightings["seen_at_ns"]) - known.offset[node],
+        known.corrected(node, ints(sightings["incarnation"]), ints(sightings["seen_at_ns"])),
         ints(sightings["incarnation"]),
         ints(sightings["sequence"]),
         is_in,
         is_dead,
         bools(pc.greater(pc.binary_length(nodes), 0))[target],
+        bools(pc.greater(pc.binary_length(one_array(sightings["message_id"])), 0)),
         nodes,
         known,
     )
@@ -137,7 +139,10 @@ def _doubtful(seen: Seen, sides: _Sides, partner: Ints, rules: Rules) -> list[tu
     """
     clock = seen.coverage.clock
     source, target = seen.source[sides.rows], seen.target[sides.rows]
-    is_several = ~sides.is_in & sides.has_other & (sides.end - sides.start > 1) & (clock[source] == clock[target])
+    count = sides.end - sides.start
+    came_count = np.where(sides.has_other, count[np.minimum(sides.end, len(partner) - 1)], 0)
+    is_several = (count > 1) | ((came_count > 1) & ~seen.has_id[sides.rows])
+    is_several &= ~sides.is_in & sides.has_other & (clock[source] == clock[target])
     begins = np.flatnonzero(is_several & (np.arange(len(partner)) == sides.start))
     ends = sides.end[begins]
     untils = sides.end[np.minimum(ends, len(partner) - 1)]

@@ -11,7 +11,7 @@ first that fits is the outcome:
 | late     | an answer arrived after the deadline |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived somewhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or nothing came within patience of the deadline |
-| open     | the capture ends too early to say |
+| open     | the capture ends too early to say, or home skipped sightings meanwhile |
 
 - A receipt answers only who awaits nothing else.
 - An answer that the node at home refused, or whose signature is wrong, is none. Neither is one that came before, nor
@@ -55,6 +55,8 @@ OUTCOME_NAMES = pa.array(list(OUTCOMES))
 HARMLESS = pa.array(["expired", "nobody_waits", "duplicate", "unexpected_answer"])  # dead letters that lose nothing
 NO_HANDLER = pa.array(["no_route", "receiver_does_not_handle", "handler_missing"])
 REFUSED = pa.array(["invalid", "not_in_domain"])
+STILL_CAME = pa.array(["nobody_waits", "duplicate"])  # of a reply: it was at home, too late or not the first
+OF_OTHERS = pa.array(["foreign", "duplicate"])
 WITNESSED = pa.array(["arrived", "unsent", "unwitnessed"])
 
 
@@ -71,6 +73,7 @@ class _Rows(NamedTuple):
     key: Ints
     is_reply: Bools
     is_dead: Bools
+    is_of_others: Bools
     nodes: pa.Array
 
 
@@ -90,14 +93,15 @@ def _read(hops: pa.Table) -> _Rows:
     left, came = ints(hops["left_at_ns"], NO_TIME), ints(hops["arrived_at_ns"], NO_TIME)
     is_reply, is_dead = bools(hops["is_reply"]), equal_text(hops["fate"], "dead")
     number = pack(flow, receiver, home, number_codes(ints(hops["callback_key"])))
-    is_from_home = (source == home) & (left != NO_TIME)
-    place = np.select([is_reply, is_dead, ~is_from_home], [3, 2, 1], 0)
+    is_of_others = bools(pc.is_in(one_array(hops["fate"]), OF_OTHERS))
+    place = np.select([is_reply, (source == home) & ~is_of_others], [2, 0], 1)
     groups = Groups(number, place, np.where(left != NO_TIME, left, came))
     is_home_named = bools(pc.greater(pc.binary_length(nodes), 0))[home]
     asking = source[groups.first][groups.of]
     return _Rows(
-        hops, groups, source, target, np.where(is_home_named, home, asking), left, came, key, is_reply, is_dead, nodes
-    )
+        hops, groups, source, target, np.where(is_home_named, home, asking), left, came, key, is_reply, is_dead,
+        is_of_others, nodes,
+    )  # fmt: skip
 
 
 class _Verdict(NamedTuple):
@@ -140,7 +144,9 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
     is_expired |= (rows.came != NO_TIME) & (rows.came > deadline[of])
     is_lost = equal_text(hops["fate"], "lost") | (rows.is_dead & ~bools(pc.is_in(dead_reason, HARMLESS)))
     silence = np.where(ttl > 0, deadline + rules.patience_ns, asked + rules.patience_without_ttl_ns)
-    is_silent = silence < _end_of(rows, coverage)
+    cover, home = coverage.of(rows.nodes), rows.home[first]
+    end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of the whole, where home does not capture
+    is_silent = (silence < end) & ~cover.skips_within(home, asked, np.minimum(silence, end))
     has_answer, has_failure = answer >= 0, failure >= 0
     is_in_time = has_answer & ~is_late[answer]
     outcome = np.select(
@@ -158,20 +164,17 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
 def _came_home(rows: _Rows) -> Bools:
     """Tell which hops brought a reply home that the node there took."""
     hops = rows.hops
-    dead = rows.is_dead & ~bools(pc.is_in(one_array(hops["dead_reason"]), HARMLESS))
-    here = pack(np.append(rows.key, rows.key), np.append(rows.target, rows.source))
-    is_refused = np.isin(here[: len(rows.key)], here[len(rows.key) :][dead])
+    dead = rows.is_dead & ~bools(pc.is_in(one_array(hops["dead_reason"]), STILL_CAME))
+    size = len(rows.key)
+    here = number_codes(pack(np.append(rows.key, rows.key), np.append(rows.target, rows.source)))
+    at, ended_at = here[:size], here[size:]
+    refusals = np.bincount(ended_at[dead], minlength=2 * size)
+    arrivals = np.bincount(at[rows.came != NO_TIME], minlength=len(refusals))
+    is_refused = ((refusals > 0) & (refusals >= arrivals))[at]  # of several copies, the first was taken
     is_refused |= bools(pc.is_in(one_array(hops["verdict"]), REFUSED))
     is_seen = bools(pc.is_in(one_array(hops["fate"]), WITNESSED)) & equal_text(hops["repeat"], "")
     is_home: Bools = rows.is_reply & (rows.target == rows.home) & is_seen & ~is_refused
     return is_home
-
-
-def _end_of(rows: _Rows, coverage: Coverage) -> Ints:
-    """When the capture of each home ends; of the whole, where it does not capture."""
-    cover = coverage.of(rows.nodes)
-    home = rows.home[rows.groups.first]
-    return np.where(cover.captures[home], cover.end[home], coverage.end_ns)
 
 
 def _earliest(groups: Groups, at: Ints, where: Bools) -> Ints:
@@ -188,7 +191,7 @@ def _is_reused(rows: _Rows) -> Bools:
     """Tell which requests have a second question: another message of the same contract that left home by itself."""
     groups, hops = rows.groups, rows.hops
     first = groups.first[groups.of]
-    is_question = ~rows.is_reply & ~rows.is_dead & (rows.left != NO_TIME) & (rows.source == rows.home)
+    is_question = ~rows.is_reply & ~rows.is_dead & ~rows.is_of_others & (rows.source == rows.home)
     is_other = is_question & (rows.key != rows.key[first])
     for name in ("identity", "partition", "version_raw"):
         (code,), _ = codes(hops[name])
@@ -196,7 +199,8 @@ def _is_reused(rows: _Rows) -> Bools:
     is_other &= ints(hops["version"], -1) == ints(hops["version"], -1)[first]
     is_back = ~rows.is_reply & (rows.came != NO_TIME) & (rows.target == rows.home)
     back_at = groups.least(rows.came, is_back)
-    return groups.has(is_other & (rows.left < back_at[groups.of]))
+    begin = np.where(rows.left != NO_TIME, rows.left, rows.came)
+    return groups.has(is_other & (begin < back_at[groups.of]))
 
 
 def _is_unhandled(rows: _Rows) -> Bools:
@@ -234,7 +238,7 @@ def _table(rows: _Rows, verdict: _Verdict) -> pa.Table:
         "reached_node": rows.nodes.take(pa.array(rows.target[reached], mask=reached < 0)),
         "last_seen_node": rows.nodes.take(pa.array(last_node)),
         "last_seen_at_ns": nullable(at[last]),
-        "attempts": pa.array(np.maximum(groups.most(ints(hops["attempt"]), ~rows.is_reply), 0) + 1),
+        "attempts": pa.array(groups.most(ints(hops["attempt"]), rows.key == rows.key[groups.first][groups.of]) + 1),
         "hop_count": pa.array(groups.sizes),
         "is_reused": pa.array(_is_reused(rows)),
         "is_oversized": pa.array(np.zeros(len(groups), dtype=np.bool_)),

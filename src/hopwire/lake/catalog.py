@@ -27,12 +27,12 @@ import msgspec
 from hopwire.capture.faults import Fault, FaultKind
 from hopwire.capture.parts import parts_of
 from hopwire.capture.segment import UNFINISHED_SUFFIX, sealed_path
-from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, list_sources
+from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_by_content, list_sources
 from hopwire.capture.summary import INDEX_SUFFIX
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredSource
 from hopwire.lake.store import Run
-from hopwire.lake.worker import Task
+from hopwire.lake.worker import TABLES, Task
 
 __all__ = ["Found", "find_sources", "groups_of", "tasks_of"]
 
@@ -49,10 +49,11 @@ class Found(NamedTuple):
 def find_sources(captures: Path | str) -> tuple[dict[str, Found], list[Fault]]:
     """Give what there is to read, by name, and the files that are something else."""
     captures = Path(captures)
-    try:
-        sources = list_sources(captures)
-    except FileNotFoundError:
-        raise LakeError(f"{captures}: is not there; name a directory of captures") from None
+    if not captures.exists():
+        raise LakeError(f"{captures}: is not there; name a directory of captures")
+    if captures.is_file() and kind_by_content(captures) is None:
+        raise LakeError(f"{captures}: is not a capture; expected an Arrow stream, Parquet or pcap")
+    sources = list_sources(captures)
     found = {source.name: _found(source) for source in sources}
     if not found:
         raise LakeError(f"{captures}: has no captures in it; a node writes them: Node(capture={str(captures)!r})")
@@ -101,12 +102,24 @@ def tasks_of(found: Mapping[str, Found], run: Run, decoder: str, *, redecode: bo
         if name in before.sources:
             _refuse_another(each, before.sources[name])
     is_anew = redecode or before.decoder != decoder
+    broken = _broken(run)
     tasks = [
         Task(name, str(each.source.path.absolute()), each.source.kind, each.source.size_bytes, each.source.is_open)
         for name, each in found.items()
-        if is_anew or name not in before.sources or before.sources[name].fingerprint != each.stored.fingerprint
+        if is_anew or name in broken or _is_new(each, before)
     ]
     return tasks + (_from_bronze(before, run.lake, found) if is_anew else [])
+
+
+def _is_new(found: Found, before: Manifest) -> bool:
+    known = before.sources.get(found.source.name)
+    return known is None or known.fingerprint != found.stored.fingerprint
+
+
+def _broken(run: Run) -> set[str]:
+    """The sources of which the lake has lost a file, or has it otherwise than it was written."""
+    tables = [run.before.tables[name] for name in TABLES if name in run.before.tables]
+    return {file.source for table in tables for file in table.files if not run.has(file)}
 
 
 def _refuse_another(found: Found, known: StoredSource) -> None:
@@ -141,7 +154,7 @@ def groups_of(tasks: Iterable[Task], max_bytes: int) -> list[list[Task]]:
     room = 0
     parts = [part for task in tasks for part in _parts(task, max_bytes)]
     for task in sorted(parts, key=lambda task: (-task.size_bytes, task.name, task.begin)):
-        if task.size_bytes > room:
+        if not groups or task.size_bytes > room:
             groups.append([])
             room = max_bytes
         groups[-1].append(task)

@@ -25,10 +25,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
+from hopwire.capture.sources import HIDDEN
 from hopwire.errors import LakeError
-from hopwire.lake.store import read_arrow, read_manifest
+from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
 from hopwire.simulate import FAULTS, SCHEMAS
 
 __all__ = ["Checked", "Difference", "Tally", "check_lake"]
@@ -103,12 +104,21 @@ class _Both:
 
     def truth(self, name: str) -> pa.Table:
         place = self.directory / name
-        if not place.is_dir():
+        files = sorted(path for path in place.glob("*") if not path.name.startswith(HIDDEN))
+        if not files:
             raise LakeError(f"{self.directory}: has no {name}; name the directory `truth` of a simulated network")
-        return ds.dataset(str(place), SCHEMAS[name], format="parquet").to_table()
+        return pa.concat_tables([_read_truth(file, SCHEMAS[name]) for file in files])
 
     def found(self, name: str, columns: Sequence[str]) -> pa.Table:
         return read_arrow(self.lake, name, columns)
+
+
+def _read_truth(file: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        return pq.read_table(file, columns=schema.names, partitioning=None).select(schema.names).cast(schema)
+    except (*UNREADABLE, KeyError) as error:
+        remedy = "remove it if it is not of the truth, or simulate anew"
+        raise LakeError(f"{file}: cannot be read ({in_short(error)}); {remedy}") from None
 
 
 def check_lake(lake: Path | str, truth: Path | str) -> Checked:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hopwire.flows.coverage import Coverage, Span
+from hopwire.flows.clocks import coverage_from_rows
+from hopwire.flows.coverage import Coverage
 from hopwire.flows.rules import NS_PER_SECOND, Rules
 from hopwire.lake.settings import LakeSettings
 
@@ -24,10 +25,4 @@ def rules_of(settings: LakeSettings) -> Rules:
 
 def coverage_of(clocks: DataFrame) -> Coverage:
     """Give what the nodes captured and skipped, and how wrong their clocks are."""
-    rows = clocks.select("node", "offset_ns", "reference_node", "lives", "skips").collect()
-    return Coverage(
-        spans=[Span(bytes(row.node), *life) for row in rows for life in row.lives],
-        skips=[Span(bytes(row.node), *skip) for row in rows for skip in row.skips],
-        offsets_ns={bytes(row.node): row.offset_ns for row in rows},
-        clocks={bytes(row.node): bytes(row.reference_node) for row in rows},
-    )
+    return coverage_from_rows(clocks.toArrow())

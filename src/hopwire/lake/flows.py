@@ -71,7 +71,7 @@ def flow_ids_like(lake: Path | str, text: str, limit: int) -> list[bytes]:
     for exact in _spellings(text):
         if pc.index(ids, pa.scalar(exact, pa.binary())).as_py() >= 0:
             return [exact]
-    begins = pc.starts_with(ids, pattern=text.encode())
+    begins = pc.starts_with(ids, pattern=_bytes(text))
     found = ids.filter(begins).to_pylist()
     if text.startswith("0x"):
         found += [each for each in ids.to_pylist() if text_or_hex(each).startswith(text.lower())]
@@ -89,9 +89,14 @@ def read_flow(lake: Path | str, flow_id: bytes) -> tuple[dict[str, Any], list[di
 def _spellings(text: str) -> list[bytes]:
     """The bytes that a text may stand for."""
     try:
-        return [text.encode(), *([bytes.fromhex(text[2:])] if text.startswith("0x") else [])]
+        return [_bytes(text), *([bytes.fromhex(text[2:])] if text.startswith("0x") else [])]
     except ValueError:
-        return [text.encode()]
+        return [_bytes(text)]
+
+
+def _bytes(text: str) -> bytes:
+    """A text as it was typed: what was no UTF-8 is no UTF-8 again."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _has(lists: pa.ChunkedArray, is_wanted: Test) -> pa.Array:

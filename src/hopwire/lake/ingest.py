@@ -5,34 +5,42 @@ a file of the run; the function that is sent to the workers carries the domains 
 no plan, no table and no file: they travel as Spark sends code, over its own connections.
 
 A large source is read in parts, small ones are put together (`catalog.py`); each part has its report and its files.
+
+The numbers of sightings show whether captures are complete (`flows/spans.py`). What is missing is said of the source
+behind it, and the build goes on: who was blind is judged so. What is there twice would count twice; it is refused.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow.parquet as pq
 
 from hopwire.errors import LakeError
+from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
+from hopwire.lake.bronze.spans import SPANS, SPANS_TABLE, rows_from_spans, spans_from_rows
 from hopwire.lake.catalog import groups_of
 from hopwire.lake.manifest import StoredFile, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import DECODER
 from hopwire.lake.store import Run
 from hopwire.lake.worker import TABLES, Job, Report, Task, ingest_groups
+from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["decoder_basis", "ingest", "take_in"]
+__all__ = ["decoder_basis", "ingest", "refuse_less", "take_in"]
 
 LOOK_SECONDS = 0.2  # between two looks at what is done
+MISSING = "sightings are missing"  # so begins what is said of numbers, which other sources may change
 
 OnBytes = Callable[[int], None]  # how many bytes of captures are done
 
@@ -49,7 +57,7 @@ def decoder_basis(domains: Domains) -> str:
         )
         for domain in domains.domains
     ]
-    return hash_of(DECODER, rules)
+    return hash_of(DECODER, SPANS, rules)
 
 
 def ingest(
@@ -68,7 +76,23 @@ def ingest(
     reports = [msgspec.json.decode(bytes(row.report), type=Report) for row in rows]
     if error := next((report.error for report in reports if report.error), ""):
         raise LakeError(error)
+    refuse_less(run, tasks, reports)
     return reports
+
+
+def refuse_less(run: Run, tasks: Sequence[Task], reports: Sequence[Report]) -> None:
+    """End the run if it would lose rows that the lake has: by a file of its own, or by a capture that was cut off."""
+    own = {task.name for task in tasks if Path(task.path).is_relative_to(run.lake.absolute())}
+    rows = Counter[str]()
+    for report in reports:
+        rows[report.name] += report.row_count
+    for report in reports:
+        before = run.before.sources.get(report.name)
+        if before is None or not report.faults or rows[report.name] >= before.row_count:
+            continue
+        lost = f"{report.faults[0]}; the lake has {before.row_count} rows of it, now there are {rows[report.name]}"
+        remedy = "build the lake anew from captures" if report.name in own else "put the whole file back"
+        raise LakeError(f"{report.name}: {lost}; {remedy}; nothing was published")
 
 
 @contextmanager
@@ -101,6 +125,8 @@ def take_in(
         read[report.name].append(report)
     kept = {name: source for name, source in run.before.sources.items() if name not in read}
     sources = kept | {name: _with_counts(found[name], parts) for name, parts in read.items()}
+    spans = _spans(run, reports, sources)
+    _refuse_copies(sources, spans, read)
     content = hash_of(basis, sorted((name, each.fingerprint) for name, each in sources.items()), is_anew and run.name)
     for table, schema in TABLES.items():
         old = run.before.tables[table].files if table in run.before.tables else ()
@@ -109,7 +135,9 @@ def take_in(
             if table in report.files:
                 files += run.written(table, report.name, [report.files[table]])
         run.add(table, content, schema, files)
-    return sources
+    pq.write_table(rows_from_spans(spans), run.place(SPANS_TABLE.name) / f"{run.name}.parquet")
+    run.add(SPANS_TABLE.name, content, SPANS_TABLE.schema, run.written(SPANS_TABLE.name))
+    return _with_missing(sources, spans)
 
 
 def _with_counts(stored: StoredSource, parts: Sequence[Report]) -> StoredSource:
@@ -121,3 +149,66 @@ def _with_counts(stored: StoredSource, parts: Sequence[Report]) -> StoredSource:
         # parts may all say the same of their file; of a source that is gone, what was said is still true
         faults=tuple(dict.fromkeys(fault for part in parts for fault in part.faults)) or stored.faults,
     )
+
+
+# -- numbers
+
+
+def _spans(run: Run, reports: Sequence[Report], sources: Mapping[str, StoredSource]) -> list[SourceSpan]:
+    """The spans of all sources: those that were read, with their parts joined, and those that the lake has.
+
+    A source that is gone is read from bronze.sightings, where every row has a number: that proves no more than before.
+    """
+    before = run.before.sources
+    files = run.files(SPANS_TABLE.name) if SPANS_TABLE.name in run.before.tables else []
+    old = [span for file in files for span in spans_from_rows(pq.read_table(file))]
+    read = {report.name for report in reports}
+    unnumbered = {span.segment for span in old if not span.is_numbered}
+    unnumbered = {name for name in unnumbered & read if sources[name].fingerprint == before[name].fingerprint}
+    parts = sorted((span for report in reports for span in report.spans), key=lambda span: span.first_sequence)
+    new = [span.without_numbers() if span.segment in unnumbered else span for span in joined_spans(parts)]
+    return [span for span in old if span.segment not in read] + new
+
+
+def _refuse_copies(sources: Mapping[str, StoredSource], spans: Sequence[SourceSpan], read: Container[str]) -> None:
+    """End the run if two sources have the same sightings."""
+    known: dict[str, str] = {}
+    for name, source in sources.items():
+        other = known.setdefault(source.fingerprint, name)
+        if other != name and source.row_count:
+            raise LakeError(_copied(other, name, "is the same file as", read))
+    if shared := first_shared(spans):
+        node = shared.one.node_name or text_or_hex(shared.one.node)
+        numbers = f"{shared.first} to {shared.last} of node {node}"
+        raise LakeError(_copied(shared.one.segment, shared.other.segment, f"has sightings {numbers}, as has", read))
+
+
+def _copied(one: str, other: str, how: str, read: Container[str]) -> str:
+    """What is wrong with two sources, and what to do: the lake keeps what it has read, also of a file that is gone."""
+    new, old = (one, other) if one in read and other not in read else (other, one)
+    remedy = "remove one of them" if old in read else f"remove it, or build the lake anew without {old}"
+    return f"{new}: {how} {old}; {remedy}; nothing was published"
+
+
+def _with_missing(sources: Mapping[str, StoredSource], spans: Sequence[SourceSpan]) -> dict[str, StoredSource]:
+    """Say of each source how many numbers are missing, in place of what was said when there were other sources."""
+    before: Counter[str] = Counter()
+    within: Counter[str] = Counter()
+    for span, missing_before, _ in placed(spans):
+        before[span.segment] += missing_before
+        within[span.segment] += span.missing
+    return {
+        name: msgspec.structs.replace(
+            source,
+            faults=(
+                *(fault for fault in source.faults if not fault.startswith(MISSING)),
+                *_missing(before[name], within[name]),
+            ),
+        )
+        for name, source in sources.items()
+    }
+
+
+def _missing(before: int, within: int) -> list[str]:
+    counts = [f"{count} {where}" for count, where in ((before, "in front of it"), (within, "within it")) if count]
+    return [f"{MISSING}: {', '.join(counts)}; a file is lost, damaged or not here"] if counts else []

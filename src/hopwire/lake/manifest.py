@@ -73,6 +73,7 @@ class Manifest(msgspec.Struct, frozen=True):
     decoder: str = ""  # a hash of what decides how a row comes out
     tables: dict[str, StoredTable] = {}
     sources: dict[str, StoredSource] = {}
+    domains: tuple[str, ...] = ()  # names of those by which signatures were judged
 
     def to_json(self) -> bytes:
         """Give it as it is written."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow.parquet as pq
 
 from hopwire.capture.faults import Fault
-from hopwire.errors import BalanceError
+from hopwire.errors import BalanceError, LakeError
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.catalog import find_sources, tasks_of
 from hopwire.lake.frames import frame_of, plain_errors, sized_shuffles, write_frame
@@ -75,6 +75,8 @@ def build(
     with writing(lake) as run:
         build = _Build(run, spark, settings or LakeSettings(), progress)
         basis = decoder_basis(domains)
+        if run.before.domains and not domains.domains and not redecode:
+            raise LakeError(_without_domains(run.before.domains))
         stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
         tasks = tasks_of(found, run, basis, redecode=redecode)
         sources = build.read(tasks, stored, domains, basis, is_anew=redecode)
@@ -83,11 +85,17 @@ def build(
             if table.build is not None:
                 build.make(table)
         build.check_balance()
-        manifest = run.publish(sources, basis) if run.tables else run.before
+        names = [domain.name for domain in domains.domains]
+        manifest = run.publish(sources, basis, names) if run.tables else run.before
     read = tuple(dict.fromkeys(task.name for task in tasks))
     faults = [f"{name}: {fault}" for name in read for fault in sources[name].faults]
     faults += [f"{fault.path.name}: {fault.detail}" for fault in foreign]
     return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults))
+
+
+def _without_domains(names: Sequence[str]) -> str:
+    known = ", ".join(names)
+    return f"the lake has judged signatures by the domains {known}: name them again, or read all anew without: redecode"
 
 
 class _Build:
@@ -161,7 +169,7 @@ class _Build:
 
     def _is_current(self, table: Table, basis: str) -> bool:
         before = self.run.before.tables.get(table.name)
-        return before is not None and before.basis == basis
+        return before is not None and before.basis == basis and self.run.is_whole(table.name)
 
     def check_balance(self) -> None:
         """Refuse a run whose rows do not add up."""

@@ -9,15 +9,17 @@
 Chunks are made here one after another, or by Spark's Python workers, which write the files themselves; the files are
 the same. Sequence numbers go on from chunk to chunk, so on Spark a first pass only counts them.
 
-A task that Spark tries again finds what the first try left behind, and writes it anew.
+A task that Spark tries again finds what the first try left behind, and writes it anew. A simulation that fails or is
+interrupted removes what it has made: half of one is of no use.
 """
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ import pyarrow.parquet as pq
 from hopwire.capture.record import SCHEMA
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
 from hopwire.capture.settings import CaptureSettings
-from hopwire.errors import SettingsError
+from hopwire.errors import CaptureError, SettingsError
 from hopwire.simulate import (
     FAULTS,
     Chunk,
@@ -80,34 +82,36 @@ class _Written(msgspec.Struct, frozen=True):
 
 def simulate_here(settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None) -> Simulated:
     """Write a simulated network, one chunk after another."""
-    world, out = World(settings), _prepared(out)
+    world, out = World(settings), Path(out)
     bases = [0] * settings.nodes
     written = []
-    for number in range(settings.closing + 1):
-        chunk, bases = simulate_chunk(world, number, bases)
-        written.append(_write_chunk(world, chunk, out))
-        on_chunk(number + 1)
-    return _finish(world, out, written)
+    with _making(out):
+        for number in range(settings.closing + 1):
+            chunk, bases = simulate_chunk(world, number, bases)
+            written.append(_write_chunk(world, chunk, out))
+            on_chunk(number + 1)
+        return _finish(world, out, written)
 
 
 def simulate_on_spark(
     spark: SparkSession, settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None
 ) -> Simulated:
     """Write a simulated network by Spark's workers: the same files."""
-    world, out = World(settings), _prepared(out)
+    world, out = World(settings), Path(out)
     count = settings.closing + 1
-    numbers = spark.range(0, count, 1, count)
-    counts = _collected(numbers, _each(lambda number: counts_of_chunk(World(settings), number)))
-    bases = list(accumulate(counts, next_bases, initial=[0] * settings.nodes))
     place = str(out.absolute())
 
     def write(number: int) -> _Written:
         world = World(settings)
         return _write_chunk(world, simulate_chunk(world, number, bases[number])[0], Path(place))
 
-    with _watched(out / TRUTH / "truth_sightings", on_chunk):
-        written = [msgspec.convert(each, _Written) for each in _collected(numbers, _each(write))]
-    return _finish(world, out, written)
+    with _making(out):
+        numbers = spark.range(0, count, 1, count)
+        counts = _collected(numbers, _each(lambda number: counts_of_chunk(World(settings), number)))
+        bases = list(accumulate(counts, next_bases, initial=[0] * settings.nodes))
+        with _watched(out / TRUTH / "truth_sightings", on_chunk):
+            written = [msgspec.convert(each, _Written) for each in _collected(numbers, _each(write))]
+        return _finish(world, out, written)
 
 
 def _each(work: Callable[[int], Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -149,12 +153,37 @@ def _watched(directory: Path, on_chunk: OnChunk) -> Iterator[None]:
 # -- files
 
 
-def _prepared(out: Path | str) -> Path:
-    out = Path(out)
+@contextmanager
+def _making(out: Path) -> Iterator[None]:
+    """Make the directory; if what comes then fails, leave all as it was."""
+    try:
+        str(out).encode()
+    except UnicodeEncodeError:  # Arrow and Spark know no such names
+        raise SettingsError(f"{str(out)!r}: is not UTF-8; name another directory") from None
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SettingsError(f"{out}: is there already; name an empty or a new directory")
-    (out / CAPTURES).mkdir(parents=True, exist_ok=True)
-    return out
+    missing = [path for path in (out, *out.parents) if not path.exists()]
+    try:
+        (out / CAPTURES).mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        _remove(out, missing)
+        remedy = "nothing was kept; choose another directory, or fewer messages"
+        raise CaptureError(f"{out}: cannot be written ({error.strerror or error}); {remedy}") from error
+    except BaseException:
+        _remove(out, missing)
+        raise
+
+
+def _remove(out: Path, missing: list[Path]) -> None:
+    """Remove what is in a directory, and the directories that were missing before."""
+    for name in (CAPTURES, TRUTH):
+        shutil.rmtree(out / name, ignore_errors=True)
+    for name in (DOMAINS, SUMMARY):
+        (out / name).unlink(missing_ok=True)
+    for path in missing:
+        with suppress(OSError):  # somebody else has put something there
+            path.rmdir()
 
 
 def _write_chunk(world: World, chunk: Chunk, out: Path) -> _Written:

@@ -11,17 +11,19 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyspark
+from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
+from hopwire.errors import SettingsError
 from hopwire.lake.java import find_java, shown_to_spark
 
-__all__ = ["Setting", "choose_settings", "session"]
+__all__ = ["Setting", "check_master", "choose_settings", "session"]
 
 Setting: TypeAlias = str | int | float | bool
 
@@ -60,8 +62,38 @@ def session(app: str = "hopwire", **settings: Setting) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    with nullcontext() if _is_submitted(os.environ) else shown_to_spark(find_java()):
+    with nullcontext() if _is_submitted(os.environ) else shown_to_spark(find_java()), _no_orphans():
         return builder.getOrCreate()
+
+
+@contextmanager
+def _no_orphans() -> Iterator[None]:
+    """End a JVM whose start does not come to its end: PySpark would leave it behind."""
+    started: list[Any] = []
+    gateway: Any = java_gateway
+    popen = gateway.Popen
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        started.append(popen(*args, **kwargs))
+        return started[-1]
+
+    gateway.Popen = watched
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        gateway.Popen = popen
+
+
+def check_master(master: str) -> None:
+    """Refuse what Spark would refuse with a hundred lines."""
+    if not re.fullmatch(MASTER, master):
+        expected = "local, local[2], local[*], spark://host:7077, yarn or k8s://..."
+        raise SettingsError(f"--master: found {master!r:.60}, expected {expected}")
 
 
 def choose_settings(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
@@ -71,6 +103,9 @@ def choose_settings(settings: Mapping[str, Setting], environ: Mapping[str, str])
     named = {"spark.master": environ["SPARK_MASTER"]} if "SPARK_MASTER" in environ else {}
     chosen = {**SQL, **START, **_read_spark_defaults(environ), **named, **settings}
     return {**LOCAL, **chosen} if _is_local(chosen) else chosen
+
+
+MASTER = r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?|spark://.+:\d+(,.+:\d+)*|yarn|k8s://.+"
 
 
 def _is_local(chosen: Mapping[str, Setting]) -> bool:

@@ -2,6 +2,7 @@
 
     LAKE/<layer>/<table>/*.parquet      the rows
     LAKE/_hopwire/manifest.json         which of these files count
+    LAKE/_hopwire/written.json          which files the last run may have put there, or replaced
     LAKE/_hopwire/lock                  held by the run that writes
     LAKE/_hopwire/staging/<run>/        what the run has written so far
 
@@ -16,9 +17,10 @@ Nothing here knows Spark: what is in a lake can be read without it (`read_arrow`
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,13 +33,15 @@ import pyarrow.parquet as pq
 from hopwire.errors import LakeError
 from hopwire.lake.lock import held
 from hopwire.lake.manifest import FORMAT, Manifest, StoredFile, StoredSource, StoredTable
-from hopwire.lake.table import LAYERS
 from hopwire.lake.types import schema_from_text
+from hopwire.report.words import cut
 
 __all__ = ["Run", "files_of", "read_arrow", "read_manifest", "writing"]
 
 OWN = "_hopwire"
-MANIFEST, LOCK, STAGING = "manifest.json", "lock", "staging"
+MANIFEST, LOCK, STAGING, WRITTEN = "manifest.json", "lock", "staging", "written.json"
+UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # what Arrow says of a damaged file
+REASON_LENGTH = 300
 
 
 class _Format(msgspec.Struct):
@@ -73,27 +77,67 @@ def files_of(lake: Path | str, name: str, manifest: Manifest | None = None) -> l
     manifest = manifest or read_manifest(lake)
     if name not in manifest.tables:
         known = ", ".join(sorted(manifest.tables)) or "no tables"
-        raise LakeError(f"{lake}: has no table {name}, it has {known}; build it: hopwire lake build --table {name}")
+        remedy = f"hopwire lake build CAPTURES {shlex.quote(str(lake))} --table {name}"
+        raise LakeError(f"{lake}: has no table {name}, it has {known}; build it: {remedy}")
     return [Path(lake, file.path) for file in manifest.tables[name].files]
 
 
 def read_arrow(
     lake: Path | str, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None
 ) -> pa.Table:
-    """Read a table, or some of its columns and rows, without Spark."""
+    """Read a table, or some of its columns and rows, without Spark; a LakeError names the file that is damaged."""
     manifest = read_manifest(lake)
     files = files_of(lake, name, manifest)
-    schema = schema_from_text(manifest.tables[name].columns)
+    try:
+        schema = schema_from_text(manifest.tables[name].columns)
+    except (LakeError, ValueError) as error:
+        raise LakeError(f"{lake}: {name}: {error}; build the lake anew, or use the hopwire that wrote it") from None
     if not files:
         return schema.empty_table().select(schema.names if columns is None else list(columns))
-    data = ds.dataset(
-        [str(file) for file in files],
-        schema=schema,
-        format="parquet",
-        partitioning=ds.partitioning(schema, flavor="hive"),
-        partition_base_dir=str(lake),
-    )
-    return data.to_table(columns=list(columns) if columns is not None else None, filter=where)
+
+    def read(some: list[Path]) -> pa.Table:
+        data = ds.dataset(
+            [str(file) for file in some],
+            schema=schema,
+            format="parquet",
+            partitioning=ds.partitioning(schema, flavor="hive"),
+            partition_base_dir=str(lake),
+        )
+        return data.to_table(columns=list(columns) if columns is not None else None, filter=where)
+
+    try:
+        for path, stored in zip(files, manifest.tables[name].files, strict=True):
+            _check_size(path, stored)
+        return read(files)
+    except UNREADABLE as error:
+        damaged, reason = _first_unreadable(manifest.tables[name].files, lake, read) or (name, error)
+    remedy = "build the lake anew, or restore the file"
+    raise LakeError(f"{lake}: {damaged} cannot be read ({in_short(reason)}); {remedy}")
+
+
+def _check_size(path: Path, stored: StoredFile) -> None:
+    """A file that was cut off, or another in its place; Arrow would give nulls for columns that the other lacks."""
+    if (found := path.stat().st_size) != stored.size_bytes:
+        raise ValueError(f"it has {found:,} bytes, expected {stored.size_bytes:,}")
+
+
+def _first_unreadable(
+    files: Iterable[StoredFile], lake: Path | str, read: Callable[[list[Path]], pa.Table]
+) -> tuple[str, Exception] | None:
+    for stored in files:
+        try:
+            _check_size(path := Path(lake, stored.path), stored)
+            read([path])
+        except UNREADABLE as error:
+            return stored.path, error
+    return None
+
+
+def in_short(error: Exception) -> str:
+    """Give the reason why a file cannot be read, without the rest that Arrow tells."""
+    if isinstance(error, FileNotFoundError):
+        return "it is not there"
+    return cut((str(error).splitlines() or [type(error).__name__])[0], REASON_LENGTH)
 
 
 # -- writing
@@ -136,6 +180,17 @@ class Run:
         paths = [place / name for name in names] if names is not None else sorted(place.rglob("*.parquet"))
         return [_stored(path, path.relative_to(self.staging), source) for path in paths]
 
+    def is_whole(self, table: str) -> bool:
+        """Tell whether the lake has the files of a table as they were written."""
+        return all(self.has(file) for file in self.before.tables[table].files)
+
+    def has(self, file: StoredFile) -> bool:
+        """Tell whether the lake has a file as it was written."""
+        try:
+            return (self.lake / file.path).stat().st_size == file.size_bytes
+        except OSError:
+            return False
+
     def files(self, table: str) -> list[Path]:
         """Give where the files of a table lie at this moment: those of the run, or those of the lake as it was."""
         stored = self.tables.get(table) or self.before.tables[table]
@@ -145,9 +200,10 @@ class Run:
         staged = self.staging / file.path
         return staged if staged.exists() else self.lake / file.path
 
-    def publish(self, sources: Mapping[str, StoredSource], decoder: str) -> Manifest:
+    def publish(self, sources: Mapping[str, StoredSource], decoder: str, domains: Iterable[str] = ()) -> Manifest:
         """Make the lake what the run has written: from here on readers see it, all of it."""
-        after = Manifest(FORMAT, decoder, {**self.before.tables, **self.tables}, dict(sources))
+        after = Manifest(FORMAT, decoder, {**self.before.tables, **self.tables}, dict(sources), tuple(domains))
+        replace_file(self.lake / OWN / WRITTEN, msgspec.json.encode(sorted(_paths(self.before) | _paths(after))))
         for table in self.tables.values():
             for file in table.files:
                 _move(self.staging / file.path, self.lake / file.path)
@@ -220,8 +276,16 @@ def _own_directory(lake: Path) -> Path:
 
 
 def _sweep(lake: Path, manifest: Manifest) -> None:
-    """Remove the Parquet files that the manifest does not name: replaced, or left behind by a run that died."""
-    named = {file.path for table in manifest.tables.values() for file in table.files}
-    for path in [path for layer in LAYERS for path in (lake / layer).rglob("*.parquet")]:
-        if path.relative_to(lake).as_posix() not in named:
-            path.unlink(missing_ok=True)
+    """Remove what runs have put into the lake and the manifest does not name: replaced, or left by a run that died.
+
+    Files that no run has written stay, whoever put them there.
+    """
+    listed = lake / OWN / WRITTEN
+    named = _paths(manifest)
+    for path in msgspec.json.decode(listed.read_bytes(), type=list[str]) if listed.exists() else ():
+        if path not in named:
+            (lake / path).unlink(missing_ok=True)
+
+
+def _paths(manifest: Manifest) -> set[str]:
+    return {file.path for table in manifest.tables.values() for file in table.files}

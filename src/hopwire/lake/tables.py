@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopwire.lake.bronze import sightings, sources
+from hopwire.lake.bronze import sightings, sources, spans
 from hopwire.lake.gold import clocks, contracts, flows, links, quality, requests, security
 from hopwire.lake.silver import hops, messages, quarantine
 from hopwire.lake.table import TABLES
@@ -21,4 +21,5 @@ __all__ = [
     "security",
     "sightings",
     "sources",
+    "spans",
 ]

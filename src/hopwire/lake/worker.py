@@ -4,7 +4,8 @@ Bytes never cross to the JVM: the worker gets the number of a group of sources a
 them. Its files have names that no other attempt has. Only what comes back in the result of a task is published, so an
 attempt that is killed, repeated or overtaken leaves nothing but files that are swept away.
 
-Memory is bounded by a batch and a row group of each table, whatever the size of the source.
+Memory is bounded by a batch and a row group of each table, whatever the size of the source. Which numbers its sightings
+have is said in the report: it is little, and only the driver can compare it with other sources.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 
 from hopwire.capture.faults import Fault
 from hopwire.capture.sources import Source, SourceKind, read_source
+from hopwire.flows.spans import SourceSpan, joined_spans, spans_from_batch
 from hopwire.lake.rebatch import rebatched
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS, split_batch
@@ -87,6 +89,7 @@ class Report(msgspec.Struct):
     skipped_rows: int = 0
     skipped: int = 0
     files: dict[str, str] = {}  # table: name of the file
+    spans: list[SourceSpan] = []
     faults: list[str] = []
     error: str = ""  # why the run cannot go on
 
@@ -117,15 +120,28 @@ def ingest_source(task: Task, job: Job, domains: Domains, settings: LakeSettings
             split = split_batch(batch, task.name, domains)
             for output, part in zip(outputs.values(), split[:3], strict=True):
                 output.add(part)
+            report.spans = joined_spans([*report.spans, *spans_from_batch(batch, task.name)])
             report.row_count += len(batch)
             report.skipped_rows += split.skipped_rows
             report.skipped += split.skipped
+        if not _has_numbers(task):
+            report.spans = [span.without_numbers() for span in report.spans]
         report.files = {name: output.path.name for name, output in outputs.items() if output.close()}
         _mark(job, task)
     except OSError as error:
         report.error = _in_words(error, task)
     report.faults = [fault.detail for fault in faults]
     return report
+
+
+def _has_numbers(task: Task) -> bool:
+    """Whether sightings have the numbers of their nodes: in Parquet without them, rows are counted in their place."""
+    if task.kind != SourceKind.PARQUET:
+        return True
+    try:
+        return {"incarnation", "sequence"} <= set(pq.read_schema(task.path).names)
+    except pa.ArrowException:
+        return False
 
 
 def _mark(job: Job, task: Task) -> None:

@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
     number: int
     indent: str
-    at_us: int
+    at_us: int | None
     contract: str
     way: str
     took: str
@@ -88,7 +88,7 @@ def lines_of_flow(
     for number, indent in _tree([step["parent"] for step in steps], limit, glyphs or Glyphs(), max_indent):
         step = steps[number]
         seen_at = step["left_at_ns"] if step["left_at_ns"] is not None else step["arrived_at_ns"]
-        at_us = (seen_at - flow["started_at_ns"]) // 1000
+        at_us = None if None in (seen_at, flow["started_at_ns"]) else (seen_at - flow["started_at_ns"]) // 1000
         way = " -> ".join(name_of(step[end], names) for end in ("from_node", "to_node"))
         if step["fate"] == "dead":
             way = f"at {name_of(step['from_node'], names)}"

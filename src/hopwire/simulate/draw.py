@@ -29,7 +29,7 @@ KINO_SHARE, TRACED_SHARE, WITHOUT_TTL_SHARE, TRACEPARENT_SHARE = 0.5, 0.5, 0.3, 
 HOPWIRE, KINO = "hopwire", "kino"
 # seconds of the minute in which flows begin
 WINDOWS = {
-    Window.MAIN: (0.5, 20.5),
+    Window.MAIN: (6.0, 20.5),
     Window.OPEN: (0.0, 0.4),
     Window.BEFORE: (32.0, 32.9),
     Window.CRASH: (34.0, 36.0),

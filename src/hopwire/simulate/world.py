@@ -5,7 +5,7 @@ A minute of simulated time (seconds from its begin):
 | from | to | what happens |
 |---|---|---|
 | 0 | 0.4 | in the first minute every node says a word, so that it is known to capture |
-| 0.5 | 20.5 | flows begin; the slowest of them ends before 30 |
+| 6 | 20.5 | flows begin, when nobody can have sent anything before he was seen; the slowest of them ends before 30 |
 | 33 | 38 | in some minutes one node is gone, after a last word; flows of the fault `crash` begin from 34 to 36 |
 | 44 | 50 | in some minutes one node skips what it sees; flows of the fault `skipped` begin from 44.5 to 46 |
 | 50 | 50.5 | the node that skipped says a word, so that the end of its gap is known |

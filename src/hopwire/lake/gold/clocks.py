@@ -1,108 +1,47 @@
-"""`gold.clocks`: the nodes that capture, and how wrong their clocks are."""
+"""`gold.clocks`: the nodes that capture, and how wrong their clocks are.
+
+Who captured when is in bronze.spans, which is small. How wrong clocks are is told by messages: Spark finds the quickest
+crossings of each pair of nodes in each window (`flows/crossings.py`). If these may be too many for the driver, it first
+looks at the pairs without windows: that is enough, unless they contradict themselves.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Collection, Mapping
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hopwire.flows.clocks import CLOCKS, Crossing, clocks_from_crossings
-from hopwire.flows.columns import schema_from_columns
-from hopwire.flows.rules import NS_PER_SECOND
+from hopwire.flows.clocks import CLOCKS, clocks_from_crossings, rows_from_clocks
+from hopwire.flows.coverage import LifeSpan
+from hopwire.flows.crossings import Crossing, contradicted, window_width
+from hopwire.flows.spans import lives_of, placed
+from hopwire.lake.bronze.spans import spans_from_rows
 from hopwire.lake.table import table
 
 __all__ = ["clocks"]
 
+MAX_CROSSINGS = 400_000  # that the driver looks at, unless there are more pairs of nodes
+PAIR = ("source", "target")
+LIVES = ("source_life", "target_life")
 
-@table("gold.clocks", key=("node",), reads=("bronze.sightings", "silver.messages"), columns=CLOCKS)
-def clocks(sightings: DataFrame, messages: DataFrame) -> DataFrame:
+
+@table("gold.clocks", key=("node",), reads=("bronze.spans", "silver.messages"), columns=CLOCKS)
+def clocks(spans: DataFrame, messages: DataFrame) -> DataFrame:
     """One node that captures: from when to when, how much, and how far its clock is ahead of the reference."""
-    lives = _lives(sightings).collect()
-    names = {row.number: bytes(row.node) for row in lives}
-    skips = _skips(sightings).collect() if any(row.skipped for row in lives) else []
-    crossings = [
-        Crossing(names[source], names[target], took, count)
-        for source, target, took, count in _crossings(messages).collect()
-        if source in names and target in names
-    ]
-    nodes = _nodes(lives)
-    missing = _stretches(skips)
-    rows = [
-        nodes[clock.node] | asdict(clock) | {"skips": missing[clock.node]}
-        for clock in clocks_from_crossings(nodes, crossings)
-    ]
-    schema = schema_from_columns(CLOCKS)
-    return sightings.sparkSession.createDataFrame(pa.Table.from_pylist(rows, schema=schema)).select(schema.names)
+    found = spans.select("*", F.xxhash64("node").alias("number")).toArrow()
+    nodes = dict(zip(found["number"].to_pylist(), found["node"].to_pylist(), strict=True))
+    known = placed(spans_from_rows(found.drop_columns(["number"])))
+    lives = lives_of(known)
+    width = window_width(lives)
+    windows = _windows(messages, width)
+    crossings = _read(windows, nodes) if _most(lives, width) <= MAX_CROSSINGS else _read_few(windows, nodes)
+    rows = rows_from_clocks(known, clocks_from_crossings(nodes.values(), crossings))
+    return spans.sparkSession.createDataFrame(rows).select(rows.column_names)
 
 
-def _lives(sightings: DataFrame) -> DataFrame:
-    """The incarnations of all nodes; a node is a number too, for what is quick.
-
-    Names are among the keys at first: to find the largest text in a group, Spark would sort all sightings.
-    """
-    named = sightings.groupBy("node", "incarnation", "node_name").agg(
-        F.min("seen_at_ns").alias("first"),
-        F.max("seen_at_ns").alias("last"),
-        F.count(F.when(F.col("direction") != "skipped", True)).alias("sighting_count"),
-        F.sum("skipped").alias("skipped"),
-    )
-    return named.groupBy("node", "incarnation").agg(
-        F.first(F.xxhash64("node")).alias("number"),
-        F.max("node_name").alias("node_name"),
-        F.min("first").alias("first"),
-        F.max("last").alias("last"),
-        F.sum("sighting_count").alias("sighting_count"),
-        F.sum("skipped").alias("skipped"),
-    )
-
-
-def _nodes(lives: Iterable[Row]) -> dict[bytes, dict[str, Any]]:
-    """The nodes of incarnations; the name is that of the last."""
-    found: dict[bytes, dict[str, Any]] = {}
-    stretches = _stretches(lives)
-    for row in sorted(lives, key=lambda row: row.incarnation):
-        node = bytes(row.node)
-        known = found.get(node, {"sighting_count": 0, "skipped": 0})
-        found[node] = {
-            "node_name": row.node_name,
-            "first_seen_at_ns": min(each["first_ns"] for each in stretches[node]),
-            "last_seen_at_ns": max(each["last_ns"] for each in stretches[node]),
-            "sighting_count": known["sighting_count"] + row.sighting_count,
-            "skipped": known["skipped"] + row.skipped,
-            "lives": stretches[node],
-        }
-    return found
-
-
-def _skips(sightings: DataFrame) -> DataFrame:
-    """Stretches in which sightings are missing: from the row that says so to the next sighting, one for each second."""
-    skips = sightings.where(F.col("direction") == "skipped").select(
-        "node",
-        "incarnation",
-        (F.col("sequence") + F.col("skipped")).alias("sequence"),
-        F.col("seen_at_ns").alias("first"),
-    )
-    others = sightings.select("node", "incarnation", "sequence", "seen_at_ns")
-    with_next = skips.join(others, ["node", "incarnation", "sequence"], how="left")
-    last = F.greatest(F.coalesce("seen_at_ns", "first"), "first")
-    second = F.floor(F.col("first") / F.lit(NS_PER_SECOND)).alias("second")
-    return with_next.groupBy("node", second).agg(F.min("first").alias("first"), F.max(last).alias("last"))
-
-
-def _stretches(spans: Iterable[Row]) -> dict[bytes, list[dict[str, int]]]:
-    found: dict[bytes, list[dict[str, int]]] = defaultdict(list)
-    for node, first, last in sorted((bytes(row.node), row.first, row.last) for row in spans):
-        found[node].append({"first_ns": first, "last_ns": last})
-    return found
-
-
-def _crossings(messages: DataFrame) -> DataFrame:
-    """The quickest crossing of each pair of nodes, among messages that left once and arrived once.
+def _windows(messages: DataFrame, width_ns: int) -> DataFrame:
+    """The quickest crossing of each pair of nodes in each window, among messages that left once and arrived once.
 
     Messages and nodes are grouped by hashes, which are small: two messages of one hash are one that crosses twice, and
     do not count.
@@ -115,15 +54,66 @@ def _crossings(messages: DataFrame) -> DataFrame:
         F.when(is_in, node).otherwise(peer).alias("target"),
         F.when(is_in, F.col("seen_at_ns")).alias("came"),
         F.when(~is_in, F.col("seen_at_ns")).alias("left"),
+        F.when(is_in, F.col("incarnation")).alias("target_life"),
+        F.when(~is_in, F.col("incarnation")).alias("source_life"),
     )
     once = (F.col("departures") == 1) & (F.col("arrivals") == 1)
-    matched = (
-        seen.groupBy("message", "source", "target")
-        .agg(
-            F.count("left").alias("departures"),
-            F.count("came").alias("arrivals"),
-            (F.max("came") - F.max("left")).alias("took"),
-        )
-        .where(once)
+    matched = seen.groupBy("message", *PAIR).agg(
+        F.count("left").alias("departures"),
+        F.count("came").alias("arrivals"),
+        *(F.max(name).alias(name) for name in ("came", "left", *LIVES)),
     )
-    return matched.groupBy("source", "target").agg(F.min("took"), F.count("*"))
+    at = F.when(F.col("source") < F.col("target"), F.col("left")).otherwise(F.col("came"))  # one clock, both directions
+    crossings = matched.where(once).select(
+        *PAIR,
+        *LIVES,
+        F.floor(at / F.lit(width_ns)).alias("window"),
+        (F.col("came") - F.col("left")).alias("took"),
+        "left",
+        F.lit(1).alias("messages"),
+    )
+    return _quickest(crossings, *PAIR, *LIVES, "window")
+
+
+def _quickest(crossings: DataFrame, *keys: str) -> DataFrame:
+    return crossings.groupBy(*keys).agg(
+        F.min("took").alias("took"), F.min_by("left", "took").alias("left"), F.sum("messages").alias("messages")
+    )
+
+
+def _most(lives: Collection[LifeSpan], width_ns: int) -> int:
+    """How many crossings there may be at most: one for each pair of incarnations and window."""
+    longest = max((life.last_ns - life.first_ns for life in lives), default=0)
+    return len(lives) ** 2 * (longest // width_ns + 2)
+
+
+def _read_few(windows: DataFrame, nodes: Mapping[int, bytes]) -> list[Crossing]:
+    """The crossings of pairs, and if some of these contradict themselves those of windows, which may be longer ones."""
+    windows = windows.persist()
+    try:
+        pairs = _read(_quickest(windows, *PAIR), nodes)
+        if not contradicted(pairs):
+            return pairs
+        factor = -(-windows.count() // MAX_CROSSINGS)
+        longer = windows.withColumn("window", F.floor(F.col("window") / factor))
+        return _read(_quickest(longer, *PAIR, *LIVES, "window"), nodes)
+    finally:
+        windows.unpersist()
+
+
+def _read(crossings: DataFrame, nodes: Mapping[int, bytes]) -> list[Crossing]:
+    rows = crossings.toArrow().to_pylist()
+    return [
+        Crossing(
+            nodes[row["source"]],
+            nodes[row["target"]],
+            row["took"],
+            row["messages"],
+            row["left"],
+            row.get("source_life", 0),
+            row.get("target_life", 0),
+            row.get("window", 0),
+        )
+        for row in rows
+        if row["source"] in nodes and row["target"] in nodes
+    ]

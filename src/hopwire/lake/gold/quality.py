@@ -4,25 +4,33 @@
 |---|---|---|---|
 | `read` | source | rows that the reader counted | rows of bronze.sightings |
 | `decode` | source | rows of bronze.sightings | messages, quarantine and rows that stand for what is missing |
+| `complete` | source | numbers from the last source of the node to the end of this one | sightings, skipped, missing |
 | `link` | lake | rows of silver.messages | sightings that the hops account for |
 
-The counts are those of the tables, not of who wrote them. A run that does not add up is not published.
+The counts are those of the tables, not of who wrote them. A run that does not add up is not published. Numbers that are
+missing add up too: a capture that lost a file is judged as what it is (`flows/spans.py`). A source whose rows have no
+numbers of their nodes has no step `complete`.
 """
 
 from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hopwire.flows.spans import SourceSpan, placed
+from hopwire.lake.bronze.spans import spans_from_rows
 from hopwire.lake.table import Column, table
 
-__all__ = ["quality"]
+__all__ = ["complete_rows", "quality"]
 
 # fmt: off
 COLUMNS = (
-    Column("step",             pa.string(),           "read, decode or link"),
+    Column("step",             pa.string(),           "read, decode, complete or link"),
     Column("segment",          pa.string(),           "the source; empty for all of the lake"),
     Column("rows_in",          pa.int64(),            "rows before the step"),
     Column("rows_out",         pa.int64(),            "rows after the step, wherever they went"),
@@ -30,17 +38,27 @@ COLUMNS = (
     Column("quarantine_count", pa.int64(),            "of which not messages"),
     Column("skipped_rows",     pa.int64(),            "of which stand for sightings that are missing"),
     Column("skipped",          pa.int64(),            "sightings that are missing, by the account of those rows"),
+    Column("missing",          pa.int64(),            "sightings that nobody accounts for: their numbers are nowhere"),
     Column("is_balanced",      pa.bool_(),            "whether rows in are rows out"),
     Column("faults",           pa.list_(pa.string()), "what is wrong with the file"),
 )
 # fmt: on
 COUNTS = ("row_count", "bronze_count", "message_count", "quarantine_count", "skipped_rows", "skipped")
-READS = ("bronze.sources", "bronze.sightings", "silver.messages", "silver.quarantine", "silver.hops")
+READS = ("bronze.sources", "bronze.sightings", "silver.messages", "silver.quarantine", "silver.hops", "bronze.spans")
+COMPLETE = pa.schema(
+    [("step", pa.string()), ("segment", pa.string())]
+    + [(name, pa.int64()) for name in ("rows_in", "rows_out", "skipped", "missing")]
+)
 
 
 @table("gold.quality", key=("step", "segment"), reads=READS, columns=COLUMNS)
 def quality(
-    sources: DataFrame, sightings: DataFrame, messages: DataFrame, quarantine: DataFrame, hops: DataFrame
+    sources: DataFrame,
+    sightings: DataFrame,
+    messages: DataFrame,
+    quarantine: DataFrame,
+    hops: DataFrame,
+    spans: DataFrame,
 ) -> DataFrame:
     """One step for one source: rows in, rows out, where they went, and whether it adds up."""
     counted = _counted(sources, sightings, messages, quarantine)
@@ -49,8 +67,12 @@ def quality(
         _step("read", F.col("row_count"), F.col("bronze_count")), _step("decode", F.col("bronze_count"), went)
     )
     of_sources = counted.select("*", F.inline(steps))
+    complete = spans.sparkSession.createDataFrame(complete_rows(spans_from_rows(spans.toArrow())))
     return (
         of_sources.unionByName(_linked(messages, hops), allowMissingColumns=True)
+        .unionByName(
+            complete.join(sources.select("segment", "faults"), "segment", how="left"), allowMissingColumns=True
+        )
         .fillna(0)
         .withColumn("is_balanced", F.col("rows_in") == F.col("rows_out"))
         .withColumn("faults", F.coalesce("faults", F.array().cast("array<string>")))
@@ -89,3 +111,19 @@ def _linked(messages: DataFrame, hops: DataFrame) -> DataFrame:
         .crossJoin(covered)
         .select(F.lit("link").alias("step"), F.lit("").alias("segment"), "rows_in", "rows_out")
     )
+
+
+def complete_rows(spans: Iterable[SourceSpan]) -> pa.Table:
+    """Give the step `complete`: numbers that should be in each source or in front of it, and those that are known."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for span, missing_before, _ in placed(spans):
+        if span.is_numbered:
+            missing = span.missing + missing_before
+            counts[span.segment].update(
+                rows_in=span.last_sequence - span.first_sequence + 1 + missing_before,
+                rows_out=span.sighting_count + span.skipped + missing,
+                skipped=span.skipped,
+                missing=missing,
+            )
+    rows = [{"step": "complete", "segment": segment, **count} for segment, count in counts.items()]
+    return pa.Table.from_pylist(rows, COMPLETE)

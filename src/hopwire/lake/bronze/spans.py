@@ -1,0 +1,57 @@
+"""`bronze.spans`: which numbers of the sightings of each node are in which source.
+
+It is small: the driver keeps it whole, in one file. What is missing, and what is there twice, is found in it
+(`flows/spans.py`), and who captured when (`gold.clocks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+import pyarrow as pa
+
+from hopwire.flows.spans import Gap, SourceSpan
+from hopwire.lake.table import Column, Table, declare
+
+__all__ = ["SPANS", "SPANS_TABLE", "rows_from_spans", "spans_from_rows"]
+
+SPANS = 1  # raise it when spans would come out otherwise than before: then all sources are read again
+GAP = pa.struct([("first", pa.int64()), ("last", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64())])
+# fmt: off
+COLUMNS = (
+    Column("segment",          pa.string(),    "name of the source, as it is once the file is sealed"),
+    Column("node",             pa.binary(),    "identity of the node that saw it"),
+    Column("incarnation",      pa.int64(),     "which life of the node; it grows with each start"),
+    Column("node_name",        pa.string(),    "what people call the node"),
+    Column("first_sequence",   pa.int64(),     "the first number"),
+    Column("last_sequence",    pa.int64(),     "the last number, of a sighting or of one that was skipped"),
+    Column("first_seen_at_ns", pa.int64(),     "the first sighting, by the clock of the node"),
+    Column("last_seen_at_ns",  pa.int64(),     "the last sighting, by the clock of the node"),
+    Column("sighting_count",   pa.int64(),     "sightings"),
+    Column("skipped",          pa.int64(),     "numbers that the node says it skipped"),
+    Column("missing",          pa.int64(),     "numbers between the first and the last that nobody accounts for"),
+    Column("is_numbered",      pa.bool_(),     "whether the numbers are those of the node; else they prove nothing"),
+    Column("gaps",             pa.list_(GAP),  "where numbers are missing, and when; those of one second are one"),
+)
+# fmt: on
+
+SPANS_TABLE = declare(
+    Table(
+        "bronze.spans",
+        key=("segment", "node", "incarnation"),
+        reads=(),
+        columns=COLUMNS,
+        meaning="One incarnation of a node in one source: from which number to which, when, and what is missing.",
+    )
+)
+
+
+def rows_from_spans(spans: Iterable[SourceSpan]) -> pa.Table:
+    """Give spans as rows."""
+    return pa.Table.from_pylist([asdict(span) for span in spans], SPANS_TABLE.schema)
+
+
+def spans_from_rows(rows: pa.Table) -> list[SourceSpan]:
+    """Give rows as spans."""
+    return [SourceSpan(**row | {"gaps": tuple(Gap(**gap) for gap in row["gaps"])}) for row in rows.to_pylist()]

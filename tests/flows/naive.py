@@ -1,0 +1,400 @@
+"""The judge once more, one row at a time: dicts and loops, as the documents tell it, and never fast.
+
+Nothing is shared with the judge but what goes in: the sightings, the coverage and the rules. Whoever changes a
+definition changes it here too, by hand; that is the point. Where the documents are silent, they are read so:
+
+- A message that left once and came once is one, however long it took.
+- Skipped sightings count from the patience before to the patience after.
+- A message with an id that was seen to leave for a node is a duplicate there whenever it comes again. Equal messages
+  without an id may be two: not so if they came soon, or if the sender was looking and sent fewer.
+- A dead letter that only says that somebody was too late or had it already loses nothing: `HARMLESS`.
+- The first question is what home said first, and what was seen first if that is unknown. What somebody else says in
+  the name of home is neither a question nor an answer.
+- Of several hops that are lost the last one is named; where nothing is lost, the node that was last seen.
+- The capture ends with that of the node at home, if it captures.
+
+A flow without a correlation id is a tuple here, since how its bytes are made is nobody's business.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hopwire.flows.coverage import Coverage
+from hopwire.flows.rules import Rules
+
+__all__ = ["Row", "first_seen", "naive_flows", "naive_hops", "naive_requests"]
+
+Row = dict[str, Any]
+NO_FLOW = (b"", b"00000000-0000-0000-0000-000000000000")  # the original writes the second
+CONTRACT = ("identity", "version", "version_raw", "partition")
+AS_SEEN = (
+    *CONTRACT, "message_key", "attempt", "correlation_id", "distribution", "ttl_ticks", "size_bytes", "callback_key",
+    "outcome_kind", "outcome_reason", "dead_reason", "wire_format", "message_id", "signature",
+)  # fmt: skip
+OF_QUESTION = (*CONTRACT, "flow_id", "correlation_id", "callback_key", "message_key", "awaits")
+HARMLESS = ("expired", "nobody_waits", "duplicate", "unexpected_answer")
+STILL_CAME = ("nobody_waits", "duplicate")  # of a reply: it was at home, and too late or not the first
+WRONG = ("invalid", "not_in_domain")
+OF_OTHERS = ("duplicate", "foreign")
+WORST_FIRST = ("lost", "expired", "late", "failed", "open", "answered")
+NS_PER_TICK = 100
+
+
+def same(one: Row, other: Row, *names: str) -> bool:
+    """Whether two rows agree in these columns."""
+    return all(one[name] == other[name] for name in names)
+
+
+# -- who was looking
+
+
+def corrected(coverage: Coverage, node: bytes, at_ns: int) -> int:
+    """A time of that node's clock, by the clock of the reference."""
+    return at_ns - coverage.offsets_ns.get(node, 0)
+
+
+def stretches(coverage: Coverage, spans: Iterable[Any], node: bytes) -> list[tuple[int, int]]:
+    """The spans of one node, corrected."""
+    own = [span for span in spans if span.node == node]
+    return [(corrected(coverage, node, span.first_ns), corrected(coverage, node, span.last_ns)) for span in own]
+
+
+def is_known(coverage: Coverage, one: bytes, other: bytes) -> bool:
+    """Whether two clocks are known against each other."""
+    return coverage.clocks.get(one, one) == coverage.clocks.get(other, other)
+
+
+def skips_around(coverage: Coverage, rules: Rules, node: bytes, at: int) -> bool:
+    """Whether a node skipped sightings about then."""
+    skips = stretches(coverage, coverage.skips, node)
+    return any(first <= at + rules.patience_ns and last >= at - rules.patience_ns for first, last in skips)
+
+
+def fate_of_departure(coverage: Coverage, rules: Rules, hop: Row) -> str:
+    """What became of a message that left and was not seen to arrive."""
+    lives = stretches(coverage, coverage.spans, hop["to_node"])
+    if not lives or skips_around(coverage, rules, hop["to_node"], hop["left_at_ns"]):
+        return "unwitnessed"
+    return "lost" if hop["left_at_ns"] < max(last for _, last in lives) - rules.patience_ns else "in_flight"
+
+
+def fate_of_arrival(coverage: Coverage, rules: Rules, hop: Row, is_again: bool) -> str:
+    """Where a message came from that was not seen to leave; again if others like it were."""
+    came, lives = hop["arrived_at_ns"], stretches(coverage, coverage.spans, hop["from_node"])
+    if not lives or skips_around(coverage, rules, hop["from_node"], came):
+        return "unsent"
+    left = came - rules.patience_ns  # or later
+    begin, end = min(first for first, _ in lives), max(last for _, last in lives)
+    is_outside = (came if is_again else left) < begin or came > end or any(left <= last <= came for _, last in lives)
+    if is_outside and not (is_again and hop["message_id"]):
+        return "unsent"
+    return "duplicate" if is_again else "foreign"
+
+
+# -- hops
+
+
+def naive_hops(sightings: Iterable[Row], coverage: Coverage, rules: Rules) -> list[Row]:
+    """One row for each crossing, and for each dead letter."""
+    groups: dict[tuple[Any, ...], dict[str, list[Row]]] = defaultdict(lambda: {"out": [], "in": [], "dead": []})
+    for each in sorted(sightings, key=lambda each: (each["seen_at_ns"], each["incarnation"], each["sequence"])):
+        ends = (each["peer"], each["node"]) if each["direction"] == "in" else (each["node"], each["peer"])
+        groups[each["message_key"], each["attempt"], *ends][each["direction"]].append(each)
+    hops = []
+    for (_, _, from_node, to_node), seen in groups.items():
+        departures, arrivals = seen["out"], seen["in"]
+        partners = matched(coverage, rules, departures, arrivals)
+        for crossing, departure in enumerate(departures):
+            arrival = arrivals[partners[crossing]] if crossing in partners else None
+            row = hop(coverage, from_node, to_node, departure, arrival, crossing)
+            hops.append(row | {"fate": "arrived" if arrival else fate_of_departure(coverage, rules, row)})
+        for crossing, arrival in enumerate(arrivals):
+            if crossing not in partners.values():
+                row = hop(coverage, from_node, to_node, None, arrival, crossing)
+                hops.append(row | {"fate": fate_of_arrival(coverage, rules, row, bool(departures))})
+        hops += [hop(coverage, from_node, b"", each, None) | {"fate": "dead"} for each in seen["dead"]]
+    mark_repeats(hops, rules)
+    mark_first(hops)
+    return hops
+
+
+def matched(coverage: Coverage, rules: Rules, departures: list[Row], arrivals: list[Row]) -> dict[int, int]:
+    """The number of the arrival for that of each departure: by order, and by time where that cannot be."""
+    left, came = (
+        [corrected(coverage, each["node"], each["seen_at_ns"]) for each in side] for side in (departures, arrivals)
+    )
+    can_be = [[-rules.clock_slack_ns <= at - begin <= rules.patience_ns for at in came] for begin in left]
+    by_order = {number: number for number in range(min(len(left), len(came)))}
+    is_odd = len(left) != len(came) or not all(can_be[number][number] for number in by_order)
+    is_several = len(left) > 1 or (len(came) > 1 and not arrivals[0]["message_id"])
+    if (
+        not is_odd
+        or not by_order
+        or not is_several
+        or not is_known(coverage, departures[0]["node"], arrivals[0]["node"])
+    ):
+        return by_order
+    return {departure: arrival for arrival, departure in most_pairs(can_be, len(left), len(came)).items()}
+
+
+def most_pairs(can_be: Sequence[Sequence[bool]], departures: int, arrivals: int) -> dict[int, int]:
+    """As many pairs as can be of so many departures and arrivals; the first arrivals, with the latest departures."""
+    if not departures or not arrivals:
+        return {}
+    last, choices = arrivals - 1, [most_pairs(can_be, departures, arrivals - 1)]
+    for number in range(departures):
+        if can_be[number][last]:
+            choices.append({**most_pairs(can_be, number, last), last: number})
+    return max(choices, key=lambda pairs: (len(pairs), [-arrival for arrival in pairs], list(pairs.values())))
+
+
+def hop(
+    coverage: Coverage, from_node: bytes, to_node: bytes, departure: Row | None, arrival: Row | None, crossing: int = 0
+) -> Row:
+    """A departure and its arrival, or the one of them that there is."""
+    seen = departure or arrival or {}
+    left_at = corrected(coverage, from_node, departure["seen_at_ns"]) if departure else None
+    arrived_at = corrected(coverage, to_node, arrival["seen_at_ns"]) if arrival else None
+    return {
+        **{name: seen[name] for name in AS_SEEN},
+        **roles(seen),
+        "crossing": crossing,
+        "from_node": from_node,
+        "to_node": to_node,
+        "left_at_ns": left_at,
+        "arrived_at_ns": arrived_at,
+        **{f"left_{name}": departure and departure[name] for name in ("incarnation", "sequence")},
+        **{f"arrived_{name}": arrival and arrival[name] for name in ("incarnation", "sequence")},
+        "latency_us": took_us(left_at, arrived_at),
+        "is_corrected": bool(departure and arrival) and is_known(coverage, from_node, to_node),
+        "verdict": (arrival or seen)["verdict"],
+        "hop_count": seen["hops"],
+        "repeat": "",
+    }
+
+
+def roles(message: Row) -> Row:
+    """What the message is to a request, and to which; and its flow."""
+    points = message["callback_points"]
+    receiver, waiting = message["receiver_identity"], message["callback_receiver_identity"]
+    is_answer = receiver == waiting and any(same(point, message, *CONTRACT) for point in points)
+    is_reply = bool(receiver) and (is_answer or bool(message["outcome_kind"]))
+    whose = "receiver" if is_reply else "callback_receiver"
+    home = message[f"{whose}_node_identity"], message[f"{whose}_identity"]
+    flow: Any = message["correlation_id"]
+    if flow in NO_FLOW:
+        has_key = home[1] and message["callback_key"]
+        flow = (*home, message["callback_key"]) if has_key else (message["message_key"],)
+    wanted = {"receipt" if point["identity"] == b"hopwire.receipt" else "answer" for point in points}
+    awaits = min(wanted, default="")  # an answer comes first
+    return {"flow_id": flow, "home_node": home[0], "home_receiver": home[1], "is_reply": is_reply, "awaits": awaits}
+
+
+def took_us(begin_ns: int | None, end_ns: int | None) -> int | None:
+    """The microseconds between two times, if both are known."""
+    return None if begin_ns is None or end_ns is None else (end_ns - begin_ns) // 1000
+
+
+def first_seen(hop: Row) -> int:
+    """When it left, or arrived where nobody saw it leave."""
+    at: int = hop["arrived_at_ns"] if hop["left_at_ns"] is None else hop["left_at_ns"]
+    return at
+
+
+def last_seen(hop: Row) -> tuple[int, bytes]:
+    """When it was seen last, and where."""
+    if hop["arrived_at_ns"] is None:
+        return hop["left_at_ns"], hop["from_node"]
+    return max(first_seen(hop), hop["arrived_at_ns"]), hop["to_node"]
+
+
+def mark_repeats(hops: list[Row], rules: Rules) -> None:
+    """Mark what came before, and was not seen to leave again."""
+    arrivals = [each for each in hops if each["arrived_at_ns"] is not None]
+    arrivals.sort(key=lambda each: each["arrived_at_ns"])
+    for number, each in enumerate(arrivals):
+        before = [other for other in arrivals[:number] if same(other, each, "message_key", "attempt")]
+        here = [other for other in before if same(other, each, "to_node")]
+        copies = [other for other in before if each["signature"] and same(other, each, "signature")]
+        if each["left_at_ns"] is None and here:
+            each["repeat"] = repeat(each, here[-1], rules)
+        elif each["left_at_ns"] is None and copies and each["distribution"] == 0:
+            is_onward = each["hop_count"] > copies[-1]["hop_count"]
+            each["repeat"] = "" if is_onward else "replayed"
+
+
+def repeat(hop: Row, earlier: Row, rules: Rules) -> str:
+    """What an arrival is that follows an earlier one of an equal message at the same node."""
+    is_soon = hop["arrived_at_ns"] - earlier["arrived_at_ns"] <= rules.duplicate_window_ns
+    is_soon = is_soon and same(hop, earlier, "from_node")
+    if hop["signature"] and same(hop, earlier, "signature"):
+        return "duplicate" if is_soon else "replayed"
+    return "duplicate" if is_soon or hop["message_id"] or hop["fate"] == "duplicate" else ""
+
+
+def mark_first(hops: list[Row]) -> None:
+    """Mark the first hop of each message; of equal messages without an id all that begin as the first does."""
+    first: dict[bytes, Row] = {}
+    for each in sorted(hops, key=first_seen):
+        begin = first.setdefault(each["message_key"], each)
+        is_alike = same(each, begin, "from_node", "to_node", "hop_count") and (each["fate"] == "dead") == (
+            begin["fate"] == "dead"
+        )
+        is_another = not each["message_id"] and not each["repeat"] and each["fate"] not in OF_OTHERS
+        each["is_first"] = each is begin or (is_another and is_alike)
+
+
+# -- requests
+
+
+def naive_requests(hops: Iterable[Row], coverage: Coverage, rules: Rules) -> list[Row]:
+    """One row for each request of which a question was seen."""
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for each in sorted(hops, key=first_seen):
+        if each["home_receiver"]:
+            home = each["home_node"], each["home_receiver"], each["callback_key"]
+            groups[*home, each["correlation_id"], each["flow_id"]].append(each)
+    return [request(group, coverage, rules) for group in groups.values() if any(map(is_question, group))]
+
+
+def is_question(hop: Row) -> bool:
+    """Whether something is awaited, and this is not it."""
+    return bool(hop["awaits"]) and not hop["is_reply"]
+
+
+def request(hops: list[Row], coverage: Coverage, rules: Rules) -> Row:
+    """What became of one request; the hops are those of all its messages, by time."""
+    questions = list(filter(is_question, hops))
+    of_home = [each for each in questions if each["from_node"] == each["home_node"] and each["fate"] not in OF_OTHERS]
+    question = (of_home or questions)[0]
+    home = question["home_node"] or question["from_node"]
+    asked = first_seen(question)
+    own = [each for each in hops if same(each, question, "message_key")]
+    reached = [(each["arrived_at_ns"], each["to_node"]) for each in own if each["arrived_at_ns"] is not None]
+    last_seen_at, last_seen_node = max(map(last_seen, hops))
+    row = {
+        **{name: question[name] for name in OF_QUESTION},
+        "callback_receiver_node_identity": question["home_node"],
+        "callback_receiver_identity": question["home_receiver"],
+        "home_node": home,
+        "asked_at_ns": asked,
+        "deadline_ns": asked + question["ttl_ticks"] * NS_PER_TICK if question["ttl_ticks"] else None,
+        "reason": "",
+        **dict.fromkeys(("answered_at_ns", "answer_identity", "lost_from_node", "lost_to_node")),
+        "reached_node": max(reached)[1] if reached else None,
+        "last_seen_node": last_seen_node,
+        "last_seen_at_ns": last_seen_at,
+        "attempts": max(each["attempt"] for each in own) + 1,
+        "hop_count": len(hops),
+        "is_reused": any(is_another(each, question, home, hops) for each in questions),
+    }
+    row |= outcome(hops, row, coverage, rules)
+    return row | {"latency_us": took_us(asked, row["answered_at_ns"])}
+
+
+def is_another(hop: Row, question: Row, home: bytes, hops: list[Row]) -> bool:
+    """Whether another question of that contract left home, before anything came back that could be passed on there."""
+    back = [each["arrived_at_ns"] for each in hops if each["to_node"] == home and not each["is_reply"]]
+    is_first = all(at is None or at > first_seen(hop) for at in back)
+    is_of_home = hop["from_node"] == home and hop["fate"] not in (*OF_OTHERS, "dead")
+    return is_first and is_of_home and same(hop, question, *CONTRACT) and not same(hop, question, "message_key")
+
+
+def end_of_capture(coverage: Coverage, home: bytes) -> int:
+    """When the node at home stopped looking; if it never looked, when all did."""
+    looking = {span.node for span in coverage.spans}
+    return max(last for node in looking & {home} or looking for _, last in stretches(coverage, coverage.spans, node))
+
+
+def came_home(hop: Row, hops: list[Row], home: bytes) -> bool:
+    """Whether a reply came home and was taken; where nobody was looking, leaving counts."""
+    is_told = hop["fate"] in ("arrived", "unsent", "unwitnessed") and not hop["repeat"]
+    copies = [each for each in hops if same(each, hop, "message_key")]
+    ended = [each for each in copies if each["fate"] == "dead" and each["from_node"] == home]
+    refused = sum(each["dead_reason"] not in STILL_CAME for each in ended)
+    came = sum(each["to_node"] == home and each["arrived_at_ns"] is not None for each in copies)
+    is_taken = hop["verdict"] not in WRONG and (not refused or refused < came)  # or only a copy was refused
+    return hop["is_reply"] and hop["to_node"] == home and is_told and is_taken
+
+
+def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> Row:
+    """The first outcome that fits, and what it is drawn from."""
+    deadline, asked = request["deadline_ns"], request["asked_at_ns"]
+    replies = [each for each in hops if came_home(each, hops, request["home_node"])]
+    home_at = {id(each): each["arrived_at_ns"] or each["left_at_ns"] for each in replies}
+    replies.sort(key=lambda each: home_at[id(each)])
+    wanted = ("", "received") if request["awaits"] == "receipt" else ("",)
+    answers = [each for each in replies if each["outcome_kind"] in wanted]
+    failures = [
+        each for each in replies if each["outcome_kind"] in ("failed", "undelivered") and not says_expired(each)
+    ]
+    for word, came in (("answered", answers), ("failed", failures), ("late", answers)):
+        for each in came:
+            if word == "late" or deadline is None or home_at[id(each)] <= deadline:
+                told = {"answered_at_ns": home_at[id(each)], "answer_identity": each["identity"]}
+                return {"outcome": word, "reason": each["outcome_reason"] if word == "failed" else "", **told}
+    if any(is_expiry(each, deadline) for each in hops):
+        return {"outcome": "expired"}
+    ended = [each for each in hops if each["fate"] == "dead" and each["dead_reason"] not in HARMLESS]
+    ended += [each for each in hops if each["fate"] == "lost"]
+    if ended:
+        last = max(ended, key=first_seen)
+        ends = {"lost_from_node": last["from_node"], "lost_to_node": last["to_node"] or None}
+        return {"outcome": "lost", "reason": last["dead_reason"] or "hop_lost", **ends}
+    silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
+    skips = stretches(coverage, coverage.skips, request["home_node"])
+    is_blind = any(first <= silent_at and last >= asked for first, last in skips)
+    if silent_at < end_of_capture(coverage, request["home_node"]) and not is_blind:
+        return {"outcome": "lost", "reason": "no_answer", "lost_from_node": request["last_seen_node"]}
+    return {"outcome": "open"}
+
+
+def says_expired(hop: Row) -> bool:
+    """Whether it is the word that the time was over."""
+    return bool(hop["outcome_kind"] == "undelivered" and hop["outcome_reason"] == "expired")
+
+
+def is_expiry(hop: Row, deadline: int | None) -> bool:
+    """Whether the time was over for a message: so it says, or so it ended, or so it came."""
+    is_late = deadline is not None and hop["arrived_at_ns"] is not None and hop["arrived_at_ns"] > deadline
+    return says_expired(hop) or hop["dead_reason"] == "expired" or is_late
+
+
+# -- flows
+
+
+def naive_flows(hops: Iterable[Row], requests: Iterable[Row]) -> list[Row]:
+    """One row for each flow: its outcome, and what adds up."""
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    outcomes: dict[Any, list[str]] = defaultdict(list)
+    for each in sorted(hops, key=first_seen):
+        groups[each["flow_id"]].append(each)
+    for each in requests:
+        outcomes[each["flow_id"]].append(each["outcome"])
+    return [flow(group, outcomes[flow_id]) for flow_id, group in groups.items()]
+
+
+def flow(hops: list[Row], outcomes: list[str]) -> Row:
+    """What became of one flow; the hops are by time."""
+    fates = Counter(each["fate"] for each in hops)
+    counted = [each for each in hops if each["fate"] not in OF_OTHERS and not each["repeat"]]
+    started, ended = first_seen(hops[0]), max(map(last_seen, counted or hops))[0]
+    of_hops = "lost" if fates["lost"] or fates["dead"] else "open" if fates["in_flight"] else "delivered"
+    return {
+        **{name: hops[0][name] for name in ("flow_id", "correlation_id", "identity")},
+        "outcome": min(outcomes, key=WORST_FIRST.index) if outcomes else of_hops,
+        "started_at_ns": started,
+        "ended_at_ns": ended,
+        "duration_us": took_us(started, ended),
+        "hop_count": len(hops),
+        "message_count": sum(each["is_first"] for each in hops),
+        "size_bytes": sum(each["size_bytes"] for each in hops),
+        **{f"{fate}_count": fates[fate] for fate in ("lost", "dead", "in_flight")},
+        "request_count": len(outcomes),
+        "answered_count": outcomes.count("answered"),
+        "nodes": sorted({each[end] for each in hops for end in ("from_node", "to_node")} - {b""}),
+        "contracts": sorted({each["identity"] for each in hops}),
+    }
