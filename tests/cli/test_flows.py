@@ -18,7 +18,7 @@ from tests.cli.running import hopwire, process
 from tests.flows.story import Story, answering, asking
 
 A, B, C = b"A", b"B", b"\xff\x01"
-NAMES = {A: "alpha", B: "beta", C: "gamma"}
+NAMES = {b"unseen": "beta", A: "alpha", B: "beta", C: "gamma"}
 
 
 def story() -> Story:

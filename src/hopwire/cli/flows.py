@@ -118,7 +118,7 @@ def ls(
         limit=limit,
         outcomes=outcome,
         contract=contract,
-        node=_identity(node, names) if node else None,
+        nodes=_identities(node, names) if node else None,
         findings=finding,
         since_ns=ns_from_text(since, "--from") if since else None,
         until_ns=ns_from_text(until, "--to") if until else None,
@@ -141,10 +141,10 @@ def _check(option: str, values: list[str] | None, known: Iterable[str]) -> None:
             raise SettingsError(f"{option}: found {each!r:.40}, expected one of {', '.join(known)}")
 
 
-def _identity(wanted: str, names: dict[bytes, str]) -> bytes:
-    """The node that is meant; one that does not capture has no name, and is known by its identity only."""
+def _identities(wanted: str, names: dict[bytes, str]) -> list[bytes]:
+    """The nodes that are meant: a name may have had several; one that does not capture is known by its identity."""
     found = [node for node, name in names.items() if wanted in (name, text_or_hex(node), node.hex())]
-    return found[0] if found else _bytes(wanted)
+    return found or [_bytes(wanted)]
 
 
 def _bytes(text: str) -> bytes:

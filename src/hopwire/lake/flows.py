@@ -35,7 +35,7 @@ def find_flows(
     limit: int,
     outcomes: Sequence[str] | None = None,
     contract: str | None = None,
-    node: bytes | None = None,
+    nodes: Sequence[bytes] | None = None,
     findings: Sequence[str] | None = None,
     since_ns: int | None = None,
     until_ns: int | None = None,
@@ -49,8 +49,8 @@ def find_flows(
     )
     looked_at = ["flow_id", "started_at_ns", "nodes", "contracts", *(["findings"] if findings else [])]
     narrow = read_arrow(lake, FLOWS, looked_at, where)
-    if node is not None:
-        narrow = narrow.filter(_has(narrow["nodes"], _any_of(pa.array([node], pa.binary()))))
+    if nodes is not None:
+        narrow = narrow.filter(_has(narrow["nodes"], _any_of(pa.array(list(nodes), pa.binary()))))
     if contract is not None:
         narrow = narrow.filter(_has(narrow["contracts"], _any_of(pa.array(_spellings(contract), pa.binary()))))
     if findings:

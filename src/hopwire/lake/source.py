@@ -153,6 +153,12 @@ def path_from_text(text: str) -> Path:
     return Path(unquote(uri[1])) if uri else Path(text).absolute()
 
 
+def _there(path: Path) -> Path:
+    if not path.exists():
+        raise SettingsError(f"{path}: is not there; load() takes a directory or a file of this machine, no pattern")
+    return path
+
+
 class _Reader(DataSourceReader):
     """Finds the files that may have what is asked for, and reads them."""
 
@@ -162,7 +168,7 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each file, or for each part of a large one."""
-        sources = [source for path in self._asked.paths for source in list_sources(path_from_text(path))]
+        sources = [source for path in map(path_from_text, self._asked.paths) for source in list_sources(_there(path))]
         wanted = [source for source in sources if self._asked.wanted.covers(source.summary)]
         return [_File(part) for source in wanted for part in parts_of(source, PART_BYTES)]
 
