@@ -345,11 +345,19 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
         ends = {"lost_from_node": last["from_node"], "lost_to_node": last["to_node"] or None}
         return {"outcome": "lost", "reason": last["dead_reason"] or "hop_lost", **ends}
     silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
-    skips = stretches(coverage, coverage.skips, request["home_node"])
-    is_blind = any(first <= silent_at and last >= asked for first, last in skips)
-    if silent_at < end_of_capture(coverage, request["home_node"]) and not is_blind:
+    end = end_of_capture(coverage, request["home_node"])
+    said = [each for each in hops if not each["is_reply"]]
+    last = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))["to_node"]
+    is_looking = last in {span.node for span in coverage.spans}
+    blind = [skips_between(coverage, node, asked, min(silent_at, end)) for node in (request["home_node"], last)]
+    if silent_at < end and not (blind[0] and (blind[1] or not is_looking)):
         return {"outcome": "lost", "reason": "no_answer", "lost_from_node": request["last_seen_node"]}
     return {"outcome": "open"}
+
+
+def skips_between(coverage: Coverage, node: bytes, begin: int, end: int) -> bool:
+    """Whether a node skipped sightings between two times."""
+    return any(first <= end and last >= begin for first, last in stretches(coverage, coverage.skips, node))
 
 
 def says_expired(hop: Row) -> bool:

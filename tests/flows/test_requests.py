@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from hopwire.flows.coverage import Span
 from hopwire.flows.outcomes import REQUEST_SCHEMA
 from hopwire.flows.rules import Rules
-from tests.flows.story import BEGIN, MS, Story, answering, asking, telling
+from tests.flows.story import BEGIN, MS, SECOND, Story, answering, asking, telling
 
 A, B, C, D = b"A", b"B", b"C", b"dark"
 SECOND_OF_TTL = 10_000_000  # ticks
@@ -218,3 +219,13 @@ def test_attempts_are_those_of_the_question() -> None:
     story.hop(B, C, 500, 501, b"o", attempt=1, **asking(identity=b"onward"))
     (request,) = story.requests().to_pylist()
     assert request["attempts"] == 1
+
+
+def test_answer_that_nobody_could_see_is_not_called_lost() -> None:
+    def outcome(*blind: bytes) -> str:
+        story = Story().hop(A, B, 0, 1, b"q", ttl_ticks=10_000_000, **asking())
+        story.skips = [Span(node, BEGIN + SECOND, BEGIN + 2 * SECOND) for node in blind]
+        (request,) = story.requests().to_pylist()
+        return str(request["outcome"])
+
+    assert (outcome(), outcome(A), outcome(B), outcome(A, B)) == ("lost", "lost", "lost", "open")

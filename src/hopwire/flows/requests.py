@@ -11,7 +11,7 @@ first that fits is the outcome:
 | late     | an answer arrived after the deadline |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived somewhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or nothing came within patience of the deadline |
-| open     | the capture ends too early to say, or home skipped sightings meanwhile |
+| open     | the capture ends too early to say, or both ends skipped sightings meanwhile |
 
 - A receipt answers only who awaits nothing else.
 - An answer that the node at home refused, or whose signature is wrong, is none. Neither is one that came before, nor
@@ -146,7 +146,10 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
     silence = np.where(ttl > 0, deadline + rules.patience_ns, asked + rules.patience_without_ttl_ns)
     cover, home = coverage.of(rows.nodes), rows.home[first]
     end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of the whole, where home does not capture
-    is_silent = (silence < end) & ~cover.skips_within(home, asked, np.minimum(silence, end))
+    last = rows.target[_latest(groups, np.maximum(rows.left, rows.came), ~rows.is_reply)]  # who would have answered
+    until = np.minimum(silence, end)
+    is_unseen = ~cover.captures[last] | cover.skips_within(last, asked, until)
+    is_silent = (silence < end) & ~(is_unseen & cover.skips_within(home, asked, until))
     has_answer, has_failure = answer >= 0, failure >= 0
     is_in_time = has_answer & ~is_late[answer]
     outcome = np.select(
