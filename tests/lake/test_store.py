@@ -352,7 +352,10 @@ def test_tables_above_what_was_built_anew_are_stale(partly_built: Path) -> None:
     assert stale_tables(read_manifest(partly_built)) == {}
 
 
-def test_lake_tables_marks_what_is_stale(partly_built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lake_tables_marks_what_is_stale(
+    partly_built: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     assert hopwire(["lake", "tables", str(partly_built)]) == 0
     assert capsys.readouterr().out.count("stale: built before silver.messages") == 3
     assert hopwire(["lake", "tables", str(partly_built), "--json"]) == 0

@@ -167,7 +167,7 @@ def _show_invalid(built: Built) -> None:
     findings = read_arrow(built.lake, SECURITY, ["finding", "message_count"]).to_pylist()
     if count := sum(row["message_count"] for row in findings if row["finding"] == "invalid"):
         found = plural(count, "message has an invalid signature", "messages have an invalid signature")
-        screen().print(f"{found}; if a secret was corrected, build with --redecode")
+        screen().print(f"{found}; if a secret was corrected, build with --redecode", soft_wrap=True)
 
 
 def _stored_table(built: Built) -> Any:

@@ -93,5 +93,5 @@ def _show(done: Simulated, out: Path) -> None:
     size = f"{done.size_bytes / MEGABYTE:,.0f} MB"
     console.print(Text(f"{done.sightings:,} sightings of {done.nodes} nodes in {done.segments} segments, {size}"))
     captures, domains, truth = (shlex.quote(str(out / name)) for name in ("captures", "domains.toml", "truth"))
-    console.print(Text(f"\nnext  hopwire lake build {captures} LAKE --domains {domains}", "dim"))
-    console.print(Text(f"then  hopwire lake check LAKE {truth}", "dim"))
+    console.print(Text(f"\nnext  hopwire lake build {captures} LAKE --domains {domains}", "dim"), soft_wrap=True)
+    console.print(Text(f"then  hopwire lake check LAKE {truth}", "dim"), soft_wrap=True)
