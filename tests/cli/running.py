@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -43,3 +44,8 @@ def process(*arguments: str, given: bytes = b"", **changes: str) -> Outcome:
     """Run a command as a user would."""
     done = subprocess.run(command(*arguments), input=given, capture_output=True, env=environment(**changes), timeout=60)
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def heed_ctrl_c() -> None:
+    """Let a process be interrupted, though a shell that runs the tests in the background has it ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,7 +15,7 @@ import pytest
 from hopwire.demo.roles import ROLES
 from hopwire.demo.stranger import STRANGER
 from hopwire.demo.trouble import TROUBLES
-from tests.cli.running import command, environment, hopwire
+from tests.cli.running import command, environment, heed_ctrl_c, hopwire
 
 Run = tuple[dict[str, Any], Path]
 ORDERS = 200
@@ -106,6 +106,7 @@ def test_ctrl_c_and_kill_leave_no_process_and_no_file(tmp_path: Path, how: signa
         stderr=subprocess.PIPE,
         env=environment(TMPDIR=str(tmp_path)),
         start_new_session=True,
+        preexec_fn=heed_ctrl_c,
     ) as running:
         _wait_until(lambda: len(list(tmp_path.glob("*/captures/*"))) >= len(ROLES))
         children = _children_of(running.pid)

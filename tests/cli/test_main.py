@@ -13,7 +13,7 @@ from hopwire.cli.exits import EXIT_CODES, ExitCode
 from hopwire.cli.main import COMMANDS, run
 from hopwire.model import Message
 from hopwire.wire import V6, encode
-from tests.cli.running import VECTORS, command, environment, hopwire, process
+from tests.cli.running import VECTORS, command, environment, heed_ctrl_c, hopwire, process
 
 GOOD = [frame.hex() for frame in encode(Message("Größe".encode()), V6)]
 
@@ -162,7 +162,12 @@ def test_a_reader_that_goes_away_ends_it_quietly(option: str) -> None:
 def test_ctrl_c_and_kill_end_it_with_one_line(how: signal.Signals) -> None:
     arguments = command("decode", "--json", "--file", "-")
     with subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        arguments,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        preexec_fn=heed_ctrl_c,
     ) as running:
         assert running.stdin is not None
         assert running.stdout is not None

@@ -334,13 +334,13 @@ def test_two_nodes_that_dial_each_other_by_different_names_keep_talking() -> Non
             await b.knows(Greet)
             hub = b.hub()
             for _ in range(10):  # one may be lost with the connection that is left for the dialled one
-                assert await hub.ask(Greet("x"), Greeting, timeout=5, at_least_once=True) == Greeting("hello x")
+                assert await hub.ask(Greet("x"), Greeting, timeout=20, at_least_once=True) == Greeting("hello x")
                 await asyncio.sleep(0.05)
             before = dict(b.dead_letters.counts)
             assert await hub.ask(Greet("y"), Greeting, timeout=5) == Greeting("hello y")
             assert dict(b.dead_letters.counts) == before
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
+    asyncio.run(asyncio.wait_for(story(), timeout=60))
 
 
 # -- what strangers make a node do
