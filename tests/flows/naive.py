@@ -7,6 +7,8 @@ definition changes it here too, by hand; that is the point. Where the documents 
 - Skipped sightings count from the patience before to the patience after.
 - A message with an id that was seen to leave for a node is a duplicate there whenever it comes again. Equal messages
   without an id may be two: not so if they came soon, or if the sender was looking and sent fewer.
+- A node that ended without closing its capture is blind as a receiver from the patience before its last sighting to
+  `unwritten_ns` after it; not so where its capture ends for good, there a message is in flight.
 - A dead letter that only says that somebody was too late or had it already loses nothing: `HARMLESS`.
 - The first question is what home said first, and what was seen first if that is unknown. What somebody else says in
   the name of home is neither a question nor an answer.
@@ -36,7 +38,6 @@ AS_SEEN = (
 )  # fmt: skip
 OF_QUESTION = (*CONTRACT, "flow_id", "correlation_id", "callback_key", "message_key", "awaits")
 HARMLESS = ("expired", "nobody_waits", "duplicate", "unexpected_answer")
-STILL_CAME = ("nobody_waits", "duplicate")  # of a reply: it was at home, and too late or not the first
 WRONG = ("invalid", "not_in_domain")
 OF_OTHERS = ("duplicate", "foreign")
 WORST_FIRST = ("lost", "expired", "late", "failed", "open", "answered")
@@ -73,12 +74,22 @@ def skips_around(coverage: Coverage, rules: Rules, node: bytes, at: int) -> bool
     return any(first <= at + rules.patience_ns and last >= at - rules.patience_ns for first, last in skips)
 
 
+def broke_off(coverage: Coverage, node: bytes, begin: int, end: int) -> bool:
+    """Whether a life of a node ended between two times, and nobody knows that it was closed."""
+    unclosed = [span for span in coverage.spans if getattr(span, "ending", "open") != "closed"]
+    return any(begin <= last <= end for _, last in stretches(coverage, unclosed, node))
+
+
 def fate_of_departure(coverage: Coverage, rules: Rules, hop: Row) -> str:
     """What became of a message that left and was not seen to arrive."""
     lives = stretches(coverage, coverage.spans, hop["to_node"])
     if not lives or skips_around(coverage, rules, hop["to_node"], hop["left_at_ns"]):
         return "unwitnessed"
-    return "lost" if hop["left_at_ns"] < max(last for _, last in lives) - rules.patience_ns else "in_flight"
+    left = hop["left_at_ns"]
+    if left >= max(last for _, last in lives) - rules.patience_ns:
+        return "in_flight"
+    is_unwritten = broke_off(coverage, hop["to_node"], left - rules.unwritten_ns, left + rules.patience_ns)
+    return "unwitnessed" if is_unwritten else "lost"
 
 
 def fate_of_arrival(coverage: Coverage, rules: Rules, hop: Row, is_again: bool) -> str:
@@ -292,7 +303,10 @@ def request(hops: list[Row], coverage: Coverage, rules: Rules) -> Row:
         "is_reused": any(is_another(each, question, home, hops) for each in questions),
     }
     row |= outcome(hops, row, coverage, rules)
-    return row | {"latency_us": took_us(asked, row["answered_at_ns"])}
+    wanted = ("", "received") if row["awaits"] == "receipt" else ("",)
+    answers = [each for each in hops if each["is_reply"] and each["outcome_kind"] in wanted and each["fate"] != "dead"]
+    is_unreached = row["outcome"] in ("lost", "expired") and bool(answers)
+    return row | {"latency_us": took_us(asked, row["answered_at_ns"]), "is_callback_unreached": is_unreached}
 
 
 def is_another(hop: Row, question: Row, home: bytes, hops: list[Row]) -> bool:
@@ -309,23 +323,47 @@ def end_of_capture(coverage: Coverage, home: bytes) -> int:
     return max(last for node in looking & {home} or looking for _, last in stretches(coverage, coverage.spans, node))
 
 
-def came_home(hop: Row, hops: list[Row], home: bytes) -> bool:
-    """Whether a reply came home and was taken; where nobody was looking, leaving counts."""
+def came_home(hop: Row, hops: list[Row], home: bytes) -> str:
+    """Whether a reply came home: "taken", "unwanted", or not; where nobody was looking, leaving counts."""
     is_told = hop["fate"] in ("arrived", "unsent", "unwitnessed") and not hop["repeat"]
+    if not (hop["is_reply"] and hop["to_node"] == home and is_told and hop["verdict"] not in WRONG):
+        return ""
     copies = [each for each in hops if same(each, hop, "message_key")]
-    ended = [each for each in copies if each["fate"] == "dead" and each["from_node"] == home]
-    refused = sum(each["dead_reason"] not in STILL_CAME for each in ended)
     came = sum(each["to_node"] == home and each["arrived_at_ns"] is not None for each in copies)
-    is_taken = hop["verdict"] not in WRONG and (not refused or refused < came)  # or only a copy was refused
-    return hop["is_reply"] and hop["to_node"] == home and is_told and is_taken
+    ends = Counter(each["dead_reason"] for each in copies if each["fate"] == "dead" and each["from_node"] == home)
+    unwanted = ends["nobody_waits"]
+    refused = ends.total() - unwanted - ends["duplicate"]
+    if refused and refused >= came:  # else only a copy was
+        return ""
+    return "unwanted" if unwanted + refused and unwanted + refused >= came else "taken"
+
+
+def is_taken_in_time(hop: Row, request: Row, coverage: Coverage, rules: Rules) -> bool:
+    """Whether home had a reply that it did not give up: surely if it wrote down all that it gave up, else by time."""
+    home, deadline, came = request["home_node"], request["deadline_ns"], hop["arrived_at_ns"]
+    if deadline is None or (came or hop["left_at_ns"]) <= deadline:
+        return True
+    lives = [span for span in coverage.spans if span.node == home]
+    if came is None or not lives:
+        return False
+    until = came + rules.unwritten_ns
+    others = stretches(coverage, [span for span in lives if getattr(span, "ending", "open") == "overheard"], home)
+    is_overheard = any(first <= until and last >= came for first, last in others)
+    is_blind = skips_between(coverage, home, came, until) or broke_off(coverage, home, came, until)
+    return not is_overheard and not is_blind
 
 
 def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> Row:
     """The first outcome that fits, and what it is drawn from."""
-    deadline, asked = request["deadline_ns"], request["asked_at_ns"]
-    replies = [each for each in hops if came_home(each, hops, request["home_node"])]
+    deadline, asked, home = request["deadline_ns"], request["asked_at_ns"], request["home_node"]
+    replies = [each for each in hops if came_home(each, hops, home)]
     home_at = {id(each): each["arrived_at_ns"] or each["left_at_ns"] for each in replies}
     replies.sort(key=lambda each: home_at[id(each)])
+    taken = {
+        id(each)
+        for each in replies
+        if came_home(each, hops, home) == "taken" and is_taken_in_time(each, request, coverage, rules)
+    }
     wanted = ("", "received") if request["awaits"] == "receipt" else ("",)
     answers = [each for each in replies if each["outcome_kind"] in wanted]
     failures = [
@@ -333,7 +371,7 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
     ]
     for word, came in (("answered", answers), ("failed", failures), ("late", answers)):
         for each in came:
-            if word == "late" or deadline is None or home_at[id(each)] <= deadline:
+            if word == "late" or id(each) in taken:
                 told = {"answered_at_ns": home_at[id(each)], "answer_identity": each["identity"]}
                 return {"outcome": word, "reason": each["outcome_reason"] if word == "failed" else "", **told}
     if any(is_expiry(each, deadline) for each in hops):
@@ -345,11 +383,14 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
         ends = {"lost_from_node": last["from_node"], "lost_to_node": last["to_node"] or None}
         return {"outcome": "lost", "reason": last["dead_reason"] or "hop_lost", **ends}
     silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
-    end = end_of_capture(coverage, request["home_node"])
+    end = end_of_capture(coverage, home)
     said = [each for each in hops if not each["is_reply"]]
     last = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))["to_node"]
     is_looking = last in {span.node for span in coverage.spans}
-    blind = [skips_between(coverage, node, asked, min(silent_at, end)) for node in (request["home_node"], last)]
+    until = min(silent_at, end)
+    blind = [
+        skips_between(coverage, node, asked, until) or broke_off(coverage, node, asked, until) for node in (home, last)
+    ]
     if silent_at < end and not (blind[0] and (blind[1] or not is_looking)):
         return {"outcome": "lost", "reason": "no_answer", "lost_from_node": request["last_seen_node"]}
     return {"outcome": "open"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hopwire.flows.coverage import Coverage, Span
+from hopwire.flows.coverage import Coverage, LifeSpan, Span
 from hopwire.flows.findings import Known
 from hopwire.flows.judge import judge_flows
 from hopwire.flows.link import SIGHTING_COLUMNS, link
@@ -119,7 +119,9 @@ class Story:
 
     def __init__(self, *nodes: bytes, seconds: int = 300) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.spans = [Span(node, BEGIN - 10 * SECOND, BEGIN + seconds * SECOND) for node in nodes or (b"A", b"B", b"C")]
+        self.spans: list[Span | LifeSpan] = [
+            Span(node, BEGIN - 10 * SECOND, BEGIN + seconds * SECOND) for node in nodes or (b"A", b"B", b"C")
+        ]
         self.skips: list[Span] = []
         self.offsets: dict[bytes, int] = {}
         self._sequences: Counter[bytes] = Counter()
@@ -158,11 +160,20 @@ class Story:
     def coverage(self) -> Coverage:
         """What the nodes cover; clocks are known."""
         clocks = {span.node: b"A" for span in self.spans}
-        spans = [
-            Span(node, first + self.offsets.get(node, 0), last + self.offsets.get(node, 0))
-            for node, first, last in self.spans
-        ]
+        spans = [span._replace(**self._ahead(span)) for span in self.spans]
         return Coverage(spans, self.skips, self.offsets, clocks)
+
+    def _ahead(self, span: Span | LifeSpan) -> dict[str, int]:
+        offset = self.offsets.get(span.node, 0)
+        return {"first_ns": span.first_ns + offset, "last_ns": span.last_ns + offset}
+
+    def killed(self, node: bytes, at: float, back: float, ending: str = "open") -> Story:
+        """A node writes its last sighting, and begins anew later; without a word it was killed."""
+        (life,) = (span for span in self.spans if span.node == node)
+        self.spans.remove(life)
+        first = LifeSpan(node, life.first_ns, BEGIN + round(at * MS), 1, ending)
+        self.spans += [first, LifeSpan(node, BEGIN + round(back * MS), life.last_ns, 2)]
+        return self
 
     def hops(self, rules: Rules | None = None) -> pa.Table:
         """The hops."""

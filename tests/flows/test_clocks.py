@@ -183,6 +183,6 @@ def test_rows_say_what_the_sources_have_and_what_they_lack() -> None:
     anna = rows[0]
     assert (anna["sighting_count"], anna["skipped"], anna["missing"]) == (18, 2, 5)
     assert (anna["first_seen_at_ns"], anna["last_seen_at_ns"]) == (100, 800)
-    assert [tuple(life.values()) for life in anna["lives"]] == [(1, 100, 600), (2, 700, 800)]
+    assert [tuple(life.values()) for life in anna["lives"]] == [(1, 100, 600, "open"), (2, 700, 800, "open")]
     assert [tuple(skip.values()) for skip in anna["skips"]] == [(1, 120, 130), (1, 200, 500)]
     assert (rows[1]["offset_ns"], rows[1]["offsets"], rows[1]["doubts"]) == (10, [], [])

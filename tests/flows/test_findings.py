@@ -110,6 +110,18 @@ def test_missing_capture_is_said_once_for_each_node() -> None:
     assert (finding["kind"], finding["node"], finding["detail"]) == ("missing_capture", B, "skipped sightings")
 
 
+def test_node_that_was_killed_with_sightings_unwritten_is_named() -> None:
+    story = Story().out(A, B, 10_000, b"m").killed(B, at=9_900, back=20_000)
+    (finding,) = story.flows()["findings"].to_pylist()[0]
+    named = finding["kind"], finding["node"], finding["detail"]
+    assert named == ("missing_capture", B, "ended with sightings unwritten")
+
+
+def test_answer_that_died_where_it_was_made_did_not_leave() -> None:
+    asked = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=10_000_000))
+    assert asked.dead(B, 1200, b"r", "expired", **answering()).findings() == []
+
+
 def test_reused_key() -> None:
     story = Story().hop(A, B, 0, 1, b"q", **asking()).hop(B, A, 2, 3, b"r", **answering())
     story.hop(A, C, 10, 11, b"q2", **asking()).hop(C, A, 12, 13, b"r2", **answering())

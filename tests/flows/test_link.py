@@ -67,6 +67,21 @@ def test_message_to_a_crashed_node_is_lost_since_it_captures_again_later() -> No
     assert fates(story.out(A, B, 15_000, b"m")) == [(b"m", A, B, "lost")]
 
 
+@pytest.mark.parametrize(
+    ("left", "fate"),
+    [(4_999, "lost"), (5_000, "unwitnessed"), (10_000, "unwitnessed"), (12_000, "unwitnessed"), (12_001, "lost")],
+)
+def test_message_to_a_killed_node_is_not_lost_while_it_may_have_come_unwritten(left: float, fate: str) -> None:
+    story = Story().killed(B, at=10_000, back=20_000)
+    assert fates(story.out(A, B, left, b"m")) == [(b"m", A, B, fate)]
+
+
+@pytest.mark.parametrize("left", [9_000, 11_000])
+def test_message_to_a_node_that_closed_its_capture_is_lost(left: float) -> None:
+    story = Story().killed(B, at=10_000, back=20_000, ending="closed")
+    assert fates(story.out(A, B, left, b"m")) == [(b"m", A, B, "lost")]
+
+
 def test_last_words_of_a_crashed_node_are_unsent_and_not_foreign() -> None:
     story = Story(A)
     story.spans += [Span(B, BEGIN, BEGIN + 10 * SECOND), Span(B, BEGIN + 20 * SECOND, BEGIN + 300 * SECOND)]

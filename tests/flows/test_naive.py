@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.flows.coverage import Coverage, Span
+from hopwire.flows.coverage import Coverage, LifeSpan, Span
 from hopwire.flows.findings import Known
 from hopwire.flows.hops import FATES
 from hopwire.flows.judge import judge_flows
@@ -46,6 +46,7 @@ class Node(NamedTuple):
     skips: tuple[tuple[int, int], ...] = ()
     offset_ms: int = 0
     is_clock_known: bool = True
+    ending: str = "open"
 
 
 class Move(NamedTuple):
@@ -73,6 +74,7 @@ NODES = st.builds(
     skips=st.sampled_from(((), (), ((12, 15),))),
     offset_ms=st.sampled_from((0, 1700, -900)),
     is_clock_known=st.just(True),
+    ending=st.sampled_from(("open", "open", "closed", "overheard")),
 ) | st.just(Node(LONG, is_clock_known=False))
 MOVES = st.builds(
     Move,
@@ -214,7 +216,11 @@ class World:
     def coverage(self) -> Coverage:
         capturing = {name: node for name, node in self.nodes.items() if node.lives}
         return Coverage(
-            [self._span(name, *life) for name, node in capturing.items() for life in node.lives],
+            [
+                LifeSpan(*self._span(name, *life), number, node.ending)
+                for name, node in capturing.items()
+                for number, life in enumerate(node.lives)
+            ],
             [self._span(name, *skip) for name, node in capturing.items() for skip in node.skips],
             {name: node.offset_ms * MS for name, node in capturing.items()},
             {name: b"A" if node.is_clock_known else name for name, node in capturing.items()},
@@ -257,6 +263,7 @@ REQUEST_FIELDS = (
     "message_key", "identity", "version", "version_raw", "partition", "awaits", "asked_at_ns", "deadline_ns",
     "outcome", "reason", "answered_at_ns", "latency_us", "answer_identity", "lost_from_node", "lost_to_node",
     "reached_node", "last_seen_node", "last_seen_at_ns", "attempts", "hop_count", "is_reused",
+    "is_callback_unreached",
 )  # fmt: skip
 FLOW_FIELDS = (
     "correlation_id", "identity", "outcome", "started_at_ns", "ended_at_ns", "duration_us", "hop_count",
@@ -306,7 +313,9 @@ SHOWN = (
     #  outcome       nodes that capture, and how long   what happens
     ("answered",     (200, 200), (Move("ask"), Move("answer", which=1))),
     ("failed",       (200, 200), (Move("ask"), Move("failed", which=1))),
-    ("late",         (200, 200), (Move("ask", ttl_ms=1000), Move("answer", which=1, gap_ms=8000))),
+    ("answered",     (200, 200), (Move("ask", ttl_ms=1000), Move("answer", which=1, gap_ms=8000))),
+    ("late",         (200, 200), (Move("ask", ttl_ms=1000), Move("answer", "ends there", which=1, gap_ms=8000,
+                                                                 reason="nobody_waits"))),
     ("expired",      (200, 200), (Move("ask", "ends there", reason="expired"),)),
     ("lost",         (200, 200), (Move("ask", "lost"),)),
     ("open",         (20, 200),  (Move("ask"), Move("answer", "doubled", which=1, flow=b"other", gap_ms=30_000))),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hopwire.flows.coverage import Span
+from hopwire.flows.coverage import LifeSpan, Span
 from hopwire.flows.outcomes import REQUEST_SCHEMA
 from hopwire.flows.rules import Rules
 from tests.flows.story import BEGIN, MS, SECOND, Story, answering, asking, telling
@@ -45,10 +45,26 @@ def test_answer_on_the_way_is_not_at_home() -> None:
     assert judged(story)["outcome"] == "lost"
 
 
-def test_answer_after_the_deadline_is_late() -> None:
+def test_answer_that_home_did_not_give_up_was_taken_however_late() -> None:
     request = judged(asked().hop(B, A, 2, 1001, b"r", **answering()))
-    assert (request["outcome"], request["latency_us"]) == ("late", 1_001_000)
-    assert judged(asked(0).hop(B, A, 2, 50_000, b"r", **answering()))["outcome"] == "answered"
+    assert (request["outcome"], request["latency_us"]) == ("answered", 1_001_000)
+    failure = judged(asked().hop(B, A, 2, 1001, b"e", **telling("failed", "ValueError")))
+    assert (failure["outcome"], failure["reason"]) == ("failed", "ValueError")
+
+
+def test_answer_after_the_deadline_is_late_where_home_may_have_given_it_up_unseen() -> None:
+    def outcome(story: Story) -> str:
+        return str(judged(story.hop(B, A, 2, 1001, b"r", **answering()))["outcome"])
+
+    skipping, overheard = asked(), asked()
+    skipping.skips = [Span(A, BEGIN + 2000 * MS, BEGIN + 3 * SECOND)]
+    overheard.spans[0] = LifeSpan(*overheard.spans[0][:3], 1, "overheard")
+    assert outcome(skipping) == "late"
+    assert outcome(overheard) == "late"
+    assert outcome(asked().killed(A, at=1500, back=20_000)) == "late"
+    assert outcome(asked().killed(A, at=1500, back=20_000, ending="closed")) == "answered"
+    dark = Story().came(B, D, 1, b"q", **asking(D, ttl_ticks=SECOND_OF_TTL)).out(B, D, 1200, b"r", **answering(D))
+    assert judged(dark)["outcome"] == "late"
 
 
 @pytest.mark.parametrize(
@@ -130,9 +146,35 @@ def test_refused_answer_is_none() -> None:
     assert judged(asked().hop(B, A, 2, 3, b"r", verdict="invalid", **answering()))["outcome"] == "lost"
 
 
-def test_answer_that_nobody_waited_for_any_more_still_came() -> None:
-    story = asked().hop(B, A, 2, 1200, b"r", **answering()).dead(A, 1200, b"r", "nobody_waits", **answering())
-    assert judged(story)["outcome"] == "late"
+@pytest.mark.parametrize("arrived", [3, 1200])
+def test_answer_that_nobody_waited_for_any_more_is_late(arrived: float) -> None:
+    story = asked().hop(B, A, 2, arrived, b"r", **answering())
+    story.dead(A, arrived, b"r", "nobody_waits", **answering())
+    assert (judged(story)["outcome"], judged(story)["latency_us"]) == ("late", arrived * 1000)
+
+
+@pytest.mark.parametrize("reason", ["nobody_waits", "closed", "some_new_reason"])
+def test_failure_that_home_gave_up_is_none(reason: str) -> None:
+    told = telling("failed", "ValueError")
+    story = asked().hop(B, A, 2, 3, b"e", **told).dead(A, 3, b"e", reason, **told)
+    assert judged(story)["outcome"] == "lost"
+
+
+def test_second_copy_that_nobody_waits_for_takes_nothing_from_the_first() -> None:
+    story = asked().hop(B, A, 2, 3, b"r", **answering()).came(A, B, 5, b"r", **answering())
+    story.dead(A, 5, b"r", "nobody_waits", **answering())
+    assert (judged(story)["outcome"], judged(story)["latency_us"]) == ("answered", 3000)
+
+
+def test_answer_that_died_on_its_own_node_is_expired_and_was_not_sent() -> None:
+    request = judged(asked().dead(B, 1200, b"r", "expired", **answering()))
+    assert (request["outcome"], request["is_callback_unreached"]) == ("expired", False)
+
+
+def test_answer_to_a_node_that_was_killed_then_is_not_lost() -> None:
+    story = asked().out(B, A, 10_100, b"r", **answering()).killed(A, at=10_000, back=20_000)
+    assert judged(story)["outcome"] == "late"  # by its time to live: nobody knows more
+    assert judged(asked(0).out(B, A, 10_100, b"r", **answering()).killed(A, 10_000, 20_000))["outcome"] == "answered"
 
 
 def test_answer_of_somebody_else_is_none() -> None:
@@ -229,3 +271,9 @@ def test_answer_that_nobody_could_see_is_not_called_lost() -> None:
         return str(request["outcome"])
 
     assert (outcome(), outcome(A), outcome(B), outcome(A, B)) == ("lost", "lost", "lost", "open")
+
+
+def test_answer_that_two_killed_nodes_took_with_them_is_not_called_lost() -> None:
+    both = asked().killed(A, at=2_000, back=20_000).killed(B, at=2_000, back=20_000)
+    assert judged(both)["outcome"] == "open"
+    assert judged(asked().killed(B, at=2_000, back=20_000))["outcome"] == "lost"

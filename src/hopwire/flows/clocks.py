@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.flows.columns import Column, schema_from_columns
-from hopwire.flows.coverage import Coverage, LifeSpan
+from hopwire.flows.coverage import ENDINGS, OPEN, Coverage, LifeSpan
 from hopwire.flows.crossings import Crossing, Life, Pair, compared, contradicted, moved
 from hopwire.flows.offsets import Mark, Offset, Stretch, offsets_at, offsets_from_marks
 from hopwire.flows.spans import Placed, lives_of, skips_of
@@ -31,6 +31,7 @@ from hopwire.flows.spans import Placed, lives_of, skips_of
 __all__ = ["CLOCKS", "Clock", "clocks_from_crossings", "coverage_from_rows", "rows_from_clocks"]
 
 STRETCH = pa.struct([("incarnation", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64())])
+LIFE = pa.struct([*STRETCH, ("ending", pa.string())])
 OFFSET = pa.struct([("incarnation", pa.int64()), ("at_ns", pa.int64()), ("offset_ns", pa.int64())])
 # fmt: off
 CLOCKS = (
@@ -41,7 +42,8 @@ CLOCKS = (
     Column("sighting_count",   pa.int64(),  "how many sightings it wrote down"),
     Column("skipped",          pa.int64(),  "how many it could not write down"),
     Column("missing",          pa.int64(),  "how many others are in no source, by their numbers"),
-    Column("lives",            pa.list_(STRETCH), "first and last sighting of each incarnation, by its own clock"),
+    Column("lives",            pa.list_(LIFE),    "first and last sighting of each incarnation, by its own clock, and "
+                                                  "how its captures end: " + ", ".join(ENDINGS)),
     Column("skips",            pa.list_(STRETCH), "from when to when sightings are missing, by its own clock"),
     Column("reference_node",   pa.binary(), "the node whose clock its times are corrected to"),
     Column("offset_ns",        pa.int64(),  "how far its clock is ahead of that one; its time less this is corrected"),
@@ -206,7 +208,7 @@ def _row(known: list[Placed], clock: Clock) -> dict[str, Any]:
         "sighting_count": sum(span.sighting_count for span in spans),
         "skipped": sum(span.skipped for span in spans),
         "missing": sum(span.missing + missing_before for span, missing_before, _ in known),
-        "lives": [_stretch(life) for life in lives],
+        "lives": [_stretch(life) | {"ending": life.ending} for life in lives],
         "skips": [_stretch(skip) for skip in skips_of(known)],
         "offsets": [{"incarnation": life} | at._asdict() for life, each in clock.offsets.items() for at in each],
         "doubts": [dict(zip(STRETCH.names, doubt, strict=True)) for doubt in clock.doubts],
@@ -233,7 +235,7 @@ def coverage_from_rows(rows: pa.Table) -> Coverage:
 
 def _spans(rows: Iterable[dict[str, Any]], name: str) -> list[LifeSpan]:
     return [
-        LifeSpan(row["node"], each["first_ns"], each["last_ns"], each["incarnation"])
+        LifeSpan(row["node"], each["first_ns"], each["last_ns"], each["incarnation"], each.get("ending", OPEN))
         for row in rows
         for each in row[name]
     ]

@@ -1,8 +1,9 @@
 """What the capture covers: which nodes wrote down what they saw, from when to when, and where they skipped.
 
 What is missing means something only where somebody was looking. A node is blind while it skips, and as a sender also
-before its first sighting, after its last, and for a moment after each end of an incarnation: a node that crashes takes
-its last sightings with it.
+before its first sighting, after its last, and for a moment after each end of an incarnation. A node that is killed
+takes with it what it saw and had not written yet: so about the end of an incarnation that was not closed it is blind as
+a receiver too.
 
 All times here are corrected (`clocks.py`). What a clock was ahead by may differ between incarnations, and the same time
 may come in two of them: so where it changes, an incarnation belongs to each time.
@@ -21,7 +22,17 @@ import pyarrow as pa
 from hopwire.flows.arrays import NO_TIME, Bools, Groups, Ints, number_codes, pack
 from hopwire.flows.offsets import Offset, offsets_at
 
-__all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Span"]
+__all__ = ["CLOSED", "ENDINGS", "OPEN", "OVERHEARD", "Coverage", "LifeSpan", "NodeCoverage", "Span"]
+
+CLOSED, OPEN, OVERHEARD = "closed", "open", "overheard"
+# fmt: off
+ENDINGS = {
+    # ending    how an incarnation ends in its captures
+    CLOSED:     "the node closed its capture: all that it saw is there",
+    OPEN:       "the node did not close its capture, or nobody knows: what it saw last may not be there",
+    OVERHEARD:  "somebody else wrote it down: there are no dead letters",
+}
+# fmt: on
 
 
 class Span(NamedTuple):
@@ -33,12 +44,13 @@ class Span(NamedTuple):
 
 
 class LifeSpan(NamedTuple):
-    """A span, and the incarnation that it lies in."""
+    """A span, the incarnation that it lies in, and how that ends: one of ENDINGS."""
 
     node: bytes
     first_ns: int
     last_ns: int
     incarnation: int
+    ending: str = OPEN
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,10 @@ class Coverage:
         """The spans, the skips and the doubts, corrected."""
         return self.corrected(self.spans), self.corrected(self.skips), self.corrected(self.doubts)
 
+    def lives_ending(self, *endings: str) -> list[Span]:
+        """Give the incarnations that end in one of these ways, corrected."""
+        return self.corrected(span for span in self.spans if getattr(span, "ending", OPEN) in endings)
+
     @cached_property
     def end_ns(self) -> int:
         """The last sighting of all."""
@@ -79,7 +95,7 @@ class Coverage:
         """Give the spans as corrected times."""
         return [self._corrected(*span) for span in spans]
 
-    def _corrected(self, node: bytes, first_ns: int, last_ns: int, incarnation: int = 0) -> Span:
+    def _corrected(self, node: bytes, first_ns: int, last_ns: int, incarnation: int = 0, _: str = OPEN) -> Span:
         if node not in self.changes:
             offset = self.offsets_ns.get(node, 0)
             return Span(node, first_ns - offset, last_ns - offset)
@@ -118,6 +134,8 @@ class NodeCoverage:
         )
         number_of = {node: number for number, node in enumerate(nodes)}
         self._lives, self._skips, self._doubts = (_Stretches(number_of, each) for each in coverage.stretches)
+        self._unclosed = _Stretches(number_of, coverage.lives_ending(OPEN, OVERHEARD))
+        self._overheard = _Stretches(number_of, coverage.lives_ending(OVERHEARD))
         self._is_changing: Bools = np.array([node in coverage.changes for node in nodes], dtype=np.bool_)
 
     def corrected(self, node: Ints, incarnation: Ints, at: Ints) -> Ints:
@@ -145,7 +163,17 @@ class NodeCoverage:
 
     def ended_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where an incarnation of a node ended between two times."""
-        return self._lives.ended_until(node, end) > self._lives.ended_before(node, begin)
+        return self._lives.ended_within(node, begin, end)
+
+    def broke_off_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
+        """Tell where an incarnation of a node ended between two times without closing its capture."""
+        return self._unclosed.ended_within(node, begin, end)
+
+    def tells_all(self, node: Ints, begin: Ints, end: Ints) -> Bools:
+        """Tell where a node wrote down all that it saw and gave up between two times."""
+        is_blind = self.skips_within(node, begin, end) | self.broke_off_within(node, begin, end)
+        is_complete: Bools = self.captures[node] & ~is_blind & ~self._overheard.overlap(node, begin, end)
+        return is_complete
 
 
 class _Stretches:
@@ -161,11 +189,9 @@ class _Stretches:
         """Tell where more of them have begun until the end than were over before the begin."""
         return self._firsts.count(node, end, "right") > self._lasts.count(node, begin, "left")
 
-    def ended_until(self, node: Ints, at: Ints) -> Ints:
-        return self._lasts.count(node, at, "right")
-
-    def ended_before(self, node: Ints, at: Ints) -> Ints:
-        return self._lasts.count(node, at, "left")
+    def ended_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
+        """Tell where one of them ended between two times."""
+        return self._lasts.count(node, end, "right") > self._lasts.count(node, begin, "left")
 
 
 class _Moments:

@@ -36,8 +36,13 @@ def _fate_of_departures(seen: Seen, rows: Ints, rules: Rules) -> Ints:
     cover, target, at = seen.coverage, seen.target[rows], seen.at[rows]
     is_blind = ~cover.captures[target]
     is_blind |= cover.skips_within(target, at - rules.patience_ns, at + rules.patience_ns)
-    is_early = at < cover.end[target] - rules.patience_ns
-    return np.where(is_blind, FATE["unwitnessed"], np.where(is_early, FATE["lost"], FATE["in_flight"]))
+    is_at_end = at >= cover.end[target] - rules.patience_ns
+    is_unwritten = cover.broke_off_within(target, at - rules.unwritten_ns, at + rules.patience_ns)
+    return np.select(
+        [is_blind, is_at_end, is_unwritten],
+        [FATE[name] for name in ("unwitnessed", "in_flight", "unwitnessed")],
+        FATE["lost"],
+    )
 
 
 def _fate_of_arrivals(seen: Seen, rows: Ints, has_departures: Bools, rules: Rules) -> Ints:

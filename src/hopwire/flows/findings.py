@@ -45,12 +45,12 @@ KINDS = {
     "handled_after_ttl":  "something followed from the message although it arrived after its time",
     "reply_to_nobody":    "the reply answers a question that nobody was seen to ask",
     "unknown_version":    "the question arrived and nobody handles its version, while other versions are answered",
-    "callback_unreached": "an answer was sent, and none came home",
+    "callback_unreached": "an answer left its node, and none came home",
     "duplicate":          "the message arrived more often than it was sent",
     "replayed":           "a signed message arrived again, later or from another node",
     "retransmitted":      "the sender sent it again by itself",
     "foreign_sender":     "the message arrived in the name of a node that never sent it there",
-    "missing_capture":    "the node takes part and did not capture, or skipped sightings then",
+    "missing_capture":    "the node takes part and did not capture, skipped sightings, or ended with some unwritten",
     "key_reused":         "several questions of the flow have one callback key",
 }
 # fmt: on
@@ -249,8 +249,11 @@ def _missing_capture(flows: _Flows) -> _Marks:
     has_name = bools(pc.greater(pc.binary_length(steps.nodes), 0))[blind]
     rows = np.flatnonzero((is_unseen | is_unsent) & has_name)
     rows = rows[Groups(pack(steps.flow[rows], blind[rows]), steps.left[rows]).first]
-    captures = flows.known.coverage.of(steps.nodes).captures[blind]
-    detail = pa.array(["captured nothing", "skipped sightings"]).take(pa.array(captures.astype(np.int64)))
+    cover, rules = flows.known.coverage.of(steps.nodes), flows.known.rules
+    about = steps.left - rules.patience_ns, steps.left + rules.patience_ns
+    is_ended = cover.ended_within(blind, *about) & ~cover.skips_within(blind, *about)
+    why = np.select([~cover.captures[blind], is_ended], [0, 2], 1)
+    detail = pa.array(["captured nothing", "skipped sightings", "ended with sightings unwritten"]).take(pa.array(why))
     return _marks(flows, rows, detail, blind)
 
 

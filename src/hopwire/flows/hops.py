@@ -12,10 +12,10 @@ __all__ = ["AWAITS", "FATES", "HOPS", "HOP_SCHEMA", "REPEATS"]
 FATES = {
     # fate          what is known
     "arrived":      "seen to leave and to arrive",
-    "lost":         "seen to leave; the other node was looking, and it never came",
+    "lost":         "seen to leave; the other node was looking, or was not there, and it never came",
     "in_flight":    "seen to leave, so near the end of the capture that it may still have arrived",
-    "unwitnessed":  "seen to leave; the other node did not capture, or skipped sightings then",
-    "unsent":       "seen to arrive; the node it came from did not capture, or skipped sightings then",
+    "unwitnessed":  "seen to leave; the other node did not capture, skipped sightings, or ended with some unwritten",
+    "unsent":       "seen to arrive; the node it came from did not capture, skipped sightings, or ended shortly before",
     "duplicate":    "seen to arrive more often than it left: the network, or somebody, delivered it again",
     "foreign":      "seen to arrive from a node that captures and never sent it there",
     "dead":         "ended at the node as a dead letter",

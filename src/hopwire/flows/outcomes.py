@@ -13,10 +13,10 @@ OUTCOMES = {  # the worst first
     # outcome       what became of the request
     "lost":         "no answer: a hop was lost, or ended as a dead letter, or nothing came in time",
     "expired":      "no answer: the time to live was over before",
-    "late":         "an answer came home after the deadline",
-    "failed":       "an exception came home, or the word that it could not be delivered",
+    "late":         "an answer came home when nobody waited for it any more",
+    "failed":       "an exception came home and was taken, or the word that it could not be delivered",
     "open":         "the capture ends too early to say",
-    "answered":     "an answer came home in time",
+    "answered":     "an answer came home and was taken",
 }
 FLOW_OUTCOMES = {
     **OUTCOMES,
@@ -50,7 +50,7 @@ REQUESTS = (
     Column("attempts",                        pa.int32(),  "how many times the question was sent, by its own count"),
     Column("hop_count",                       pa.int64(),  "hops of all messages of it"),
     Column("is_reused",                       pa.bool_(),  "whether several questions have its key"),
-    Column("is_callback_unreached",           pa.bool_(),  "whether an answer was sent that never came home"),
+    Column("is_callback_unreached",           pa.bool_(),  "whether an answer left its node and never came home"),
     Column("is_oversized",                    pa.bool_(),  "whether not all of its hops were looked at, but counted"),
     Column("is_unhandled",                    pa.bool_(),  "whether the question arrived and nothing followed"),
 )

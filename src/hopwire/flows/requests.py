@@ -6,16 +6,20 @@ first that fits is the outcome:
 
 | outcome  | when |
 |----------|------|
-| answered | an answer arrived at home, not after the deadline |
-| failed   | an exception, or an outcome with another reason than `expired`, arrived in time |
-| late     | an answer arrived after the deadline |
+| answered | an answer arrived at home and was taken |
+| failed   | an exception, or an outcome with another reason than `expired`, arrived at home and was taken |
+| late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived somewhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or nothing came within patience of the deadline |
-| open     | the capture ends too early to say, or both ends skipped sightings meanwhile |
+| open     | the capture ends too early to say, or both ends were blind meanwhile |
 
 - A receipt answers only who awaits nothing else.
-- An answer that the node at home refused, or whose signature is wrong, is none. Neither is one that came before, nor
-  one that somebody else sent. Where the node at home does not capture, its leaving counts for its arrival.
+- An answer that the node at home gave up, for whatever reason, was not taken: if `nobody_waits` is the reason it is
+  late, else it is none. Neither is one whose signature is wrong, one that came before, or one that somebody else sent.
+- Who asks has a timer of its own, which may end before the deadline or after it. So an answer that home did not give up
+  was taken, however late it came. Only where home may have given it up unseen the deadline decides: it did not
+  capture, skipped, was killed, or somebody else wrote down what it saw.
+- Where the node at home does not capture, its leaving counts for its arrival.
 - A key that is used for several questions is judged by the first.
 
 The trap: what a node does within itself is not captured, so a question that an actor at home passed on to two others
@@ -44,7 +48,7 @@ from hopwire.flows.arrays import (
     one_array,
     pack,
 )
-from hopwire.flows.coverage import Coverage
+from hopwire.flows.coverage import Coverage, NodeCoverage
 from hopwire.flows.outcomes import OUTCOMES, REQUEST_SCHEMA
 from hopwire.flows.rules import NEVER, Rules, deadlines
 
@@ -55,7 +59,8 @@ OUTCOME_NAMES = pa.array(list(OUTCOMES))
 HARMLESS = pa.array(["expired", "nobody_waits", "duplicate", "unexpected_answer"])  # dead letters that lose nothing
 NO_HANDLER = pa.array(["no_route", "receiver_does_not_handle", "handler_missing"])
 REFUSED = pa.array(["invalid", "not_in_domain"])
-STILL_CAME = pa.array(["nobody_waits", "duplicate"])  # of a reply: it was at home, too late or not the first
+NOT_THE_FIRST = "duplicate"  # of a reply: another copy of it was taken
+NOBODY_WAITS = "nobody_waits"
 OF_OTHERS = pa.array(["foreign", "duplicate"])
 WITNESSED = pa.array(["arrived", "unsent", "unwitnessed"])
 
@@ -134,50 +139,65 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
     is_failure = equal_text(kind, "failed") | (equal_text(kind, "undelivered") & ~says_expired)
     wants_receipt = equal_text(hops["awaits"], "receipt")[first][of]
     is_answer = rows.is_reply & (equal_text(kind, "") | (equal_text(kind, "received") & wants_receipt))
-    is_home = _came_home(rows)
+    cover = coverage.of(rows.nodes)
     at = np.where(rows.came != NO_TIME, rows.came, rows.left)
-    is_late = at > deadline[of]
-    answer = _earliest(groups, at, is_answer & is_home)
-    failure = _earliest(groups, at, is_failure & is_home & ~is_late)
+    is_home, is_unwanted = _came_home(rows)
+    is_proven = (rows.came != NO_TIME) & cover.tells_all(rows.home, rows.came, rows.came + rules.unwritten_ns)
+    is_taken = is_home & (is_proven | (at <= deadline[of]))
+    answer = _earliest(groups, at, is_answer & is_taken)
+    failure = _earliest(groups, at, is_failure & is_taken)
+    late = _earliest(groups, at, is_answer & (is_home | is_unwanted))
     dead_reason = one_array(hops["dead_reason"])
     is_expired = says_expired | (rows.is_dead & bools(pc.equal(dead_reason, "expired")))
     is_expired |= (rows.came != NO_TIME) & (rows.came > deadline[of])
     is_lost = equal_text(hops["fate"], "lost") | (rows.is_dead & ~bools(pc.is_in(dead_reason, HARMLESS)))
     silence = np.where(ttl > 0, deadline + rules.patience_ns, asked + rules.patience_without_ttl_ns)
-    cover, home = coverage.of(rows.nodes), rows.home[first]
+    home = rows.home[first]
     end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of the whole, where home does not capture
     last = rows.target[_latest(groups, np.maximum(rows.left, rows.came), ~rows.is_reply)]  # who would have answered
     until = np.minimum(silence, end)
-    is_unseen = ~cover.captures[last] | cover.skips_within(last, asked, until)
-    is_silent = (silence < end) & ~(is_unseen & cover.skips_within(home, asked, until))
-    has_answer, has_failure = answer >= 0, failure >= 0
-    is_in_time = has_answer & ~is_late[answer]
+    is_unseen = ~cover.captures[last] | _is_blind(cover, last, asked, until)
+    is_silent = (silence < end) & ~(is_unseen & _is_blind(cover, home, asked, until))
     outcome = np.select(
-        [is_in_time, has_failure, has_answer, groups.has(is_expired), groups.has(is_lost) | is_silent],
+        [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
         [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost")],
         OUTCOME["open"],
     )
-    came_home = np.where(is_in_time | (has_answer & ~has_failure), answer, failure)
+    came_home = np.select([answer >= 0, failure >= 0], [answer, failure], late)
     is_gone = (outcome == OUTCOME["lost"]) | (outcome == OUTCOME["expired"])
     answered_at = np.where(came_home >= 0, at[came_home], NO_TIME)
     lost = _latest(groups, at, is_lost)
-    return _Verdict(outcome, asked, deadline, came_home, answered_at, lost, is_gone & groups.has(is_answer))
+    is_unreached = is_gone & groups.has(is_answer & ~rows.is_dead)  # one that died where it was made was not sent
+    return _Verdict(outcome, asked, deadline, came_home, answered_at, lost, is_unreached)
 
 
-def _came_home(rows: _Rows) -> Bools:
-    """Tell which hops brought a reply home that the node there took."""
+def _is_blind(cover: NodeCoverage, node: Ints, begin: Ints, end: Ints) -> Bools:
+    """Tell where a node may have seen something between two times that it did not write down."""
+    return cover.skips_within(node, begin, end) | cover.broke_off_within(node, begin, end)
+
+
+def _came_home(rows: _Rows) -> tuple[Bools, Bools]:
+    """Tell which hops brought a reply home that the node there did not give up, and which one that nobody waited for.
+
+    Of several copies, the first was taken.
+    """
     hops = rows.hops
-    dead = rows.is_dead & ~bools(pc.is_in(one_array(hops["dead_reason"]), STILL_CAME))
     size = len(rows.key)
     here = number_codes(pack(np.append(rows.key, rows.key), np.append(rows.target, rows.source)))
     at, ended_at = here[:size], here[size:]
-    refusals = np.bincount(ended_at[dead], minlength=2 * size)
-    arrivals = np.bincount(at[rows.came != NO_TIME], minlength=len(refusals))
-    is_refused = ((refusals > 0) & (refusals >= arrivals))[at]  # of several copies, the first was taken
-    is_refused |= bools(pc.is_in(one_array(hops["verdict"]), REFUSED))
+    arrivals = np.bincount(at[rows.came != NO_TIME], minlength=2 * size)
+
+    def is_given_up(dead: Bools) -> Bools:
+        ends = np.bincount(ended_at[dead], minlength=len(arrivals))
+        return ((ends > 0) & (ends >= arrivals))[at]
+
+    is_unwanted = equal_text(hops["dead_reason"], NOBODY_WAITS)
+    is_refused = rows.is_dead & ~is_unwanted & ~equal_text(hops["dead_reason"], NOT_THE_FIRST)
     is_seen = bools(pc.is_in(one_array(hops["fate"]), WITNESSED)) & equal_text(hops["repeat"], "")
-    is_home: Bools = rows.is_reply & (rows.target == rows.home) & is_seen & ~is_refused
-    return is_home
+    is_believed = is_seen & ~bools(pc.is_in(one_array(hops["verdict"]), REFUSED))
+    is_reply = rows.is_reply & (rows.target == rows.home) & is_believed & ~is_given_up(is_refused)
+    is_ended = is_given_up(is_refused | (rows.is_dead & is_unwanted))
+    return is_reply & ~is_ended, is_reply & is_ended
 
 
 def _earliest(groups: Groups, at: Ints, where: Bools) -> Ints:

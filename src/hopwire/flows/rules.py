@@ -23,6 +23,8 @@ class Rules:
     patience_ns: int = 5 * NS_PER_SECOND  # a message may take so long from node to node
     patience_without_ttl_ns: int = 60 * NS_PER_SECOND  # and so long an answer to a request without a time to live
     duplicate_window_ns: int = NS_PER_SECOND  # the same signature again: within it a duplicate, later a replay
+    unwritten_ns: int = 2 * NS_PER_SECOND  # a node that is killed has seen nothing later than this after its last
+    # written sighting: it beats each second, and writes what it saw within 200 ms; the rest is for a busy machine
     clock_slack_ns: int = NS_PER_SECOND // 1000  # clocks that are corrected may still be off by so much
     hop_limit: int = 16
     max_flow_rows: int = 100_000  # steps of one flow that become its tree

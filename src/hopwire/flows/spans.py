@@ -15,7 +15,7 @@ are sightings. So some of the numbers within a gap may be there; `skipped` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.flows.arrays import Bools, Groups, Ints, codes, equal_text, ints, number_codes, pack
-from hopwire.flows.coverage import LifeSpan
+from hopwire.flows.coverage import OPEN, OVERHEARD, LifeSpan
 from hopwire.flows.rules import NS_PER_SECOND
 
 __all__ = [
@@ -71,6 +71,7 @@ class SourceSpan:
     missing: int = 0  # numbers between the first and the last that nobody accounts for
     is_numbered: bool = True
     gaps: tuple[Gap, ...] = ()
+    ending: str = OPEN  # how the source ends: one of ENDINGS
 
     @property
     def life(self) -> tuple[bytes, int]:
@@ -167,11 +168,17 @@ def _joined(one: SourceSpan, other: SourceSpan) -> SourceSpan:
         one.sighting_count + other.sighting_count,
         one.skipped + other.skipped,
         one.missing + other.missing + lack,
+        ending=_ending((one.ending, other.ending)),
     )
     if lack < 0 or not (one.is_numbered and other.is_numbered):
         return both.without_numbers()
     seam = _thinned((*one.gaps[-1:], *_between(one, other), *other.gaps))
     return replace(both, gaps=(*one.gaps[:-1], *seam))
+
+
+def _ending(endings: Collection[str]) -> str:
+    """Give how parts of one source end together: what one of them does not know, nobody knows."""
+    return next((ending for ending in (OVERHEARD, OPEN) if ending in endings), next(iter(endings)))
 
 
 def _between(one: SourceSpan, other: SourceSpan) -> list[Gap]:
@@ -238,7 +245,8 @@ def lives_of(known: Iterable[Placed]) -> list[LifeSpan]:
     for (node, incarnation), each in groupby((span for span, _, _ in known), key=lambda span: span.life):
         spans = list(each)
         first, last = min(span.first_seen_at_ns for span in spans), max(span.last_seen_at_ns for span in spans)
-        found.append(LifeSpan(node, first, last, incarnation))
+        ending = max(spans, key=lambda span: (span.last_sequence, span.last_seen_at_ns)).ending
+        found.append(LifeSpan(node, first, last, incarnation, ending))
     return found
 
 

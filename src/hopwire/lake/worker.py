@@ -14,6 +14,7 @@ import errno
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 
 from hopwire.capture.faults import Fault
 from hopwire.capture.sources import Source, SourceKind, read_source
+from hopwire.flows.coverage import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans, spans_from_batch
 from hopwire.lake.rebatch import rebatched
 from hopwire.lake.settings import LakeSettings
@@ -126,6 +128,7 @@ def ingest_source(task: Task, job: Job, domains: Domains, settings: LakeSettings
             report.skipped += split.skipped
         if not _has_numbers(task):
             report.spans = [span.without_numbers() for span in report.spans]
+        report.spans = [replace(span, ending=_ending(task, bool(faults))) for span in report.spans]
         report.files = {name: output.path.name for name, output in outputs.items() if output.close()}
         _mark(job, task)
     except OSError as error:
@@ -142,6 +145,13 @@ def _has_numbers(task: Task) -> bool:
         return {"incarnation", "sequence"} <= set(pq.read_schema(task.path).names)
     except pa.ArrowException:
         return False
+
+
+def _ending(task: Task, has_faults: bool) -> str:
+    """How the source ends: a segment that is sealed and whole was closed by its node."""
+    if task.kind == SourceKind.SEGMENT:
+        return OPEN if task.is_open or has_faults else CLOSED
+    return OPEN if task.kind == SourceKind.PARQUET and _has_numbers(task) else OVERHEARD
 
 
 def _mark(job: Job, task: Task) -> None:

@@ -11,12 +11,13 @@ from dataclasses import asdict
 
 import pyarrow as pa
 
+from hopwire.flows.coverage import ENDINGS
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.table import Column, Table, declare
 
 __all__ = ["SPANS", "SPANS_TABLE", "rows_from_spans", "spans_from_rows"]
 
-SPANS = 1  # raise it when spans would come out otherwise than before: then all sources are read again
+SPANS = 2  # raise it when spans would come out otherwise than before: then all sources are read again
 GAP = pa.struct([("first", pa.int64()), ("last", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64())])
 # fmt: off
 COLUMNS = (
@@ -33,6 +34,7 @@ COLUMNS = (
     Column("missing",          pa.int64(),     "numbers between the first and the last that nobody accounts for"),
     Column("is_numbered",      pa.bool_(),     "whether the numbers are those of the node; else they prove nothing"),
     Column("gaps",             pa.list_(GAP),  "where numbers are missing, and when; those of one second are one"),
+    Column("ending",           pa.string(),    "how the source ends: " + ", ".join(ENDINGS)),
 )
 # fmt: on
 
