@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,16 +16,25 @@ from hopwire.flows.hops import HOP_SCHEMA
 from hopwire.flows.spans import SourceSpan
 from hopwire.lake.bronze.sources import SOURCES_TABLE
 from hopwire.lake.bronze.spans import rows_from_spans
+from hopwire.lake.frames import write_frame
 from hopwire.lake.gold.contracts import contracts
 from hopwire.lake.gold.links import links
 from hopwire.lake.gold.quality import quality
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS
+from hopwire.lake.table import Column
+from hopwire.lake.tables import TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 MINUTE = datetime(2023, 11, 14, 22, 13, tzinfo=UTC)
 NOW = int(MINUTE.timestamp()) * 1_000_000_000
 LAST = NOW + 59_999_999_999  # the last nanosecond of that minute
+TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+
+
+def is_timestamp(column: Column) -> bool:
+    return pa.types.is_timestamp(column.type)
 
 
 def frame(spark: SparkSession, schema: pa.Schema, *rows: dict[str, Any]) -> DataFrame:
@@ -49,6 +61,22 @@ def test_links_count_and_measure_by_pair_identity_and_minute(spark: SparkSession
     assert (first["arrived_count"], first["lost_count"], first["duplicate_count"]) == (100, 1, 1)
     assert (first["p50_us"], first["p95_us"], first["p99_us"]) == (50, 95, 99)
     assert other["p50_us"] is None
+
+
+@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if any(map(is_timestamp, table.columns))])
+def test_timestamps_are_timestamps_in_utc_for_whoever_reads_the_files(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    hops = frame(spark, HOP_SCHEMA, hop("arrived", arrived_at_ns=NOW, latency_us=1, verdict="invalid"))
+    before = spark.conf.get(TIMESTAMPS)
+    table = TABLES[name]
+    write_frame(table, table.rows([hops], LakeSettings()), tmp_path / "rows", LakeSettings())
+    (file,) = (tmp_path / "rows").glob("*.parquet")
+    kinds = {column.path: column.logical_type.to_json() for column in pq.ParquetFile(file).schema}
+    kind = json.loads(kinds["minute"])
+    assert (kind["Type"], kind["isAdjustedToUTC"], kind["timeUnit"]) == ("Timestamp", True, "microseconds")
+    assert pq.read_table(file)["minute"].to_pylist() == [MINUTE]
+    assert spark.conf.get(TIMESTAMPS) == before
 
 
 def test_contracts_say_who_and_when_and_how(spark: SparkSession) -> None:

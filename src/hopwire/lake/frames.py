@@ -25,6 +25,8 @@ __all__ = ["frame_of", "plain_errors", "read_table", "sized_shuffles", "write_fr
 
 CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
 SHUFFLES = "spark.sql.shuffle.partitions"
+TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+MICROSECONDS = "TIMESTAMP_MICROS"  # Spark's own choice is INT96, which is no type of a timestamp and has no statistics
 PARTITION_BYTES = 32 * 1024 * 1024  # of captures; what is shuffled of them is less, as bodies stay behind
 MIN_PARTITIONS = 8  # some for each core; empty ones cost little, 200 of them cost seconds in every table
 GLOB = re.compile(r"[\\\[\]{}*?]")
@@ -93,7 +95,8 @@ def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: L
     codec = CODECS.get(settings.compression, settings.compression)
     writer = rows.write.mode("append").option("compression", codec)
     writer = writer.partitionBy(*table.partition_by) if table.partition_by else writer
-    writer.parquet(_place(place))
+    with _setting(rows.sparkSession, TIMESTAMPS, MICROSECONDS):
+        writer.parquet(_place(place))
     return None
 
 
@@ -103,11 +106,22 @@ def sized_shuffles(spark: SparkSession, size_bytes: int) -> Iterator[None]:
     if SHUFFLES in spark.conf.getAll:
         yield
         return
-    spark.conf.set(SHUFFLES, str(max(MIN_PARTITIONS, size_bytes // PARTITION_BYTES)))
+    with _setting(spark, SHUFFLES, str(max(MIN_PARTITIONS, size_bytes // PARTITION_BYTES))):
+        yield
+
+
+@contextmanager
+def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Meanwhile set something of a session that may be somebody else's."""
+    before = spark.conf.getAll.get(name)
+    spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.unset(SHUFFLES)
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
 
 
 @contextmanager
