@@ -344,7 +344,7 @@ def is_taken_in_time(hop: Row, request: Row, coverage: Coverage, rules: Rules) -
     if deadline is None or (came or hop["left_at_ns"]) <= deadline:
         return True
     lives = [span for span in coverage.spans if span.node == home]
-    if came is None or not lives:
+    if came is None or not lives or hop["wire_format"] < 5:  # dead letters of older ones have other keys
         return False
     until = came + rules.unwritten_ns
     others = stretches(coverage, [span for span in lives if getattr(span, "ending", "open") == "overheard"], home)
@@ -388,9 +388,7 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
     last = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))["to_node"]
     is_looking = last in {span.node for span in coverage.spans}
     until = min(silent_at, end)
-    blind = [
-        skips_between(coverage, node, asked, until) or broke_off(coverage, node, asked, until) for node in (home, last)
-    ]
+    blind = [skips_between(coverage, node, asked, until) for node in (home, last)]
     if silent_at < end and not (blind[0] and (blind[1] or not is_looking)):
         return {"outcome": "lost", "reason": "no_answer", "lost_from_node": request["last_seen_node"]}
     return {"outcome": "open"}

@@ -271,9 +271,3 @@ def test_answer_that_nobody_could_see_is_not_called_lost() -> None:
         return str(request["outcome"])
 
     assert (outcome(), outcome(A), outcome(B), outcome(A, B)) == ("lost", "lost", "lost", "open")
-
-
-def test_answer_that_two_killed_nodes_took_with_them_is_not_called_lost() -> None:
-    both = asked().killed(A, at=2_000, back=20_000).killed(B, at=2_000, back=20_000)
-    assert judged(both)["outcome"] == "open"
-    assert judged(asked().killed(B, at=2_000, back=20_000))["outcome"] == "lost"

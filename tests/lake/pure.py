@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from hopwire.capture.sources import list_sources, read_source
 from hopwire.cli.secrets import read_domains
 from hopwire.flows.clocks import clocks_from_crossings, coverage_from_rows, rows_from_clocks
+from hopwire.flows.coverage import CLOSED, OPEN
 from hopwire.flows.crossings import quickest_crossings, window_width
 from hopwire.flows.findings import Known
 from hopwire.flows.judge import judge_flows
@@ -48,7 +50,9 @@ def tables_without_spark(simulated: Path) -> dict[str, pa.Table]:
     for source in list_sources(simulated / "captures"):
         batches = list(read_source(source))
         splits += [split_batch(batch, source.name, domains) for batch in batches]
-        spans += joined_spans(span for batch in batches for span in spans_from_batch(batch, source.name))
+        ending = OPEN if source.is_open else CLOSED
+        own = joined_spans(span for batch in batches for span in spans_from_batch(batch, source.name))
+        spans += [replace(span, ending=ending) for span in own]
     messages = pa.Table.from_batches([split.messages for split in splits]).combine_chunks()
     quarantine = pa.Table.from_batches([split.quarantine for split in splits])
     sightings = _with_route(messages).select(list(SIGHTING_COLUMNS))

@@ -11,14 +11,15 @@ first that fits is the outcome:
 | late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived somewhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or nothing came within patience of the deadline |
-| open     | the capture ends too early to say, or both ends were blind meanwhile |
+| open     | the capture ends too early to say, or both ends skipped sightings meanwhile |
 
 - A receipt answers only who awaits nothing else.
 - An answer that the node at home gave up, for whatever reason, was not taken: if `nobody_waits` is the reason it is
   late, else it is none. Neither is one whose signature is wrong, one that came before, or one that somebody else sent.
 - Who asks has a timer of its own, which may end before the deadline or after it. So an answer that home did not give up
   was taken, however late it came. Only where home may have given it up unseen the deadline decides: it did not
-  capture, skipped, was killed, or somebody else wrote down what it saw.
+  capture, skipped, was killed, or somebody else wrote down what it saw. So it does for V3 and V4, since dead letters
+  are written in V6, with another key.
 - Where the node at home does not capture, its leaving counts for its arrival.
 - A key that is used for several questions is judged by the first.
 
@@ -48,7 +49,7 @@ from hopwire.flows.arrays import (
     one_array,
     pack,
 )
-from hopwire.flows.coverage import Coverage, NodeCoverage
+from hopwire.flows.coverage import Coverage
 from hopwire.flows.outcomes import OUTCOMES, REQUEST_SCHEMA
 from hopwire.flows.rules import NEVER, Rules, deadlines
 
@@ -61,6 +62,7 @@ NO_HANDLER = pa.array(["no_route", "receiver_does_not_handle", "handler_missing"
 REFUSED = pa.array(["invalid", "not_in_domain"])
 NOT_THE_FIRST = "duplicate"  # of a reply: another copy of it was taken
 NOBODY_WAITS = "nobody_waits"
+WITH_NUMBERED_VERSION = 5  # the formats from which on a message and its dead letter have the same key
 OF_OTHERS = pa.array(["foreign", "duplicate"])
 WITNESSED = pa.array(["arrived", "unsent", "unwitnessed"])
 
@@ -142,7 +144,8 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
     cover = coverage.of(rows.nodes)
     at = np.where(rows.came != NO_TIME, rows.came, rows.left)
     is_home, is_unwanted = _came_home(rows)
-    is_proven = (rows.came != NO_TIME) & cover.tells_all(rows.home, rows.came, rows.came + rules.unwritten_ns)
+    is_proven = (rows.came != NO_TIME) & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
+    is_proven &= cover.tells_all(rows.home, rows.came, rows.came + rules.unwritten_ns)
     is_taken = is_home & (is_proven | (at <= deadline[of]))
     answer = _earliest(groups, at, is_answer & is_taken)
     failure = _earliest(groups, at, is_failure & is_taken)
@@ -156,8 +159,8 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
     end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of the whole, where home does not capture
     last = rows.target[_latest(groups, np.maximum(rows.left, rows.came), ~rows.is_reply)]  # who would have answered
     until = np.minimum(silence, end)
-    is_unseen = ~cover.captures[last] | _is_blind(cover, last, asked, until)
-    is_silent = (silence < end) & ~(is_unseen & _is_blind(cover, home, asked, until))
+    is_unseen = ~cover.captures[last] | cover.skips_within(last, asked, until)
+    is_silent = (silence < end) & ~(is_unseen & cover.skips_within(home, asked, until))
     outcome = np.select(
         [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
         [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost")],
@@ -169,11 +172,6 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
     lost = _latest(groups, at, is_lost)
     is_unreached = is_gone & groups.has(is_answer & ~rows.is_dead)  # one that died where it was made was not sent
     return _Verdict(outcome, asked, deadline, came_home, answered_at, lost, is_unreached)
-
-
-def _is_blind(cover: NodeCoverage, node: Ints, begin: Ints, end: Ints) -> Bools:
-    """Tell where a node may have seen something between two times that it did not write down."""
-    return cover.skips_within(node, begin, end) | cover.broke_off_within(node, begin, end)
 
 
 def _came_home(rows: _Rows) -> tuple[Bools, Bools]:

@@ -31,15 +31,17 @@ HOPWIRE, KINO = "hopwire", "kino"
 WINDOWS = {
     Window.MAIN: (6.0, 20.5),
     Window.OPEN: (0.0, 0.4),
-    Window.BEFORE: (32.0, 32.9),
-    Window.CRASH: (34.0, 36.0),
+    Window.BEFORE: (32.0, 32.3),
+    Window.UNWRITTEN: (32.5, 33.0),
+    Window.DYING: (32.5, 33.0),
+    Window.CRASH: (35.0, 36.5),
     Window.AFTER: (38.0, 38.5),
     Window.SKIP: (44.5, 46.0),
     Window.AGAIN: (50.0, 50.5),
     Window.END: (1.0, 1.5),
     Window.CLOSE: (2.0, 2.5),
 }
-WORDS = (Window.BEFORE, Window.AFTER, Window.AGAIN)  # in these the node itself speaks
+WORDS = (Window.BEFORE, Window.DYING, Window.AFTER, Window.AGAIN)  # in these the node itself speaks
 SIGNED_FAMILIES = sum(bool(family.domain) for family in FAMILIES)  # they stand first
 
 
@@ -113,7 +115,7 @@ def _nodes(world: World, chunk: int, kind: Kind, keys: npt.NDArray[np.float64]) 
 
 def _met(world: World, chunk: int, window: Window) -> int:
     """The node that a fault of this window concerns; -1 is none."""
-    if window in (Window.BEFORE, Window.CRASH, Window.AFTER):
+    if window in (Window.BEFORE, Window.UNWRITTEN, Window.DYING, Window.CRASH, Window.AFTER):
         return world.crashed[chunk]
     return world.skipping[chunk] if window in (Window.SKIP, Window.AGAIN) else -1
 

@@ -35,6 +35,11 @@ def _dead(node: int, of: int, reason: str, note: str = "", cause: int | None = N
     return Step(node, node, cause=where, mode=Mode.COPY, of=of, seen=Seen.DEAD, wait=wait, reason=reason, note=note)
 
 
+def _unwanted(of: int) -> Step:
+    """A reply that came home, where nobody waits for it any more."""
+    return _dead(0, of, "nobody_waits", wait=AT_ONCE)
+
+
 def _again(of: int, travel: Span, src: int = 0, dst: int = 1) -> Step:
     return Step(src, dst, cause=of, mode=Mode.COPY, of=of, seen=Seen.CAME, wait=AT_ONCE, travel=travel)
 
@@ -70,7 +75,7 @@ def _fan(mode: Mode) -> tuple[Step, ...]:
 SOON, LATER = Span(1, 200), Span(5_000, 8_000)
 SHORT = Span(500, 1_000)  # a time to live that runs out
 TOO_LONG = Span(1_500, 3_000)
-KEYED, SIGNED = (5, 6), (4, 5, 6)  # formats with a callback key, with a signature
+KEYED, OLD, SIGNED = (5, 6), (3, 4), (4, 5, 6)  # formats with a callback key, without one, with a signature
 V, N = "hopwire", "kino"
 LEFT, CAME, NEVER = Seen.LEFT, Seen.CAME, Seen.NEVER
 ANSWERED, FAILED, LOST, LATE, EXPIRED = ("answered",), ("failed",), ("lost",), ("late",), ("expired",)
@@ -128,9 +133,18 @@ FAULTY = (
          "silence", V, (6,), LOST, has_id=True),
     Kind("nobody takes it", (_ask(0, seen=Seen.DEAD, reason="no_route"),), 1, "no_route", V, KEYED, LOST, signed=False),
 
-    Kind("reply late", (_ask(), _answer(travel=TOO_LONG)), 2, "delay", outcomes=LATE, ttl=SHORT),
-    Kind("failure late", (_ask(), _told(Says.EXCEPTION, 0)._replace(travel=TOO_LONG)), 1, "delay", N,
-         outcomes=EXPIRED, ttl=SHORT),
+    Kind("reply late", (_ask(), _answer(travel=TOO_LONG), _unwanted(1)), 2, "delay", "", KEYED, LATE, ttl=SHORT),
+    Kind("reply late, in an old format", (_ask(), _answer(travel=TOO_LONG)), 1, "delay", N, OLD, LATE, ttl=SHORT),
+    Kind("failure late", (_ask(), _told(Says.EXCEPTION, 0)._replace(travel=TOO_LONG), _unwanted(1)), 1, "delay", N,
+         KEYED, EXPIRED, ttl=SHORT),
+    Kind("reply unwanted", (_ask(), _answer(), _unwanted(1)), 2, "gave_up", "", KEYED, LATE),
+    Kind("failure unwanted", (_ask(), _told(Says.FAILED, 0), _unwanted(1)), 1, "gave_up", V, KEYED, LOST),
+    Kind("reply late and taken", (_ask(), _answer(travel=TOO_LONG)), 2, "slow_timer", "", KEYED, ANSWERED, ttl=SHORT),
+    Kind("failure late and taken", (_ask(), _told(Says.EXCEPTION, 0)._replace(travel=TOO_LONG)), 1, "slow_timer", N,
+         KEYED, FAILED, ttl=SHORT),
+    Kind("reply expired at home of who answers", (_ask(), _answer(dst=1, seen=Seen.DEAD, reason="expired",
+                                                                  wait=TOO_LONG)), 1, "answer_expired", V, KEYED,
+         EXPIRED, ttl=SHORT, signed=False),
     Kind("request arrives twice", (_ask(), _again(0, SOON), _answer()), 1, "duplicate", outcomes=ANSWERED,
          findings=("duplicate",)),
     Kind("reply arrives twice", (_ask(), _answer(), _again(1, SOON, 1, 0)), 1, "duplicate", outcomes=ANSWERED,
@@ -140,6 +154,15 @@ FAULTY = (
     Kind("events overtake", (_event(wait=AT_ONCE, travel=Span(20, 21)), _event(wait=Span(1, 2), travel=Span(10, 11)),
                              _event(wait=Span(3, 4), travel=Span(2, 3))), 1, "reorder", flow_outcome="delivered"),
     Kind("sent to a crashed node", (_ask(seen=LEFT),), 1, "crash", outcomes=LOST, window=Window.CRASH),
+
+    Kind("killed after answering", (_ask(), _answer()), 1, "unwritten", outcomes=ANSWERED,
+         findings=("missing_capture",), window=Window.UNWRITTEN),
+    Kind("killed after asking another", (_ask(), Step(1, 2, Says.ONWARD, 0, Waits.ANSWER), _answer(2, 1)), 1,
+         "unwritten", outcomes=ANSWERED, findings=("missing_capture",), window=Window.UNWRITTEN),
+    Kind("killed after sending on", (_event(), _on(1, 2, 0, 0)), 1, "unwritten", flow_outcome="delivered",
+         findings=("missing_capture",), window=Window.UNWRITTEN),
+    Kind("killed after being answered", (_ask(), _answer()), 1, "unwritten", outcomes=ANSWERED,
+         findings=("missing_capture",), window=Window.DYING),
 
     Kind("signature changed, dropped", (_ask(seen=LEFT), _changed(0, Change.SIGNATURE),
                                         _dead(1, 1, "bad_signature", "invalid")), 1, "bad_mac", V, KEYED, LOST,
@@ -164,7 +187,9 @@ FAULTY = (
                                 _told(Says.EXPIRED, 0)._replace(wait=Span(3_001, 3_100))), 1, "expired", V, KEYED,
          EXPIRED, ttl=SHORT),
     Kind("expired, untold", (_ask(travel=TOO_LONG),), 1, "expired", N, outcomes=EXPIRED, ttl=SHORT),
-    Kind("handled late", (_ask(travel=TOO_LONG), _answer()), 1, "handled_late", N, outcomes=LATE,
+    Kind("handled late", (_ask(travel=TOO_LONG), _answer(), _unwanted(1)), 1, "handled_late", N, KEYED, LATE,
+         findings=("handled_after_ttl",), ttl=SHORT),
+    Kind("handled late, in an old format", (_ask(travel=TOO_LONG), _answer()), 1, "handled_late", N, OLD, LATE,
          findings=("handled_after_ttl",), ttl=SHORT),
     Kind("loop", _loop(), 1, "hop_loop", V, KEYED, flow_outcome="lost", findings=("hop_loop",), signed=False),
     Kind("way names another", (_ask(names=(3,)), _answer()), 1, "false_route", outcomes=ANSWERED,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import FAULTY, KINDS, ORDINARY
-from hopwire.simulate.shapes import Kind, Seen, Window
+from hopwire.simulate.shapes import UNSEEN_BY, Kind, Seen, Window
 from hopwire.simulate.world import World
 
 __all__ = ["Share", "shares_of"]
@@ -89,8 +89,8 @@ def _count(world: World, chunk: int, kind: Kind, total: int) -> int:
         return int(world.skipping[chunk] >= 0)
     if not rate:
         return 0
-    if kind.window in (Window.CRASH, Window.SKIP):
-        node = (world.crashed if kind.window is Window.CRASH else world.skipping)[chunk]
+    if kind.window in (Window.CRASH, *UNSEEN_BY):
+        node = (world.skipping if kind.window is Window.SKIP else world.crashed)[chunk]
         return max(WINDOW_LEAST, round(total * WINDOW_SHARE)) if node >= 0 else 0
     if kind.fault == "giant_flow":
         return max(1, round(world.settings.messages / world.settings.chunk_count * rate / _rows(kind)))

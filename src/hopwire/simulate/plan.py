@@ -192,10 +192,13 @@ def _sightings(world: World, chunk: int, flows: Columns, crossings: Columns) -> 
             }
         )
     columns: Columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    window = np.array([kind.window for kind in KINDS])[flows["kind"][crossings["flow"][columns["crossing"]]]]
+    is_unwritten = np.isin(window, (Window.UNWRITTEN, Window.DYING)) & (columns["node"] == world.crashed[chunk])
+    columns = {name: values[~is_unwritten] for name, values in columns.items()}
+    window = window[~is_unwritten]
     order = np.lexsort((columns["crossing"], columns["direction"], columns["at"], columns["node"]))
     columns = {name: values[order] for name, values in columns.items()}
-    window = np.array([KINDS[kind].window for kind in range(len(KINDS))])
-    is_skipping = window[flows["kind"][crossings["flow"][columns["crossing"]]]] == Window.SKIP
+    is_skipping = window[order] == Window.SKIP
     columns["is_skipped"] = is_skipping & (columns["node"] == world.skipping[chunk])
     crashed = columns["node"] == world.crashed[chunk]
     columns["is_restarted"] = crashed & (columns["at"] > world.crash_ns(chunk))

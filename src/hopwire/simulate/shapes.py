@@ -22,6 +22,7 @@ __all__ = [
     "AT_ONCE",
     "HANDLING",
     "ORDINARY_TTL",
+    "UNSEEN_BY",
     "Change",
     "Kind",
     "Mode",
@@ -56,7 +57,8 @@ class Says(IntEnum):
 Mode = IntEnum("Mode", "NEW ON FAN PILE COPY", start=0)
 Seen = IntEnum("Seen", "BOTH LEFT CAME DEAD NEVER", start=0)
 To = IntEnum("To", "ANY HOME NODE ACTOR", start=0)
-Window = IntEnum("Window", "MAIN OPEN BEFORE CRASH AFTER SKIP AGAIN END CLOSE", start=0)
+Window = IntEnum("Window", "MAIN OPEN BEFORE UNWRITTEN DYING CRASH AFTER SKIP AGAIN END CLOSE", start=0)
+UNSEEN_BY = {Window.SKIP: 1, Window.UNWRITTEN: 1, Window.DYING: 0}  # the node of a flow whose sightings are not there
 
 
 class Waits(IntEnum):
@@ -168,8 +170,9 @@ def fate_of(kind: Kind, number: int) -> str:
     step = kind.steps[number]
     if step.seen is Seen.DEAD:
         return "dead"
-    if kind.window is Window.SKIP:
-        return "unwitnessed" if step.dst == 1 else "unsent"
+    blind = UNSEEN_BY.get(kind.window)
+    if blind in (step.src, step.dst):
+        return "unwitnessed" if step.dst == blind else "unsent"
     if step.seen is Seen.BOTH:
         return "arrived"
     is_dark = kind.fault == "missing_capture"

@@ -6,7 +6,9 @@ A minute of simulated time (seconds from its begin):
 |---|---|---|
 | 0 | 0.4 | in the first minute every node says a word, so that it is known to capture |
 | 6 | 20.5 | flows begin, when nobody can have sent anything before he was seen; the slowest of them ends before 30 |
-| 33 | 38 | in some minutes one node is gone, after a last word; flows of the fault `crash` begin from 34 to 36 |
+| 32 | 32.5 | in some minutes one node says a last word |
+| 32.5 | 34 | and is killed; flows of the fault `unwritten` begin from 32.5 to 33, and it writes nothing of them |
+| 34 | 38 | it is gone; flows of the fault `crash` begin from 35 to 36.5, when it can have seen nothing more |
 | 44 | 50 | in some minutes one node skips what it sees; flows of the fault `skipped` begin from 44.5 to 46 |
 | 50 | 50.5 | the node that skipped says a word, so that the end of its gap is known |
 
@@ -150,15 +152,15 @@ class World:
     @cached_property
     def crashed(self) -> tuple[int, ...]:
         """The node that crashes in each chunk; -1 is none."""
-        return self._chosen("crash", 2)
+        return self._chosen(2, "crash", "unwritten")
 
     @cached_property
     def skipping(self) -> tuple[int, ...]:
         """The node that skips sightings in each chunk; -1 is none."""
-        return self._chosen("skipped", 3)
+        return self._chosen(3, "skipped")
 
-    def _chosen(self, fault: str, purpose: int) -> tuple[int, ...]:
-        rate, count = self.settings.rate(fault), self.settings.chunk_count
+    def _chosen(self, purpose: int, *faults: str) -> tuple[int, ...]:
+        rate, count = max(map(self.settings.rate, faults)), self.settings.chunk_count
         chance = generator(self.settings, WORLD, purpose)
         nodes = chance.integers(0, self.settings.nodes, count)
         is_on = chance.random(count) < rate
