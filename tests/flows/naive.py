@@ -86,6 +86,8 @@ def fate_of_departure(coverage: Coverage, rules: Rules, hop: Row) -> str:
     if not lives or skips_around(coverage, rules, hop["to_node"], hop["left_at_ns"]):
         return "unwitnessed"
     left = hop["left_at_ns"]
+    if left < min(first for first, _ in lives):
+        return "unwitnessed"
     if left >= max(last for _, last in lives) - rules.patience_ns:
         return "in_flight"
     is_unwritten = broke_off(coverage, hop["to_node"], left - rules.unwritten_ns, left + rules.patience_ns)
@@ -98,8 +100,8 @@ def fate_of_arrival(coverage: Coverage, rules: Rules, hop: Row, is_again: bool) 
     if not lives or skips_around(coverage, rules, hop["from_node"], came):
         return "unsent"
     left = came - rules.patience_ns  # or later
-    begin, end = min(first for first, _ in lives), max(last for _, last in lives)
-    is_outside = (came if is_again else left) < begin or came > end or any(left <= last <= came for _, last in lives)
+    begin, is_there = min(first for first, _ in lives), any(first <= came <= last for first, last in lives)
+    is_outside = (came if is_again else left) < begin or not is_there or any(left <= last <= came for _, last in lives)
     if is_outside and not (is_again and hop["message_id"]):
         return "unsent"
     return "duplicate" if is_again else "foreign"

@@ -160,12 +160,12 @@ class Story:
     def coverage(self) -> Coverage:
         """What the nodes cover; clocks are known."""
         clocks = {span.node: b"A" for span in self.spans}
-        spans = [span._replace(**self._ahead(span)) for span in self.spans]
+        spans = list(map(self._by_own_clock, self.spans))
         return Coverage(spans, self.skips, self.offsets, clocks)
 
-    def _ahead(self, span: Span | LifeSpan) -> dict[str, int]:
+    def _by_own_clock(self, span: Span | LifeSpan) -> Span | LifeSpan:
         offset = self.offsets.get(span.node, 0)
-        return {"first_ns": span.first_ns + offset, "last_ns": span.last_ns + offset}
+        return span._replace(first_ns=span.first_ns + offset, last_ns=span.last_ns + offset)
 
     def killed(self, node: bytes, at: float, back: float, ending: str = "open") -> Story:
         """A node writes its last sighting, and begins anew later; without a word it was killed."""

@@ -86,7 +86,18 @@ def test_last_words_of_a_crashed_node_are_unsent_and_not_foreign() -> None:
     story = Story(A)
     story.spans += [Span(B, BEGIN, BEGIN + 10 * SECOND), Span(B, BEGIN + 20 * SECOND, BEGIN + 300 * SECOND)]
     story.came(A, B, 10_001, b"last words").came(A, B, 16_000, b"while away")
-    assert fates(story) == [(b"last words", B, A, "unsent"), (b"while away", B, A, "foreign")]
+    story.came(A, B, 30_000, b"when it is back")
+    assert fates(story) == [
+        (b"last words", B, A, "unsent"),
+        (b"when it is back", B, A, "foreign"),
+        (b"while away", B, A, "unsent"),  # it may have lived, too shortly to write
+    ]
+
+
+def test_message_to_a_node_before_its_first_sighting_is_unwitnessed() -> None:
+    story = Story(A)
+    story.spans.append(Span(B, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
+    assert fates(story.out(A, B, 5_000, b"m")) == [(b"m", A, B, "unwitnessed")]
 
 
 def test_message_that_left_before_the_capture_began_is_unsent() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from hopwire.flows.rules import Rules
 from hopwire.flows.spans import SourceSpan, joined_spans, lives_of, placed, spans_from_batch
 from hopwire.lake.split import Split, split_batch
 from hopwire.lake.store import writing
+from hopwire.security import Domains
 
 CONTRACT = ["identity", "version", "version_raw"]
 
@@ -43,11 +45,34 @@ def write_lake(lake: Path, tables: dict[str, pa.Table]) -> None:
         run.publish({}, "")
 
 
+class Judged(NamedTuple):
+    """What captures come to."""
+
+    messages: pa.Table
+    quarantine: pa.Table
+    clocks: pa.Table
+    hops: pa.Table
+    requests: pa.Table
+    flows: pa.Table
+
+
 def tables_without_spark(simulated: Path) -> dict[str, pa.Table]:
-    domains = read_domains(str(simulated / "domains.toml"))
+    judged = judge_captures(simulated / "captures", read_domains(str(simulated / "domains.toml")), Rules())
+    return {
+        "silver.messages": judged.messages.select(["node", "incarnation", "sequence", "verdict"]),
+        "silver.quarantine": judged.quarantine.select(["node", "incarnation", "sequence", "reason"]),
+        "silver.hops": judged.hops.select(["correlation_id", "fate"]),
+        "gold.requests": judged.requests,
+        "gold.flows": judged.flows.select(["correlation_id", "outcome", "findings"]),
+        "gold.clocks": judged.clocks,
+    }
+
+
+def judge_captures(captures: Path, domains: Domains, rules: Rules) -> Judged:
+    """Give what the tables would say of captures."""
     spans: list[SourceSpan] = []
     splits: list[Split] = []
-    for source in list_sources(simulated / "captures"):
+    for source in list_sources(captures):
         batches = list(read_source(source))
         splits += [split_batch(batch, source.name, domains) for batch in batches]
         ending = OPEN if source.is_open else CLOSED
@@ -58,19 +83,12 @@ def tables_without_spark(simulated: Path) -> dict[str, pa.Table]:
     sightings = _with_route(messages).select(list(SIGHTING_COLUMNS))
     clocks = clocks_without_spark(spans, sightings)
     coverage = coverage_from_rows(clocks)
-    hops = link(sightings, coverage, Rules())
-    requests = judge_requests(hops, coverage, Rules())
+    hops = link(sightings, coverage, rules)
+    requests = judge_requests(hops, coverage, rules)
     answered = requests.filter(pc.equal(requests["outcome"], "answered")).select(CONTRACT).to_pylist()
     contracts = {(row["identity"], row["version"], row["version_raw"]) for row in answered}
-    flows = judge_flows(hops, requests, Known(coverage, Rules(), contracts))
-    return {
-        "silver.messages": messages.select(["node", "incarnation", "sequence", "verdict"]),
-        "silver.quarantine": quarantine.select(["node", "incarnation", "sequence", "reason"]),
-        "silver.hops": hops.select(["correlation_id", "fate"]),
-        "gold.requests": requests,
-        "gold.flows": flows.select(["correlation_id", "outcome", "findings"]),
-        "gold.clocks": clocks,
-    }
+    flows = judge_flows(hops, requests, Known(coverage, rules, contracts))
+    return Judged(messages, quarantine, clocks, hops, requests, flows)
 
 
 def clocks_without_spark(spans: Iterable[SourceSpan], sightings: pa.Table) -> pa.Table:

@@ -34,7 +34,7 @@ TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
 def is_timestamp(column: Column) -> bool:
-    return pa.types.is_timestamp(column.type)
+    return bool(pa.types.is_timestamp(column.type))
 
 
 def frame(spark: SparkSession, schema: pa.Schema, *rows: dict[str, Any]) -> DataFrame:

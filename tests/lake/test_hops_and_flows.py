@@ -50,7 +50,7 @@ def _empty(kind: pa.DataType) -> Any:
 def spans_of(story: Story) -> list[SourceSpan]:
     """One source with all that the nodes of a story saw, and where they skipped."""
     found = []
-    for node, first, last in story.spans:
+    for node, first, last, *_ in story.spans:
         count, offset = sum(row["node"] == node for row in story.rows), story.offsets.get(node, 0)
         gaps = tuple(Gap(0, 0, skip.first_ns, skip.last_ns) for skip in story.skips if skip.node == node)
         found.append(SourceSpan("s", node, 1, "", 0, count, first + offset, last + offset, count, gaps=gaps))

@@ -1,9 +1,9 @@
 """What the capture covers: which nodes wrote down what they saw, from when to when, and where they skipped.
 
-What is missing means something only where somebody was looking. A node is blind while it skips, and as a sender also
-before its first sighting, after its last, and for a moment after each end of an incarnation. A node that is killed
-takes with it what it saw and had not written yet: so about the end of an incarnation that was not closed it is blind as
-a receiver too.
+What is missing means something only where somebody was looking. A node is blind while it skips, before its first
+sighting and after its last, and as a sender also between its incarnations and for a moment after the end of each: one
+may have been there of which nothing was written. A node that is killed takes with it what it saw and had not written
+yet: so about the end of an incarnation that was not closed it is blind as a receiver too.
 
 All times here are corrected (`clocks.py`). What a clock was ahead by may differ between incarnations, and the same time
 may come in two of them: so where it changes, an incarnation belongs to each time.
@@ -160,6 +160,10 @@ class NodeCoverage:
     def skips_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where a node skipped sightings between two times."""
         return self._skips.overlap(node, begin, end)
+
+    def lives_at(self, node: Ints, at: Ints) -> Bools:
+        """Tell where a node is within one of its incarnations."""
+        return self._lives.overlap(node, at, at)
 
     def ended_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where an incarnation of a node ended between two times."""

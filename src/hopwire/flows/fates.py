@@ -34,7 +34,7 @@ def fates_of(seen: Seen, pairs: Pairs, rules: Rules) -> Ints:
 
 def _fate_of_departures(seen: Seen, rows: Ints, rules: Rules) -> Ints:
     cover, target, at = seen.coverage, seen.target[rows], seen.at[rows]
-    is_blind = ~cover.captures[target]
+    is_blind = ~cover.captures[target] | (at < cover.begin[target])
     is_blind |= cover.skips_within(target, at - rules.patience_ns, at + rules.patience_ns)
     is_at_end = at >= cover.end[target] - rules.patience_ns
     is_unwritten = cover.broke_off_within(target, at - rules.unwritten_ns, at + rules.patience_ns)
@@ -50,7 +50,7 @@ def _fate_of_arrivals(seen: Seen, rows: Ints, has_departures: Bools, rules: Rule
     is_blind = ~cover.captures[source]
     is_blind |= cover.skips_within(source, at - rules.patience_ns, at + rules.patience_ns)
     left = np.where(has_departures, at, at - rules.patience_ns)  # one that was never seen to leave may have left before
-    is_outside = (left < cover.begin[source]) | (at > cover.end[source])
+    is_outside = (left < cover.begin[source]) | ~cover.lives_at(source, at)
     is_outside |= cover.ended_within(source, at - rules.patience_ns, at)
     is_unsent = is_blind | (is_outside & ~(has_departures & seen.has_id[rows]))  # equal ones may be others
     return np.where(is_unsent, FATE["unsent"], np.where(has_departures, FATE["duplicate"], FATE["foreign"]))
