@@ -63,10 +63,36 @@ def test_report_says_which_numbers_a_source_has(tmp_path: Path, job: Job) -> Non
         assert report.spans == [
             SourceSpan(
                 "anna.arrows", b"anna", 1, "anna", 0, 42, NOW, NOW + 40, 38, skipped=3, missing=2,
-                gaps=(Gap(20, 42, NOW + 19, NOW + 40),),
+                gaps=(Gap(20, 42, NOW + 19, NOW + 40),), ending="closed",
             )
         ]  # fmt: skip
         assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
+
+
+def test_report_says_whether_a_source_was_closed_by_its_node(tmp_path: Path, job: Job) -> None:
+    rows = make_sightings("anna")
+    sealed = write_segment(tmp_path / "sealed.arrows", rows)
+    cut_off = write_segment(tmp_path / "cut.arrows", rows)
+    cut_off.write_bytes(cut_off.read_bytes()[:-1])
+    table = tmp_path / "rows.parquet"
+    pq.write_table(pa.Table.from_batches([batch_from_sightings(rows)]), table)
+    without = tmp_path / "without.parquet"
+    pq.write_table(pa.Table.from_batches([batch_from_sightings(rows)]).drop_columns(["sequence"]), without)
+    tasks = {
+        "closed": task(sealed),
+        "open": msgspec.structs.replace(task(sealed), is_open=True),
+        "cut off": task(cut_off),
+        "table": task(table, "parquet"),
+        "overheard": task(without, "parquet"),
+    }
+    endings = {name: ingest_source(each, job, DOMAINS, SETTINGS).spans[0].ending for name, each in tasks.items()}
+    assert endings == {
+        "closed": "closed",
+        "open": "open",
+        "cut off": "open",
+        "table": "open",
+        "overheard": "overheard",
+    }
 
 
 def test_rows_without_numbers_of_their_nodes_prove_nothing(tmp_path: Path, job: Job) -> None:

@@ -16,6 +16,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from hopwire.errors import LakeError
+from hopwire.flows.coverage import OPEN
 from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
 from hopwire.lake.bronze.spans import SPANS, SPANS_TABLE, rows_from_spans, spans_from_rows
 from hopwire.lake.catalog import groups_of
@@ -158,15 +160,22 @@ def _spans(run: Run, reports: Sequence[Report], sources: Mapping[str, StoredSour
     """The spans of all sources: those that were read, with their parts joined, and those that the lake has.
 
     A source that is gone is read from bronze.sightings, where every row has a number: that proves no more than before.
+    How it ended is not seen there either.
     """
     before = run.before.sources
     files = run.files(SPANS_TABLE.name) if SPANS_TABLE.name in run.before.tables else []
     old = [span for file in files for span in spans_from_rows(pq.read_table(file))]
     read = {report.name for report in reports}
-    unnumbered = {span.segment for span in old if not span.is_numbered}
-    unnumbered = {name for name in unnumbered & read if sources[name].fingerprint == before[name].fingerprint}
+    same = [span for span in old if span.segment in read]
+    same = [span for span in same if sources[span.segment].fingerprint == before[span.segment].fingerprint]
+    unnumbered = {span.segment for span in same if not span.is_numbered}
+    endings = {(span.segment, span.life): span.ending for span in same}
     parts = sorted((span for report in reports for span in report.spans), key=lambda span: span.first_sequence)
     new = [span.without_numbers() if span.segment in unnumbered else span for span in joined_spans(parts)]
+    new = [
+        replace(span, ending=endings.get((span.segment, span.life), OPEN)) if span.ending == OPEN else span
+        for span in new
+    ]
     return [span for span in old if span.segment not in read] + new
 
 
