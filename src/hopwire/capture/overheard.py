@@ -15,6 +15,7 @@ for each reason, however many connections there are.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from hopwire.capture.connections import Connections, Heard
 from hopwire.capture.faults import Fault, FaultKind
 from hopwire.capture.pcap import CutOff, Packet, read_packets
 from hopwire.capture.record import Direction, Sighting, batch_from_sightings
+from hopwire.disk import open_regular
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
 from hopwire.wire.train import is_train, unpack_train
@@ -41,8 +43,9 @@ def read_pcap(path: Path, on_fault: Callable[[Fault], None], limits: Limits | No
     limits = limits or Limits()
     connections = Connections(limits)
     rows = _Rows(limits)
-    size = path.stat().st_size
-    with open(path, "rb", buffering=READ_BYTES) as file:
+    with open_regular(path, buffer_bytes=READ_BYTES) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         try:
             for packet in read_packets(file):
                 rows.take(packet, connections.hear(packet))
