@@ -35,6 +35,7 @@ __all__ = [
     "not_regular",
     "open_regular",
     "read_regular",
+    "refuse_scheme",
     "replace_file",
     "shown_name",
     "sync_directory",
@@ -68,11 +69,8 @@ KINDS = (
 
 def local_path(path: Path | str) -> Path:
     """Give a path of this machine, from the root; refuse one with a scheme, and one that is not UTF-8."""
+    refuse_scheme(path)
     text = os.fspath(path)
-    if found := SCHEME.match(text):
-        scheme = found[1]
-        remedy = "leave file:// out" if scheme.lower() == "file" else "copy it to a local directory, or mount it"
-        raise SettingsError(f"{text}: only local paths are supported, not {scheme}://; {remedy}")
     try:
         text.encode()
     except UnicodeEncodeError:  # Arrow, Spark and JSON know no such names
@@ -80,6 +78,15 @@ def local_path(path: Path | str) -> Path:
     if "\0" in text:
         raise SettingsError(f"{shown_name(text)}: has a NUL in it; name another path")
     return Path(path).absolute()  # Arrow takes `run:1/lake` for a URI, but no path that begins at the root
+
+
+def refuse_scheme(path: Path | str) -> None:
+    """Refuse a path of another machine: s3a://bucket/lake would be a local directory called `s3a:`."""
+    text = os.fspath(path)
+    if found := SCHEME.match(text):
+        scheme = found[1]
+        remedy = "leave file:// out" if scheme.lower() == "file" else "copy it to a local directory, or mount it"
+        raise SettingsError(f"{text}: only local paths are supported, not {scheme}://; {remedy}")
 
 
 def shown_name(path: Path | str) -> str:

@@ -22,7 +22,7 @@ from hopwire.capture.record import SCHEMA
 from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, sealed_path
 from hopwire.capture.stream import read_stream
 from hopwire.capture.summary import Summary, read_index
-from hopwire.disk import not_regular
+from hopwire.disk import not_regular, refuse_scheme
 from hopwire.errors import CaptureError
 
 __all__ = ["Segment", "State", "Wanted", "indexed", "list_segments", "read_capture", "segment_paths", "summed_up"]
@@ -126,6 +126,7 @@ def _read(files: list[Path], wanted: Wanted, on_fault: Callable[[Fault], None]) 
 
 def segment_paths(path: AnyPath) -> list[Path]:
     """Give the segments of a directory in the order of their names, or the file itself."""
+    refuse_scheme(path)
     path = Path(path)
     if not path.is_dir():
         path.stat()  # says that it is not there

@@ -32,7 +32,7 @@ from hopwire.capture.stream import read_stream
 from hopwire.capture.summary import Summary
 from hopwire.capture.tables import MAGIC as PARQUET_MAGIC
 from hopwire.capture.tables import read_table
-from hopwire.disk import not_regular, open_regular
+from hopwire.disk import not_regular, open_regular, refuse_scheme
 
 __all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "read_source", "survey"]
 
@@ -86,6 +86,7 @@ HIDDEN = (".", "_")  # how Spark and others mark what is not to be read
 
 def list_sources(path: AnyPath) -> tuple[Source, ...]:
     """Give the sources of a directory in the order of their names, or the file itself; only indexes are read for it."""
+    refuse_scheme(path)
     path = Path(path)
     if not path.is_dir():
         path = path.resolve() if path.is_symlink() and path.exists() else path
