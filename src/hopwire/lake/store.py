@@ -120,8 +120,8 @@ def inside(lake: Path, path: str, said_by: str = MANIFEST) -> Path:
     except LakeError as error:
         raise LakeError(f"{lake / OWN / said_by}: {error}; nothing was done; build the lake anew") from None
     found = lake / path
-    for parent in found.relative_to(lake).parents:
-        _refuse_symlink(lake / parent)
+    for parent in found.parents[: path.count("/")]:  # not the lake itself: the user has named it
+        _refuse_symlink(parent)
     return found
 
 
