@@ -71,7 +71,7 @@ def compressed_arrow(path: Path, size_mb: int) -> Path:
 def parquet(path: Path, frames: Sequence[Sequence[bytes]], **options: object) -> Path:
     """Frames as a Parquet file."""
     table = pa.table({"frames": pa.array(frames, pa.list_(pa.binary()))})
-    pq.write_table(table, path, compression="zstd", **options)  # type: ignore[arg-type]
+    pq.write_table(table, path, compression="zstd", **options)
     return path
 
 

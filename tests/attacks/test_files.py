@@ -1,4 +1,4 @@
-"""Whoever can write to captures or to a lake can falsify what is there, but touches no file outside and hangs nobody."""
+"""Who can write to captures or to a lake can falsify what is there, but touches no file outside and hangs nobody."""
 
 from __future__ import annotations
 
@@ -357,7 +357,7 @@ def test_build_goes_on_past_every_bad_source_and_names_it(spark: SparkSession, c
     (captures / "letter.txt").write_text("dear reader")
     cut = write_segment(captures / "cleo.open.arrows", make_sightings("cleo"), is_sealed=False)
     cut.write_bytes(cut.read_bytes() + b"\xff\xff\xff")
-    lake = tmp_path / "run:1,ü" / "a*[b] c"
+    lake = tmp_path / "run:1,ü" / "a b%20"
     built = build(spark, captures, lake, ["gold.quality"])
     assert built.read == ("anna.arrows", "bert.arrows", "cleo.arrows", "odd.arrows")
     assert set(built.bad) == {*said, "odd.arrows"}

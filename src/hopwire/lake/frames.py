@@ -1,7 +1,8 @@
 """Tables of the lake as DataFrames, and back to files.
 
-The trap: Spark takes a path as text with a scheme in front, not as a URI, and decodes nothing. Where it reads, it takes
-some characters for patterns, and then stumbles over a colon in any name; so it is told to look for no patterns.
+The trap: Spark takes a path as text with a scheme in front, not as a URI. It decodes nothing, and where it reads, some
+characters are patterns. So `_place` names a directory, and `_pattern` a file to read. Where it looks for patterns it
+stumbles over a colon in a name: a path that has both is refused before anything is done.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from hopwire.lake.store import files_of, read_manifest
 from hopwire.lake.table import Table
 from hopwire.lake.types import schema_from_text
 
-__all__ = ["frame_of", "plain_errors", "read_table", "sized_shuffles", "write_frame"]
+__all__ = ["frame_of", "plain_errors", "read_table", "refuse_path", "sized_shuffles", "write_frame"]
 
 CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
 SHUFFLES = "spark.sql.shuffle.partitions"
 PARTITION_BYTES = 32 * 1024 * 1024  # of captures; what is shuffled of them is less, as bodies stay behind
 MIN_PARTITIONS = 8  # some for each core; empty ones cost little, 200 of them cost seconds in every table
-NO_PATTERNS = ("__globPaths__", "false")  # as Spark's DataSource and FileTable call the option
+GLOB = re.compile(r"[\\\[\]{}*?]")
 # fmt: off
 REMEDIES = (
     # words of the system, of Java, of Python: and what they mean
@@ -48,6 +49,13 @@ TELLING = (
 # fmt: on
 
 
+def refuse_path(lake: Path) -> None:
+    """Refuse a lake that Spark could write and not read."""
+    if ":" in str(lake) and GLOB.search(str(lake)):
+        found = "Spark cannot read a path with a colon and one of \\ [ ] { } * ?"
+        raise LakeError(f"{lake}: {found}; name another directory")
+
+
 def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:
     """Give a table of a lake as a DataFrame."""
     manifest = read_manifest(lake)
@@ -56,7 +64,7 @@ def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:
     if not files:
         return spark.createDataFrame([], schema)
     reader = spark.read.schema(schema).option("basePath", _place(Path(lake, *name.split("."))))
-    return reader.option(*NO_PATTERNS).parquet(*map(_place, files))
+    return reader.parquet(*map(_pattern, files))
 
 
 def frame_of(spark: SparkSession, table: Table, files: Sequence[Path]) -> DataFrame:
@@ -68,11 +76,16 @@ def frame_of(spark: SparkSession, table: Table, files: Sequence[Path]) -> DataFr
     if table.partition_by:
         place = Path(*files[0].parts[: -1 - len(table.partition_by)])
         reader = reader.option("basePath", _place(place))
-    return reader.option(*NO_PATTERNS).parquet(*map(_place, files))
+    return reader.parquet(*map(_pattern, files))
 
 
 def _place(path: Path) -> str:
     return f"file:///{path.absolute().as_posix().lstrip('/')}"
+
+
+def _pattern(path: Path) -> str:
+    """The pattern that only this file fits."""
+    return GLOB.sub(r"\\\g<0>", _place(path))
 
 
 def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings) -> list[str] | None:

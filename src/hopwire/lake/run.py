@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow.parquet as pq
 
 from hopwire.capture.faults import Fault
-from hopwire.disk import shown_name
+from hopwire.disk import local_path, shown_name
 from hopwire.errors import BalanceError, LakeError
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
-from hopwire.lake.frames import frame_of, plain_errors, sized_shuffles, write_frame
+from hopwire.lake.frames import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
 from hopwire.lake.ingest import decoder_basis, ingest, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
@@ -74,6 +74,7 @@ def build(
     """
     wanted = in_order(tables if tables is not None else TABLES, TABLES)
     settings = settings or LakeSettings()
+    refuse_path(local_path(lake))
     found, foreign = find_sources(captures)
     with writing(lake, settings.file_mode) as run:
         build = _Build(run, spark, settings, progress)
