@@ -108,7 +108,7 @@ def test_open_segments_are_read_as_far_as_they_are(tmp_path: Path) -> None:
 
 def test_what_is_not_a_segment_is_left_alone(capture: Path) -> None:
     (capture / "notes.txt").write_text("hello")
-    (capture / "old.arrows").mkdir()
+    (capture / "old").mkdir()
     (capture / "x.unfinished").write_text("{")
     assert len(list_segments(capture)) == 4
 

@@ -37,7 +37,7 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "_d.parquet").write_bytes(b"")
     (tmp_path / ".e.pcap").write_bytes(b"")
     (tmp_path / "notes.txt").write_text("not a source")
-    (tmp_path / "inner.pcap").mkdir()
+    (tmp_path / "inner").mkdir()
     return tmp_path
 
 

@@ -14,6 +14,7 @@ from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.errors import BalanceError
 from hopwire.lake import memory
+from hopwire.lake.manifest import Manifest
 from hopwire.lake.store import writing
 from hopwire.lake.tables import TABLES
 from tests.lake.captures import make_capture
@@ -61,6 +62,9 @@ MISTAKES = [
     ("captures", "captures/anna.arrows",  [],                   "anna.arrows: is a file; name a directory"),
     ("captures", "captures",              [],                   "captures: has other files in it and is not a lake"),
     ("captures", "/proc/lake",            [],                   "/proc/lake: cannot be written"),
+    ("captures", "s3a://bucket/lake",     [],                   "s3a:/bucket/lake: only local paths are supported"),
+    ("hdfs://h/captures", "lake",         [],                   "hdfs:/h/captures: only local paths are supported"),
+    ("captures", "run:1/a*b",             [],                   "run:1/a*b: Spark cannot read a path with a colon and"),
     ("captures", "newer",                 [],                   "newer: has format 99, this hopwire reads 1; build it"),
     ("captures", "lake",                  ["--table", "x.y"],   "no table 'x.y'; there are bronze.sightings"),
     ("captures", "lake",                  ["--memory", "much"], "--memory: found 'much', expected a size such as 4g"),
@@ -82,13 +86,15 @@ def test_mistake_is_one_line_with_the_remedy(
     (tmp_path / "empty").mkdir()
     (tmp_path / "newer" / "_hopwire").mkdir(parents=True)
     (tmp_path / "newer" / "_hopwire" / "manifest.json").write_text('{"format": 99}')
-    code = run(["lake", "build", str(tmp_path / source), str(tmp_path / target), *options])
+    paths = [each if "://" in each else str(tmp_path / each) for each in (source, target)]
+    code = run(["lake", "build", *paths, *options])
     written = capsys.readouterr()
     assert code == ExitCode.USAGE
     assert written.err.count("\n") == 1
     assert said in written.err
     assert written.out == ""
     assert not (tmp_path / "lake" / "silver").exists()
+    assert not Path("s3a:").exists()
 
 
 def test_machine_without_memory_is_told_before_anything_starts(
@@ -129,6 +135,19 @@ def test_lake_that_does_not_add_up_has_a_code_of_its_own(
     monkeypatch.setattr(runs, "build", lose)
     assert run(["lake", "build", str(captures), str(tmp_path / "lake")]) == ExitCode.UNBALANCED
     assert "40 came out" in capsys.readouterr().err
+
+
+def test_bad_sources_have_a_code_of_their_own(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hopwire.lake import run as runs
+
+    built = runs.Built(tmp_path, Manifest(), ("x.arrows",), (), ("x.arrows: is a FIFO",), ("x.arrows",))
+    monkeypatch.setattr(runs, "build", lambda *args, **settings: built)
+    assert run(["lake", "build", str(captures), str(tmp_path / "lake")]) == ExitCode.INCOMPLETE
+    written = capsys.readouterr()
+    assert written.err == "hopwire: x.arrows: is a FIFO\n"
+    assert "1 source read" in written.out, "the lake is built all the same"
 
 
 @pytest.mark.slow

@@ -36,9 +36,9 @@ def test_a_secret_comes_from_a_file_beside_the_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["NO_SUCH_KEY", "env:NO_SUCH_KEY", "file:no/such.key"])
-def test_a_secret_that_is_nowhere_is_named(name: str, tmp_path: Path) -> None:
+def test_a_secret_that_is_nowhere_is_told_by_its_place(name: str, tmp_path: Path) -> None:
     path = domains_file(tmp_path, f'secret_name = "{name}"')
-    with pytest.raises(SettingsError, match=rf"^{path}: domain 'd', key 1: secret_name '{name}' was not found"):
+    with pytest.raises(SettingsError, match=rf"^{path}: domain 'd', key 1: secret_name was not found; expected where"):
         read_domains(path)
 
 

@@ -129,7 +129,7 @@ def test_run_that_dies_while_sweeping_leaves_the_lake_as_it_was(
     def die(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store, "_sweep", die)
+    monkeypatch.setattr(store, "_replaced", die)
     with pytest.raises(KeyboardInterrupt), writing(tmp_path):
         pass
     monkeypatch.undo()

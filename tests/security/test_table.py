@@ -14,6 +14,7 @@ from hopwire.security import OPEN, Domain, Domains, Key, domains_from_table
 
 SECRET = b"0123456789abcdef"
 SECOND_NS = 1_000_000_000
+NOT_FOUND = "secret_name was not found; expected where the secret is, not the secret"
 
 TOML = """
 [domains.orders]
@@ -109,9 +110,9 @@ KEYS: list[tuple[dict[str, Any], str]] = [
     ({"secret_hex": ""},                "key 'k': the secret must be bytes, at least one"),
     ({"secret_hex": None, "secret_base64": SECRET.decode() + "~"}, "secret_base64 is not base64"),
     ({"secret_hex": None, "secret_base64": "é"},    "secret_base64 is not base64"),
-    ({"secret_hex": None, "secret_name": "NONE"},   "secret_name 'NONE' was not found (KeyError)"),
-    ({"secret_hex": None, "secret_name": "LOUD"},   "secret_name 'LOUD' was not found (ValueError)"),
-    ({"secret_hex": None, "secret_name": "TEXT"},   "secret_name 'TEXT' gave str, expected bytes"),
+    ({"secret_hex": None, "secret_name": "NONE"},   f"{NOT_FOUND} (KeyError)"),
+    ({"secret_hex": None, "secret_name": "LOUD"},   f"{NOT_FOUND} (ValueError)"),
+    ({"secret_hex": None, "secret_name": "TEXT"},   "secret_name gave str, expected bytes"),
     ({"id": None},                      "key id must be text of 1 to 64 bytes, found ''"),
     ({"id": 5},                         "id must be text, found int"),
     ({"not_before": "soon"},            "not_before must be a time with its zone (2024-06-01T00:00:00Z), found 'soon'"),
@@ -143,5 +144,14 @@ def test_a_mistake_is_refused_in_one_line_that_names_its_place_and_no_secret(tab
 
 
 def test_a_named_secret_needs_someone_who_knows_it() -> None:
-    with pytest.raises(SettingsError, match="secret_name 'X' cannot be looked up, no secrets were passed in"):
+    with pytest.raises(SettingsError, match="key 1: secret_name cannot be looked up, no secrets were passed in"):
         domains_from_table(a_key(secret_hex=None, secret_name="X"))
+
+
+@pytest.mark.parametrize("secrets", [None, secrets, lambda name: name], ids=["none", "unknown", "text"])
+def test_a_secret_that_is_pasted_as_a_name_is_not_repeated(secrets: Any) -> None:
+    pasted = "dGhpcyBpcyB0aGUgc2VjcmV0IGl0c2VsZg"
+    with pytest.raises(SettingsError) as caught:
+        domains_from_table(a_key(secret_hex=None, secret_name=pasted), secrets)
+    assert "key 1: secret_name" in str(caught.value)
+    assert pasted not in "".join(traceback.format_exception(caught.value))

@@ -2,25 +2,27 @@
 
 A connection is known by its two addresses, until these are used for a new one. A message is given out when both ends
 have said who they are, or when one of them will not. All that waits in memory is bounded, for one connection and for
-all of them together.
+all of them together. What counts is what a message costs here, not on the wire: an empty one has two bytes there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hopwire.capture.packets import FIN, RST, SYN, Endpoint, Piece, address_text, tcp_piece
 from hopwire.capture.pcap import Packet
 from hopwire.capture.tcp import MODULUS, Bytes, Flow, Room
 from hopwire.capture.troubles import Troubles
-from hopwire.capture.zmtp import Said, Talk
+from hopwire.capture.zmtp import FRAME_BYTES, Said, Talk
 from hopwire.model.settings import Limits
 
-__all__ = ["Connections", "Heard"]
+__all__ = ["MESSAGE_BYTES", "Connections", "Heard"]
 
 ROOM_BYTES = 512 * 1024 * 1024  # for all that waits
 WAITING_BYTES = 1024 * 1024  # of messages, for the other end to say who it is
+MESSAGE_BYTES = 256  # what a message costs in memory beside its frames
+SLICE_BYTES = 64 * 1024  # that are heard at a time: a packet may have millions of messages in it
 MAX_CONNECTIONS = 16_384  # at once; the one that is silent for longest is given up
 MAX_ENDED = 65_536  # whose late packets are known for what they are
 
@@ -76,30 +78,35 @@ class _Connection:
     def is_ended(self) -> bool:
         return all(end.flow.is_ended for end in self.ends.values())
 
-    def take(self, piece: Piece, seen_at_ns: int) -> list[Heard]:
+    def take(self, piece: Piece, seen_at_ns: int) -> Iterator[Heard]:
         """Take a piece, and give the messages that are complete now."""
         sender, receiver = self.ends[piece.source], self.ends[piece.target]
         sender.size_bytes += len(piece.data)
-        self._listen(sender, receiver, sender.flow.add(piece, seen_at_ns), seen_at_ns)
-        return self._give(False) if self._waiting else []
+        yield from self._listen(sender, receiver, sender.flow.add(piece, seen_at_ns), seen_at_ns)
+        if self._waiting:
+            yield from self._give(False)
 
-    def rest(self) -> list[Heard]:
+    def rest(self) -> Iterator[Heard]:
         """Give what is left, although parts of it are missing."""
         one, other = self.ends.values()
         for sender, receiver in ((one, other), (other, one)):
-            self._listen(sender, receiver, sender.flow.rest(), 0)
-        heard = self._give(True)
+            yield from self._listen(sender, receiver, sender.flow.rest(), 0)
+        yield from self._give(True)
         for end in self.ends.values():
             self._room.used_bytes -= end.counted_bytes
-        return heard
 
-    def _listen(self, sender: _End, receiver: _End, found: list[Bytes], now_ns: int) -> None:
+    def _listen(self, sender: _End, receiver: _End, found: list[Bytes], now_ns: int) -> Iterator[Heard]:
+        """Hear what is in order now, and give messages already where too many wait."""
         talk = sender.talk
         for data, seen_at_ns, missing in found:
             sender.missing_bytes += missing
-            said = talk.miss(missing) if missing else talk.hear(data, seen_at_ns, now_ns)
-            for message in said:
-                self._wait(sender, receiver, message)
+            for start in range(0, len(data) or 1, SLICE_BYTES):
+                piece = data[start : start + SLICE_BYTES] if len(data) > SLICE_BYTES else data
+                said = talk.miss(missing) if missing else talk.hear(piece, seen_at_ns, now_ns)
+                for message in said:
+                    self._wait(sender, receiver, message)
+                if self._is_too_much:
+                    yield from self._give(False)
         if sender.flow.is_middle:
             talk.fail("middle")
         if self._room.is_full and talk.waiting_bytes:
@@ -118,14 +125,17 @@ class _Connection:
             end.flow.stop()
 
     def _wait(self, sender: _End, receiver: _End, message: Said) -> None:
-        size_bytes = sum(map(len, message.frames))
+        size_bytes = MESSAGE_BYTES + FRAME_BYTES * len(message.frames) + sum(map(len, message.frames))
         self._waiting.append((sender, receiver, message))
         self._waiting_bytes += size_bytes
         self._room.used_bytes += size_bytes
 
+    @property
+    def _is_too_much(self) -> bool:
+        return self._waiting_bytes > WAITING_BYTES or (self._room.is_full and bool(self._waiting))
+
     def _give(self, is_last: bool) -> list[Heard]:
-        is_too_much = self._waiting_bytes > WAITING_BYTES or self._room.is_full
-        if not (is_last or is_too_much or all(end.is_known for end in self.ends.values())):
+        if not (is_last or self._is_too_much or all(end.is_known for end in self.ends.values())):
             return []
         waiting, self._waiting = self._waiting, []
         self._room.used_bytes -= self._waiting_bytes
@@ -167,37 +177,37 @@ class Connections:
         self._ended: dict[frozenset[Endpoint], None] = {}
         self.troubles = Troubles()
 
-    def hear(self, packet: Packet) -> list[Heard]:
+    def hear(self, packet: Packet) -> Iterable[Heard]:
         """Take a packet, and give the messages that are complete now."""
         piece = tcp_piece(packet.link, packet.data)
         if isinstance(piece, str):
             self.troubles.add(piece, 1, len(packet.data), f"link type {packet.link}")
         elif piece is not None and (piece.data or piece.flags & (SYN | RST | FIN)):
             return self._take(piece, packet.seen_at_ns)
-        return []
+        return ()
 
     def rest(self) -> Iterator[Heard]:
         """Give what is left at the end of the recording."""
         while self._open:
             yield from self._end(next(iter(self._open)))
 
-    def _take(self, piece: Piece, seen_at_ns: int) -> list[Heard]:
+    def _take(self, piece: Piece, seen_at_ns: int) -> Iterator[Heard]:
         key = frozenset((piece.source, piece.target))
-        heard = self._end(key) if self._is_new(key, piece) else []
+        if self._is_new(key, piece):
+            yield from self._end(key)
         connection = self._open.pop(key, None)
         if connection is None:
             if len(key) < 2 or key in self._ended or not (piece.data or piece.flags & SYN):
-                return heard
+                return
             connection = _Connection(piece, self._room, self._limits)
         self._open[key] = connection
-        heard += connection.take(piece, seen_at_ns)
+        yield from connection.take(piece, seen_at_ns)
         if piece.flags & RST or connection.is_ended:
-            heard += self._end(key)
+            yield from self._end(key)
         elif len(self._open) > MAX_CONNECTIONS:
             silent = next(iter(self._open))
             self.troubles.add("crowded", 1, 0, self._open[silent].name)
-            heard += self._end(silent)
-        return heard
+            yield from self._end(silent)
 
     def _is_new(self, key: frozenset[Endpoint], piece: Piece) -> bool:
         """Tell whether a SYN uses addresses again: its number is another than the first time."""
@@ -208,11 +218,10 @@ class Connections:
         first = known.ends[piece.source].flow.first if known else None
         return first is not None and first != (piece.sequence + 1) % MODULUS
 
-    def _end(self, key: frozenset[Endpoint]) -> list[Heard]:
+    def _end(self, key: frozenset[Endpoint]) -> Iterator[Heard]:
         connection = self._open.pop(key)
-        heard = connection.rest()
+        yield from connection.rest()
         connection.tell(self.troubles)
         self._ended[key] = None
         if len(self._ended) > MAX_ENDED:
             del self._ended[next(iter(self._ended))]
-        return heard

@@ -28,6 +28,7 @@ from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer
 from hopwire.capture.record import Direction, Origin, Row, batch_from_rows
 from hopwire.capture.segment import SegmentFile, segment_name
 from hopwire.capture.settings import CaptureSettings, Sync, is_batch_due, is_roll_due
+from hopwire.disk import local_path, make_directory
 from hopwire.errors import CaptureError
 
 __all__ = ["CaptureStatus", "CaptureWriter"]
@@ -62,7 +63,7 @@ class CaptureWriter:
         node_name: str = "",
         settings: CaptureSettings = DEFAULTS,
     ) -> None:
-        self._directory = Path(directory)
+        self._directory = local_path(directory)
         self._settings = settings
         self._origin = Origin(node, node_name, incarnation)
         self._buffer = Buffer(settings)
@@ -78,7 +79,7 @@ class CaptureWriter:
 
     def _make_directory(self) -> None:
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self._directory, self._settings.file_mode)
         except OSError as error:
             raise CaptureError(f"{self._directory}: no capture can be written here: {error.strerror}") from None
 
@@ -210,9 +211,9 @@ class CaptureWriter:
 
     def _begin(self, opened_at_ns: int) -> SegmentFile:
         self._number += 1
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory, self._settings.file_mode)
         name = segment_name(opened_at_ns, self._origin.node, self._number)
-        self._segment = SegmentFile(self._directory, name, self._now_ns)
+        self._segment = SegmentFile(self._directory, name, self._now_ns, self._settings.file_mode)
         self._segment_count += 1
         return self._segment
 

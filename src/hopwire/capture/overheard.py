@@ -15,16 +15,19 @@ for each reason, however many connections there are.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
-from hopwire.capture.connections import Connections, Heard
+from hopwire.capture.connections import MESSAGE_BYTES, Connections, Heard
 from hopwire.capture.faults import Fault, FaultKind
 from hopwire.capture.pcap import CutOff, Packet, read_packets
 from hopwire.capture.record import Direction, Sighting, batch_from_sightings
+from hopwire.capture.zmtp import FRAME_BYTES
+from hopwire.disk import open_regular
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
 from hopwire.wire.train import is_train, unpack_train
@@ -41,20 +44,17 @@ def read_pcap(path: Path, on_fault: Callable[[Fault], None], limits: Limits | No
     limits = limits or Limits()
     connections = Connections(limits)
     rows = _Rows(limits)
-    size = path.stat().st_size
-    with open(path, "rb", buffering=READ_BYTES) as file:
+    with open_regular(path, buffer_bytes=READ_BYTES) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         try:
             for packet in read_packets(file):
-                rows.take(packet, connections.hear(packet))
-                if rows.is_full:
-                    yield rows.batch()
+                rows.begin(packet)
+                yield from rows.take(connections.hear(packet))
         except CutOff as cut:
             kind = FaultKind.CUT_OFF if cut.position or not size else FaultKind.FOREIGN
             on_fault(Fault(path, kind, str(cut), size - cut.position))
-    for heard in connections.rest():
-        rows.add(heard)
-        if rows.is_full:
-            yield rows.batch()
+    yield from rows.take(connections.rest())
     if not rows.is_empty:
         yield rows.batch()
     for kind, detail, size_bytes in connections.troubles.lines():
@@ -83,17 +83,19 @@ class _Rows:
         rows, self._rows, self._size_bytes = self._rows, [], 0
         return batch_from_sightings(rows)
 
-    def take(self, packet: Packet, heard: list[Heard]) -> None:
+    def begin(self, packet: Packet) -> None:
+        """Take note of the first packet."""
         if self._incarnation is None:
             self._incarnation = packet.seen_at_ns
-        for each in heard:
-            self.add(each)
 
-    def add(self, heard: Heard) -> None:
-        """Add what was heard, as its sender and as its receiver saw it."""
-        for frames in self._messages(heard):
-            self._see(heard.sender, heard.first_ns, Direction.OUT, heard.receiver, frames, heard.is_routed)
-            self._see(heard.receiver, heard.last_ns, Direction.IN, heard.sender, frames, heard.is_routed)
+    def take(self, heard: Iterable[Heard]) -> Iterator[pa.RecordBatch]:
+        """Add what was heard, as its sender and as its receiver saw it, and give the batches that are full."""
+        for each in heard:
+            for frames in self._messages(each):
+                self._see(each.sender, each.first_ns, Direction.OUT, each.receiver, frames, each.is_routed)
+                self._see(each.receiver, each.last_ns, Direction.IN, each.sender, frames, each.is_routed)
+                if self.is_full:
+                    yield self.batch()
 
     def _messages(self, heard: Heard) -> list[list[bytes]]:
         routed = [b"", *heard.frames]
@@ -111,4 +113,4 @@ class _Rows:
         sequence = self._sequences[node]
         self._sequences[node] += 1
         self._rows.append(Sighting(node, "", self._incarnation or 0, sequence, seen_at_ns, direction, peer, whole))
-        self._size_bytes += sum(map(len, whole))
+        self._size_bytes += MESSAGE_BYTES + FRAME_BYTES * len(whole) + sum(map(len, whole))

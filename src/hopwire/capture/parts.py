@@ -12,24 +12,21 @@ its part is lost; other parts are not.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
+from hopwire.capture.ipc import read_head
 from hopwire.capture.sources import Source, SourceKind
-from hopwire.capture.stream import CONTINUATION, MAX_HEADER_BYTES, PREFIX_BYTES
+from hopwire.disk import open_regular
 
 __all__ = ["parts_of"]
-
-BODY_LENGTH_SLOT = 3  # of the table `Message` in Arrow's Message.fbs
 
 
 def parts_of(source: Source, max_bytes: int) -> list[Source]:
     """Give a source in parts of about so many bytes; one that is not larger, or cannot be parted, stays whole."""
     find = FINDERS.get(source.kind)
-    if find is None or source.size_bytes <= max_bytes:
+    if find is None or source.size_bytes <= max_bytes or source.fault:
         return [source]
     ends = list(_spaced(find(source.path), max_bytes))
     return [replace(source, begin=begin, end=end) for begin, end in zip([0, *ends], [*ends, None], strict=True)]
@@ -49,35 +46,14 @@ def _spaced(ends: Iterable[tuple[int, int]], max_bytes: int) -> Iterator[int]:
 
 
 def _batch_ends(path: Path) -> Iterator[tuple[int, int]]:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
+        size = file.seek(0, 2)
         position = 0
-        while (length := _message_bytes(file)) is not None:
-            position += length
+        file.seek(position)
+        while position < size and (head := read_head(file)) is not None:
+            position += head.size_bytes
             file.seek(position)
             yield position, position
-
-
-def _message_bytes(file: BinaryIO) -> int | None:
-    """The size of the message of an Arrow stream that begins here: its head and its body; nothing if there is none."""
-    prefix = file.read(PREFIX_BYTES)
-    length = int.from_bytes(prefix[4:], "little")
-    if len(prefix) < PREFIX_BYTES or prefix[:4] != CONTINUATION or not 0 < length <= MAX_HEADER_BYTES:
-        return None
-    try:
-        body = _body_bytes(file.read(length))
-    except struct.error:
-        return None
-    return PREFIX_BYTES + length + body if body >= 0 else None
-
-
-def _body_bytes(head: bytes) -> int:
-    """The field bodyLength of a FlatBuffers table: its vtable says where it lies."""
-    (table,) = struct.unpack_from("<I", head)
-    (back,) = struct.unpack_from("<i", head, table)
-    slot = 4 + 2 * BODY_LENGTH_SLOT
-    (vtable_bytes,) = struct.unpack_from("<H", head, table - back)
-    (offset,) = struct.unpack_from("<H", head, table - back + slot) if vtable_bytes > slot else (0,)
-    return int(struct.unpack_from("<q", head, table + offset)[0]) if offset else 0
 
 
 def _row_group_ends(path: Path) -> Iterator[tuple[int, int]]:
@@ -85,7 +61,8 @@ def _row_group_ends(path: Path) -> Iterator[tuple[int, int]]:
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_metadata(path)
+        with open_regular(path) as file:
+            metadata = pq.read_metadata(file)
     except (pa.ArrowException, OSError):
         return  # whoever reads it says what is wrong
     size = 0

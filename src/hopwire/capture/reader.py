@@ -6,6 +6,8 @@ written. A sealed segment is left unopened if its index says that nothing in it 
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +22,7 @@ from hopwire.capture.record import SCHEMA
 from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, sealed_path
 from hopwire.capture.stream import read_stream
 from hopwire.capture.summary import Summary, read_index
+from hopwire.disk import not_regular, refuse_scheme
 from hopwire.errors import CaptureError
 
 __all__ = ["Segment", "State", "Wanted", "indexed", "list_segments", "read_capture", "segment_paths", "summed_up"]
@@ -123,30 +126,34 @@ def _read(files: list[Path], wanted: Wanted, on_fault: Callable[[Fault], None]) 
 
 def segment_paths(path: AnyPath) -> list[Path]:
     """Give the segments of a directory in the order of their names, or the file itself."""
+    refuse_scheme(path)
     path = Path(path)
     if not path.is_dir():
         path.stat()  # says that it is not there
-        return [path]
+        return [path.resolve() if path.is_symlink() else path]  # who names a symlink means what it points to
     # A segment that is renamed while the directory is read may be missed, or be seen twice: so read it again, and
     # take one of both.
     names = {entry.name for _ in range(2) for entry in path.iterdir() if entry.name.endswith(SUFFIX)}
     sealed = {name for name in names if not name.endswith(OPEN_SUFFIX)}
     once = {sealed_path(path / name).name: path / name for name in (*(names - sealed), *sealed)}
-    return [file for _, file in sorted(once.items()) if not file.is_dir()]
+    return [file for _, file in sorted(once.items())]
 
 
 def indexed(path: Path) -> Summary | None:
     """Give what the index says of a sealed segment, if there is one."""
     if path.name.endswith(OPEN_SUFFIX) or not path.name.endswith(SUFFIX):
         return None
-    index = read_index(index_path(path), path.stat().st_size)
+    found = path.lstat()
+    index = read_index(index_path(path), found.st_size) if stat.S_ISREG(found.st_mode) else None
     return index.summary if index else None
 
 
 def _segment(path: Path) -> Segment:
-    path = path if path.exists() else sealed_path(path)
-    size = path.stat().st_size
-    summary = indexed(path)
+    path = path if os.path.lexists(path) else sealed_path(path)
+    found = path.lstat()
+    if said := not_regular(found.st_mode):
+        return Segment(path, State.UNREADABLE, 0, Summary(), Fault(path, FaultKind.NOT_REGULAR, said))
+    size, summary = found.st_size, indexed(path)
     if summary is not None:
         return Segment(path, State.SEALED, size, summary)
     return summed_up(path, size, lambda on_fault: (batch for batch, _ in read_stream(path, on_fault)))

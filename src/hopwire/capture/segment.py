@@ -23,6 +23,7 @@ import pyarrow as pa
 from hopwire.capture.record import SCHEMA
 from hopwire.capture.summary import INDEX_SUFFIX, Index, Summary
 from hopwire.capture.times import compact_time
+from hopwire.disk import OWNER_ONLY, create_file
 
 __all__ = ["END", "OPEN_SUFFIX", "SUFFIX", "SegmentFile", "index_path", "sealed_path", "segment_name"]
 
@@ -53,14 +54,15 @@ def index_path(path: Path) -> Path:
 class SegmentFile:
     """A segment that is being written; every method may raise an OSError."""
 
-    def __init__(self, directory: Path, name: str, opened_at_ns: int) -> None:
+    def __init__(self, directory: Path, name: str, opened_at_ns: int, file_mode: int = OWNER_ONLY) -> None:
         self.path = directory / (name + OPEN_SUFFIX)
         self.opened_at_ns = opened_at_ns
         self.size_bytes = 0
         self.summary = Summary()
-        if sealed_path(self.path).exists():
+        self._file_mode = file_mode
+        if os.path.lexists(sealed_path(self.path)):
             raise FileExistsError(EEXIST, "a segment of that name is there already", str(self.path))
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+        self._fd = create_file(self.path, file_mode, os.O_APPEND)
         try:
             self._write(SCHEMA.serialize())
         except OSError:
@@ -98,7 +100,8 @@ class SegmentFile:
             self._write(END)
             sync(self._fd)
             with suppress(OSError):  # a disk that has no room for it can still rename
-                _write_index(index_path(self.path), Index.of(self.size_bytes, self.summary), sync)
+                index = Index.of(self.size_bytes, self.summary)
+                _write_index(index_path(self.path), index, sync, self._file_mode)
             self.path.rename(sealed_path(self.path))
             _sync_directory(self.path.parent, sync)
         finally:
@@ -109,10 +112,11 @@ def _leave(_: int) -> None:
     """Let the system write when it likes to."""
 
 
-def _write_index(path: Path, index: Index, sync: Callable[[int], None]) -> None:
+def _write_index(path: Path, index: Index, sync: Callable[[int], None], file_mode: int) -> None:
     unfinished = path.with_name(path.name.removesuffix(INDEX_SUFFIX) + UNFINISHED_SUFFIX)
+    unfinished.unlink(missing_ok=True)  # left by a process that died; of a symlink only the link goes
     try:
-        with open(unfinished, "wb") as file:
+        with os.fdopen(create_file(unfinished, file_mode), "wb") as file:
             file.write(index.to_json())
             file.flush()
             sync(file.fileno())

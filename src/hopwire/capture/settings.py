@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from hopwire.capture.times import NS_PER_MS, NS_PER_S
+from hopwire.disk import OWNER_ONLY, check_mode
 from hopwire.errors import SettingsError
 
 __all__ = ["CaptureSettings", "Sync", "is_batch_due", "is_roll_due"]
@@ -39,6 +40,7 @@ class CaptureSettings:
     buffer_rows: int = 100_000  # some tenths of a second of a busy node
     buffer_bytes: int = 64 * 1024 * 1024  # what a slow disk may cost in memory
     sync: Sync = Sync.SEGMENT
+    file_mode: int = OWNER_ONLY  # of new files, whatever the umask; who may read them may enter new directories
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -47,6 +49,7 @@ class CaptureSettings:
                 raise SettingsError(f"{field.name} must be a positive number, not {value!r}")
         if self.sync not in list(Sync):
             raise SettingsError(f"sync must be one of {', '.join(Sync)}, not {self.sync!r}")
+        check_mode(self.file_mode)
         if self.buffer_bytes > MAX_BUFFER_BYTES:
             raise SettingsError(f"buffer_bytes must be at most {MAX_BUFFER_BYTES}, not {self.buffer_bytes}")
 

@@ -6,13 +6,15 @@
 | `parquet` | `.parquet` | frames and whatever else of a sighting there is; see `tables.py` |
 | `pcap` | `.pcap`, `.pcapng` | messages of ZeroMQ between two addresses; see `overheard.py` |
 
-A directory is listed by the names of its files, without the directories in it; a file that is named by itself is told
-by its first bytes. A `Source` is a small value that can be sent to another process, which can read it there. What is
-wrong with a file is told to `on_fault`, and what could be read of it is given all the same.
+A directory is listed by the names of its files; a file that is named by itself is told by its first bytes. A `Source`
+is a small value that can be sent to another process, which can read it there. What is wrong with a file is told to
+`on_fault`, and what could be read of it is given all the same. What has the name of a source and is no regular file
+is a source with a `fault` and without rows; it is never opened. Only a symlink that is named by itself is followed.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,7 +23,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from hopwire.capture.faults import Fault, refuse
+from hopwire.capture.faults import Fault, FaultKind, refuse, refused
 from hopwire.capture.overheard import read_pcap
 from hopwire.capture.pcap import MAGICS as PCAP_MAGICS
 from hopwire.capture.reader import Segment, State, Wanted, indexed, segment_paths, summed_up
@@ -30,6 +32,7 @@ from hopwire.capture.stream import read_stream
 from hopwire.capture.summary import Summary
 from hopwire.capture.tables import MAGIC as PARQUET_MAGIC
 from hopwire.capture.tables import read_table
+from hopwire.disk import not_regular, open_regular, refuse_scheme
 
 __all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "read_source", "survey"]
 
@@ -56,6 +59,7 @@ class Source:
     summary: Summary | None = field(default=None, hash=False)  # rows, times and nodes, where an index knows them
     begin: int = 0  # of a part of the file (`parts.py`): where it begins
     end: int | None = None  # and where it ends; None is the end of the file
+    fault: Fault | None = None  # why it cannot be opened
 
     @property
     def name(self) -> str:
@@ -82,8 +86,10 @@ HIDDEN = (".", "_")  # how Spark and others mark what is not to be read
 
 def list_sources(path: AnyPath) -> tuple[Source, ...]:
     """Give the sources of a directory in the order of their names, or the file itself; only indexes are read for it."""
+    refuse_scheme(path)
     path = Path(path)
     if not path.is_dir():
+        path = path.resolve() if path.is_symlink() and path.exists() else path
         return (_source(path, kind_by_content(path) or SUFFIXES.get(path.suffix, SourceKind.SEGMENT)),)
     others = [file for file in path.iterdir() if _is_source(file)]
     files = [*segment_paths(path), *others]
@@ -93,8 +99,8 @@ def list_sources(path: AnyPath) -> tuple[Source, ...]:
 
 
 def kind_by_content(path: AnyPath) -> SourceKind | None:
-    """Tell by its first bytes what kind of source a file is, if it is one."""
-    with open(path, "rb") as file:
+    """Tell by its first bytes what kind of source a file is, if it is one; the user has named it."""
+    with open_regular(path, is_named=True) as file:
         return MAGICS.get(file.read(MAGIC_BYTES))
 
 
@@ -102,7 +108,7 @@ def survey(source: Source) -> Segment:
     """Sum up what is in a source; without an index it is read for it."""
     if source.summary is not None:
         return Segment(source.path, State.SEALED, source.size_bytes, source.summary)
-    return summed_up(source.path, source.size_bytes, lambda on_fault: READERS[source.kind](source, on_fault))
+    return summed_up(source.path, source.size_bytes, lambda on_fault: _batches(source, on_fault))
 
 
 def read_source(
@@ -125,10 +131,22 @@ def read_source(
 def _read(source: Source, wanted: Wanted, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
     if not wanted.covers(source.summary):
         return
-    for batch in READERS[source.kind](source, on_fault):
+    for batch in _batches(source, on_fault):
         rows = wanted.rows(batch)
         if rows.num_rows:
             yield rows
+
+
+def _batches(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
+    """Give the batches of a source; what the system refuses is a fault of this source, and of no other."""
+    if source.fault:
+        return on_fault(source.fault)
+    try:
+        yield from READERS[source.kind](source, on_fault)
+    except FileNotFoundError:
+        raise  # the list of sources is no longer right
+    except OSError as error:
+        on_fault(refused(source.path, error, source.size_bytes))
 
 
 def _read_segment(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
@@ -151,11 +169,12 @@ READERS: dict[SourceKind, Callable[[Source, OnFault], Iterator[pa.RecordBatch]]]
 
 
 def _is_source(file: Path) -> bool:
-    if file.suffix == SUFFIX or file.suffix not in SUFFIXES or file.name.startswith(HIDDEN):
-        return False
-    return file.is_file()
+    return not (file.suffix == SUFFIX or file.suffix not in SUFFIXES or file.name.startswith(HIDDEN))
 
 
 def _source(path: Path, kind: SourceKind) -> Source:
-    path = path if path.exists() else sealed_path(path)
-    return Source(path, kind, path.stat().st_size, path.name.endswith(OPEN_SUFFIX), indexed(path))
+    path = path if os.path.lexists(path) else sealed_path(path)
+    found = path.lstat()
+    if said := not_regular(found.st_mode):
+        return Source(path, kind, 0, fault=Fault(path, FaultKind.NOT_REGULAR, said))
+    return Source(path, kind, found.st_size, path.name.endswith(OPEN_SUFFIX), indexed(path))

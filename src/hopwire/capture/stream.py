@@ -1,29 +1,29 @@
 """One file of a capture, read batch by batch: sealed, being written, or left behind by a crash.
 
 Whatever the file is, the reader gives the whole batches that it begins with and says what is wrong with the rest; only
-the system's own refusals (no such file, no permission) are raised. Files are read, not mapped: a file that shrinks
-under a map kills the process. Each batch is checked in full before it is given out: so would a damaged offset.
+that there is no such file is raised. Files are read, not mapped: a file that shrinks
+under a map kills the process. Each batch is checked in full before it is given out: so would a damaged offset. What is
+compressed is not read at all (`ipc.py`): no capture is, and nobody knows how much it becomes.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from hopwire.capture.faults import Fault, FaultKind
+from hopwire.capture.faults import Fault, FaultKind, refused
+from hopwire.capture.ipc import CONTINUATION, MAX_HEADER_BYTES, PREFIX_BYTES, Head, read_head
 from hopwire.capture.record import SCHEMA, check_schema
 from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
+from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 
 __all__ = ["read_stream"]
 
-CONTINUATION = END[:4]  # each message of an Arrow stream begins with it; then comes the length of its header
-PREFIX_BYTES = 8
-MAX_HEADER_BYTES = 1024 * 1024  # a schema is some hundred bytes; what claims more is something else
+PACKED = "has compressed batches from byte {} on, which no capture has; write it anew without compression"
 
 
 def read_stream(
@@ -33,7 +33,13 @@ def read_stream(
 
     With each batch comes the position of its end; who has it can go on from there, or stop there.
     """
-    with _opened(path) as file:
+    try:
+        opened = _opened(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return on_fault(refused(path, error))
+    with opened as file:
         size = file.size()
         stream = _stream(path, file, size, on_fault)
         if stream is None:
@@ -41,7 +47,11 @@ def read_stream(
         whole = max(start, file.tell())
         stop = size if end is None else min(end, size)
         file.seek(whole)
-        while whole < stop and (batch := _next(stream)) is not None:
+        while whole < stop and (head := _head(file, whole)) is not None:
+            if head.is_packed:
+                return on_fault(Fault(path, FaultKind.UNSUITABLE, PACKED.format(whole), stop - whole))
+            if whole + head.size_bytes > stop or (batch := _next(stream)) is None:
+                break  # what is not there is not asked for: Arrow would make room for it
             whole = file.tell()
             yield batch, whole
         if end is None or whole < stop:
@@ -63,18 +73,18 @@ def _check_end(path: Path, file: Any, whole: int, stop: int, on_fault: Callable[
 def _opened(path: Path) -> Any:
     """Open a segment, also if it was sealed a moment ago."""
     try:
-        return pa.OSFile(str(path))
-    except FileNotFoundError as error:
-        if sealed_path(path) != path:
-            return _opened(sealed_path(path))
-        raise _named(error, path) from None
-    except OSError as error:
-        raise _named(error, path) from None
+        return pa.PythonFile(open_regular(path), mode="r")
+    except FileNotFoundError:
+        if sealed_path(path) == path:
+            raise
+        return _opened(sealed_path(path))
 
 
-def _named(error: OSError, path: Path) -> OSError:
-    """Give the error in the words of the system, without those of Arrow."""
-    return OSError(error.errno, os.strerror(error.errno or 0), str(path))
+def _head(file: Any, position: int) -> Head | None:
+    file.seek(position)
+    head = read_head(file)
+    file.seek(position)
+    return head
 
 
 def _stream(path: Path, file: Any, size: int, on_fault: Callable[[Fault], None]) -> Any:

@@ -12,10 +12,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.disk import read_regular
+
 __all__ = ["INDEX_SUFFIX", "Index", "Summary", "read_index"]
 
 INDEX_SUFFIX = ".json"
 INDEX_VERSION = 1
+MAX_INDEX_BYTES = 16 * 1024 * 1024  # has one line for each node
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -78,7 +81,9 @@ class Index(msgspec.Struct, frozen=True):
 def read_index(path: Path, size_bytes: int) -> Index | None:
     """Read the index of a segment of that size, or give nothing if there is none that fits."""
     try:
-        index = msgspec.json.decode(path.read_bytes(), type=Index)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        index = msgspec.json.decode(read_regular(path, MAX_INDEX_BYTES), type=Index)
+        for node in index.summary.nodes:
+            bytes.fromhex(node)
+    except (OSError, ValueError, msgspec.MsgspecError, RecursionError):
         return None
     return index if index.version == INDEX_VERSION and index.size_bytes == size_bytes else None

@@ -9,6 +9,10 @@
 | `direction` | `in` |
 
 So is a null. Lists and byte strings may be large ones, numbers and texts of any width. Other columns are ignored.
+
+A small file may become very large: pages are compressed, and a value that stands once in a dictionary may be that of a
+million rows. So the sizes that the footer and the heads of pages tell are looked at before anything is unpacked
+(`pages.py`), and columns with a dictionary are read as one, measured, and only then laid out, piece by piece.
 """
 
 from __future__ import annotations
@@ -17,19 +21,26 @@ import os
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.capture.faults import Fault, FaultKind
+from hopwire.capture.pages import check_ratio, unpacked_sizes
 from hopwire.capture.record import SCHEMA, Direction
+from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
+from hopwire.model.settings import Limits
 
 __all__ = ["MAGIC", "read_table"]
 
 MAGIC = b"PAR1"
 BATCH_ROWS = 1024  # as in a segment
+OFFSET_BYTES = 4  # of each value in a list
+PIECE_BYTES = 16 * 1024 * 1024  # of rows that are laid out at a time, unless a single one is larger
+MAX_ROW_BYTES = Limits().max_bytes
 INCARNATION_BYTES = 6  # fits into a number with room for the sign
 
 
@@ -42,17 +53,23 @@ def read_table(
     """
     import pyarrow.parquet as pq  # slow to import, and few need it
 
-    size = path.stat().st_size
-    try:
-        with pq.ParquetFile(path) as file:
-            _check(file.schema_arrow)
-            yield from _batches(path, file, begin, file.num_row_groups if end is None else end)
-    except CaptureError as error:
-        on_fault(Fault(path, FaultKind.UNSUITABLE, str(error), size))
-    except (pa.ArrowException, ValueError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        on_fault(Fault(path, FaultKind.FOREIGN, f"is not Parquet that can be read: {_first_line(error)}", size))
+    with open_regular(path) as opened:
+        size = opened.seek(0, os.SEEK_END)
+        try:
+            metadata = pq.read_metadata(opened)
+            _check(metadata.schema.to_arrow_schema())
+            total = 0
+            for group in range(begin, metadata.num_row_groups if end is None else end):
+                for batch in _batches(path, opened, metadata, group):
+                    total += batch.nbytes
+                    check_ratio("the file", total, size)
+                    yield batch
+        except CaptureError as error:
+            on_fault(Fault(path, FaultKind.UNSUITABLE, str(error), size))
+        except (pa.ArrowException, ValueError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            on_fault(Fault(path, FaultKind.FOREIGN, f"is not Parquet that can be read: {_first_line(error)}", size))
 
 
 def _first_line(error: Exception) -> str:
@@ -80,13 +97,50 @@ def _is_alike(found: pa.DataType, expected: pa.DataType) -> bool:
     return bool(kinds.is_integer(found))
 
 
-def _batches(path: Path, file: Any, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, opened: BinaryIO, metadata: Any, group: int) -> Iterator[pa.RecordBatch]:
+    """Give the rows of one row group."""
+    import pyarrow.parquet as pq
+
+    unpacked = unpacked_sizes(opened, metadata, group, SCHEMA.names)
+    file = pq.ParquetFile(opened, metadata=metadata, read_dictionary=sorted(unpacked.coded))
     present = [name for name in SCHEMA.names if name in file.schema_arrow.names]
-    row = sum(file.metadata.row_group(number).num_rows for number in range(begin))
-    for batch in file.iter_batches(BATCH_ROWS, row_groups=range(begin, end), columns=present):
+    row = sum(metadata.row_group(number).num_rows for number in range(group))
+    usual = PIECE_BYTES * metadata.row_group(group).num_rows // max(unpacked.size_bytes, 1)
+    for batch in file.iter_batches(min(max(usual, 1), BATCH_ROWS), row_groups=[group], columns=present):
         batch.validate(full=True)
-        yield pa.RecordBatch.from_arrays(list(_columns(path, batch, row)), schema=SCHEMA)
-        row += batch.num_rows
+        for piece in _pieces(batch, row):
+            yield pa.RecordBatch.from_arrays(list(_columns(path, piece, row)), schema=SCHEMA)
+            row += piece.num_rows
+
+
+def _pieces(batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
+    """Cut a batch such that each piece, laid out, has a bounded size."""
+    ends = np.cumsum(sum(_sizes(column) for column in batch.columns))
+    start = 0
+    while start < batch.num_rows:
+        before = int(ends[start - 1]) if start else 0
+        if ends[start] - before > MAX_ROW_BYTES:
+            found = f"row {row + start} has {ends[start] - before:,} bytes"
+            raise CaptureError(f"{found}, expected at most {MAX_ROW_BYTES:,}")
+        count = max(int(np.searchsorted(ends, before + PIECE_BYTES, side="right")) - start, 1)
+        yield batch.slice(start, count)
+        start += count
+
+
+def _sizes(column: Any) -> Any:
+    """How many bytes each row of a column has once it is laid out."""
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        sums = np.concatenate([[0], np.cumsum(_sizes(column.flatten()), dtype=np.int64)])
+        ends = np.cumsum(counts)
+        return sums[ends] - sums[ends - counts] + OFFSET_BYTES * counts
+    if pa.types.is_dictionary(kind):
+        lengths = np.append(_sizes(column.dictionary), 0)  # the last is for nulls
+        return lengths[pc.fill_null(column.indices, len(lengths) - 1).to_numpy(zero_copy_only=False)]
+    if pa.types.is_integer(kind) or pa.types.is_fixed_size_binary(kind):
+        return np.full(len(column), kind.bit_width // 8, dtype=np.int64)
+    return pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _columns(path: Path, batch: pa.RecordBatch, row: int) -> Iterator[Any]:
@@ -101,7 +155,7 @@ def _columns(path: Path, batch: pa.RecordBatch, row: int) -> Iterator[Any]:
         if pa.types.is_list(column.type):
             yield _frames(batch.column(column.name), column.type)
         elif column.name in batch.schema.names:
-            found = batch.column(column.name).cast(column.type)
+            found = _plain(batch.column(column.name)).cast(column.type)
             yield found if not found.null_count else pc.coalesce(found, default)
         elif isinstance(default, pa.Array):
             yield default
@@ -109,12 +163,16 @@ def _columns(path: Path, batch: pa.RecordBatch, row: int) -> Iterator[Any]:
             yield pa.repeat(pa.scalar(default, column.type), batch.num_rows)
 
 
+def _plain(column: Any) -> Any:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
 EMPTY: dict[pa.DataType, Any] = {pa.binary(): b"", pa.string(): "", pa.int64(): 0}
 
 
 def _frames(found: Any, expected: pa.DataType) -> Any:
     lengths = pc.fill_null(pc.list_value_length(found), 0).cast(pa.int32())
-    values = found.flatten().cast(expected.value_type)
+    values = _plain(found.flatten()).cast(expected.value_type)
     if values.null_count:
         values = pc.fill_null(values, b"")
     ends = pc.cumulative_sum(lengths).cast(pa.int32())

@@ -28,6 +28,7 @@ MODULUS = 2**32
 MAX_WINDOW = 2**30  # TCP never has more than this on the way
 HELD_BYTES, HELD_PIECES = 8 * 1024 * 1024, 8192  # behind a hole; more than is usually on the way
 EARLY_BYTES, EARLY_PIECES = 64 * 1024, 64  # before the beginning was seen: it can only be late by a little
+PIECE_BYTES = 256  # what a piece that is held costs in memory beside its data
 SIGNATURE_BYTES = 10
 
 
@@ -128,12 +129,12 @@ class Flow:
         self._number += 1
         heappush(self._held, (position, self._number, seen_at_ns, data))
         self._held_bytes += len(data)
-        self._room.used_bytes += len(data)
+        self._room.used_bytes += len(data) + PIECE_BYTES
 
     def _take(self) -> tuple[int, int, bytes]:
         position, _, seen_at_ns, data = heappop(self._held)
         self._held_bytes -= len(data)
-        self._room.used_bytes -= len(data)
+        self._room.used_bytes -= len(data) + PIECE_BYTES
         return position, seen_at_ns, data
 
     def _in_order(self) -> list[Bytes]:

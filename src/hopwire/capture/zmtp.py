@@ -19,13 +19,14 @@ from typing import NamedTuple
 
 from hopwire.model.settings import Limits
 
-__all__ = ["Said", "Talk"]
+__all__ = ["FRAME_BYTES", "Said", "Talk"]
 
 MECHANISMS = {b"NULL": "", b"CURVE": "curve", b"PLAIN": "plain", b"GSSAPI": "gssapi"}
 
 MORE, LONG, COMMAND = 1, 2, 4
 VERSION_AT, MECHANISM_AT, AS_SERVER_AT, GREETING_BYTES = 10, 12, 32, 64
 SHORT_HEAD, LONG_HEAD = 2, 9
+FRAME_BYTES = 64  # what a frame costs in memory beside its content: an empty one has two bytes on the wire
 MAX_COMMAND_BYTES = 64 * 1024  # READY has two short properties; subscriptions are short too
 
 
@@ -61,7 +62,7 @@ class Talk:
     @property
     def waiting_bytes(self) -> int:
         """How much is kept for a message that is not complete."""
-        return len(self._buffer) + self._size
+        return len(self._buffer) + self._size + FRAME_BYTES * len(self._frames)
 
     @property
     def is_within(self) -> bool:

@@ -25,9 +25,9 @@ from hopwire.capture import (
 from hopwire.capture.sources import Source, list_sources, read_source, survey
 from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import ExitCode, complain
-from hopwire.cli.terminal import plain_table, screen
+from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
-from hopwire.report.words import cut, duration, plural, text_or_hex
+from hopwire.report.words import cut, duration, plural, printable, text_or_hex
 from hopwire.wire import decode_batch
 
 __all__ = ["COMMANDS", "cat", "ls"]
@@ -73,7 +73,7 @@ def ls(
     segments = [survey(source) for source in list_sources(directory)]
     if as_json:
         for segment in segments:
-            print(json.dumps(_segment_to_json(segment)))
+            say(json.dumps(_segment_to_json(segment)))
     else:
         _show_segments(segments)
     for segment in segments:
@@ -115,7 +115,7 @@ def _show_segments(segments: list[Segment]) -> None:
         counts = (f"{count:,}" for count in (summary.row_count, summary.skipped, segment.size_bytes))
         nodes = ", ".join(_node(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
         style = STYLES.get(segment.state, "")
-        table.add_row(segment.state, nodes, *counts, begin, span, _printable(segment.path.name), style=style)
+        table.add_row(segment.state, nodes, *counts, begin, span, printable(segment.path.name), style=style)
     screen().print(table)
 
 
@@ -156,7 +156,7 @@ def cat(
         streams = [_seen(_read(group, wanted)) for group in _by_node(sources, segments)]
         sightings = merge(*streams, key=lambda seen: seen.sighting.seen_at_ns)
     for seen in islice(sightings, limit):
-        print(json.dumps(_seen_to_json(seen)) if as_json else _line(seen), flush=follow)
+        say(json.dumps(_seen_to_json(seen)) if as_json else _line(seen), flush=follow)
     faults.end()
 
 
@@ -236,8 +236,8 @@ def _seen_to_json(seen: _Seen) -> dict[str, Any]:
 def _line(seen: _Seen) -> str:
     row = seen.sighting
     node = _node(row.node, row.node_name)
-    begin = f"{time_text(row.seen_at_ns)}  {node:<{NODE_WIDTH}}  {_printable(row.direction):<7}"
-    why = "".join(f"  {_printable(text)}" for text in (row.reason, row.note) if text)
+    begin = f"{time_text(row.seen_at_ns)}  {node:<{NODE_WIDTH}}  {printable(row.direction):<7}"
+    why = "".join(f"  {printable(text)}" for text in (row.reason, row.note) if text)
     if row.direction == Direction.SKIPPED:
         return f"{begin}  {plural(row.skipped, 'sighting')} missing from sequence {row.sequence} on{why}"
     peer = text_or_hex(row.peer) if row.peer else "-"
@@ -249,12 +249,7 @@ def _line(seen: _Seen) -> str:
 
 
 def _node(identity: bytes, name: str) -> str:
-    return _printable(name) if name else text_or_hex(identity)
-
-
-def _printable(text: str) -> str:
-    """Text from a file, fit for a terminal."""
-    return text if text.isprintable() else repr(text)
+    return printable(name) if name else text_or_hex(identity)
 
 
 COMMANDS = (ls, cat)

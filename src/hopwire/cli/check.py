@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from hopwire.cli.exits import ExitCode
-from hopwire.cli.terminal import plain_table, screen
+from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.report.words import text_or_hex
 from hopwire.simulate.faults import FAULTS
 
@@ -38,7 +38,7 @@ def check(
 
     checked = check_lake(lake, truth)
     if as_json:
-        print(json.dumps(_to_json(checked)))
+        say(json.dumps(_to_json(checked)))
     else:
         _show(checked)
     if not checked.is_same:

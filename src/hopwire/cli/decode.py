@@ -17,7 +17,7 @@ from hopwire.capture.faults import Fault, refuse
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.inputs import STDIN, Given, format_named, given_from_arguments, read_given
 from hopwire.cli.secrets import read_domains
-from hopwire.cli.terminal import screen
+from hopwire.cli.terminal import say, screen
 from hopwire.cli.view import show_dissection
 from hopwire.errors import SettingsError
 from hopwire.report import dissection_to_json
@@ -82,7 +82,7 @@ def decode(
         faults[result.fault] += 1
         show(result)
     if not as_json and faults.total() > 1:
-        print(f"\n{_summary(faults)}")
+        say(f"\n{_summary(faults)}")
     if faults.total() > faults[""]:
         raise typer.Exit(ExitCode.BAD)
 
@@ -115,7 +115,7 @@ def _judge(dissection: Dissection, domains: Domains | None) -> tuple[Verdict | N
 def _write_json(result: _Result) -> None:
     verdict: dict[str, Any] = {"signature": str(result.verdict)} if result.verdict else {}
     named = {"name": result.given.name} if result.given.name else {}
-    print(json.dumps({**named, **dissection_to_json(result.dissection), **verdict}))
+    say(json.dumps({**named, **dissection_to_json(result.dissection), **verdict}))
 
 
 class _Screen:

@@ -16,14 +16,14 @@ from time import monotonic
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hopwire.cli.day import show_day, summary_to_json
 from hopwire.cli.exits import ExitCode
-from hopwire.cli.terminal import screen
+from hopwire.cli.terminal import error_screen, say, screen
 from hopwire.demo.pipeline import build_lake, what_is_missing
 from hopwire.demo.summary import summarise
 from hopwire.demo.world import live
+from hopwire.disk import local_path, make_directory
 from hopwire.errors import SettingsError
 
 __all__ = ["demo"]
@@ -56,11 +56,11 @@ def demo(
         on_step("")
         summary = summarise(day, lake)
         if as_json:
-            print(json.dumps({**summary_to_json(summary), "missing": missing}))
+            say(json.dumps({**summary_to_json(summary), "missing": missing}))
         else:
             show_day(screen(), summary, lake, keep, monotonic() - began)
             if missing:
-                print(f"\nThe lake was not built: {missing}")
+                say(f"\nThe lake was not built: {missing}")
     if not summary.is_fine:
         raise typer.Exit(ExitCode.BAD)
 
@@ -74,14 +74,14 @@ def _directory(keep: Path | None) -> Iterator[Path]:
         return
     if keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise SettingsError(f"--keep: found {str(keep)!r} with something in it, expected a new directory")
-    keep.mkdir(parents=True, exist_ok=True)
+    make_directory(local_path(keep))
     yield keep
 
 
 @contextmanager
 def _steps() -> Iterator[Callable[[str], None]]:
     """Give a function that shows what is being done, on a terminal."""
-    console = Console(stderr=True)
+    console = error_screen()
     if not sys.stderr.isatty():
         yield lambda step: None
         return

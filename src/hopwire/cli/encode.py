@@ -9,6 +9,7 @@ import typer
 
 from hopwire.cli.exits import ExitCode, fail
 from hopwire.cli.inputs import STDIN, Record, format_named, read_records
+from hopwire.cli.terminal import say
 from hopwire.errors import SettingsError, WireError
 from hopwire.model import Message
 from hopwire.report import message_from_json
@@ -42,9 +43,9 @@ def encode(
         except WireError as error:
             fail(f"{record.where}: {error}", ExitCode.BAD)
         if as_json:
-            print(json.dumps({"format": (wanted or fmt).name, "frames": [frame.hex() for frame in frames]}))
+            say(json.dumps({"format": (wanted or fmt).name, "frames": [frame.hex() for frame in frames]}))
         else:
-            print(" ".join(frame.hex() or "-" for frame in frames))
+            say(" ".join(frame.hex() or "-" for frame in frames))
 
 
 def _fields(record: Record) -> Any:

@@ -17,6 +17,7 @@ from typing import NoReturn, ParamSpec
 import typer
 
 from hopwire.errors import BalanceError, HopwireError, SecurityError, WireError
+from hopwire.report.words import printable, printable_lines
 
 __all__ = ["EXIT_CODES", "ExitCode", "complain", "fail", "guarded"]
 
@@ -31,6 +32,7 @@ class ExitCode(IntEnum):
     BAD = 1
     USAGE = 2
     UNBALANCED = 3
+    INCOMPLETE = 4
     FAULT = 70
     INTERRUPTED = 130
     CLOSED = 141
@@ -42,6 +44,7 @@ EXIT_CODES = {
     ExitCode.BAD:         "a message is bad or was refused, or a lake differs from the truth",
     ExitCode.USAGE:       "wrong usage, or input that cannot be read",
     ExitCode.UNBALANCED:  "the rows of a lake do not add up",
+    ExitCode.INCOMPLETE:  "the lake is built, but some sources are bad and could not be read, or not in full",
     ExitCode.FAULT:       "a fault of hopwire itself",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.CLOSED:      "nobody reads the output any more",
@@ -52,7 +55,7 @@ EXIT_CODES = {
 def complain(text: str) -> None:
     """Write one line to stderr."""
     if sys.stderr is not None:
-        print(f"hopwire: {' '.join(text.splitlines())}", file=sys.stderr)
+        print(f"hopwire: {printable(' '.join(text.splitlines()))}", file=sys.stderr)
 
 
 def fail(text: str, code: ExitCode) -> NoReturn:
@@ -97,7 +100,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 def _fail_ourselves(error: Exception) -> NoReturn:
     if os.environ.get(TRACEBACK) == "1":
-        traceback.print_exception(error)
+        print(printable_lines("".join(traceback.format_exception(error))), file=sys.stderr)
     first = (str(error).splitlines() or [""])[0]
     words = f"{type(error).__name__}: {first}" if first else type(error).__name__
     fail(f"internal fault: {words} ({TRACEBACK}=1 shows where)", ExitCode.FAULT)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import complain
-from hopwire.cli.terminal import plain_table, screen
+from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import LakeError, SettingsError
 from hopwire.flows.findings import KINDS
 from hopwire.flows.outcomes import FLOW_OUTCOMES
@@ -127,7 +127,7 @@ def ls(
     rows = flows.to_pylist()
     if as_json:
         for row in rows:
-            print(json.dumps(flow_to_json(row, names)))
+            say(json.dumps(flow_to_json(row, names)))
         return
     console = screen()
     if rows:
@@ -216,7 +216,7 @@ def show(
     names = node_names(lake)
     found, requests = read_flow(lake, ids[0])
     if as_json:
-        print(json.dumps({**flow_to_json(found, names), "requests": [flow_to_json(each, names) for each in requests]}))
+        say(json.dumps({**flow_to_json(found, names), "requests": [flow_to_json(each, names) for each in requests]}))
     else:
         _show(screen(), found, requests, names)
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hopwire.cli.check import check
-from hopwire.cli.exits import complain
+from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.secrets import read_domains
-from hopwire.cli.terminal import plain_table, screen
+from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.report.words import plural
 from hopwire.security import OPEN
@@ -63,7 +62,8 @@ def build(
     """Bring a lake up to date with its captures: read what is new, build what depends on it.
 
     To build again is harmless. Nothing is visible before everything is built. A file that is no capture, or is cut off,
-    is named and counted in gold.quality, and the build goes on.
+    is named and counted in gold.quality, and the build goes on. It ends with 4 if a source could not be read: one that
+    is damaged, packed, forbidden, a symlink or no file at all.
     """
     _need_spark()
     known = read_domains(domains) if domains else OPEN
@@ -75,11 +75,13 @@ def build(
         complain(fault)
     _complain_of_stale(built)
     if as_json:
-        print(json.dumps(_built_to_json(built)))
+        say(json.dumps(_built_to_json(built)))
     else:
         _show_built(built)
         if domains and not built.read:
             _show_invalid(built)
+    if built.bad:
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _need_spark() -> None:
@@ -121,7 +123,7 @@ def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
 def _progress() -> Iterator[OnProgress]:
     """Bars on a terminal, nothing elsewhere."""
     columns = (TextColumn("{task.description:<20}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bars:
+    with Progress(*columns, console=error_screen(), disable=not sys.stderr.isatty()) as bars:
         tasks: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int) -> None:
@@ -148,6 +150,7 @@ def _built_to_json(built: Built) -> dict[str, Any]:
         "tables_built": list(built.tables),
         "tables": {name: {"row_count": each.row_count, "size_bytes": each.size_bytes} for name, each in stored},
         "faults": list(built.faults),
+        "bad": list(built.bad),
     }
 
 
@@ -206,7 +209,7 @@ def tables(
     declared = sorted(TABLES.items(), key=_by_layer)
     if as_json:
         for name, table in declared:
-            print(json.dumps(_table_to_json(table, stored.get(name), stale.get(name, ()))))
+            say(json.dumps(_table_to_json(table, stored.get(name), stale.get(name, ()))))
         return
     shown = plain_table()
     shown.add_column("table", no_wrap=True)

@@ -27,6 +27,7 @@ from hopwire.cli.encode import encode
 from hopwire.cli.exits import EXIT_CODES, ExitCode, complain, guarded
 from hopwire.cli.reasons import reasons
 from hopwire.cli.simulate import simulate
+from hopwire.cli.terminal import say
 
 __all__ = ["app", "run"]
 
@@ -61,9 +62,9 @@ def main(
 ) -> None:
     """A message network for Python actors, and the tools to look into what it says."""
     if version:
-        print(f"hopwire {_version()}")
+        say(f"hopwire {_version()}")
     elif context.invoked_subcommand is None:
-        print(context.get_help())
+        say(context.get_help())
         raise typer.Exit(ExitCode.USAGE)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hopwire.cli.terminal import plain_table, screen
+from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.wire import REASONS
 from hopwire.wire.reasons import DECODE_REASONS, ENCODE_REASONS
 
@@ -19,7 +19,7 @@ def reasons(
 ) -> None:
     """List the reason codes of bad messages, and what they mean."""
     if as_json:
-        print(json.dumps(REASONS, indent=2))
+        say(json.dumps(REASONS, indent=2))
         return
     table = plain_table()
     table.add_column("reason", no_wrap=True, style="cyan")

@@ -12,7 +12,7 @@ import typer
 from rich.progress import Progress
 from rich.text import Text
 
-from hopwire.cli.terminal import plain_table, screen
+from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.simulate.faults import FAULTS, rates_from_text
 from hopwire.simulate.settings import SimulateSettings, formats_from_text
@@ -50,7 +50,7 @@ def simulate(
         task = progress.add_task("simulating", total=settings.closing + 1)
         done = _run(settings, out, spark, lambda count: progress.update(task, completed=count))
     if as_json:
-        print(msgspec.json.encode(done).decode())
+        say(msgspec.json.encode(done).decode())
     else:
         _show(done, out)
 

@@ -1,14 +1,23 @@
-"""The screen: colours only on a terminal, as wide as it is, and a fixed width where there is none."""
+"""The screen: colours only on a terminal, as wide as it is, and a fixed width where there is none.
+
+Names and reasons come from the wire and from files. So there is one gate for all that a command writes: `say` for lines
+and `screen` for tables let nothing through that a terminal would obey, but ends of lines and the colours of rich. No
+command prints in another way (`tests/cli/test_terminal.py`).
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
-__all__ = ["plain_table", "screen"]
+from hopwire.report.words import printable_lines
+
+__all__ = ["error_screen", "plain_table", "say", "screen"]
 
 PIPED_WIDTH = 120  # wide enough for every column of a dissection
 
@@ -17,6 +26,15 @@ class _Screen(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable_lines(text), style, control)
+
+
+def say(text: str, *, flush: bool = False) -> None:
+    """Write lines to stdout."""
+    print(printable_lines(text), flush=flush)
+
 
 def screen() -> Console:
     """Give the terminal that stdout is; text is shown as it is, without markup."""
@@ -24,6 +42,11 @@ def screen() -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console
+
+
+def error_screen() -> Console:
+    """Give the terminal that stderr is, for what is being done."""
+    return _Screen(stderr=True, markup=False, emoji=False, highlight=False)
 
 
 def plain_table() -> Table:

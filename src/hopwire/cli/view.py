@@ -20,7 +20,7 @@ from hopwire.cli.terminal import plain_table
 from hopwire.errors import WireError
 from hopwire.report import Row, hexdump, rows_from_dissection
 from hopwire.report.dissection import position
-from hopwire.report.words import plural
+from hopwire.report.words import plural, printable
 from hopwire.wire import REASONS
 from hopwire.wire.dissect import UNREAD, Dissection
 from hopwire.wire.schema import Type
@@ -53,12 +53,8 @@ def _headline(dissection: Dissection, name: str) -> Text:
     fmt = dissection.fmt.name if dissection.fmt else "no format"
     size = f"{plural(len(dissection.frames), 'frame')}, {plural(dissection.size_bytes, 'byte')}"
     verdict = Text(f"bad: {dissection.error.reason}", "bold red") if dissection.error else Text("fine", "green")
-    named = [Text(_printable(name), "bold")] if name else []
+    named = [Text(printable(name), "bold")] if name else []
     return Text("  ").join([*named, Text(fmt, "bold cyan"), Text(size), verdict])
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else repr(text)
 
 
 def _table(dissection: Dissection, width: int, full: bool) -> Table:

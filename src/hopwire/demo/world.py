@@ -23,6 +23,7 @@ from hopwire.demo.process import Identity
 from hopwire.demo.roles import KILLED, ROLES, SHOP, domains_of
 from hopwire.demo.stranger import STRANGER
 from hopwire.demo.trouble import TROUBLES
+from hopwire.disk import make_directory
 from hopwire.errors import Timeout, Unreachable
 from hopwire.security import Domains
 from hopwire.wire import REASONS
@@ -143,7 +144,7 @@ class _World:
 async def live(directory: Path, seed: int, orders: int, on_step: OnStep = lambda step: None) -> Day:
     """Let the shop have its day, with all its troubles; the captures are in the directory then."""
     logs, captures, secret = directory / LOGS, directory / CAPTURES, os.urandom(SECRET_BYTES)
-    logs.mkdir()
+    make_directory(logs)
     began = time.monotonic()
     me = Identity("", secret, str(captures), (), seed, PATIENCE_SECONDS + MARGIN_SECONDS)
     async with AsyncExitStack() as stack:

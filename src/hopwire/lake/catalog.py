@@ -1,5 +1,8 @@
 """Which sources a run has to read: those that are new, and those that are not what they were.
 
+What has the name of a source and cannot be opened is set aside with its reason: it ends no run. What the lake has of
+it, the lake keeps.
+
 A source is known by its name; its fingerprint is a hash over its size, its first and its last bytes. A segment that was
 open and has grown, or was sealed meanwhile, is therefore read again, and the files it came to are replaced. Sources
 that are gone stay in the lake: captures may be removed once they are read.
@@ -24,18 +27,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from hopwire.capture.faults import Fault, FaultKind
+from hopwire.capture.faults import Fault, FaultKind, refused
 from hopwire.capture.parts import parts_of
 from hopwire.capture.segment import UNFINISHED_SUFFIX, sealed_path
 from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_by_content, list_sources
 from hopwire.capture.summary import INDEX_SUFFIX
+from hopwire.disk import is_regular, local_path, open_regular, shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredSource
-from hopwire.lake.store import Run
+from hopwire.lake.store import Run, inside
 from hopwire.lake.worker import TABLES, Task
 
 __all__ = ["Found", "find_sources", "groups_of", "tasks_of"]
 
+LEFT_ALONE = "is not a capture and was left alone"
 EDGE_BYTES = 64 * 1024  # a segment begins with its first rows and ends with its last: what differs, differs there
 
 
@@ -47,26 +52,49 @@ class Found(NamedTuple):
 
 
 def find_sources(captures: Path | str) -> tuple[dict[str, Found], list[Fault]]:
-    """Give what there is to read, by name, and the files that are something else."""
-    captures = Path(captures)
-    if not captures.exists():
+    """Give what there is to read, by name, and what cannot be read or is something else."""
+    place = local_path(captures)
+    if not place.exists():
         raise LakeError(f"{captures}: is not there; name a directory of captures")
-    if captures.is_file() and kind_by_content(captures) is None:
+    if place.is_file() and kind_by_content(place) is None:
         raise LakeError(f"{captures}: is not a capture; expected an Arrow stream, Parquet or pcap")
-    sources = list_sources(captures)
-    found = {source.name: _found(source) for source in sources}
+    found: dict[str, Found] = {}
+    bad: list[Fault] = []
+    for source in list_sources(place):
+        each = _looked_at(source)
+        if isinstance(each, Fault):
+            bad.append(each)
+        else:
+            found[each.source.name] = each
+    if not found and bad:
+        first = f"{shown_name(bad[0].path.name)}: {bad[0].detail}"
+        raise LakeError(f"{captures}: has no captures that can be read; {first}")
     if not found:
         raise LakeError(f"{captures}: has no captures in it; a node writes them: Node(capture={str(captures)!r})")
-    return found, _foreign(captures)
+    return found, bad + _foreign(place)
+
+
+def _looked_at(source: Source) -> Found | Fault:
+    """What a source looks like, or why it cannot be read."""
+    try:
+        source.name.encode()
+    except UnicodeEncodeError:
+        return Fault(source.path, FaultKind.UNSUITABLE, "its name is not UTF-8; rename it", source.size_bytes)
+    if source.fault:
+        return source.fault
+    try:
+        return _found(source)
+    except OSError as error:
+        return refused(source.path, error, source.size_bytes)
 
 
 def _foreign(captures: Path) -> list[Fault]:
     """Files of other kinds; whatever ends as a source does is one, or will be at the next look."""
     if not captures.is_dir():
         return []
-    files = [path for path in sorted(captures.iterdir()) if path.is_file() and not path.name.startswith(HIDDEN)]
+    files = [path for path in sorted(captures.iterdir()) if is_regular(path) and not path.name.startswith(HIDDEN)]
     return [
-        Fault(path, FaultKind.FOREIGN, "is not a capture and was left alone", path.stat().st_size)
+        Fault(path, FaultKind.FOREIGN, LEFT_ALONE, path.lstat().st_size)
         for path in files
         if path.suffix not in (*SUFFIXES, INDEX_SUFFIX, UNFINISHED_SUFFIX)
     ]
@@ -81,7 +109,7 @@ def _found(source: Source) -> Found:
 
 
 def _stored(source: Source) -> StoredSource:
-    with open(source.path, "rb") as file:
+    with open_regular(source.path) as file:
         size = os.fstat(file.fileno()).st_size
         first = file.read(min(size, EDGE_BYTES))
         file.seek(max(size - EDGE_BYTES, 0))
@@ -134,7 +162,7 @@ def _refuse_another(found: Found, known: StoredSource) -> None:
 def _has_grown(source: Source, known: StoredSource) -> bool:
     if source.kind == SourceKind.PARQUET:
         return False
-    with open(source.path, "rb") as file:
+    with open_regular(source.path) as file:
         return _hash(file.read(min(known.size_bytes, EDGE_BYTES))) == known.head
 
 
@@ -142,7 +170,7 @@ def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[Ta
     """Sources that are gone are read from what the lake has of them."""
     files = before.tables["bronze.sightings"].files if "bronze.sightings" in before.tables else ()
     return [
-        Task(file.source, str((lake / file.path).absolute()), SourceKind.PARQUET, file.size_bytes)
+        Task(file.source, str(inside(lake, file.path)), SourceKind.PARQUET, file.size_bytes)
         for file in files
         if file.source not in found
     ]

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.capture.sources import HIDDEN
+from hopwire.disk import is_regular, local_path
 from hopwire.errors import LakeError
 from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
 from hopwire.simulate import FAULTS, SCHEMAS
@@ -99,12 +100,12 @@ class _Both:
     """The two sides, read as needed."""
 
     def __init__(self, lake: Path | str, truth: Path | str) -> None:
-        self.lake, self.directory = lake, Path(truth)
+        self.lake, self.directory = lake, local_path(truth)
         self.tables = read_manifest(lake).tables
 
     def truth(self, name: str) -> pa.Table:
         place = self.directory / name
-        files = sorted(path for path in place.glob("*") if not path.name.startswith(HIDDEN))
+        files = sorted(path for path in place.glob("*") if not path.name.startswith(HIDDEN) and is_regular(path))
         if not files:
             raise LakeError(f"{self.directory}: has no {name}; name the directory `truth` of a simulated network")
         return pa.concat_tables([_read_truth(file, SCHEMAS[name]) for file in files])

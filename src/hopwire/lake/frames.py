@@ -1,7 +1,8 @@
 """Tables of the lake as DataFrames, and back to files.
 
 The trap: Spark takes a path as text with a scheme in front, not as a URI. It decodes nothing, and where it reads, some
-characters are patterns. So `_place` names a directory, and `_pattern` a file to read.
+characters are patterns. So `_place` names a directory, and `_pattern` a file to read. Where it looks for patterns it
+stumbles over a colon in a name: a path that has both is refused before anything is done.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hopwire.lake.store import files_of, read_manifest
 from hopwire.lake.table import Table
 from hopwire.lake.types import schema_from_text
 
-__all__ = ["frame_of", "plain_errors", "read_table", "sized_shuffles", "write_frame"]
+__all__ = ["frame_of", "plain_errors", "read_table", "refuse_path", "sized_shuffles", "write_frame"]
 
 CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
 SHUFFLES = "spark.sql.shuffle.partitions"
@@ -48,6 +49,13 @@ TELLING = (
     re.compile(r"\A\s*(\S.*)"),                                                 # the first line
 )
 # fmt: on
+
+
+def refuse_path(lake: Path) -> None:
+    """Refuse a lake that Spark could write and not read."""
+    if ":" in str(lake) and GLOB.search(str(lake)):
+        found = "Spark cannot read a path with a colon and one of \\ [ ] { } * ?"
+        raise LakeError(f"{lake}: {found}; name another directory")
 
 
 def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow.parquet as pq
 
+from hopwire.disk import make_directory, replace_file
 from hopwire.errors import LakeError
 from hopwire.flows.coverage import OPEN
 from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
@@ -70,8 +71,8 @@ def ingest(
     job = Job(str(run.staging.absolute()))
     for table in TABLES:
         run.place(table)
-    job.marks.mkdir(parents=True, exist_ok=True)
-    job.groups.write_bytes(msgspec.json.encode(groups))
+    make_directory(job.marks, settings.file_mode)
+    replace_file(job.groups, msgspec.json.encode(groups), settings.file_mode)
     numbers = spark.range(0, len(groups), 1, len(groups))
     with _watched(job.marks, on_bytes):
         rows = numbers.mapInArrow(ingest_groups(job, domains, settings), "report binary").collect()
@@ -143,8 +144,12 @@ def take_in(
 
 
 def _with_counts(stored: StoredSource, parts: Sequence[Report]) -> StoredSource:
+    is_refused = any(part.is_refused for part in parts)
     return msgspec.structs.replace(
         stored,
+        # of what the system did not give, another time there may be more: then it is not what it was
+        fingerprint=hash_of(stored.fingerprint, "refused") if is_refused else stored.fingerprint,
+        is_bad=any(part.is_bad for part in parts),
         row_count=sum(part.row_count for part in parts),
         skipped_rows=sum(part.skipped_rows for part in parts),
         skipped=sum(part.skipped for part in parts),

@@ -9,19 +9,37 @@ change all at once, by the replacement of this file.
 - `path` and `head` of a source tell whether a file is that source or only has its name (`catalog.py`).
 - The format is raised when an older hopwire could not read the lake any more. There is no migration: the captures or
   bronze.sightings have everything that is needed to build it anew.
+- Whoever can write to a lake can write its manifest. So a path in it is taken only if it leads to a Parquet file below
+  the directory of its table (`check_path`); the rest of what it says may be wrong, and harms nobody else.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-__all__ = ["FORMAT", "Manifest", "StoredFile", "StoredSource", "StoredTable", "hash_of", "stale_tables"]
+from hopwire.errors import LakeError
+
+__all__ = [
+    "FORMAT",
+    "Manifest",
+    "StoredFile",
+    "StoredSource",
+    "StoredTable",
+    "check_manifest",
+    "check_path",
+    "hash_of",
+    "stale_tables",
+]
 
 FORMAT = 1
+TABLE = re.compile(r"(bronze|silver|gold)\.[a-z0-9_]+", re.ASCII)
+PLACE = re.compile(r"(bronze|silver|gold)/[a-z0-9_]+/", re.ASCII)
+SUFFIX = ".parquet"
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -64,6 +82,7 @@ class StoredSource(msgspec.Struct, frozen=True):
     faults: tuple[str, ...] = ()
     path: str = ""  # where it lay; empty if an older hopwire has read it
     head: str = ""  # hash over its first bytes
+    is_bad: bool = False  # nothing could be read, or not all, and someone should look
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -80,18 +99,44 @@ class Manifest(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
+def check_path(path: str, table: str = "") -> None:
+    """Refuse a path that does not lead to a Parquet file of the table, or of any if none is named, within the lake."""
+    place = f"{table.replace('.', '/')}/" if table else ""
+    parts = path.split("/")
+    is_inside = path.startswith(place) if table else PLACE.match(path)
+    is_plain = all(part not in ("", ".", "..") for part in parts) and not set(path) & FOREIGN
+    if not (is_inside and is_plain and path.endswith(SUFFIX)):
+        raise LakeError(f"found {path!r:.200}, expected the path of a Parquet file within {place or 'a table'}")
+
+
+FOREIGN = {"\0", "\\", ":"}  # a backslash and a colon are something else on Windows; no run writes them
+
+
+def check_manifest(manifest: Manifest) -> None:
+    """Refuse a manifest that no run has written: paths that lead elsewhere, tables that cannot be."""
+    for name, table in manifest.tables.items():
+        if not TABLE.fullmatch(name):
+            raise LakeError(f"found the table {name!r:.80}, expected a name such as gold.flows")
+        for source in table.made_from:
+            if source not in manifest.tables:
+                raise LakeError(f"found {name} made from {source!r:.80}, which is not there")
+        for file in table.files:
+            check_path(file.path, name)
+
+
 def stale_tables(manifest: Manifest) -> dict[str, tuple[str, ...]]:
     """Give the tables that are older than what they were made from, by however many steps, and what that is."""
-    found = {name: tuple(dict.fromkeys(_newer(name, manifest.tables))) for name in manifest.tables}
+    found = {name: tuple(dict.fromkeys(_newer(name, manifest.tables, set()))) for name in manifest.tables}
     return {name: newer for name, newer in found.items() if newer}
 
 
-def _newer(name: str, tables: dict[str, StoredTable]) -> Iterator[str]:
+def _newer(name: str, tables: dict[str, StoredTable], seen: set[str]) -> Iterator[str]:
     for source, basis in tables[name].made_from.items():
         if tables[source].basis != basis:
             yield source
-        else:
-            yield from _newer(source, tables)
+        elif source not in seen:  # one that is made from itself, by whatever way, would never end
+            seen.add(source)
+            yield from _newer(source, tables, seen)
 
 
 def hash_of(*values: Any) -> str:

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow.parquet as pq
 
 from hopwire.capture.faults import Fault
+from hopwire.disk import local_path, shown_name
 from hopwire.errors import BalanceError, LakeError
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
-from hopwire.lake.catalog import find_sources, tasks_of
-from hopwire.lake.frames import frame_of, plain_errors, sized_shuffles, write_frame
+from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
+from hopwire.lake.frames import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
 from hopwire.lake.ingest import decoder_basis, ingest, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
@@ -52,6 +53,7 @@ class Built:
     read: tuple[str, ...]  # sources that were read
     tables: tuple[str, ...]  # tables that were made anew
     faults: tuple[str, ...]  # what is wrong with sources that were read, one line each
+    bad: tuple[str, ...] = ()  # sources that could not be read, or not in full: someone should look at them
 
 
 def build(
@@ -71,9 +73,11 @@ def build(
     wanted stay as they are; `stale_tables` tells which of them are older than what they were made from.
     """
     wanted = in_order(tables if tables is not None else TABLES, TABLES)
+    settings = settings or LakeSettings()
+    refuse_path(local_path(lake))
     found, foreign = find_sources(captures)
-    with writing(lake) as run:
-        build = _Build(run, spark, settings or LakeSettings(), progress)
+    with writing(lake, settings.file_mode) as run:
+        build = _Build(run, spark, settings, progress)
         basis = decoder_basis(domains)
         if run.before.domains and not domains.domains and not redecode:
             raise LakeError(_without_domains(run.before.domains))
@@ -85,17 +89,21 @@ def build(
             if table.build is not None:
                 build.make(table)
         build.check_balance()
-        names = [domain.name for domain in domains.domains]
-        manifest = run.publish(sources, basis, names) if run.tables else run.before
+        judges = [domain.name for domain in domains.domains]
+        manifest = run.publish(sources, basis, judges) if run.tables else run.before
     read = tuple(dict.fromkeys(task.name for task in tasks))
-    faults = [f"{name}: {fault}" for name in read for fault in sources[name].faults]
-    faults += [f"{fault.path.name}: {fault.detail}" for fault in foreign]
-    return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults))
+    bad = [name for name in found if name in sources and sources[name].is_bad]
+    names = {name: each.source.path.name for name, each in found.items()}  # an open segment is called so
+    told = dict.fromkeys([*read, *bad])
+    faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in sources[name].faults]
+    faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
+    bad += [shown_name(fault.path.name) for fault in foreign if fault.detail != LEFT_ALONE]
+    return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))
 
 
 def _without_domains(names: Sequence[str]) -> str:
-    known = ", ".join(names)
-    return f"the lake has judged signatures by the domains {known}: name them again, or read all anew without: redecode"
+    remedy = "name them again, or read all anew without them: --redecode"
+    return f"the lake has judged signatures by the domains {', '.join(names)}: {remedy}"
 
 
 class _Build:
@@ -165,7 +173,8 @@ class _Build:
     def _basis(self, table: Table) -> str:
         columns = [(column.name, str(column.type)) for column in table.columns]
         bases = list(self.run.bases(table.reads).values())
-        return hash_of(CODE, table.name, columns, bases, asdict(self.settings))
+        settings = {name: value for name, value in asdict(self.settings).items() if name != "file_mode"}
+        return hash_of(CODE, table.name, columns, bases, settings)
 
     def _is_current(self, table: Table, basis: str) -> bool:
         before = self.run.before.tables.get(table.name)

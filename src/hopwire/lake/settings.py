@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from hopwire.disk import OWNER_ONLY, check_mode
 from hopwire.errors import SettingsError
 from hopwire.routing import HOP_LIMIT
 
@@ -26,10 +27,12 @@ class LakeSettings:
     duplicate_window_seconds: float = 1.0  # a signature that comes again within it is a duplicate, later a replay
     hop_limit: int = HOP_LIMIT  # more hops than this are a loop
     max_flow_rows: int = 100_000  # steps of one flow that are put into its tree; totals count all
+    file_mode: int = OWNER_ONLY  # of new files, whatever the umask; who may read them may enter new directories
 
     def __post_init__(self) -> None:
         if self.compression not in COMPRESSIONS:
             raise SettingsError(f"compression must be {' or '.join(COMPRESSIONS)}, not {self.compression!r:.40}")
+        check_mode(self.file_mode)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name != "compression" and not (isinstance(value, int | float) and value > 0):

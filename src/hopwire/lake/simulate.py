@@ -15,6 +15,7 @@ interrupted removes what it has made: half of one is of no use.
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections import Counter
@@ -31,6 +32,7 @@ import pyarrow.parquet as pq
 from hopwire.capture.record import SCHEMA
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
 from hopwire.capture.settings import CaptureSettings
+from hopwire.disk import create_file, local_path, make_directory
 from hopwire.errors import CaptureError, SettingsError
 from hopwire.simulate import (
     FAULTS,
@@ -52,7 +54,6 @@ __all__ = ["Simulated", "simulate_here", "simulate_on_spark"]
 
 CAPTURES, TRUTH, DOMAINS, SUMMARY = "captures", "truth", "domains.toml", "simulation.json"
 BATCH = CaptureSettings()
-OWNER_ONLY = 0o600  # there are keys in it
 LOOK_SECONDS = 0.2  # between two looks at what is done
 
 OnChunk = Callable[[int], None]  # how many chunks are done
@@ -82,7 +83,7 @@ class _Written(msgspec.Struct, frozen=True):
 
 def simulate_here(settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None) -> Simulated:
     """Write a simulated network, one chunk after another."""
-    world, out = World(settings), Path(out)
+    world, out = World(settings), local_path(out)
     bases = [0] * settings.nodes
     written = []
     with _making(out):
@@ -97,7 +98,7 @@ def simulate_on_spark(
     spark: SparkSession, settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None
 ) -> Simulated:
     """Write a simulated network by Spark's workers: the same files."""
-    world, out = World(settings), Path(out)
+    world, out = World(settings), local_path(out)
     count = settings.closing + 1
     place = str(out.absolute())
 
@@ -156,15 +157,11 @@ def _watched(directory: Path, on_chunk: OnChunk) -> Iterator[None]:
 @contextmanager
 def _making(out: Path) -> Iterator[None]:
     """Make the directory; if what comes then fails, leave all as it was."""
-    try:
-        str(out).encode()
-    except UnicodeEncodeError:  # Arrow and Spark know no such names
-        raise SettingsError(f"{str(out)!r}: is not UTF-8; name another directory") from None
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SettingsError(f"{out}: is there already; name an empty or a new directory")
     missing = [path for path in (out, *out.parents) if not path.exists()]
     try:
-        (out / CAPTURES).mkdir(parents=True, exist_ok=True)
+        make_directory(out / CAPTURES)
         yield
     except OSError as error:
         _remove(out, missing)
@@ -218,14 +215,21 @@ def _cut_off(sealed: Path, left_open: Path, batch: pa.RecordBatch) -> None:
     index_path(sealed).unlink()
     sealed.unlink()
     half = memoryview(batch.serialize())
-    left_open.write_bytes(data + bytes(half[: len(half) // 2]))
+    _write(left_open, data + bytes(half[: len(half) // 2]))
+
+
+def _write(path: Path, content: bytes) -> None:
+    with os.fdopen(create_file(path), "wb") as file:
+        file.write(content)
 
 
 def _write_truth(out: Path, name: str, part: str, table: pa.Table) -> None:
     place = out / TRUTH / name
-    place.mkdir(parents=True, exist_ok=True)
+    make_directory(place)
     aside = place / f".{part}.unfinished"
-    pq.write_table(table, aside, compression="zstd")
+    aside.unlink(missing_ok=True)  # left by a task that was tried before
+    with os.fdopen(create_file(aside), "wb") as file:
+        pq.write_table(table, file, compression="zstd")
     aside.rename(place / f"{part}.parquet")
 
 
@@ -236,9 +240,7 @@ def _finish(world: World, out: Path, written: list[_Written]) -> Simulated:
         injected.update(each.injected)
     _write_truth(out, "truth_clocks", "all", clocks_of(world))
     _write_truth(out, "truth_faults", "all", faults_of(world, injected))
-    domains = out / DOMAINS
-    domains.touch(OWNER_ONLY)
-    domains.write_text(world.domains_toml(), "utf-8")
+    _write(out / DOMAINS, world.domains_toml().encode())
     simulated = Simulated(
         settings.seed,
         settings.nodes,
@@ -249,5 +251,5 @@ def _finish(world: World, out: Path, written: list[_Written]) -> Simulated:
         sum(each.size_bytes for each in written),
         {name: injected[name] for name in FAULTS if injected[name]},
     )
-    (out / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(simulated), indent=1) + b"\n")
+    _write(out / SUMMARY, msgspec.json.format(msgspec.json.encode(simulated), indent=1) + b"\n")
     return simulated

@@ -39,6 +39,7 @@ from hopwire.capture.parts import parts_of
 from hopwire.capture.reader import Wanted
 from hopwire.capture.sources import Source, list_sources, read_source
 from hopwire.capture.times import ns_from_text
+from hopwire.disk import local_path
 from hopwire.errors import SettingsError
 
 __all__ = ["HopwireSource"]
@@ -150,7 +151,7 @@ def _checked(schema: StructType) -> tuple[str, ...]:
 def path_from_text(text: str) -> Path:
     """Give where a path leads, from the root, as workers stand elsewhere; only in a URI is `%20` something else."""
     uri = URI.fullmatch(text)
-    return Path(unquote(uri[1])) if uri else Path(text).absolute()
+    return Path(unquote(uri[1])) if uri else local_path(text)
 
 
 def _there(path: Path) -> Path:

@@ -28,6 +28,7 @@ __all__ = ["Setting", "check_master", "choose_settings", "session"]
 Setting: TypeAlias = str | int | float | bool
 
 LOOPBACK = "127.0.0.1"
+UTF_8_LOCALE = "C.UTF-8"
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 
 # what the tables of the lake rely on
@@ -62,8 +63,25 @@ def session(app: str = "hopwire", **settings: Setting) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    with nullcontext() if _is_submitted(os.environ) else shown_to_spark(find_java()), _no_orphans():
+    with nullcontext() if _is_submitted(os.environ) else shown_to_spark(find_java()), _no_orphans(), _any_names():
         return builder.getOrCreate()
+
+
+@contextmanager
+def _any_names() -> Iterator[None]:
+    """Let Java know the names of all files: by the locale C it finds none that has an umlaut in it."""
+    before = os.environ.get("LC_ALL")
+    chosen = before or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or "C"
+    if "utf" in chosen.lower() or os.name == "nt":
+        yield
+        return
+    os.environ["LC_ALL"] = UTF_8_LOCALE
+    try:
+        yield
+    finally:
+        del os.environ["LC_ALL"]
+        if before is not None:
+            os.environ["LC_ALL"] = before
 
 
 @contextmanager

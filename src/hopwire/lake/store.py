@@ -12,6 +12,9 @@ removed when the next run begins. So are the files that it has replaced: who beg
 Two runs at once are refused.
 
 Nothing here knows Spark: what is in a lake can be read without it (`read_arrow`).
+
+The trap: what the files in a lake say is not trusted. Every path out of them goes through `inside`, before it is read,
+written or removed; the directories of a lake are its own, none of them is a symlink.
 """
 
 from __future__ import annotations
@@ -30,18 +33,37 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from hopwire.disk import (
+    OWNER_ONLY,
+    is_regular,
+    local_path,
+    make_directory,
+    not_regular,
+    read_regular,
+    replace_file,
+    sync_directory,
+)
 from hopwire.errors import LakeError
 from hopwire.lake.lock import held
-from hopwire.lake.manifest import FORMAT, Manifest, StoredFile, StoredSource, StoredTable
+from hopwire.lake.manifest import (
+    FORMAT,
+    Manifest,
+    StoredFile,
+    StoredSource,
+    StoredTable,
+    check_manifest,
+    check_path,
+)
 from hopwire.lake.types import schema_from_text
 from hopwire.report.words import cut
 
-__all__ = ["Run", "files_of", "read_arrow", "read_manifest", "writing"]
+__all__ = ["Run", "files_of", "inside", "read_arrow", "read_manifest", "writing"]
 
 OWN = "_hopwire"
 MANIFEST, LOCK, STAGING, WRITTEN = "manifest.json", "lock", "staging", "written.json"
 UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # what Arrow says of a damaged file
 REASON_LENGTH = 300
+MAX_MANIFEST_BYTES = 1024 * 1024 * 1024  # some hundred for each file
 
 
 class _Format(msgspec.Struct):
@@ -53,21 +75,26 @@ class _Format(msgspec.Struct):
 
 def read_manifest(lake: Path | str) -> Manifest:
     """Read what is in a lake; a LakeError says why there is none."""
-    path = Path(lake, OWN, MANIFEST)
     try:
-        text = path.read_bytes()
+        return _manifest(local_path(lake), lake)
     except (FileNotFoundError, NotADirectoryError):
         raise LakeError(f"{lake}: is not a lake; build one: hopwire lake build CAPTURES {lake}") from None
-    return _manifest(text, lake)
 
 
-def _manifest(text: bytes, lake: Path | str) -> Manifest:
+def _manifest(place: Path, lake: Path | str) -> Manifest:
+    own = place / OWN
+    _refuse_symlink(own)
+    text = read_regular(own / MANIFEST, MAX_MANIFEST_BYTES)
     try:
         found = msgspec.json.decode(text, type=_Format).format
         if found == FORMAT:
-            return msgspec.json.decode(text, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+            manifest = msgspec.json.decode(text, type=Manifest)
+            check_manifest(manifest)
+            return manifest
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise LakeError(f"{lake}: its manifest is damaged; remove the lake and build it anew") from None
+    except LakeError as error:
+        raise LakeError(f"{own / MANIFEST}: {error}; remove the lake and build it anew") from None
     remedy = "build it anew in another directory, or use the hopwire that wrote it"
     raise LakeError(f"{lake}: has format {found}, this hopwire reads {FORMAT}; {remedy}")
 
@@ -79,7 +106,28 @@ def files_of(lake: Path | str, name: str, manifest: Manifest | None = None) -> l
         known = ", ".join(sorted(manifest.tables)) or "no tables"
         remedy = f"hopwire lake build CAPTURES {shlex.quote(str(lake))} --table {name}"
         raise LakeError(f"{lake}: has no table {name}, it has {known}; build it: {remedy}")
-    return [Path(lake, file.path) for file in manifest.tables[name].files]
+    place = local_path(lake)
+    return [inside(place, file.path) for file in manifest.tables[name].files]
+
+
+def inside(lake: Path, path: str, said_by: str = MANIFEST) -> Path:
+    """Give where a path that a file of the lake has leads, or refuse one that leads out of the lake.
+
+    This is the gate: whatever is read, written or removed by such a path comes from here.
+    """
+    try:
+        check_path(path)
+    except LakeError as error:
+        raise LakeError(f"{lake / OWN / said_by}: {error}; nothing was done; build the lake anew") from None
+    found = lake / path
+    for parent in found.parents[: path.count("/")]:  # not the lake itself: the user has named it
+        _refuse_symlink(parent)
+    return found
+
+
+def _refuse_symlink(path: Path) -> None:
+    if path.is_symlink():
+        raise LakeError(f"{path}: is a symlink, expected a directory of the lake itself; nothing was done")
 
 
 def read_arrow(
@@ -101,7 +149,7 @@ def read_arrow(
             schema=schema,
             format="parquet",
             partitioning=ds.partitioning(schema, flavor="hive"),
-            partition_base_dir=str(lake),
+            partition_base_dir=str(local_path(lake)),
         )
         return data.to_table(columns=list(columns) if columns is not None else None, filter=where)
 
@@ -117,7 +165,10 @@ def read_arrow(
 
 def _check_size(path: Path, stored: StoredFile) -> None:
     """A file that was cut off, or another in its place; Arrow would give nulls for columns that the other lacks."""
-    if (found := path.stat().st_size) != stored.size_bytes:
+    look = path.lstat()
+    if said := not_regular(look.st_mode):
+        raise ValueError(f"it {said}")
+    if (found := look.st_size) != stored.size_bytes:
         raise ValueError(f"it has {found:,} bytes, expected {stored.size_bytes:,}")
 
 
@@ -126,7 +177,7 @@ def _first_unreadable(
 ) -> tuple[str, Exception] | None:
     for stored in files:
         try:
-            _check_size(path := Path(lake, stored.path), stored)
+            _check_size(path := inside(local_path(lake), stored.path), stored)
             read([path])
         except UNREADABLE as error:
             return stored.path, error
@@ -150,6 +201,7 @@ class Run:
     lake: Path
     name: str
     before: Manifest
+    file_mode: int = OWNER_ONLY
     tables: dict[str, StoredTable] = field(default_factory=dict)  # what is replaced; files lie where they will be
 
     @property
@@ -160,7 +212,7 @@ class Run:
     def place(self, table: str) -> Path:
         """Make and give the directory where the files of a table are written."""
         path = self.staging.joinpath(*table.split("."))
-        path.mkdir(parents=True, exist_ok=True)
+        make_directory(path, self.file_mode)
         return path
 
     def add(
@@ -187,7 +239,8 @@ class Run:
     def has(self, file: StoredFile) -> bool:
         """Tell whether the lake has a file as it was written."""
         try:
-            return (self.lake / file.path).stat().st_size == file.size_bytes
+            path = inside(self.lake, file.path)
+            return is_regular(path) and path.stat().st_size == file.size_bytes
         except OSError:
             return False
 
@@ -198,16 +251,18 @@ class Run:
 
     def _found(self, file: StoredFile) -> Path:
         staged = self.staging / file.path
-        return staged if staged.exists() else self.lake / file.path
+        return staged if staged.exists() else inside(self.lake, file.path)
 
     def publish(self, sources: Mapping[str, StoredSource], decoder: str, domains: Iterable[str] = ()) -> Manifest:
         """Make the lake what the run has written: from here on readers see it, all of it."""
         after = Manifest(FORMAT, decoder, {**self.before.tables, **self.tables}, dict(sources), tuple(domains))
-        replace_file(self.lake / OWN / WRITTEN, msgspec.json.encode(sorted(_paths(self.before) | _paths(after))))
+        check_manifest(after)
+        own, written = self.lake / OWN, sorted(_paths(self.before) | _paths(after))
+        replace_file(own / WRITTEN, msgspec.json.encode(written), self.file_mode)
         for table in self.tables.values():
             for file in table.files:
-                _move(self.staging / file.path, self.lake / file.path)
-        replace_file(self.lake / OWN / MANIFEST, after.to_json())
+                _move(self.staging / file.path, inside(self.lake, file.path), self.file_mode)
+        replace_file(own / MANIFEST, after.to_json(), self.file_mode)
         return after
 
 
@@ -215,13 +270,14 @@ def _stored(path: Path, relative: Path, source: str) -> StoredFile:
     return StoredFile(relative.as_posix(), pq.read_metadata(path).num_rows, path.stat().st_size, source)
 
 
-def _move(staged: Path, final: Path) -> None:
+def _move(staged: Path, final: Path, file_mode: int) -> None:
     if not staged.exists():
         return  # a file of the lake as it was, which the table keeps
-    final.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(final.parent, file_mode)
+    staged.chmod(file_mode)  # what Spark has written has the mode that the umask gave it
     _sync(staged)
     os.replace(staged, final)
-    _sync(final.parent)
+    sync_directory(final.parent)
 
 
 def _sync(path: Path) -> None:
@@ -232,42 +288,35 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file such that there is always the old one or the new one, whole."""
-    aside = path.with_name(f"{path.name}.new")
-    with open(aside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
-    _sync(path.parent)
-
-
 @contextmanager
-def writing(lake: Path | str) -> Iterator[Run]:
+def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[Run]:
     """Begin a run that writes, alone; a lake that is not there yet is made."""
-    lake = Path(lake)
-    own = _own_directory(lake)
-    with held(own / LOCK, lake):
-        manifest = _manifest((own / MANIFEST).read_bytes(), lake) if (own / MANIFEST).exists() else Manifest()
+    place = local_path(lake)
+    own = _own_directory(place, lake, file_mode)
+    with held(own / LOCK, Path(lake)):
+        manifest = _manifest(place, lake) if os.path.lexists(own / MANIFEST) else Manifest()
+        _refuse_symlink(own / STAGING)
+        old = _replaced(place, manifest)
         shutil.rmtree(own / STAGING, ignore_errors=True)
-        _sweep(lake, manifest)
-        run = Run(lake, uuid.uuid4().hex[:12], manifest)
-        run.staging.mkdir(parents=True)
+        for path in old:
+            path.unlink(missing_ok=True)
+        run = Run(place, uuid.uuid4().hex[:12], manifest, file_mode)
+        make_directory(run.staging, file_mode)
         try:
             yield run
         finally:
             shutil.rmtree(own / STAGING, ignore_errors=True)
 
 
-def _own_directory(lake: Path) -> Path:
-    own = lake / OWN
-    if lake.exists() and not lake.is_dir():
+def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
+    own = place / OWN
+    if place.exists() and not place.is_dir():
         raise LakeError(f"{lake}: is a file; name a directory for the lake")
-    if lake.is_dir() and not own.is_dir() and any(lake.iterdir()):
+    _refuse_symlink(own)
+    if place.is_dir() and not own.is_dir() and any(place.iterdir()):
         raise LakeError(f"{lake}: has other files in it and is not a lake; name an empty or a new directory")
     try:
-        own.mkdir(parents=True, exist_ok=True)
+        make_directory(own, file_mode)
     except OSError as error:
         raise LakeError(f"{lake}: cannot be written ({error.strerror}); choose another directory") from None
     if not os.access(own, os.W_OK | os.X_OK):
@@ -275,16 +324,21 @@ def _own_directory(lake: Path) -> Path:
     return own
 
 
-def _sweep(lake: Path, manifest: Manifest) -> None:
-    """Remove what runs have put into the lake and the manifest does not name: replaced, or left by a run that died.
+def _replaced(lake: Path, manifest: Manifest) -> list[Path]:
+    """Give what runs have put into the lake and the manifest does not name: replaced, or left by a run that died.
 
-    Files that no run has written stay, whoever put them there.
+    Files that no run has written stay, whoever put them there. One path that leads elsewhere, and none is given.
     """
     listed = lake / OWN / WRITTEN
+    if not os.path.lexists(listed):
+        return []
+    try:
+        paths = msgspec.json.decode(read_regular(listed, MAX_MANIFEST_BYTES), type=list[str])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise LakeError(f"{listed}: is damaged; remove it") from None
     named = _paths(manifest)
-    for path in msgspec.json.decode(listed.read_bytes(), type=list[str]) if listed.exists() else ():
-        if path not in named:
-            (lake / path).unlink(missing_ok=True)
+    old = [inside(lake, path, WRITTEN) for path in paths if path not in named]
+    return [path for path in old if is_regular(path)]
 
 
 def _paths(manifest: Manifest) -> set[str]:

@@ -22,8 +22,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopwire.capture.faults import Fault
+from hopwire.capture.faults import Fault, FaultKind
 from hopwire.capture.sources import Source, SourceKind, read_source
+from hopwire.disk import create_file, open_regular
 from hopwire.flows.coverage import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans, spans_from_batch
 from hopwire.lake.rebatch import rebatched
@@ -93,6 +94,8 @@ class Report(msgspec.Struct):
     files: dict[str, str] = {}  # table: name of the file
     spans: list[SourceSpan] = []
     faults: list[str] = []
+    is_bad: bool = False  # one of the faults is such that someone should look
+    is_refused: bool = False  # the system did not give all of it: another time it may
     error: str = ""  # why the run cannot go on
 
 
@@ -134,6 +137,8 @@ def ingest_source(task: Task, job: Job, domains: Domains, settings: LakeSettings
     except OSError as error:
         report.error = _in_words(error, task)
     report.faults = [fault.detail for fault in faults]
+    report.is_bad = any(fault.is_serious for fault in faults)
+    report.is_refused = any(fault.kind in (FaultKind.REFUSED, FaultKind.NOT_REGULAR) for fault in faults)
     return report
 
 
@@ -142,8 +147,9 @@ def _has_numbers(task: Task) -> bool:
     if task.kind != SourceKind.PARQUET:
         return True
     try:
-        return {"incarnation", "sequence"} <= set(pq.read_schema(task.path).names)
-    except pa.ArrowException:
+        with open_regular(task.path) as file:
+            return {"incarnation", "sequence"} <= set(pq.read_schema(file).names)
+    except (pa.ArrowException, OSError):
         return False
 
 
@@ -203,6 +209,7 @@ class Output:
 
 
 def _writer(path: Path, schema: pa.Schema, settings: LakeSettings, is_repeating: bool) -> Any:
+    os.close(create_file(path, settings.file_mode))  # Arrow would give it the mode of the umask
     return pq.ParquetWriter(
         path,
         schema,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hopwire.flows.findings import KINDS
-from hopwire.report.words import cut, duration, text_or_hex
+from hopwire.report.words import cut, duration, printable, text_or_hex
 
 __all__ = ["Glyphs", "Line", "Mark", "finding_line", "flow_to_json", "lines_of_flow", "name_of", "request_line", "took"]
 
@@ -73,7 +73,7 @@ def took(latency_us: int | None) -> str:
 
 def name_of(node: bytes, names: Mapping[bytes, str]) -> str:
     """Give what people call a node."""
-    return cut(names.get(node) or text_or_hex(node), NAME_LENGTH) if node else "?"
+    return cut(printable(names.get(node, "")) or text_or_hex(node), NAME_LENGTH) if node else "?"
 
 
 def lines_of_flow(
@@ -137,16 +137,16 @@ def _mark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark:
         mark = Mark("REPLAYED: came again, later or from another node", True)
     if mark.text:
         words = {end: name_of(step[end], names) for end in ("from_node", "to_node")}
-        return mark._replace(text=mark.text.format(**words, dead_reason=step["dead_reason"]))
+        return mark._replace(text=mark.text.format(**words, dead_reason=printable(step["dead_reason"] or "")))
     if step["outcome_kind"]:
-        reason = f": {step['outcome_reason']}" if step["outcome_reason"] else ""
-        return Mark(f"{step['outcome_kind']}{reason}", step["outcome_kind"] != "received")
+        reason = f": {printable(step['outcome_reason'])}" if step["outcome_reason"] else ""
+        return Mark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] != "received")
     return Mark("answer" if step["is_reply"] else "")
 
 
 def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark:
     """Say what became of a request, and if it was lost, where."""
-    outcome, reason = request["outcome"], request["reason"]
+    outcome, reason = request["outcome"], printable(request["reason"] or "")
     words = f"{text_or_hex(request['identity'])} from {name_of(request['home_node'], names)}: {outcome}"
     if outcome == "lost":
         words = f"{words.removesuffix(outcome)}{_place(request, names)}"
@@ -165,12 +165,12 @@ def _place(request: Mapping[str, Any], names: Mapping[bytes, str]) -> str:
         return f"LOST between {source} and {name_of(request['lost_to_node'], names)}"
     if request["reason"] == "no_answer":
         return f"LOST at {source}: it was last seen there, and no answer came"
-    return f"LOST at {source}: {request['reason']}"
+    return f"LOST at {source}: {printable(request['reason'] or '')}"
 
 
 def finding_line(finding: Mapping[str, Any], names: Mapping[bytes, str]) -> str:
     """Say what is odd."""
-    detail = f" ({finding['detail']})" if finding["detail"] else ""
+    detail = f" ({printable(finding['detail'])})" if finding["detail"] else ""
     return f"{finding['kind']} at {name_of(finding['node'], names)}: {KINDS[finding['kind']]}{detail}"
 
 

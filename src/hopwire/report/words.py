@@ -1,6 +1,7 @@
 """Values in the words of a person: bytes, sizes, durations.
 
 The trap: these bytes come from outside and go to a terminal. Only printable text passes; the rest is escaped or hex.
+So does what is text already: `printable` is for one value, `printable_lines` for what is about to be written.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import msgspec
 
 from hopwire.model.message import TICKS_PER_SECOND
 
-__all__ = ["cut", "duration", "plural", "text_or_hex", "unpacked"]
+__all__ = ["cut", "duration", "plural", "printable", "printable_lines", "text_or_hex", "unpacked"]
 
 MAX_UNPACKED_BYTES = 65_536  # a larger body is not worth unpacking for a preview
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
@@ -26,6 +27,18 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 def cut(text: str, length: int | None) -> str:
     """Give text in at most so many characters, with dots where it was longer."""
     return text if length is None or len(text) <= length else text[: max(0, length - 3)] + "..."
+
+
+def printable(text: str) -> str:
+    r"""Give text with everything escaped that a terminal would obey or hide, such as `\x1b` and `\u202e`."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """Give text of several lines in the same way; only the ends of lines stay what they are."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def text_or_hex(data: bytes) -> str:

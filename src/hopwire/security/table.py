@@ -16,7 +16,7 @@
 
 A `secret_name` is looked up by the function that the caller passes in, so that secrets can live in files or in the
 environment and this module opens neither. Every mistake is a SettingsError of one line that names its place. The trap:
-that line never repeats a value that could be a secret.
+that line never repeats a value that could be a secret, and so no `secret_name` either: secrets get pasted there.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = ["Secrets", "domains_from_table"]
 
 Secrets: TypeAlias = Callable[[str], bytes]
 
+NOT_FOUND = "secret_name was not found; expected where the secret is, not the secret"
 _WORDS = {bool: "true or false", str: "text", list: "a list", Mapping: "a table", datetime: "a time"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -90,13 +91,13 @@ def _from_base64(text: str, where: str, secrets: Secrets | None) -> bytes:
 
 def _from_name(name: str, where: str, secrets: Secrets | None) -> bytes:
     if secrets is None:
-        raise SettingsError(f"{where}: secret_name {name!r} cannot be looked up, no secrets were passed in")
+        raise SettingsError(f"{where}: secret_name cannot be looked up, no secrets were passed in")
     try:
         secret = secrets(name)
     except Exception as error:  # whatever a foreign function raises; its text could hold the secret
-        raise SettingsError(f"{where}: secret_name {name!r} was not found ({type(error).__name__})") from None
+        raise SettingsError(f"{where}: {NOT_FOUND} ({type(error).__name__})") from None
     if not isinstance(secret, bytes):
-        raise SettingsError(f"{where}: secret_name {name!r} gave {type(secret).__name__}, expected bytes")
+        raise SettingsError(f"{where}: secret_name gave {type(secret).__name__}, expected bytes")
     return secret
 
 

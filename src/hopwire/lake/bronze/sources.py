@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import pyarrow as pa
 
 from hopwire.capture.faults import Fault
+from hopwire.capture.segment import sealed_path
+from hopwire.disk import shown_name
 from hopwire.lake.manifest import StoredSource
 from hopwire.lake.table import Column, Table, declare
 
@@ -37,7 +40,12 @@ SOURCES_TABLE = declare(
 
 
 def rows_of_sources(sources: Mapping[str, StoredSource], foreign: Iterable[Fault]) -> pa.Table:
-    """Give the rows; a file that is not a capture is one too."""
+    """Give the rows; a file that is not a capture, or cannot be read, is one too."""
+    others: dict[str, StoredSource] = {}
+    for fault in foreign:
+        name = shown_name(sealed_path(fault.path).name)
+        known = others.get(name) or sources.get(name) or StoredSource(fault.size_bytes, "")
+        others[name] = msgspec.structs.replace(known, faults=(*known.faults, fault.detail))
     rows = [
         (
             name,
@@ -49,8 +57,7 @@ def rows_of_sources(sources: Mapping[str, StoredSource], foreign: Iterable[Fault
             each.skipped,
             each.faults,
         )
-        for name, each in sources.items()
+        for name, each in {**sources, **others}.items()
     ]
-    rows += [(fault.path.name, fault.size_bytes, "", False, 0, 0, 0, (fault.detail,)) for fault in foreign]
     names = SOURCES_TABLE.schema.names
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in sorted(rows)], SOURCES_TABLE.schema)

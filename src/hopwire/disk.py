@@ -1,0 +1,206 @@
+"""How files are opened: only regular ones, no symlink followed, and nobody but their owner may read what is new.
+
+Captures and lakes lie in directories that others may be able to write to. What lies there is not trusted:
+
+| found | done |
+|---|---|
+| a FIFO, a socket, a device, a directory where a file is to be read | refused; never waited for |
+| a symlink where a file is to be read | refused; a path that the user names is followed |
+| a symlink where a file is to be written | removed, or refused; what it points to is not touched |
+
+A new file has `file_mode`, whatever the umask is; a new directory has the same, with the right to enter for whoever may
+read. Directories that are there keep the mode that they have.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from hopwire.errors import SettingsError
+
+__all__ = [
+    "OWNER_ONLY",
+    "NotRegular",
+    "check_mode",
+    "create_file",
+    "directory_mode",
+    "is_regular",
+    "local_path",
+    "make_directory",
+    "not_regular",
+    "open_regular",
+    "read_regular",
+    "refuse_scheme",
+    "replace_file",
+    "shown_name",
+    "sync_directory",
+]
+
+OWNER_ONLY = 0o600
+ALL_BITS = 0o777
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two; C:/ has one letter only
+
+# Windows knows none of these, and no FIFO in a directory either.
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
+BINARY = getattr(os, "O_BINARY", 0)
+
+# fmt: off
+KINDS = (
+    # test            what it is
+    (stat.S_ISLNK,    "a symlink, which is not followed"),
+    (stat.S_ISDIR,    "a directory"),
+    (stat.S_ISFIFO,   "a FIFO"),
+    (stat.S_ISSOCK,   "a socket"),
+    (stat.S_ISCHR,    "a device"),
+    (stat.S_ISBLK,    "a device"),
+)
+# fmt: on
+
+
+# -- paths and modes
+
+
+def local_path(path: Path | str) -> Path:
+    """Give a path of this machine, from the root; refuse one with a scheme, and one that is not UTF-8."""
+    refuse_scheme(path)
+    text = os.fspath(path)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # Arrow, Spark and JSON know no such names
+        raise SettingsError(f"{shown_name(text)}: is not UTF-8; name another path") from None
+    if "\0" in text:
+        raise SettingsError(f"{shown_name(text)}: has a NUL in it; name another path")
+    return Path(path).absolute()  # Arrow takes `run:1/lake` for a URI, but no path that begins at the root
+
+
+def refuse_scheme(path: Path | str) -> None:
+    """Refuse a path of another machine: s3a://bucket/lake would be a local directory called `s3a:`."""
+    text = os.fspath(path)
+    if found := SCHEME.match(text):
+        scheme = found[1]
+        remedy = "leave file:// out" if scheme.lower() == "file" else "copy it to a local directory, or mount it"
+        raise SettingsError(f"{text}: only local paths are supported, not {scheme}://; {remedy}")
+
+
+def shown_name(path: Path | str) -> str:
+    r"""Give the name of a file as text that every encoding takes: what is not UTF-8 becomes `\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def check_mode(file_mode: object) -> None:
+    """Refuse a mode that is none, or that keeps the owner out."""
+    is_mode = isinstance(file_mode, int) and 0 <= file_mode <= ALL_BITS and file_mode & OWNER_ONLY == OWNER_ONLY
+    if not is_mode or isinstance(file_mode, bool):
+        raise SettingsError(f"file_mode must be a mode such as 0o600 or 0o640, not {file_mode!r:.40}")
+
+
+def directory_mode(file_mode: int) -> int:
+    """Give the mode of a directory for such files: who may read them may enter."""
+    return file_mode | (file_mode & 0o444) >> 2
+
+
+def make_directory(path: Path, file_mode: int = OWNER_ONLY) -> None:
+    """Make a directory, and those above it that are missing; one that is there stays as it is."""
+    mode = directory_mode(file_mode)
+    missing = [path]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for each in reversed(missing):
+        try:
+            each.mkdir(mode)
+        except FileExistsError:
+            if not each.is_dir():
+                raise
+        else:
+            each.chmod(mode)  # the umask may have taken something away
+
+
+# -- reading
+
+
+class NotRegular(OSError):
+    """What was to be read is no regular file."""
+
+    def __init__(self, said: str, path: Path | str) -> None:
+        super().__init__(errno.EINVAL, said, os.fspath(path))
+
+
+def is_regular(path: Path) -> bool:
+    """Tell whether there is a file of that name itself, not a symlink to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def not_regular(mode: int) -> str:
+    """Say what a path leads to, if it is no regular file; else nothing."""
+    if stat.S_ISREG(mode):
+        return ""
+    return f"is {next((what for test, what in KINDS if test(mode)), 'something else')}, expected a regular file"
+
+
+def open_regular(path: Path | str, *, is_named: bool = False, buffer_bytes: int = -1) -> BinaryIO:
+    """Open a file for reading, or raise NotRegular; a symlink is followed only if a user named it.
+
+    What was opened is looked at, not the name: whoever changes the directory meanwhile gains nothing.
+    """
+    flags = os.O_RDONLY | NO_WAIT | CLOSE_ON_EXEC | BINARY | (0 if is_named else NO_FOLLOW)
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        kind = {errno.ENXIO: stat.S_IFSOCK, errno.ELOOP: 0 if is_named else stat.S_IFLNK}.get(error.errno or 0, 0)
+        raise NotRegular(not_regular(kind), path) if kind else error from None
+    if said := not_regular(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotRegular(said, path)
+    return os.fdopen(handle, "rb", buffer_bytes)
+
+
+def read_regular(path: Path | str, max_bytes: int) -> bytes:
+    """Read a small file; an OSError says so if it is larger."""
+    with open_regular(path) as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes", os.fspath(path))
+    return content
+
+
+# -- writing
+
+
+def create_file(path: Path, file_mode: int = OWNER_ONLY, flags: int = 0) -> int:
+    """Open a new file for writing; whatever has its name already, also a symlink to nowhere, is refused."""
+    chosen = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY | flags
+    handle = os.open(path, chosen, file_mode)
+    if hasattr(os, "fchmod"):
+        os.fchmod(handle, file_mode)
+    return handle
+
+
+def replace_file(path: Path, content: bytes, file_mode: int = OWNER_ONLY, *, aside: Path | None = None) -> None:
+    """Write a file such that there is always the old one or the new one, whole; `aside` is where it is written."""
+    aside = aside or path.with_name(f"{path.name}.new")
+    aside.unlink(missing_ok=True)  # left by a run that died; of a symlink only the link goes
+    with os.fdopen(create_file(aside, file_mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(aside, path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Have the disk keep the names in a directory."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
