@@ -52,8 +52,8 @@ def read_extension(frame: bytes) -> Extension:
         raise WireError("bad_extension", f"found {len(frame)} bytes, the limit is {MAX_EXTENSION_BYTES}")
     try:
         return _DECODER.decode(memoryview(frame)[len(MAGIC) :])
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise WireError("bad_extension", " ".join(str(error).split())) from None
+    except Exception as error:  # also RecursionError: whatever a stranger wrote, nothing but a WireError leaves here
+        raise WireError("bad_extension", " ".join(str(error).split()) or type(error).__name__) from None
 
 
 def with_extension(message: Message, extension: Extension) -> Message:
