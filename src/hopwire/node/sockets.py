@@ -51,6 +51,7 @@ NOBLOCK, SNDMORE = int(zmq.NOBLOCK), int(zmq.SNDMORE)
 NOBLOCK_MORE = NOBLOCK | SNDMORE
 EVENTS, RCVMORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
 DRAIN_AT_MOST = 500  # messages in one turn of the loop, so that handlers get theirs
+WAKE_AT_MOST = 256  # of those who wait for room, in one turn of the loop: what comes back has to be read meanwhile
 ALONE_SECONDS = 0.000_05  # a message so long after the last to the same peer is sent at once
 RETRY_SECONDS = 0.002  # after ZeroMQ took no more for a peer
 HANDSHAKE_MS = 3000  # who connects and says nothing for so long is cut off
@@ -358,7 +359,8 @@ class Sockets:
         taken = len(outbox.items) + waiters.called
         free_bytes = limits.max_bytes - outbox.size_bytes - waiters.called * outbox.mean_bytes
         free = min(limits.max_messages - taken, free_bytes // outbox.mean_bytes)
-        waiters.wake(max(free, 0 if taken else 1))  # a message that is larger than the limit needs an empty queue
+        free = max(free, 0 if taken else 1)  # a message that is larger than the limit needs an empty queue
+        waiters.wake(min(free, WAKE_AT_MOST - waiters.called))
 
     def _flush(self) -> None:
         self._flush_at = None
