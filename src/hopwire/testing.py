@@ -130,6 +130,7 @@ class _Memory:
         self.uri, self.identity = uri, b""
         self._network = network
         self.connections: dict[str, bytes] = {}  # by address, each with its name
+        self.open_address = ""
 
     def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
         self.on_frames = on_frames

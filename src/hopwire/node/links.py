@@ -69,6 +69,10 @@ BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
 CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
 HELLO = contract_of(Hello).identity
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
+OPEN_TO_ALL = (
+    "%s is open to all who can reach it: everybody may ask, answer and take the place of a node; "
+    "give the node domains with keys (domains=...), keys of the network (curve=...), or listen on 127.0.0.1"
+)
 # fmt: off
 REPORTS = {
     # what              in words
@@ -120,6 +124,8 @@ class Links:
         self._loop = asyncio.get_running_loop()
         self._notices = Notices(self._loop.time)
         self.uri = self._router.uri = self._transport.start(self.take_frames, self._take_refused)
+        if self._transport.open_address and not self._domains.signing:
+            log.warning(OPEN_TO_ALL, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
         me = Self(self._identity, incarnation, self.uri, self._settings.formats, (CAPABILITY,))
         self._cluster = Cluster(me, self._settings.pace)
         self.announce(added=self._router.tables.local.public_routes())

@@ -29,6 +29,8 @@ import asyncio
 import logging
 import os
 from collections import deque
+from functools import partial
+from ipaddress import ip_address
 from itertools import count
 from time import monotonic
 from typing import NamedTuple, TypeAlias
@@ -39,6 +41,7 @@ from zmq.backend import Socket as Backend
 
 from hopwire.errors import SettingsError
 from hopwire.model.settings import Limits
+from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.transport import CurveKeys, Frames, OnFrames, OnRefused, OutboxLimits, check_uri
 from hopwire.node.waiters import Waiters
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
@@ -58,6 +61,9 @@ HANDSHAKE_MS = 3000  # who connects and says nothing for so long is cut off
 TCP_IDLE_SECONDS, TCP_PROBE_SECONDS, TCP_PROBES = 30, 10, 3  # until a connection to a dead machine is given up
 TCP_UNACKNOWLEDGED_MS = 30_000
 EVERYWHERE = ("0.0.0.0", "*", "[::]")  # noqa: S104 - addresses to listen on, and no others
+HANDSHAKES_FAILED = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
 HIGH_WATER = 64  # messages or trains inside ZeroMQ for each peer; the rest waits in our own queue, where it is counted
 OPTIONS: tuple[tuple[int, int], ...] = (
     (zmq.LINGER, 0),
@@ -137,10 +143,14 @@ class _Gate:
     """Lets in those who have the network's key: ZeroMQ asks here about everyone who connects (ZAP, RFC 27)."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], loop: asyncio.AbstractEventLoop, keys: CurveKeys
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        loop: asyncio.AbstractEventLoop,
+        keys: CurveKeys,
+        notices: Notices,
     ) -> None:
         self._raw_key = zmq.utils.z85.decode(keys.public)
-        self._loop = loop
+        self._loop, self._notices = loop, notices
         self._socket = context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.bind("inproc://zeromq.zap.01")
@@ -149,8 +159,10 @@ class _Gate:
 
     def _answer(self) -> None:
         while int(self._socket.get(zmq.EVENTS)) & POLLIN:
-            version, request, _, _, _, mechanism, *credentials = self._socket.recv_multipart()
+            version, request, _, address, _, mechanism, *credentials = self._socket.recv_multipart()
             is_known = mechanism == b"CURVE" and credentials == [self._raw_key]
+            if not is_known:
+                self._notices.warn(("gate", address), partial(_refused_key, address))
             status = (b"200", b"OK") if is_known else (b"400", b"not a node of this network")
             self._socket.send_multipart([version, request, *status, b"", b""])
 
@@ -158,8 +170,53 @@ class _Gate:
         self._loop.remove_reader(self._descriptor)
 
 
+def _refused_key(address: bytes) -> Notice:
+    peer = shown(address)
+    return Notice(f"refused a connection from {peer}: its CURVE key is not the one of this network", {"peer": peer})
+
+
+class _Watch:
+    """Tells of handshakes at the front that failed, which is all that a peer with other keys leaves behind."""
+
+    def __init__(
+        self, socket: zmq.Socket[bytes], loop: asyncio.AbstractEventLoop, uri: str, is_encrypted: bool, notices: Notices
+    ) -> None:
+        self._front, self._loop, self._uri, self._notices = socket, loop, uri, notices
+        self._is_encrypted = is_encrypted
+        self._socket = socket.get_monitor_socket(HANDSHAKES_FAILED)
+        self._descriptor = int(self._socket.get(zmq.FD))
+        loop.add_reader(self._descriptor, self._look)
+        self._look()  # the descriptor says nothing until the socket has been asked once
+
+    def _look(self) -> None:
+        while int(self._socket.get(zmq.EVENTS)) & POLLIN:
+            self._socket.recv_multipart()
+            self._notices.warn("handshake", self._failed)
+
+    def _failed(self) -> Notice:
+        expected = "the CURVE keys of this network" if self._is_encrypted else "no CURVE"
+        text = f"refused a connection to {self._uri}: expected {expected}, the other side has something else"
+        return Notice(text, {"uri": self._uri})
+
+    def close(self) -> None:
+        """Stop watching; the socket that is watched is closed after this."""
+        self._loop.remove_reader(self._descriptor)
+        self._front.disable_monitor()
+
+
 def _host(uri: str) -> str:
     return uri.partition("://")[2].rpartition(":")[0]
+
+
+def _is_reachable(uri: str) -> bool:
+    """Tell whether other machines can reach an address."""
+    host = _host(uri).strip("[]")
+    if not uri.startswith("tcp://") or host in ("localhost", "lo"):
+        return False
+    try:
+        return not ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return True
 
 
 def new_curve_keys() -> CurveKeys:
@@ -193,13 +250,19 @@ class Sockets:
         self._aliases, self._numbers = count(1), count(1)
         self._is_closed = False
 
+    @property
+    def open_address(self) -> str:
+        """The address that other machines can reach without a key, or nothing."""
+        return self._listen if self._curve is None and _is_reachable(self._listen) else ""
+
     def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
         """Bind, and give the address that others reach this node by."""
         self._on_frames, self._on_refused = on_frames, on_refused
         self._loop = asyncio.get_running_loop()
         self._context = zmq.Context()
         self._context.set(zmq.BLOCKY, 0)
-        self._gate = None if self._curve is None else _Gate(self._context, self._loop, self._curve)
+        notices = Notices(self._loop.time)
+        self._gate = None if self._curve is None else _Gate(self._context, self._loop, self._curve, notices)
         try:
             self._front, self._back = self._socket(), self._socket()
             self._back.set(zmq.ROUTER_MANDATORY, 1)
@@ -218,6 +281,7 @@ class Sockets:
         self._descriptor = int(self._front.get(zmq.FD))
         self._loop.add_reader(self._descriptor, self._drain)
         bound = bytes(self._front.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
+        self._watch = _Watch(self._front, self._loop, bound, self._curve is not None, notices)
         host, _, port = self._advertise.rpartition(":")
         return f"{host}:{bound.rpartition(':')[2]}" if port == "0" else self._advertise or bound
 
@@ -409,6 +473,7 @@ class Sockets:
         if self._flush_at is not None:
             self._flush_at.cancel()
         self._loop.remove_reader(self._descriptor)
+        self._watch.close()
         if self._gate is not None:
             self._gate.close()
         for uri, outbox in self._peers.items():

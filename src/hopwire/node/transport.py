@@ -71,6 +71,10 @@ def check_uri(uri: object, whose: str) -> None:
 class Transport(Protocol):
     """Moves frames between addresses."""
 
+    @property
+    def open_address(self) -> str:
+        """The address that other machines can reach without a key, or nothing."""
+
     def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
         """Begin to listen, and give the address that others reach this one by."""
 
