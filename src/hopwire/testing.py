@@ -17,11 +17,13 @@ import asyncio
 import selectors
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
 from hopwire.node.node import Node
 from hopwire.node.transport import Frames, OnFrames, OnRefused
+from hopwire.wire.connection import CHANCE_BYTES, connection_name
 
 __all__ = ["Faults", "Network", "run"]
 
@@ -79,6 +81,7 @@ class Network:
         self._transports: dict[str, _Memory] = {}
         self._cuts: set[frozenset[str]] = set()
         self._latest: dict[tuple[str, str], float] = {}  # when the last message between two arrives
+        self._names = count()
         self._count = 0
 
     def node(self, **settings: Any) -> Node:
@@ -112,7 +115,7 @@ class Network:
             at = loop.time() + self.faults.delay + self.faults.jitter * self.chance.random()
             if not self.faults.jitter:  # in order: timers of one time come in any
                 at = self._latest[sender.uri, uri] = max(at, self._latest.get((sender.uri, uri), 0.0) + STEP)
-            loop.call_at(at, self._arrive, uri, [sender.identity, *frames[1:]])
+            loop.call_at(at, self._arrive, uri, [sender.connections[uri], *frames[1:]])
 
     def _arrive(self, uri: str, frames: Frames) -> None:
         receiver = self._transports.get(uri)
@@ -126,7 +129,8 @@ class _Memory:
     def __init__(self, network: Network, uri: str) -> None:
         self.uri, self.identity = uri, b""
         self._network = network
-        self._connected: set[str] = set()
+        self.connections: dict[str, bytes] = {}  # by address, each with its name
+        self.open_address = ""
 
     def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
         self.on_frames = on_frames
@@ -134,16 +138,18 @@ class _Memory:
         return self.uri
 
     def connect(self, uri: str) -> None:
-        self._connected.add(uri)
+        if uri not in self.connections:
+            chance = next(self._network._names).to_bytes(CHANCE_BYTES, "big")
+            self.connections[uri] = connection_name(self.identity, chance)
 
     def disconnect(self, uri: str) -> None:
-        self._connected.discard(uri)
+        self.connections.pop(uri, None)
 
     def allow_trains(self, uri: str) -> None:
         pass
 
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
-        if uri not in self._connected:
+        if uri not in self.connections:
             return "unreachable"
         self._network._carry(self, uri, frames)
         return ""
@@ -154,9 +160,15 @@ class _Memory:
     def waiting(self) -> tuple[int, int]:
         return 0, 0
 
+    def mark(self, uri: str) -> int:
+        return 0
+
+    def is_queued(self, uri: str, mark: int) -> bool:
+        return False
+
     async def room(self, uri: str) -> bool:
         await asyncio.sleep(0)
-        return uri in self._connected
+        return uri in self.connections
 
     async def close(self, timeout: float) -> None:
         await asyncio.sleep(0)

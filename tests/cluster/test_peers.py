@@ -21,6 +21,7 @@ from hopwire.cluster.events import (
     Heard,
     LoseNode,
     MeetNode,
+    Overheard,
     Pace,
     Peer,
     Refused,
@@ -89,9 +90,59 @@ def test_the_dialled_address_is_kept_where_the_peer_announces_another() -> None:
     assert not any(isinstance(command, Connect) for command in commands)
 
 
-def test_a_node_that_dials_itself_is_told() -> None:
-    assert run(Cluster(A), Dialled(A.uri))[1] == [Report("self_dialled", b"A", A.uri)]
-    assert run(Cluster(A), Heard(hello_of(A)))[1] == [Report("self_dialled", b"A", A.uri)]
+def test_the_own_address_is_left_alone_so_that_all_nodes_can_have_the_same_list() -> None:
+    assert run(Cluster(A), Dialled(A.uri)) == (Cluster(A), [])
+    assert run(Cluster(A), Heard(hello_of(A))) == (Cluster(A), [])
+
+
+def test_an_address_that_turns_out_to_be_the_own_is_dialled_no_more() -> None:
+    other_name = "tcp://localhost:1"
+    cluster, commands = run(Cluster(A), Dialled(other_name), Heard(hello_of(A, via=other_name)))
+    assert cluster == Cluster(A)
+    assert commands == [Disconnect(other_name)]
+    again = Heard(hello_of(Self(b"A", 2, A.uri), via=other_name))
+    assert run(Cluster(A), Dialled(other_name), again)[1] == [Report("duplicate", b"A", A.uri)]
+
+
+def test_a_peer_that_answered_is_not_given_up_for_a_hello_of_our_own() -> None:
+    answered = Heard(hello_of(B, heard=A.incarnation, via=B.uri))
+    cluster, _ = run(Cluster(A), Dialled(B.uri), answered)
+    assert run(cluster, Heard(hello_of(A, via=B.uri))) == (cluster, [])
+
+
+def test_an_address_that_does_not_answer_is_reported_with_growing_pauses() -> None:
+    cluster, _ = run(Cluster(A), Dialled(B.uri))
+    reported = []
+    for now_ns in range(0, 200 * SECOND_NS, SECOND_NS // 10):
+        cluster, commands = run(cluster, Ticked(), now_ns=now_ns)
+        reported += [(now_ns // SECOND_NS, c.uri, c.detail) for c in commands if isinstance(c, Report)]
+    assert reported[0] == (6, B.uri, "no answer to 6 hellos in 6 s")
+    assert [at for at, _, _ in reported] == [6, 16, 36, 76, 156]
+
+
+def test_hearsay_that_does_not_answer_is_forgotten_without_a_word() -> None:
+    cluster, _ = run(Cluster(A), Heard(Beat(b"Z", 1, "tcp://z:1", 1)))
+    for now_ns in range(0, 100 * SECOND_NS, SECOND_NS):
+        cluster, commands = run(cluster, Ticked(), now_ns=now_ns)
+        assert not any(isinstance(command, Report) for command in commands)
+
+
+# -- beats over a connection without a hello
+
+
+def test_an_overheard_beat_of_a_stranger_is_hearsay() -> None:
+    assert run(Cluster(A), Overheard(Beat(b"B", 7, B.uri, 1)))[1] == [
+        Connect(B.uri),
+        Say(B.uri, hello_of(A, via=B.uri)),
+    ]
+
+
+def test_an_overheard_beat_of_a_peer_is_no_sign_of_life_and_asks_the_peer_for_its_hello() -> None:
+    cluster = met(now_ns=5)
+    after, commands = run(cluster, Overheard(Beat(b"B", 7, "tcp://elsewhere:1", 99)), now_ns=10)
+    assert after == cluster
+    assert commands == [Say(B.uri, hello_of(A, via=B.uri))]
+    assert run(cluster, Overheard(Beat(b"A", 1, A.uri, 1))) == (cluster, [])
 
 
 # -- meeting
@@ -108,13 +159,21 @@ def test_a_stranger_is_connected_answered_and_told_all_routes() -> None:
 
 
 def test_an_answer_is_not_answered() -> None:
+    heard = Heard(hello_of(B, heard=A.incarnation, via=B.uri))
+    assert names(run(Cluster(A), Dialled(B.uri), heard)[1]) == ["MeetNode", "Routes"]
+
+
+def test_the_first_word_over_a_new_connection_is_a_hello_that_wants_no_answer() -> None:
     _, commands = run(Cluster(A), Heard(hello_of(B, heard=A.incarnation)))
-    assert names(commands) == ["Connect", "MeetNode", "Routes"]
+    assert names(commands) == ["Connect", "MeetNode", "Hello", "Routes"]
+    assert commands[2] == Say(B.uri, hello_of(A, heard=B.incarnation))
+    assert names(run(Cluster(B), Heard(hello_of(A, heard=B.incarnation)))[1])[:2] == ["Connect", "MeetNode"]
 
 
 def test_a_second_hello_of_a_known_peer_changes_its_address_and_nothing_else() -> None:
     cluster, commands = run(met(), Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))
-    assert commands == [Disconnect("tcp://b:1"), Connect("tcp://b:2"), MeetNode(cluster.peers[b"B"])]
+    hello = Say("tcp://b:2", hello_of(A, heard=7))
+    assert commands == [Disconnect("tcp://b:1"), Connect("tcp://b:2"), MeetNode(cluster.peers[b"B"]), hello]
     assert cluster.peers[b"B"].uri == "tcp://b:2"
     assert run(cluster, Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))[1] == []
 

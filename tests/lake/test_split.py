@@ -87,9 +87,14 @@ def test_extension_becomes_columns() -> None:
     assert [silent[name] for name in names] == [b"", 0, 0, ""]
 
 
-def test_damaged_extension_is_a_finding_not_a_loss() -> None:
+DEEP = b"\x81\xa1z" * 1300 + b"\xc0"
+HUGE = b"\x81\xa1t\xcf" + b"\xff" * 8  # a number that no column can hold
+
+
+@pytest.mark.parametrize("damage", [b"\xff", DEEP, HUGE], ids=["broken", "deep", "huge"])
+def test_damaged_extension_is_a_finding_not_a_loss(damage: bytes) -> None:
     damaged, fine = split_messages(
-        Message(b"x", body_frames=(b"",), extensions=(b"other", MAGIC + b"\xff")), Message(b"y", body_frames=(b"",))
+        Message(b"x", body_frames=(b"",), extensions=(b"other", MAGIC + damage)), Message(b"y", body_frames=(b"",))
     )
     assert (damaged["message_id"], damaged["findings"]) == (b"", ["bad_extension"])
     assert fine["findings"] == []
@@ -127,8 +132,9 @@ def test_message_keys_follow_the_message_id() -> None:
     assert one["message_key"] == again["message_key"] != other["message_key"]
 
 
-def test_outcome_that_is_no_map_is_a_finding() -> None:
-    (row,) = split_messages(Message(OUTCOME, 1, body_frames=(msgspec.msgpack.encode([1, 2]),)))
+@pytest.mark.parametrize("body", [msgspec.msgpack.encode([1, 2]), DEEP, b"\x91" * 5000], ids=["list", "maps", "arrays"])
+def test_outcome_that_is_no_map_is_a_finding(body: bytes) -> None:
+    (row,) = split_messages(Message(OUTCOME, 1, body_frames=(body,)))
     assert row["findings"] == ["bad_outcome"]
 
 

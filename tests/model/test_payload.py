@@ -151,3 +151,13 @@ def test_raw_bytes_need_exactly_one_field() -> None:
         body_from_payload(Two(b"", b""))
     with pytest.raises(SettingsError, match="Two has 2 fields"):
         payload_from_body(Two, b"")
+
+
+@pytest.mark.parametrize("codec", [Codec.MSGPACK, Codec.JSON])
+def test_a_body_that_is_nested_too_deep_is_a_payload_error(codec: Codec) -> None:
+    class Deep(Payload, identity="deep.any", codec=codec):
+        known: int = 0
+
+    bodies = {Codec.MSGPACK: b"\x81\xa1z" + b"\x91" * 5000 + b"\xc0", Codec.JSON: b'{"z":' + b"[" * 5000 + b"]" * 5000}
+    with pytest.raises(PayloadError, match="Deep cannot be read"):
+        payload_from_body(Deep, bodies[codec])

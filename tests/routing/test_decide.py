@@ -184,6 +184,19 @@ def test_a_receiver_elsewhere_is_unknown_to_a_message_that_names_this_node() -> 
     assert decide(named, tables_of([], [(ONE, actor(1))]), HERE) == nobody("unknown_receiver")
 
 
+def test_a_broadcast_from_another_node_is_not_sent_on_whatever_its_hops_say() -> None:
+    tables = tables_of([actor(1)], [(ONE, actor(2)), (TWO, actor(3))])
+    assert decide(BROADCAST, tables, HERE, came_from=ONE.identity) == here(actor(1))
+    assert decide(BROADCAST, tables_of([], [(ONE, actor(2))]), HERE, came_from=TWO.identity) == nobody("no_route")
+
+
+def test_a_message_from_another_node_is_taken_here_and_not_sent_back_whatever_its_hops_say() -> None:
+    tables = tables_of([actor(1)], [(ONE, actor(2)), (TWO, actor(3))])
+    assert {decide(UNICAST, tables, HERE, came_from=ONE.identity) for _ in range(6)} == {here(actor(1))}
+    elsewhere = tables_of([], [(ONE, actor(2)), (TWO, actor(3))])
+    assert {decide(UNICAST, elsewhere, HERE, came_from=ONE.identity) for _ in range(6)} == {there(TWO.identity)}
+
+
 # limits
 
 

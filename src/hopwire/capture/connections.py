@@ -16,6 +16,7 @@ from hopwire.capture.tcp import MODULUS, Bytes, Flow, Room
 from hopwire.capture.troubles import Troubles
 from hopwire.capture.zmtp import FRAME_BYTES, Said, Talk
 from hopwire.model.settings import Limits
+from hopwire.wire.connection import claimed_node
 
 __all__ = ["MESSAGE_BYTES", "Connections", "Heard"]
 
@@ -54,7 +55,7 @@ class _End:
 
     @property
     def name(self) -> bytes:
-        return self.talk.identity or self.address.encode()
+        return claimed_node(self.talk.identity) or self.address.encode()
 
     @property
     def is_known(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hopwire.cluster.announce import Route
+from hopwire.cluster.announce import Beat, Route
 from hopwire.errors import SettingsError
 from hopwire.model import Payload
 
@@ -20,6 +20,7 @@ __all__ = [
     "Link",
     "LoseNode",
     "MeetNode",
+    "Overheard",
     "Pace",
     "Peer",
     "Refused",
@@ -42,6 +43,7 @@ class Pace:
     hello_ns: int = SECOND_NS // 10  # the first pause between two hellos; it doubles
     longest_hello_ns: int = 5 * SECOND_NS
     hearsay_tries: int = 5  # hellos to an address that nobody gave us
+    unanswered_ns: int = 5 * SECOND_NS  # until people are told of an address that does not answer; it doubles
 
     def __post_init__(self) -> None:
         if not 0 < self.beat_ns < self.silence_ns or not 0 < self.hello_ns <= self.longest_hello_ns:
@@ -81,6 +83,9 @@ class Link:
     next_hello_ns: int
     tries_left: int | None = None
     node: bytes = b""  # who answered
+    since_ns: int = 0  # when it was dialled
+    hellos: int = 1  # so many since then
+    report_ns: int = 0  # after so long without an answer people are told
 
 
 # -- events
@@ -98,6 +103,13 @@ class Heard:
     """A control message arrived."""
 
     said: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Overheard:
+    """A beat arrived over a connection whose node has not said hello: a hint, and no sign of life."""
+
+    said: Beat
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +132,7 @@ class Ticked:
     """Some time has passed."""
 
 
-Event: TypeAlias = Dialled | Heard | RoutesChanged | Refused | Ticked
+Event: TypeAlias = Dialled | Heard | Overheard | RoutesChanged | Refused | Ticked
 
 
 # -- commands
@@ -175,11 +187,12 @@ class ApplyRoutes:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something that people should know: `duplicate`, `self_dialled`, `too_many_peers`."""
+    """Something that people should know: `duplicate`, `unanswered`, `too_many_peers`."""
 
     what: str
     node: bytes
     uri: str = ""
+    detail: str = ""
 
 
 Command: TypeAlias = Connect | Disconnect | Say | MeetNode | LoseNode | ApplyRoutes | Report

@@ -8,18 +8,22 @@ in events and carries out commands.
 | `Dialled(uri)` | connect, say hello, again and again with growing pauses until somebody answers |
 | `Heard(Hello)` | a new peer: connect back, answer, send all routes; a known one that restarted is lost first |
 | `Heard(Beat)` | alive; a revision that was skipped is asked for; a stranger is dialled, a few times |
+| `Overheard(Beat)` | came over a connection without a hello: a stranger is dialled, a peer is asked for its hello |
 | `Heard(Routes)` | applied if they follow what is known, else all are asked for |
 | `Heard(RoutesWanted)` | all routes are sent |
 | `Heard(Bye)` | lost at once, without waiting for silence |
 | `RoutesChanged(...)` | every peer is told what changed |
 | `Refused(node)` | the transport cannot reach it: lost |
-| `Ticked()` | beats go out, the silent are lost, unanswered hellos are repeated |
+| `Ticked()` | beats go out, the silent are lost, unanswered hellos are repeated, and reported after a while |
+
+The first word over every connection is a hello: it tells the other side who is at this end.
 
 A lost peer whose address was dialled is dialled again; any other is forgotten. A peer is talked to at the address that
 was dialled, where there is one, since that is known to work; else at the one it announces. A peer that is talked to at
 another address than before is met again there. One that restarted is talked to where it says it is, until it answers at
 the address that was dialled. A connection is closed when the last peer at its address is gone, unless
-it was dialled: a process that restarts under a new identity lives where the old one did.
+it was dialled: a process that restarts under a new identity lives where the old one did. An address that turns out to
+be our own is left alone, so that the same list of addresses can be given to all nodes.
 
 The trap: two processes with one identity. The larger incarnation is the newer; an older one that still talks while the
 newer lives is reported as `duplicate`, and not believed.
@@ -33,6 +37,7 @@ from typing import TypeAlias
 
 from hopwire.cluster.announce import Beat, Bye, Hello, Route, Routes, RoutesWanted
 from hopwire.cluster.events import (
+    SECOND_NS,
     ApplyRoutes,
     Command,
     Connect,
@@ -43,6 +48,7 @@ from hopwire.cluster.events import (
     Link,
     LoseNode,
     MeetNode,
+    Overheard,
     Pace,
     Peer,
     Refused,
@@ -93,6 +99,8 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
             return _hear_hello(cluster, said, now_ns)
         case Heard(Beat() as said):
             return _hear_beat(cluster, said, now_ns)
+        case Overheard(said):
+            return _overhear_beat(cluster, said, now_ns)
         case Heard(Routes() as said):
             return _hear_routes(cluster, said, now_ns)
         case Heard(RoutesWanted() as said):
@@ -114,15 +122,18 @@ def _dial(cluster: Cluster, uri: str, now_ns: int, tries: int | None = None) -> 
     if known is not None:  # an address that was hearsay so far may now be given
         return (cluster if tries is not None else _with_link(cluster, replace(known, tries_left=None))), []
     if uri == cluster.me.uri:
-        return cluster, [Report("self_dialled", cluster.me.node, uri)]
-    link = Link(uri, cluster.pace.hello_ns, now_ns + cluster.pace.hello_ns, tries)
-    return _with_link(cluster, link), [Connect(uri), Say(uri, cluster.hello(uri))]
+        return cluster, []
+    return _with_link(cluster, _new_link(cluster, uri, now_ns, tries)), [Connect(uri), Say(uri, cluster.hello(uri))]
+
+
+def _new_link(cluster: Cluster, uri: str, now_ns: int, tries: int | None = None) -> Link:
+    pace = cluster.pace
+    return Link(uri, pace.hello_ns, now_ns + pace.hello_ns, tries, since_ns=now_ns, report_ns=pace.unanswered_ns)
 
 
 def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     if said.node == cluster.me.node:
-        what = "self_dialled" if said.incarnation == cluster.me.incarnation else "duplicate"
-        return cluster, [Report(what, said.node, said.uri)]
+        return _hear_myself(cluster, said)
     former = cluster.peers.get(said.node)
     if former is not None and said.incarnation < former.incarnation:
         return cluster, [Report("duplicate", said.node, said.uri)]
@@ -142,14 +153,27 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     cluster = _with_peer(cluster, met)
     if former is not None:
         commands += _hang_up(cluster, former.uri)
-    if known is None or known.uri != met.uri:
-        commands += [] if met.uri in cluster.links else [Connect(met.uri)]
+    is_moved = known is None or known.uri != met.uri
+    is_connected = is_moved and met.uri not in cluster.links
+    if is_moved:
+        commands += [Connect(met.uri)] if is_connected else []
         commands.append(MeetNode(met))
-    if not is_answer:
-        commands.append(Say(met.uri, cluster.hello(said.via, heard=said.incarnation)))
+    if is_connected or not is_answer:
+        commands.append(Say(met.uri, cluster.hello("" if is_answer else said.via, heard=said.incarnation)))
     if known is None:
         commands.append(Say(met.uri, cluster.all_routes()))
     return cluster, commands
+
+
+def _hear_myself(cluster: Cluster, said: Hello) -> Step:
+    """Leave an address alone that turns out to be our own; or another process has our identity."""
+    if said.incarnation != cluster.me.incarnation:
+        return cluster, [Report("duplicate", said.node, said.uri)]
+    link = cluster.links.get(said.via)
+    if link is None or link.node:
+        return cluster, []
+    cluster = _without_link(cluster, link.uri)
+    return cluster, _hang_up(cluster, link.uri)
 
 
 def _hang_up(cluster: Cluster, *uris: str) -> list[Command]:
@@ -163,12 +187,25 @@ def _hear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
     if said.node == cluster.me.node:
         return cluster, [] if said.incarnation == cluster.me.incarnation else [Report("duplicate", said.node, said.uri)]
     if peer is None or said.incarnation > peer.incarnation:  # a stranger, or one that came back while nobody listened
-        is_room = sum(link.tries_left is not None for link in cluster.links.values()) < MAX_HEARSAY
-        return _dial(cluster, said.uri, now_ns, cluster.pace.hearsay_tries) if is_room else (cluster, [])
+        return _dial_hearsay(cluster, said.uri, now_ns)
     if said.incarnation < peer.incarnation:
         return cluster, [Report("duplicate", said.node, said.uri)]
     wanted = [_want(cluster, peer)] if said.revision != peer.revision else []
     return _with_peer(cluster, replace(peer, heard_at_ns=now_ns)), [*wanted]
+
+
+def _overhear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
+    peer = cluster.peers.get(said.node)
+    if said.node == cluster.me.node:
+        return cluster, []
+    if peer is None or said.incarnation > peer.incarnation:
+        return _dial_hearsay(cluster, said.uri, now_ns)
+    return cluster, [Say(peer.uri, cluster.hello(peer.uri))]
+
+
+def _dial_hearsay(cluster: Cluster, uri: str, now_ns: int) -> Step:
+    is_room = sum(link.tries_left is not None for link in cluster.links.values()) < MAX_HEARSAY
+    return _dial(cluster, uri, now_ns, cluster.pace.hearsay_tries) if is_room else (cluster, [])
 
 
 def _hear_routes(cluster: Cluster, said: Routes, now_ns: int) -> Step:
@@ -231,10 +268,16 @@ def _dial_again(cluster: Cluster, link: Link, now_ns: int) -> Step:
     if link.tries_left == 0:
         cluster = _without_link(cluster, link.uri)
         return cluster, _hang_up(cluster, link.uri)
+    commands: list[Command] = [Say(link.uri, cluster.hello(link.uri))]
     pause = min(2 * link.pause_ns, cluster.pace.longest_hello_ns)
     tries = None if link.tries_left is None else link.tries_left - 1
-    link = replace(link, pause_ns=pause, next_hello_ns=now_ns + pause, tries_left=tries)
-    return _with_link(cluster, link), [Say(link.uri, cluster.hello(link.uri))]
+    waited_ns = now_ns - link.since_ns
+    if tries is None and waited_ns >= link.report_ns:
+        detail = f"no answer to {link.hellos} hellos in {waited_ns // SECOND_NS} s"
+        commands.append(Report("unanswered", b"", link.uri, detail))
+        link = replace(link, report_ns=2 * waited_ns)
+    link = replace(link, pause_ns=pause, next_hello_ns=now_ns + pause, tries_left=tries, hellos=link.hellos + 1)
+    return _with_link(cluster, link), commands
 
 
 def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
@@ -251,8 +294,7 @@ def _redialled(cluster: Cluster, node: bytes, now_ns: int) -> Cluster:
     """Dial the addresses of a peer anew: who lives there now is not known; hearsay is forgotten."""
     for link in [link for link in cluster.links.values() if link.node == node]:
         if link.tries_left is None:
-            pause = cluster.pace.hello_ns
-            cluster = _with_link(cluster, Link(link.uri, pause, now_ns + pause))
+            cluster = _with_link(cluster, _new_link(cluster, link.uri, now_ns))
         else:
             cluster = _without_link(cluster, link.uri)
     return cluster

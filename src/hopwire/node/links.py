@@ -2,6 +2,10 @@
 
 Bytes become messages here, and messages bytes: trains are uncoupled, signatures judged, formats chosen. Control
 messages go to `cluster`, all others to the router; what `cluster` commands is carried out.
+
+What arrives has the name of its connection in front. In its place comes the node that said hello over the connection
+(`callers.py`); before a hello, what the name claims. The claim is good for captures, and for nothing that needs trust:
+a control message counts only from the node itself, a train is opened only if it comes from a node that said hello.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from hopwire.cluster.announce import CONTROL, Bye, Routes, RoutesWanted
+from hopwire.cluster.announce import CONTROL, Beat, Bye, Hello, Routes, RoutesWanted
 from hopwire.cluster.announce import Route as AnnouncedRoute
 from hopwire.cluster.events import (
     SECOND_NS,
@@ -26,6 +30,7 @@ from hopwire.cluster.events import (
     Heard,
     LoseNode,
     MeetNode,
+    Overheard,
     Report,
     RoutesChanged,
     Say,
@@ -36,9 +41,11 @@ from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import HopwireError, PayloadError, SettingsError, WireError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
 from hopwire.model.settings import Limits
+from hopwire.node.callers import Callers
 from hopwire.node.dead import DeadLetter
 from hopwire.node.flow import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.mailbox import Overflow
+from hopwire.node.notices import Notice, Notices, shown, why_refused
 from hopwire.node.router import Envelope, Room, Router
 from hopwire.node.seen import Seen
 from hopwire.node.settings import NodeSettings
@@ -47,9 +54,10 @@ from hopwire.node.transport import Frames, Transport
 from hopwire.routing import Node as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import forwarded
-from hopwire.security import Domains, ReplayWindow, is_accepted, sign, verify
+from hopwire.security import Domains, ReplayWindow, Verdict, is_accepted, sign, verify
 from hopwire.wire import FORMATS, V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
+from hopwire.wire.connection import claimed_node
 from hopwire.wire.extension import extension_of
 from hopwire.wire.train import CAPABILITY, is_train, unpack_train
 
@@ -59,7 +67,20 @@ log = logging.getLogger("hopwire.node")
 TICK_SECONDS = 0.1
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
 CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
+HELLO = contract_of(Hello).identity
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
+OPEN_TO_ALL = (
+    "%s is open to all who can reach it: everybody may ask, answer and take the place of a node; "
+    "give the node domains with keys (domains=...), keys of the network (curve=...), or listen on 127.0.0.1"
+)
+# fmt: off
+REPORTS = {
+    # what              in words
+    "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran",
+    "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
+    "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
+}
+# fmt: on
 
 
 class Links:
@@ -88,6 +109,7 @@ class Links:
         )
         self._formats: dict[bytes, WireFormat] = {}
         self._addresses: dict[bytes, str] = {}
+        self._callers = Callers(self._addresses)
         self._is_closing = False
         self._asked: dict[bytes, asyncio.Future[None]] = {}  # peers whose answer is waited for
         self.traffic = [0, 0, 0, 0]  # messages in and out, bytes in and out
@@ -100,7 +122,10 @@ class Links:
     def start(self, incarnation: int, dial: Iterable[str]) -> str:
         """Listen, dial, and give the address that others reach this node by."""
         self._loop = asyncio.get_running_loop()
+        self._notices = Notices(self._loop.time)
         self.uri = self._router.uri = self._transport.start(self.take_frames, self._take_refused)
+        if self._transport.open_address and not self._domains.signing:
+            log.warning(OPEN_TO_ALL, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
         me = Self(self._identity, incarnation, self.uri, self._settings.formats, (CAPABILITY,))
         self._cluster = Cluster(me, self._settings.pace)
         self.announce(added=self._router.tables.local.public_routes())
@@ -148,24 +173,37 @@ class Links:
         self.traffic[2] += size_bytes
         limits = self._settings.limits
         read = decode_received if size_bytes <= limits.max_bytes else decode
-        if not is_train(frames):
-            self._take_one(frames, read)
-            return 1
-        try:
-            messages = unpack_train(frames, limits)
-        except WireError as error:
-            self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
-            return 1
+        connection = frames[0] if frames else b""
+        node = self._callers.nodes.get(connection)
+        if frames:
+            frames[0] = node or claimed_node(connection)
+        messages = [frames]
+        if is_train(frames):
+            if node is None:
+                detail = f"{size_bytes} bytes from {shown(frames[0])}"
+                self._router.dead.add(DeadLetter("not_met", detail, frames=tuple(frames)))
+                return 1
+            try:
+                messages = unpack_train(frames, limits)  # a train within a train is noise
+            except WireError as error:
+                self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+                return 1
         for message in messages:
-            self._take_one(message, read)  # a train within a train is noise
+            try:
+                self._take_one(message, read, connection)
+            except Exception as error:  # a fault of ours; the messages behind this one must not suffer from it
+                log.exception("a message could not be taken", extra={"hopwire_uri": self.uri})
+                self._router.dead.add(DeadLetter("node_failed", type(error).__name__, frames=tuple(message)))
         return len(messages)
 
-    def _take_one(self, frames: Frames, read: Callable[[Frames, Limits], Message]) -> None:
+    def _take_one(self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes) -> None:
         self.traffic[0] += 1
         if self._tap is not None:
             self._tap.saw_in(frames)
         try:
             message = read(frames, self._settings.limits)
+            if message.socket_identity != frames[0]:  # frames in front, or none: the sender does not choose its name
+                message = message.replace(socket_identity=frames[0])
             if self._domains.signing and not self._is_believed(message):
                 return
             if type(message.version) is bytes:  # V3 and V4 spell versions, contracts number them
@@ -174,7 +212,7 @@ class Links:
             self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
             return
         if message.identity in CONTROL_IDENTITIES and message.contract in CONTROL_PAYLOADS:
-            self._take_control(message, CONTROL_PAYLOADS[message.contract])
+            self._take_control(message, CONTROL_PAYLOADS[message.contract], connection)
         else:
             self._take_message(message)
 
@@ -183,9 +221,10 @@ class Links:
         if is_accepted(verdict, message, self._domains):
             return True
         self._router.dead.add(DeadLetter("bad_signature", str(verdict), message))
+        self._notices.warn((message.socket_identity, verdict), partial(_refusal, verdict, message, self._domains))
         return False
 
-    def _take_control(self, message: Message, payload: type[Payload]) -> None:
+    def _take_control(self, message: Message, payload: type[Payload], connection: bytes) -> None:
         if self._is_closing:  # goodbye has been said
             return
         try:
@@ -193,12 +232,29 @@ class Links:
         except PayloadError as error:
             self._router.dead.add(DeadLetter("bad_payload", str(error), message))
             return
-        if getattr(said, "node", message.socket_identity) != message.socket_identity:
+        node, speaker = self._callers.nodes.get(connection), getattr(said, "node", b"")
+        if isinstance(said, Hello):
+            self._take_hello(said, connection, message)
+        elif node == speaker:
+            self._step(Heard(said))
+            if isinstance(said, Routes) and not said.base:
+                self._answered(said.node)
+        elif isinstance(said, Beat) and node is None:
+            self._step(Overheard(said))
+        else:
+            detail = "a node that speaks for another" if node else "a node that has not said hello"
+            self._router.dead.add(DeadLetter("bad_control", detail, message))
+
+    def _take_hello(self, said: Hello, connection: bytes, message: Message) -> None:
+        """Hear a hello, and remember who is at the other end if it is believed."""
+        former = self._callers.nodes.get(connection)
+        if said.node != (former if former in self._addresses else claimed_node(connection)):
             self._router.dead.add(DeadLetter("bad_control", "a node that speaks for another", message))
             return
         self._step(Heard(said))
-        if isinstance(said, Routes) and not said.base:
-            self._answered(said.node)
+        peer = self._cluster.peers.get(said.node)
+        if peer is not None and peer.incarnation == said.incarnation:
+            self._callers.hear(connection, said.node)
 
     def _take_message(self, message: Message) -> None:
         take = self._router.hubs.get(message.receiver_identity)
@@ -251,7 +307,16 @@ class Links:
             refused = self.send_away(node, envelope)
             if isinstance(refused, str):
                 return refused
+            uri = self._addresses.get(node, uri)  # the node may have moved meanwhile
         return "unreachable"
+
+    def mark(self, node: bytes) -> int:
+        """Give the number of the last message that waits here for a node, or 0 where none does."""
+        return self._transport.mark(self._addresses.get(node, ""))
+
+    def is_queued(self, node: bytes, mark: int) -> bool:
+        """Tell whether a message up to that mark still waits here for a node: it has not even left."""
+        return self._transport.is_queued(self._addresses.get(node, ""), mark)
 
     def _post(self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
@@ -330,13 +395,17 @@ class Links:
                 self._lose(node, reason)
             case ApplyRoutes(node, added, removed, is_all):
                 self._apply(node, added, removed, is_all)
-            case Report(what, node, uri):
-                name = node.decode(errors="replace")
-                fields = {"hopwire_event": what, "hopwire_peer": name, "hopwire_uri": uri}
-                log.error("%s: node %s at %s", what, name, uri, extra=fields)
+            case Report(what, node, uri, detail):
+                self._report(what, shown(node), shown(uri), detail)
+
+    def _report(self, what: str, peer: str, uri: str, detail: str) -> None:
+        text = REPORTS[what].format(peer=peer, uri=uri, detail=detail)
+        self._notices.warn((what, peer, uri), lambda: Notice(text, {"event": what, "peer": peer, "uri": uri}))
 
     def _lose(self, node: bytes, reason: str) -> None:
         self._router.tables.remote.unregister_node(node)
+        if reason != "silent":  # what was said in time may still be read
+            self._callers.forget(node)
         uri = self._addresses.pop(node, None)
         self._formats.pop(node, None)
         if uri is not None and uri not in self._addresses.values():
@@ -366,6 +435,19 @@ class Links:
     def announce(self, added: Iterable[TableRoute] = (), removed: Iterable[TableRoute] = ()) -> None:
         """Tell the others what can be reached here, and what no longer."""
         self._step(RoutesChanged(tuple(map(_announced, added)), tuple(map(_announced, removed))))
+
+
+def _refusal(verdict: Verdict, message: Message, domains: Domains) -> Notice:
+    """Say who was not believed, and why; the address is that of a hello, which may not be true."""
+    why, key_id = why_refused(verdict, message, domains)
+    try:
+        uri = payload_from_body(Hello, message.body).uri if message.identity == HELLO else ""
+    except PayloadError:
+        uri = ""
+    peer = shown(message.socket_identity)
+    where, key = f" at {shown(uri)}" if uri else "", f", key {shown(key_id)}" if key_id else ""
+    text = f"refused what node {peer}{where} says: {why} ({verdict}{key})"
+    return Notice(text, {"event": "refused", "peer": peer, "uri": uri, "verdict": str(verdict), "key_id": key_id})
 
 
 def _announced(route: TableRoute) -> AnnouncedRoute:

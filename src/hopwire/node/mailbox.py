@@ -14,18 +14,17 @@ A queue that is closed takes nothing, and whoever waits for room is refused.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hopwire.errors import SettingsError
+from hopwire.node.waiters import Waiters
 
 __all__ = ["Mailbox", "Overflow"]
 
 T = TypeVar("T")
-Waiters: TypeAlias = dict["asyncio.Future[None]", None]  # in the order in which they came; one that gives up is gone
 TAKEN: tuple[bool, Sequence[Any]] = (True, ())
 REFUSED: tuple[bool, Sequence[Any]] = (False, ())
 
@@ -48,8 +47,7 @@ class Mailbox(Generic[T]):
         self.size_bytes = 0
         self.is_closed = False
         self._items: deque[tuple[T, int]] = deque()
-        self._takers: Waiters = {}
-        self._putters: Waiters = {}
+        self._takers, self._putters = Waiters(), Waiters()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -73,27 +71,26 @@ class Mailbox(Generic[T]):
         self._items.append((item, size_bytes))
         self.size_bytes += size_bytes
         if self._takers:
-            _wake_one(self._takers)
+            self._takers.wake()
         return (True, pushed_out) if pushed_out else TAKEN
 
     async def put(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
         """Put an item, and wait for room where the policy says so."""
         while self.overflow is Overflow.WAIT and not self.is_closed and not self.has_room(size_bytes):
-            await _wait_in(self._putters)
+            await self._putters.wait()
         return self.offer(item, size_bytes)
 
     async def take(self) -> T:
         """Wait for an item and give it."""
         while (item := self.pop()) is None:
-            await _wait_in(self._takers)
+            await self._takers.wait()
         return item
 
     def close(self) -> list[T]:
         """Take nothing more, and give everything that is there."""
         self.is_closed = True
         rest = [self._pop() for _ in range(len(self._items))]
-        while self._putters:
-            _wake_one(self._putters)
+        self._putters.wake(len(self._putters))
         return rest
 
     def pop(self) -> T | None:
@@ -104,27 +101,5 @@ class Mailbox(Generic[T]):
         item, size_bytes = self._items.popleft()
         self.size_bytes -= size_bytes
         if self._putters:
-            _wake_one(self._putters)
+            self._putters.wake()
         return item
-
-
-def _wake_one(waiters: Waiters) -> None:
-    while waiters:
-        waiter = next(iter(waiters))
-        del waiters[waiter]
-        if not waiter.done():
-            waiter.set_result(None)
-            return
-
-
-async def _wait_in(waiters: Waiters) -> None:
-    """Wait to be woken; one that is cancelled after it was woken wakes the next."""
-    waiter = asyncio.get_running_loop().create_future()
-    waiters[waiter] = None
-    try:
-        await waiter
-    except asyncio.CancelledError:
-        waiters.pop(waiter, None)
-        if waiter.done() and not waiter.cancelled():
-            _wake_one(waiters)
-        raise

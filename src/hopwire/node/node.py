@@ -40,10 +40,11 @@ from hopwire.node.transport import CurveKeys, OutboxLimits, Transport, check_uri
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
 from hopwire.security import OPEN, Domains
+from hopwire.wire.connection import MAX_NODE_BYTES
 
 __all__ = ["Node"]
 
-MAX_IDENTITY_BYTES = 255  # of a ZeroMQ socket; those that begin with 0 are its own
+MAX_IDENTITY_BYTES = MAX_NODE_BYTES  # those that begin with 0 are ZeroMQ's own
 MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
 UNHOST_SECONDS = 10.0
 HELLO = contract_of(Hello).identity
@@ -80,7 +81,8 @@ class Node:
         if self.settings.telemetry:
             self._router.telemetry = Telemetry()
         self._domains = domains
-        transport = transport or Sockets(self.identity, listen, _outbox_limits(self.settings), curve, advertise)
+        outbox, max_bytes = _outbox_limits(self.settings), self.settings.limits.max_bytes
+        transport = transport or Sockets(self.identity, listen, outbox, curve, advertise, max_bytes)
         self._links = Links(
             self.identity, transport, self._router, domains, self.settings, self._tap, self._lose, self._wake_watchers
         )

@@ -3,6 +3,9 @@
 A transport never waits and never raises for a peer's sake. `send` puts frames into the peer's own queue and tells
 whether there was room; who can wait, waits for `room`. What cannot be sent comes back through `on_refused`, with the
 reason. Everything happens on one event loop.
+
+The first frame of what arrives is the name of the connection (`wire/connection.py`). It stays the same for as long as
+the other side does not connect anew. Who is at the other end is for the node to find out.
 """
 
 from __future__ import annotations
@@ -68,6 +71,10 @@ def check_uri(uri: object, whose: str) -> None:
 class Transport(Protocol):
     """Moves frames between addresses."""
 
+    @property
+    def open_address(self) -> str:
+        """The address that other machines can reach without a key, or nothing."""
+
     def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
         """Begin to listen, and give the address that others reach this one by."""
 
@@ -91,6 +98,12 @@ class Transport(Protocol):
 
     def waiting(self) -> tuple[int, int]:
         """Give the messages and bytes that wait in all queues."""
+
+    def mark(self, uri: str) -> int:
+        """Give the number of the last message in the queue of a peer, or 0 where none waits."""
+
+    def is_queued(self, uri: str, mark: int) -> bool:
+        """Tell whether a message still waits for a peer that was put into its queue up to that mark."""
 
     async def room(self, uri: str) -> bool:
         """Wait until there may be room in the queue of a peer; False says that there is no such connection."""

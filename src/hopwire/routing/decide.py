@@ -14,8 +14,9 @@
 
 - A named receiver is chosen by version and receiver, as the documents say: an actor must handle something of that
   version, a hub takes all. Without a receiver, identity, version and partition must all be equal.
-- A message started here if its hops are 0. One that came from another node and finds no handler is sent on, rather not
-  to a node that it passed already, and never beyond the hop limit.
+- A message started here if it came from nobody and its hops are 0. Its sender writes the hops, so they alone prove
+  nothing. One that came from another node and finds no handler is sent on, rather not to a node that it passed already,
+  and never beyond the hop limit.
 - `exclude` names nodes and receivers that are not to be asked, such as those that a retry has tried.
 
 Nothing here waits, sends or looks at a clock; whether a message is expired was asked before. The one thing that a
@@ -73,9 +74,10 @@ def decide(
     to send a message on, decide on the whole of it.
     """
     hops = message.hops if type(message) is Message else 1
+    is_foreign = bool(hops or came_from)
     contract = (message.identity, message.version, message.partition)
     if message.distribution:
-        return _everyone(message, tables.candidates.get(contract, NONE), exclude, is_started_here=not hops)
+        return _everyone(message, tables.candidates.get(contract, NONE), exclude, not is_foreign)
     node, receiver = message.receiver_node_identity, message.receiver_identity
     if node and node != here:
         decision = _node(node, tables, exclude)
@@ -88,8 +90,8 @@ def decide(
         candidates = tables.candidates.get(contract, NONE)
         if node:
             return _here(candidates, exclude) or _nobody(candidates.local)
-        passed = _passed(message, came_from) if hops else ()
-        if hops or not candidates.is_remote_turn():
+        passed = _passed(message, came_from) if is_foreign else ()
+        if is_foreign or not candidates.is_remote_turn():
             decision = _here(candidates, exclude) or _elsewhere(candidates, exclude, passed) or _nobody(candidates)
         else:
             decision = _elsewhere(candidates, exclude, passed) or _here(candidates, exclude) or _nobody(candidates)
@@ -107,10 +109,11 @@ def peek(message: Message, tables: Tables, here: bytes, came_from: bytes = b"", 
 
 
 def _passed(message: Message | Selectors, came_from: bytes) -> tuple[bytes, ...]:
-    """Give the nodes that a message was at, as far as it knows; it started at none of them if its hops are 0."""
+    """Give the nodes that a message was at, as far as it knows; it was at none of them if it started here."""
     if type(message) is not Message:
         return (came_from,)
-    return (came_from, *[entry.identity for entry in message.routing]) if message.hops else ()
+    is_foreign = message.hops or came_from
+    return (came_from, *[entry.identity for entry in message.routing]) if is_foreign else ()
 
 
 def _everyone(

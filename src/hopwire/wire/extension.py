@@ -9,6 +9,8 @@ The trap: extensions are not signed, because routers may change them. Nothing th
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from hopwire.errors import WireError
@@ -18,14 +20,15 @@ __all__ = ["MAGIC", "Extension", "extension_of", "read_extension", "with_extensi
 
 MAGIC = b"HWX\x01"
 MAX_EXTENSION_BYTES = 4096  # larger than anything we write, small enough to be read for every message
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # what a column of a table can hold
 
 
 class Extension(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a message carries for hopwire nodes."""
 
     message_id: bytes = msgspec.field(default=b"", name="i")  # the same for every attempt to deliver one message
-    attempt: int = msgspec.field(default=0, name="a")
-    sent_at_ns: int = msgspec.field(default=0, name="t")  # by the clock of the node that sent it first
+    attempt: Number = msgspec.field(default=0, name="a")
+    sent_at_ns: Number = msgspec.field(default=0, name="t")  # by the clock of the node that sent it first
     traceparent: str = msgspec.field(default="", name="p")  # W3C trace context
     trace_only: bool = msgspec.field(default=False, name="o")  # report the way, do not deliver
 
@@ -52,8 +55,8 @@ def read_extension(frame: bytes) -> Extension:
         raise WireError("bad_extension", f"found {len(frame)} bytes, the limit is {MAX_EXTENSION_BYTES}")
     try:
         return _DECODER.decode(memoryview(frame)[len(MAGIC) :])
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise WireError("bad_extension", " ".join(str(error).split())) from None
+    except Exception as error:  # also RecursionError: whatever a stranger wrote, nothing but a WireError leaves here
+        raise WireError("bad_extension", " ".join(str(error).split()) or type(error).__name__) from None
 
 
 def with_extension(message: Message, extension: Extension) -> Message:

@@ -4,22 +4,44 @@
 
 The first frame of a message, the socket identity, stays behind: the train has one for all. What the lengths say must be
 exactly what is there.
+
+| limit | a sender | a reader |
+|---|---|---|
+| messages | 1 to 256 | 1 to 1,024 |
+| bytes | a train is full with 256 KiB | 1 MiB |
+| frames of a message | 2 to 64 behind the first | 2 up to the reader's limit |
+
+A message beyond the limits of a sender goes alone, as plain frames. The trap: an entry costs its sender a few bytes and
+its reader a message. So a reader looks at every number before it makes anything of the frames.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
 
-__all__ = ["CAPABILITY", "is_train", "pack_train", "unpack_train"]
+__all__ = [
+    "CAPABILITY",
+    "MAX_TRAIN_BYTES",
+    "SMALLEST",
+    "TRAIN_BYTES",
+    "TRAIN_FRAMES",
+    "TRAIN_MESSAGES",
+    "is_train",
+    "pack_train",
+    "unpack_train",
+]
 
 CAPABILITY = "train"  # the word by which a node announces that it reads trains
 MAGIC = b"HWT\x01"
-MAX_FRAMES = 2**16 - 1
-_LENGTHS: list[struct.Struct] = [struct.Struct(f"<H{count}I") for count in range(32)]
+TRAIN_MESSAGES, TRAIN_BYTES = 256, 256 * 1024  # longer trains save little and keep others waiting
+TRAIN_FRAMES = 64  # of one message; with more of them plain frames are as fast
+MAX_TRAIN_MESSAGES, MAX_TRAIN_BYTES = 4 * TRAIN_MESSAGES, 4 * TRAIN_BYTES  # room for senders that count otherwise
+SMALLEST = 2  # frames of a message behind the first: an empty one and the meta frame
+_LENGTHS: list[struct.Struct] = [struct.Struct(f"<H{count}I") for count in range(TRAIN_FRAMES + 1)]
 _COUNT = struct.Struct("<H").unpack_from
 USUAL = 4  # frames of a message in V6 with one body: sender, empty, body, meta; these are packed without a loop
 _PACK_USUAL = _LENGTHS[USUAL - 1].pack
@@ -29,8 +51,10 @@ def _lengths(count: int) -> struct.Struct:
     return _LENGTHS[count] if count < len(_LENGTHS) else struct.Struct(f"<H{count}I")
 
 
-def pack_train(messages: Iterable[list[bytes]]) -> bytes:
-    """Couple messages, each without its first frame."""
+def pack_train(messages: Sequence[Sequence[bytes]]) -> bytes:
+    """Couple messages, at least one, each without its first frame; all of them fit."""
+    if not messages:
+        raise ValueError("a train has at least one message")
     parts = [MAGIC]
     for frames in messages:
         if len(frames) == USUAL:
@@ -53,11 +77,13 @@ def unpack_train(frames: list[bytes], limits: Limits) -> list[list[bytes]]:
     sender, train = frames
     messages: list[list[bytes]] = []
     at, end = len(MAGIC), len(train)
+    if end > MAX_TRAIN_BYTES:
+        raise WireError("too_many_bytes", f"found a train of {end}, the limit is {MAX_TRAIN_BYTES}", frame=1)
     try:
         while at < end:
             (count,) = _COUNT(train, at)
-            if count > limits.max_frames:
-                raise WireError("too_many_frames", f"found {count}, the limit is {limits.max_frames}", frame=1, byte=at)
+            if not SMALLEST <= count <= limits.max_frames or len(messages) == MAX_TRAIN_MESSAGES:
+                raise _refusal(count, limits, at)
             lengths = _lengths(count)
             _, *sizes = lengths.unpack_from(train, at)
             at += lengths.size
@@ -70,4 +96,17 @@ def unpack_train(frames: list[bytes], limits: Limits) -> list[list[bytes]]:
         raise WireError("bad_train", "the train ends within a length", frame=1, byte=at) from None
     if at != end:
         raise WireError("bad_train", f"{at - end} bytes are missing at the end", frame=1, byte=end)
+    if not messages:
+        raise WireError("bad_train", "there is no message in it", frame=1, byte=end)
     return messages
+
+
+def _refusal(count: int, limits: Limits, at: int) -> WireError:
+    """Say what is wrong with an entry of so many frames."""
+    if count > limits.max_frames:
+        return WireError("too_many_frames", f"found {count}, the limit is {limits.max_frames}", frame=1, byte=at)
+    if count < SMALLEST:
+        detail = f"found a message of {count} frames, the smallest has {SMALLEST}"
+    else:
+        detail = f"found more than {MAX_TRAIN_MESSAGES} messages"
+    return WireError("bad_train", detail, frame=1, byte=at)

@@ -1,0 +1,32 @@
+"""The name of a connection: what a node's socket announces to the other side, once for each connection.
+
+    the identity of the node, ~, 16 hexadecimal digits of chance
+
+Each connection has a name of its own, so two connections of one node never compete for one name. Nobody who has not
+seen it can guess it, so nobody takes it over or cuts it off. It stays the same while ZeroMQ reconnects.
+
+The trap: the node in it is a claim. It is good enough for a recording, which has nothing better; whom a node believes
+to be at the other end is a matter of hellos.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["CHANCE_BYTES", "MAX_NODE_BYTES", "claimed_node", "connection_name"]
+
+CHANCE_BYTES = 8
+MARK = b"~"
+MAX_NODE_BYTES = 255 - len(MARK) - 2 * CHANCE_BYTES  # what ZeroMQ's 255 bytes leave for the identity
+_NAME = re.compile(rb"(.+)~[0-9a-f]{%d}" % (2 * CHANCE_BYTES), re.DOTALL)
+
+
+def connection_name(node: bytes, chance: bytes) -> bytes:
+    """Give the name of a new connection; the chance is 8 random bytes."""
+    return node + MARK + chance.hex().encode()
+
+
+def claimed_node(name: bytes) -> bytes:
+    """Give the node that the name of a connection claims to come from; another's name is taken as it is."""
+    found = _NAME.fullmatch(name)
+    return found[1] if found else name

@@ -1,0 +1,203 @@
+"""Nobody at the other end of a connection ends a node: not by dying, not by the name of the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from hopwire.cluster.announce import Bye, Routes
+from hopwire.node import Address, Node
+from tests.attacks.stranger import Stranger, said
+from tests.attacks.victim import node_of, victim
+from tests.node.stories import Greet, Greeter, Greeting
+
+ROOT = Path(__file__).parents[2]
+PRODUCERS, ROUNDS = 3, 3
+WATCHED_SECONDS = 4.0  # libzmq's timers end within two
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a producer, or the consumer, and give the first line that it prints."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "tests.attacks.producer", *arguments]
+    pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
+    running = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=quiet, text=True, env=environ)
+    try:
+        assert running.stdout is not None
+        yield running, running.stdout.readline().strip()
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def survives(running: subprocess.Popen[str], seconds: float) -> bool:
+    try:
+        running.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+@pytest.mark.slow
+def test_a_busy_consumer_survives_producers_that_are_killed_while_it_has_not_read_what_they_sent() -> None:
+    with process() as (consumer, uri):
+        for _ in range(ROUNDS):
+            with ExitStack() as stack:
+                producers = [stack.enter_context(process(uri)) for _ in range(PRODUCERS)]
+                assert [line for _, line in producers] == ["full"] * PRODUCERS
+                for producer, _ in producers:
+                    os.kill(producer.pid, signal.SIGKILL)
+            assert survives(consumer, WATCHED_SECONDS), consumer.returncode
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["open", "signed"])
+def test_two_connections_under_one_name_do_not_end_a_node(kind: str) -> None:
+    with victim(kind) as it:
+        with ExitStack() as stack:
+            for name in (b"one", b"two", b"three"):
+                first, second = (stack.enter_context(Stranger(it.uri, name)) for _ in range(2))
+                first.greet()
+                second.greet()
+                first.send([b"", b"noise"])
+                first.close()
+            assert survives(it.process, 7), it.process.returncode
+        assert it.report()["peers"] == 0
+
+
+def names_of(peer: Node) -> list[bytes]:
+    """The names that a stranger could try in order to be taken for a peer."""
+    return [peer.identity, peer.identity + b"~" + b"0" * 16]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["open", "signed"])
+def test_a_stranger_under_the_name_of_a_peer_cuts_no_link(kind: str) -> None:
+    async def story() -> None:
+        async with node_of(kind) as a, node_of(kind, peers=(a.uri,)) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            hub = b.hub()
+            with ExitStack() as stack:
+                for name in names_of(b):
+                    stranger = stack.enter_context(Stranger(a.uri, name))
+                    stranger.greet()
+                    stranger.send([b"", b"noise"])
+                for number in range(50):
+                    assert (await hub.ask(Greet(str(number)), Greeting, timeout=2)).text == f"hello {number}"
+            for number in range(50):
+                assert (await hub.ask(Greet(str(number)), Greeting, timeout=2)).text == f"hello {number}"
+
+    asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+@pytest.mark.parametrize("kind", ["open", "signed"])
+def test_a_stranger_under_the_name_of_a_peer_cannot_speak_for_the_peer(kind: str) -> None:
+    async def story() -> None:
+        async with node_of(kind) as a, node_of(kind, peers=(a.uri,)) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            incarnation = a._links._cluster.peers[b.identity].incarnation
+            with ExitStack() as stack:
+                for name in names_of(b):
+                    stranger = stack.enter_context(Stranger(a.uri, name))
+                    stranger.greet()
+                    stranger.send(said(Bye(b.identity, incarnation)))
+                    stranger.send(said(Routes(b.identity, incarnation, 99)))
+                reason = "bad_signature" if kind == "signed" else "bad_control"
+                while a.dead_letters.counts[reason] < 4:
+                    await asyncio.sleep(0.001)
+            assert a.peers == (b.identity,)
+            assert (await b.hub().ask(Greet("x"), Greeting, timeout=2)).text == "hello x"
+
+    asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["open", "signed", "curve"])
+def test_nodes_that_dial_each_other_by_different_names_answer_every_question(kind: str) -> None:
+    async def story() -> None:
+        port = free_port()
+        async with (
+            node_of(kind, peers=(f"tcp://localhost:{port}",)) as b,
+            node_of(kind, f"tcp://127.0.0.1:{port}", peers=(b.uri.replace("127.0.0.1", "localhost"), b.uri)) as a,
+        ):
+            a.host(Greeter())
+            await b.knows(Greet)
+            home, there, loop = b.hub(), Address(a.identity), asyncio.get_running_loop()
+            ends_at, asked, slowest = loop.time() + 6, 0, 0.0  # two beats and the end of silence
+            while loop.time() < ends_at:
+                began = loop.time()
+                assert (await home.ask(Greet("x"), Greeting, to=there, timeout=2)).text == "hello x"
+                slowest, asked = max(slowest, loop.time() - began), asked + 1
+            assert asked > 500
+            assert slowest < 1
+            assert not b.dead_letters.counts
+            assert not a.dead_letters.counts
+
+    asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@pytest.mark.slow
+def test_a_link_whose_tcp_connection_is_cut_comes_back_under_its_name() -> None:
+    async def story() -> None:
+        async with Node() as a, cuttable(a.uri) as (uri, cut), Node(peers=[uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            hub = b.hub()
+            for _ in range(3):
+                await hub.ask(Greet("x"), Greeting, timeout=5, at_least_once=True)
+                before = len(a._links._callers)
+                cut()
+                await hub.ask(Greet("y"), Greeting, timeout=5, at_least_once=True)
+                assert len(a._links._callers) == before
+            assert "not_met" not in a.dead_letters.counts
+
+    asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+@asynccontextmanager
+async def cuttable(uri: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
+    """An address that leads to another one, and a way to cut all connections there."""
+    host, _, port = uri.removeprefix("tcp://").rpartition(":")
+    writers: list[asyncio.StreamWriter] = []
+    tasks: list[asyncio.Future[None]] = []
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection(host, int(port))
+        writers.extend((writer, there[1]))
+        tasks.extend((asyncio.ensure_future(copy(reader, there[1])), asyncio.ensure_future(copy(there[0], writer))))
+
+    def cut() -> None:
+        for writer in writers:
+            writer.transport.abort()
+        writers.clear()
+
+    server = await asyncio.start_server(relay, "127.0.0.1", 0)
+    try:
+        yield f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}", cut
+    finally:
+        server.close()
+        cut()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,109 @@
+"""A node in a process of its own, to be attacked: it hosts a Greeter, and answers each line of its input with a report.
+
+with victim("signed") as it:
+    it.report()["dead_letters"]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hopwire.node import CurveKeys, Node
+from hopwire.security import OPEN, Domain, Domains, Key
+from tests.node.stories import Greeter
+
+ROOT = Path(__file__).parents[2]
+DOMAINS = {
+    "open": OPEN,
+    "signed": Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])]),
+}
+CURVE = CurveKeys(b"Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID", b"D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs")
+LAG_EVERY_SECONDS = 0.01
+
+
+class Victim:
+    """The process from outside."""
+
+    def __init__(self, process: subprocess.Popen[str], uri: str) -> None:
+        self.process, self.uri = process, uri
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def report(self) -> dict[str, Any]:
+        """Ask what the node has counted: dead letters, peers, the worst lag of its loop, memory."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        report: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return report
+
+
+@contextmanager
+def victim(kind: str = "open", *peers: str, listen: str = "tcp://127.0.0.1:0") -> Iterator[Victim]:
+    """Start a node in a process of its own: `open`, `signed` or `curve`."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.attacks.victim", kind, listen, *peers],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environ,
+    )
+    try:
+        assert process.stdout is not None
+        yield Victim(process, process.stdout.readline().strip())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def node_of(kind: str, listen: str = "tcp://127.0.0.1:0", peers: tuple[str, ...] = ()) -> Node:
+    """Make a node that such a victim talks to."""
+    return Node(listen, peers=peers, domains=DOMAINS.get(kind, OPEN), curve=CURVE if kind == "curve" else None)
+
+
+def resident_bytes() -> int:
+    """Give the memory that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+async def main(kind: str, listen: str, peers: tuple[str, ...]) -> None:
+    loop = asyncio.get_running_loop()
+    worst = 0.0
+
+    async def watch() -> None:
+        nonlocal worst
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(LAG_EVERY_SECONDS)
+            worst = max(worst, time.monotonic() - began - LAG_EVERY_SECONDS)
+
+    async with node_of(kind, listen, peers) as node:
+        watching = asyncio.ensure_future(watch())
+        node.host(Greeter())
+        print(node.uri, flush=True)
+        while await loop.run_in_executor(None, sys.stdin.readline):
+            lag, worst = worst, 0.0
+            counts = dict(node.dead_letters.counts)
+            report = {"dead_letters": counts, "peers": len(node.peers), "lag": lag, "bytes": resident_bytes()}
+            print(json.dumps(report), flush=True)
+        watching.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], tuple(sys.argv[3:])))

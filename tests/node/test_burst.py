@@ -1,0 +1,77 @@
+"""Very many questions at once: whoever waits for room costs the same, alone or among thousands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from hopwire.errors import DeliveryError
+from hopwire.node import Node, NodeSettings
+from hopwire.node.waiters import Waiters
+from tests.node.stories import Greet, Greeting
+from tests.node.test_processes import child
+
+ASKED = 20_000
+
+
+@pytest.mark.slow
+def test_a_burst_of_questions_to_a_healthy_peer_is_answered_and_the_loop_goes_on() -> None:
+    async def story() -> float:
+        worst = 0.0
+
+        async def watch() -> None:
+            nonlocal worst
+            while True:
+                began = time.monotonic()
+                await asyncio.sleep(0.01)
+                worst = max(worst, time.monotonic() - began)
+
+        with child("greeter") as (_, uri):
+            async with Node(peers=[uri], settings=NodeSettings(outbox_messages=1000)) as node:
+                await node.knows(Greet)
+                hub = node.hub()
+                asked = [asyncio.ensure_future(hub.ask(Greet(str(i)), Greeting, timeout=60)) for i in range(ASKED)]
+                await asyncio.sleep(0)  # all of them begin in one turn of the loop, which is not what is measured
+                watching = asyncio.ensure_future(watch())
+                ended = await asyncio.gather(*asked, return_exceptions=True)
+                watching.cancel()
+        assert [end for end in ended if isinstance(end, DeliveryError)] == []
+        return worst
+
+    assert asyncio.run(asyncio.wait_for(story(), timeout=60)) < 2
+
+
+def test_who_waits_is_woken_in_order_and_only_as_often_as_there_is_room() -> None:
+    async def story() -> None:
+        waiters, woken = Waiters(), list[int]()
+
+        async def wait(number: int) -> None:
+            await waiters.wait()
+            woken.append(number)
+
+        tasks = [asyncio.ensure_future(wait(number)) for number in range(5)]
+        await asyncio.sleep(0)
+        waiters.wake(2)
+        assert (len(waiters), waiters.called) == (3, 2)
+        await asyncio.sleep(0)
+        assert (woken, waiters.called) == ([0, 1], 0)
+        waiters.wake(9)
+        await asyncio.gather(*tasks)
+        assert (woken, waiters.called, len(waiters)) == ([0, 1, 2, 3, 4], 0, 0)
+
+    asyncio.run(story())
+
+
+def test_who_is_woken_and_gives_up_wakes_the_next() -> None:
+    async def story() -> None:
+        waiters = Waiters()
+        first, second = (asyncio.ensure_future(waiters.wait()) for _ in range(2))
+        await asyncio.sleep(0)
+        waiters.wake()
+        first.cancel()
+        await asyncio.wait_for(second, 1)
+        assert (first.cancelled(), waiters.called, len(waiters)) == (True, 0, 0)
+
+    asyncio.run(story())
