@@ -126,9 +126,9 @@ class Node:
         """What went no further, counted by reason."""
         return self._node.dead_letters
 
-    def hub(self, *, local_only: bool = False) -> Hub:
-        """Make a hub."""
-        return Hub(self._portal.call_plain(self._node.hub, local_only=local_only), self._portal)
+    def hub(self, *, new: bool = False, local_only: bool = False) -> Hub:
+        """Give the hub of this node, or a new one."""
+        return Hub(self._portal.call_plain(self._node.hub, new=new, local_only=local_only), self._portal)
 
     def host(self, actor: Actor, *, partition: bytes = b"", local_only: bool = False) -> Address:
         """Let an actor take messages, and give its address."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from hopwire.model import CallbackPoint, Distribution, Message, RoutingEntry, contract_of, payload_from_body
 from hopwire.node.flow import OUTCOME, RECEIPT, Outcome, outcome_of, seconds_from_ticks, spawned, ticks_from_seconds
 from tests.node.stories import Greeting, Number
@@ -21,6 +23,21 @@ def test_an_answer_is_addressed_to_whoever_asked() -> None:
     answer = spawned(ASKED, Greeting("hello"), 50)
     assert (answer.receiver_identity, answer.receiver_node_identity) == (b"\0hub", b"node")
     assert (answer.correlation_id, answer.callback_key, answer.ttl_ticks, answer.hops) == (b"flow-1", 7, 50, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"callback_points": (CallbackPoint(HOME.identity, 2),)},
+        {"callback_points": (CallbackPoint(HOME.identity, b"\1"),)},
+        {"callback_points": (CallbackPoint(HOME.identity, 1, b"east"),)},
+        {"callback_points": (CallbackPoint(b"other"),)},
+        {"callback_points": ()},
+        {"callback_receiver_identity": b""},
+    ],
+)
+def test_what_is_no_callback_point_is_addressed_to_nobody(changes: dict[str, object]) -> None:
+    assert spawned(ASKED.replace(**changes), Greeting("hello"), 0).receiver_identity == b""
 
 
 def test_what_is_no_answer_carries_the_callback_on() -> None:

@@ -48,7 +48,7 @@ from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
 from hopwire.node.flow import OUTCOME, RECEIPT, ROUTING, Outcome, Way, ticks_from_seconds
 from hopwire.node.router import Envelope, Room, Router
-from hopwire.routing import is_actor, is_hub, with_callback_applied
+from hopwire.routing import is_actor, is_hub
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, with_extension
 
@@ -129,6 +129,7 @@ class _Promise(msgspec.Struct):
 
     future: asyncio.Future[Any]
     expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
+    question: Message
     sent_to: tuple[bytes, ...] = ()
     receipt: asyncio.Future[None] | None = None  # where a message is sent until it is received
     taken_by: bytes = b""  # the node that the receipt came from
@@ -142,16 +143,16 @@ class Hub:
         identity: bytes,
         router: Router,
         new_id: Callable[[], bytes],
+        new_key: Callable[[], int],
         max_body_bytes: int,
         domains: Domains,
         on_close: Callable[[Hub], None],
     ) -> None:
         self.identity = identity
-        self._node, self._router, self._new_id = router.here, router, new_id
+        self._node, self._router, self._new_id, self._new_key = router.here, router, new_id, new_key
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._promises: dict[int, _Promise] = {}
         self._deadlines = Deadlines(self._time_out)
-        self._keys = 0
         self._is_closed = False
 
     @property
@@ -313,13 +314,14 @@ class Hub:
         is_trace: bool = False,
     ) -> Any:
         _check_seconds("timeout", timeout)
-        self._keys = key = self._keys + 1
+        while (key := self._new_key()) in self._promises:
+            pass
         points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
         message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
-            message = with_callback_applied(message)
+            raise _own_answer(payload)
         now = self._router.clock()
-        promise = _Promise(self._router.loop.create_future(), expected.types)
+        promise = _Promise(self._router.loop.create_future(), expected.types, message)
         ending = self._deadlines.add(key, now, timeout)
         self._promises[key] = promise
         envelope = Envelope(message, now + timeout, b"", True)
@@ -359,6 +361,9 @@ class Hub:
         if promise is None or promise.future.done():
             self._router.dead.add(DeadLetter("nobody_waits", "", message))
             return
+        if message.correlation_id != promise.question.correlation_id:
+            self._router.dead.add(DeadLetter("wrong_flow", "", message))
+            return
         try:
             key = (message.identity, message.version, message.partition)
             if key in promise.expected:
@@ -373,11 +378,13 @@ class Hub:
         ) as error:  # an answer or an outcome that makes no sense
             promise.future.set_exception(PayloadError(str(error)))
 
-    def take_answer(self, key: int, contract: Contract, payload: Payload) -> bool:
+    def take_answer(self, cause: Message, contract: Contract, payload: Payload) -> bool:
         """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
-        promise = self._promises.get(key)
+        promise = self._promises.get(cause.callback_key)
         expected = None if promise is None else promise.expected.get(contract)
         if promise is None or expected is None or promise.future.done():
+            return False
+        if cause.correlation_id != promise.question.correlation_id:
             return False
         promise.future.set_result(payload_from_body(expected, body_from_payload(payload)))  # a copy, as from elsewhere
         return True
@@ -415,6 +422,13 @@ class Hub:
             if not promise.future.done():
                 promise.future.set_exception(Closed("the hub was closed"))
         self._on_close(self)
+
+
+def _own_answer(payload: Payload) -> SettingsError:
+    name = type(payload).__name__
+    return SettingsError(
+        f"{name} is asked for as the answer to {name}: it would come straight home; give the answer a type of its own"
+    )
 
 
 def _wrong_thread(thread: int) -> Exception:

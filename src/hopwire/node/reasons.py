@@ -26,6 +26,7 @@ NODE_REASONS = {
     "cannot_sign":        "no domain owns it, or none of the keys may sign it now",
     "duplicate":          "it has arrived before",
     "nobody_waits":       "an answer, or what became of a question, that nobody waits for any more",
+    "wrong_flow":         "it has the key of a question, and the correlation id of another flow",
     "unexpected_answer":  "an answer of another contract than those that were asked for",
 }
 # fmt: on

@@ -51,7 +51,7 @@ def _not_started() -> float:
 Inbox = Mailbox[Envelope]
 Room: TypeAlias = Callable[[Envelope], Awaitable[str]]  # waits for room and puts the message there, or gives a reason
 NOWHERE: tuple[tuple[bytes, ...], Sequence[Room]] = ((), ())
-TakeAnswer: TypeAlias = Callable[[int, Contract, Payload], bool]  # by key and contract; tells whether it was waited for
+TakeAnswer: TypeAlias = Callable[[Message, Contract, Payload], bool]  # to a question; tells whether it was waited for
 SendAway: TypeAlias = Callable[[bytes, Envelope], str | Room]  # to a node; gives a reason why not, or what to wait for
 
 
@@ -157,7 +157,7 @@ class Router:
         if cause.callback_receiver_node_identity != self.here:
             return False
         take = self.answers.get(cause.callback_receiver_identity)
-        return take is not None and take(cause.callback_key, contract_of(payload, cause.partition), payload)
+        return take is not None and take(cause, contract_of(payload, cause.partition), payload)
 
     def trace(self, envelope: Envelope) -> None:
         """Say which way a message would take from here; a node that it would be sent to goes on with the report."""
