@@ -2,12 +2,16 @@
 
 | call | ends with |
 |---|---|
-| `ask` | the answer, `HandlerFailed`, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `Timeout` |
-| `send` | a receipt from the node that took the message, or one of the same errors |
+| `ask` | the answer, `HandlerFailed`, `UnexpectedAnswer`, or one of the errors of `send` |
+| `send` | a receipt from the node that took it, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `Timeout` |
 | `tell`, `broadcast` | nothing: at most once, and what goes nowhere is a dead letter |
 
 With `at_least_once` a message is sent again, to another route where there is one, until a receipt comes or the time is
 over; receivers drop what they have seen. Every promise ends: at the latest when its time is over.
+
+What a handler returns is the answer if its contract was asked for. Anything else goes on in the flow, to whoever takes
+it, and the answer may come from there. So `UnexpectedAnswer` says one of two things: what was returned finds nobody, or
+the handler of the question itself returned nothing. Both times the question was handled, and is not asked again.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from hopwire.errors import (
     QueueFull,
     SettingsError,
     Timeout,
+    UnexpectedAnswer,
     Unreachable,
 )
 from hopwire.model import (
@@ -46,8 +51,19 @@ from hopwire.model import (
 )
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
-from hopwire.node.flow import OUTCOME, RECEIPT, ROUTING, Outcome, Way, ticks_from_seconds
+from hopwire.node.flow import (
+    NO_ANSWER,
+    OUTCOME,
+    RECEIPT,
+    ROUTING,
+    Outcome,
+    Way,
+    seconds_from_ticks,
+    ticks_from_seconds,
+    words_of,
+)
 from hopwire.node.router import Envelope, Room, Router
+from hopwire.report.words import plural, text_or_hex
 from hopwire.routing import is_actor, is_hub
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, with_extension
@@ -133,6 +149,8 @@ class _Promise(msgspec.Struct):
     sent_to: tuple[bytes, ...] = ()
     receipt: asyncio.Future[None] | None = None  # where a message is sent until it is received
     taken_by: bytes = b""  # the node that the receipt came from
+    attempts: int = 0  # where a message is sent until it is received
+    last: str = ""  # what was heard of it and did not end the promise
 
 
 class Hub:
@@ -345,6 +363,7 @@ class Hub:
         promise.receipt = asyncio.get_running_loop().create_future()
         message_id, pause, attempt = self._new_id(), FIRST_RETRY_SECONDS, 0
         while not promise.future.done() and not promise.receipt.done():
+            promise.attempts = attempt + 1
             extension = Extension(message_id=message_id, attempt=attempt)
             again = Envelope(with_extension(envelope.message, extension), envelope.deadline, may_wait=True)
             promise.sent_to = await self._submit(again, avoid=promise.sent_to)
@@ -396,22 +415,26 @@ class Hub:
                 promise.taken_by = bytes.fromhex(outcome.detail)
             if not promise.expected:
                 promise.future.set_result(Receipt(bytes.fromhex(outcome.detail)))
-        elif outcome.kind == "failed":
-            promise.future.set_exception(HandlerFailed(outcome.reason, outcome.detail))
-        elif promise.receipt is None or outcome.reason in FOR_GOOD:
-            promise.future.set_exception(ERRORS.get(outcome.reason, NoRoute)(outcome.reason, outcome.detail))
+            promise.last = "received"
+            return
+        is_last_word, error = _judged(promise, outcome)
+        if is_last_word:
+            promise.future.set_exception(error)
+        promise.last = outcome.reason
 
     def _time_out(self, key: int) -> None:
         promise = self._promises.get(key)
         if promise is not None and not promise.future.done():
-            promise.future.set_exception(Timeout("timed_out", "nothing came back in time"))
+            promise.future.set_exception(_timeout(promise))
 
     def lose_node(self, node: bytes, reason: str) -> None:
         """A node is gone: what it had and did not answer is lost, or sent again where that was asked for."""
         for promise in self._promises.values():
             is_there = node in promise.sent_to if promise.receipt is None else node == promise.taken_by
             if is_there and not promise.future.done():
-                promise.future.set_exception(Unreachable("unreachable", f"the node is gone: {reason}"))
+                contract = words_of(promise.question.contract)
+                detail = f"{contract} at {text_or_hex(node)}: the node is gone: {reason}"
+                promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
 
     def close(self) -> None:
         """Take no more; everything that is waited for ends."""
@@ -422,6 +445,34 @@ class Hub:
             if not promise.future.done():
                 promise.future.set_exception(Closed("the hub was closed"))
         self._on_close(self)
+
+
+def _judged(promise: _Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
+    """Give the error that an outcome is, and whether a promise ends with it."""
+    reason, detail = outcome.reason, outcome.detail
+    facts = (outcome.contract, outcome.node)
+    asked = words_of(promise.question.contract)
+    is_further_on = outcome.contract not in ("", asked)
+    expected = " or ".join(words_of(Contract(*each)) for each in promise.expected)
+    if outcome.kind == "failed" and reason != NO_ANSWER:
+        return True, HandlerFailed(reason, detail, *facts)
+    if outcome.kind == "failed":
+        text = f"{asked} was handled by {detail}, which returned nothing, expected {expected}"
+        return not is_further_on and promise.attempts < 2, UnexpectedAnswer(NO_ANSWER, text, *facts)
+    if reason == "no_route" and is_further_on:
+        text = f"{asked} was answered with {outcome.contract}, which nobody takes, expected {expected}"
+        return promise.attempts < 2, UnexpectedAnswer("unexpected_answer", text, *facts)
+    where = f"{outcome.contract or asked} at {text_or_hex(outcome.node)}" if outcome.node else asked
+    error = ERRORS.get(reason, NoRoute)(reason, f"{where}: {detail}" if detail else where, *facts)
+    return promise.receipt is None or reason in FOR_GOOD, error
+
+
+def _timeout(promise: _Promise) -> Timeout:
+    asked, seconds = words_of(promise.question.contract), seconds_from_ticks(promise.question.ttl_ticks)
+    text = f"no {'answer to' if promise.expected else 'receipt for'} {asked} in {seconds:g} s"
+    if promise.last or promise.attempts > 1:
+        text += f"; last: {promise.last or 'nothing heard'} ({plural(max(1, promise.attempts), 'attempt')})"
+    return Timeout("timed_out", text, asked)
 
 
 def _own_answer(payload: Payload) -> SettingsError:

@@ -29,6 +29,7 @@ from hopwire.model import Contract, Payload, contract_of
 from hopwire.node.actors import Actor
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
+from hopwire.node.flow import words_of
 from hopwire.node.hub import Address, Hub
 from hopwire.node.links import Links
 from hopwire.node.mailbox import Mailbox, Overflow
@@ -261,7 +262,8 @@ class Node:
                 while not any(self._tables.handlers_of(contract)):
                     await self._next_change()
         except TimeoutError:
-            raise NoRoute("no_route", f"nobody handles {payload.__name__}") from None
+            words = words_of(contract)
+            raise NoRoute("no_route", f"nobody handles {payload.__name__} ({words})", words) from None
 
     async def _next_change(self) -> None:
         """Wait until a route is new, or gone."""

@@ -16,7 +16,7 @@ import msgspec
 from hopwire.errors import Closed
 from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.node.dead import DeadLetter, DeadLetters
-from hopwire.node.flow import RECEIPT, Outcome, Way, outcome_of, spawned
+from hopwire.node.flow import NO_ANSWER, RECEIPT, Outcome, Way, outcome_of, spawned, wants_answer
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.telemetry import Telemetry
 from hopwire.routing import HOP_LIMIT, Tables, decide, peek
@@ -185,9 +185,14 @@ class Router:
         self.dead.add(DeadLetter(reason, detail, envelope.message))
         self.tell_outcome(envelope, Outcome("undelivered", reason, detail))
 
+    def unanswered(self, envelope: Envelope, where: str) -> None:
+        """A handler returned nothing: told to whoever waits for an answer."""
+        if wants_answer(envelope.message):
+            self.tell_outcome(envelope, Outcome("failed", NO_ANSWER, where))
+
     def tell_outcome(self, envelope: Envelope, outcome: Outcome) -> None:
         """Tell whoever waits for a message what became of it."""
-        told = outcome_of(envelope.message, outcome)
+        told = outcome_of(envelope.message, outcome, self.here)
         if told is not None:
             self.route(Envelope(told))
 

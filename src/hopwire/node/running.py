@@ -10,7 +10,7 @@ from typing import Any
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
-from hopwire.node.flow import spawned
+from hopwire.node.flow import spawned, without_callback
 from hopwire.node.router import Envelope, Inbox, Router
 
 __all__ = ["Running"]
@@ -96,8 +96,7 @@ class Running:
         arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
         try:
             if handler.kind == "generator":
-                async for answer in handler.method(self.actor, *arguments):
-                    self._answer(envelope, payloads_from(answer, handler.where))
+                await self._handle_parts(envelope, handler, arguments)
                 return
             if handler.kind == "coroutine":
                 result = await handler.method(self.actor, *arguments)
@@ -106,8 +105,10 @@ class Running:
             if isinstance(result, Payload):
                 if not self._router.is_answered(envelope.message, result):
                     self._answer(envelope, (result,))
-            elif result is not None:
-                self._answer(envelope, payloads_from(result, handler.where))
+            elif payloads := payloads_from(result, handler.where):
+                self._answer(envelope, payloads)
+            else:
+                self._router.unanswered(envelope, handler.where)
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 self._router.give_up(envelope, "closed", handler.where)
@@ -115,6 +116,15 @@ class Running:
             self._fail(envelope, handler, error)  # something that the handler waited for was cancelled, not the handler
         except Exception as error:
             self._fail(envelope, handler, error)
+
+    async def _handle_parts(self, envelope: Envelope, handler: Handler, arguments: tuple[Any, ...]) -> None:
+        is_silent, is_answered = True, False
+        async for part in handler.method(self.actor, *arguments):
+            payloads = payloads_from(part, handler.where)
+            is_silent = is_silent and not payloads
+            is_answered = self._answer(envelope, payloads, is_answered)
+        if is_silent:
+            self._router.unanswered(envelope, handler.where)
 
     def _fail(self, envelope: Envelope, handler: Handler, error: BaseException) -> None:
         level = logging.INFO if envelope.message.callback_key else logging.WARNING  # whoever waits is told anyway
@@ -151,14 +161,21 @@ class Running:
         same = [handler for each, handler in self.handlers.items() if each[1] == message.version]
         return same[0] if len(same) == 1 else None
 
-    def _answer(self, envelope: Envelope, payloads: Sequence[Payload]) -> None:
-        """Send what a handler returned; first what goes home, or another that finds nobody would end the promise."""
+    def _answer(self, envelope: Envelope, payloads: Sequence[Payload], is_answered: bool = False) -> bool:
+        """Send what a handler returned, first what goes home; tells whether the question is answered now.
+
+        What is said beside or after an answer carries no callback: nobody waits for what becomes of it.
+        """
         cause = envelope.message  # how much of its time is left is in the deadline
         messages = [spawned(cause, payload, cause.ttl_ticks, partition=cause.partition) for payload in payloads]
         if len(messages) > 1:
             messages.sort(key=lambda message: not message.receiver_identity)
         for message in messages:
-            self._router.say(Envelope(message, envelope.deadline))
+            is_home = bool(message.receiver_identity)
+            said = message if is_home or not is_answered else without_callback(message)
+            self._router.say(Envelope(said, envelope.deadline))
+            is_answered = is_answered or is_home
+        return is_answered
 
 
 def _is_cancelled() -> bool:
