@@ -7,6 +7,7 @@ one of the event loop that the node is started on.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -18,6 +19,7 @@ from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.flow import NO_ANSWER, RECEIPT, Outcome, Way, outcome_of, spawned, wants_answer
 from hopwire.node.mailbox import Mailbox, Overflow
+from hopwire.node.share import Share
 from hopwire.node.telemetry import Telemetry
 from hopwire.routing import HOP_LIMIT, Tables, decide, peek
 
@@ -66,6 +68,7 @@ class Router:
         self.loop: asyncio.AbstractEventLoop
         self.thread = 0  # that the loop runs in; none before the start
         self.clock: Callable[[], float] = _not_started
+        self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
         self.send_away: SendAway = _nowhere
         self._inboxes: dict[bytes, Inbox] = {}
         self.hubs: dict[bytes, Callable[[Message], None]] = {}  # that take what is addressed to them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from hopwire.errors import PayloadError
@@ -31,15 +31,32 @@ class Running:
         }
         self._router, self._make_context = router, make_context
         self._name = type(actor).__name__
-        self._started: asyncio.Task[None] | None = None
+        self._started: asyncio.Task[BaseException | None] | None = None
         self._workers: list[asyncio.Task[None]] = []
         self._at_work = 0
         self._is_stopping = False
 
     def start(self) -> None:
         """Begin to take messages."""
-        self._started = asyncio.ensure_future(self.actor.on_start())
+        self._started = asyncio.ensure_future(self._begin())
         self._workers = [asyncio.ensure_future(self._work()) for _ in range(max(1, self.actor.concurrency))]
+
+    async def _begin(self) -> BaseException | None:
+        """Let the actor prepare itself; gives the error that it raised."""
+        return await self._call(self.actor.on_start)
+
+    async def _finish(self) -> None:
+        await self._call(self.actor.on_stop)
+
+    async def _call(self, hook: Callable[[], Awaitable[None]]) -> BaseException | None:
+        try:
+            await hook()
+        except BaseException as error:
+            if _is_ending(error):
+                raise
+            self._log(logging.WARNING, f"{self._name}.{hook.__name__}", error)
+            return error
+        return None
 
     @property
     def is_idle(self) -> bool:
@@ -56,13 +73,13 @@ class Running:
             self._router.give_up(envelope, "closed")
         if self._started is None:
             return
-        ending = {self._started, *self._workers} - {asyncio.current_task()}
+        ending: set[asyncio.Task[Any]] = {self._started, *self._workers} - {asyncio.current_task()}
         for task in ending:
             task.cancel()
         await self._end(ending, timeout / 2)
-        await self._end({asyncio.ensure_future(self.actor.on_stop())}, timeout / 2)
+        await self._end({asyncio.ensure_future(self._finish())}, timeout / 2)
 
-    async def _end(self, tasks: set[asyncio.Task[None]], timeout: float) -> None:
+    async def _end(self, tasks: set[asyncio.Task[Any]], timeout: float) -> None:
         done, stuck = await asyncio.wait(tasks, timeout=timeout) if tasks else (set(), set())
         for task in done:
             if not task.cancelled() and task.exception() is not None:
@@ -73,13 +90,15 @@ class Running:
 
     async def _work(self) -> None:
         assert self._started is not None
-        failed = (await asyncio.gather(asyncio.shield(self._started), return_exceptions=True))[0]
-        inbox, telemetry = self.inbox, self._router.telemetry
+        failed = await asyncio.shield(self._started)
+        inbox, telemetry, share = self.inbox, self._router.telemetry, self._router.share
         while not self._is_stopping:
+            if share.is_over():
+                await asyncio.sleep(0)
             envelope = inbox.pop() or await inbox.take()
             self._at_work += 1
             try:
-                if isinstance(failed, Exception):
+                if failed is not None:
                     self._router.fail(envelope, failed, f"{self._name}.on_start")
                 elif telemetry is None:
                     await self._handle(envelope)
@@ -101,7 +120,7 @@ class Running:
             if handler.kind == "coroutine":
                 result = await handler.method(self.actor, *arguments)
             else:
-                result = await asyncio.to_thread(handler.method, self.actor, *arguments)
+                result = await asyncio.to_thread(_call_in_thread, handler.method, self.actor, *arguments)
             if isinstance(result, Payload):
                 if not self._router.is_answered(envelope.message, result):
                     self._answer(envelope, (result,))
@@ -109,12 +128,10 @@ class Running:
                 self._answer(envelope, payloads)
             else:
                 self._router.unanswered(envelope, handler.where)
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
+        except BaseException as error:  # also SystemExit and KeyboardInterrupt, which would end the loop and the node
+            if _is_ending(error):
                 self._router.give_up(envelope, "closed", handler.where)
                 raise
-            self._fail(envelope, handler, error)  # something that the handler waited for was cancelled, not the handler
-        except Exception as error:
             self._fail(envelope, handler, error)
 
     async def _handle_parts(self, envelope: Envelope, handler: Handler, arguments: tuple[Any, ...]) -> None:
@@ -178,7 +195,16 @@ class Running:
         return is_answered
 
 
-def _is_cancelled() -> bool:
-    """Tell whether the task that runs here was itself cancelled."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def _is_ending(error: BaseException) -> bool:
+    """Tell whether the task that runs here is to end; otherwise something was cancelled that an actor waited for."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit)
+
+
+def _call_in_thread(method: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return method(*arguments)
+    except StopIteration as error:  # a future cannot hold one, and whoever waits for it would wait for ever
+        raise RuntimeError("StopIteration") from error
