@@ -68,13 +68,15 @@ from hopwire.routing import is_actor, is_hub
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, with_extension
 
-__all__ = ["Address", "Hub", "Options", "Receipt"]
+__all__ = ["Address", "Hub", "Options", "Receipt", "check_seconds"]
 
 R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
+Ends: TypeAlias = tuple["asyncio.Future[Any]", "asyncio.Future[None]"]  # an answer, a receipt
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
+JITTER = 0.5  # the part of a pause that chance may add, or all who lost a message at once would send again at once
 TRACE_ONLY = Extension(trace_only=True)
 SHORTEST_SECONDS = 1e-6  # less than it takes to say anything
 LONGEST_SECONDS = 10**9  # what the ticks of a time to live can say, and more than anybody waits
@@ -299,7 +301,7 @@ class Hub:
         _check_towards(towards)
         ttl_ticks, deadline = 0, 0.0
         if ttl is not None:
-            _check_seconds("ttl", ttl)
+            check_seconds("ttl", ttl)
             ttl_ticks, deadline = ticks_from_seconds(ttl), self._router.clock() + ttl
         message = self._message(payload, towards, ttl_ticks, distribution=int(distribution))
         await self._submit(Envelope(message, deadline, may_wait=True))
@@ -331,7 +333,7 @@ class Hub:
         towards: Towards,
         is_trace: bool = False,
     ) -> Any:
-        _check_seconds("timeout", timeout)
+        check_seconds("timeout", timeout)
         while (key := self._new_key()) in self._promises:
             pass
         points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
@@ -360,17 +362,31 @@ class Hub:
 
     async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
         """Send until there is a receipt, an answer, or no time left; each attempt takes another route than the last."""
-        promise.receipt = asyncio.get_running_loop().create_future()
-        message_id, pause, attempt = self._new_id(), FIRST_RETRY_SECONDS, 0
-        while not promise.future.done() and not promise.receipt.done():
-            promise.attempts = attempt + 1
-            extension = Extension(message_id=message_id, attempt=attempt)
+        promise.receipt = receipt = self._router.loop.create_future()
+        message_id, pause = self._new_id(), FIRST_RETRY_SECONDS
+        while not promise.future.done() and not receipt.done():
+            extension = Extension(message_id=message_id, attempt=promise.attempts)
+            promise.attempts += 1
             again = Envelope(with_extension(envelope.message, extension), envelope.deadline, may_wait=True)
             promise.sent_to = await self._submit(again, avoid=promise.sent_to)
-            waiting = (promise.future, promise.receipt)
-            await asyncio.wait(waiting, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            pause, attempt = min(2 * pause, LONGEST_RETRY_SECONDS), attempt + 1
+            await self._until_due((promise.future, receipt), promise.sent_to, pause)
+            pause = min(2 * pause, LONGEST_RETRY_SECONDS)
         return await promise.future
+
+    async def _until_due(self, ends: Ends, nodes: tuple[bytes, ...], pause: float) -> None:
+        """Wait for one of the ends, or until it is time to send again: a pause after the message has left this node.
+
+        What still waits in our own queue is not lost, and a second copy would only make the queue longer. So a message
+        that leaves its queue at 3.00 s is sent again at 3.10 s, not at 0.10 s.
+        """
+        router = self._router
+        queued = [(node, router.mark(node)) for node in nodes]
+        if queued:
+            await asyncio.sleep(0)  # what was sent in this turn of the loop leaves at its end
+        while queued := [each for each in queued if router.is_queued(*each)]:
+            if await _is_one_done(ends, FIRST_RETRY_SECONDS):
+                return
+        await _is_one_done(ends, pause * (1 + JITTER * router.chance()))
 
     # -- receiving
 
@@ -447,6 +463,11 @@ class Hub:
         self._on_close(self)
 
 
+async def _is_one_done(ends: Ends, seconds: float) -> bool:
+    done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
+
+
 def _judged(promise: _Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
     """Give the error that an outcome is, and whether a promise ends with it."""
     reason, detail = outcome.reason, outcome.detail
@@ -488,7 +509,8 @@ def _wrong_thread(thread: int) -> Exception:
     return SettingsError("a hub is used on the event loop of its node; for other threads there is hopwire.sync")
 
 
-def _check_seconds(name: str, seconds: float) -> None:
+def check_seconds(name: str, seconds: float) -> None:
+    """Refuse a time that is none."""
     if not isinstance(seconds, (int, float)) or not SHORTEST_SECONDS <= seconds < LONGEST_SECONDS:
         raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r:.80}")
 

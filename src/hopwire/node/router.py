@@ -7,6 +7,7 @@ one of the event loop that the node is started on.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
@@ -46,6 +47,14 @@ def _nowhere(_node: bytes, _envelope: Envelope) -> str:
     return "unreachable"
 
 
+def _nothing_sent(_node: bytes) -> int:
+    return 0
+
+
+def _nothing_queued(_node: bytes, _mark: int) -> bool:
+    return False
+
+
 def _not_started() -> float:
     raise Closed("the node is not started")
 
@@ -69,7 +78,10 @@ class Router:
         self.thread = 0  # that the loop runs in; none before the start
         self.clock: Callable[[], float] = _not_started
         self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
+        self.chance: Callable[[], float] = random.random
         self.send_away: SendAway = _nowhere
+        self.mark: Callable[[bytes], int] = _nothing_sent  # of the last message in the queue to a node
+        self.is_queued: Callable[[bytes, int], bool] = _nothing_queued  # whether a message with that mark still waits
         self._inboxes: dict[bytes, Inbox] = {}
         self.hubs: dict[bytes, Callable[[Message], None]] = {}  # that take what is addressed to them
         self.answers: dict[bytes, TakeAnswer] = {}
