@@ -18,7 +18,7 @@ from hopwire.flows.hops import FATES
 from hopwire.flows.outcomes import FLOW_OUTCOMES
 from hopwire.lake.table import LAYERS, Table
 from hopwire.lake.tables import TABLES
-from hopwire.node.reasons import NODE_REASONS
+from hopwire.node.reasons import NODE_REASONS, PROMISE_REASONS
 from hopwire.routing import REASONS as ROUTING_REASONS
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import KINDS
@@ -96,6 +96,7 @@ def reasons() -> str:
         "Writing": ENCODE_REASONS,
         "Finding the way": ROUTING_REASONS,
         "In a node": NODE_REASONS,
+        "Of a question": PROMISE_REASONS,
     }
     for title, codes in sections.items():
         parts += [f"## {title}\n", "| code | meaning |", "|---|---|"]
@@ -107,7 +108,8 @@ def reasons() -> str:
 REASONS_INTRODUCTION = """\
 `decode` raises a `WireError` with one of these as its `reason`, with `frame` and `byte` where a place can be named;
 `decode_batch` puts the same into the columns `reason`, `reason_frame` and `reason_byte`. The codes are stable: new ones
-may come, none is renamed. Dead letters of a node have any of them, or one of those at the end of this page.
+may come, none is renamed. Dead letters of a node have any of them, or one of those under *In a node*; errors of a hub
+have any that became of the question, or one of the last.
 """
 
 

@@ -20,6 +20,7 @@ from hopwire.errors import (
     SecurityError,
     SettingsError,
     Timeout,
+    UnexpectedAnswer,
     Unreachable,
     WireError,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "SettingsError",
     "Timeout",
     "TraceOptions",
+    "UnexpectedAnswer",
     "Unreachable",
     "WireError",
     "__version__",

@@ -8,8 +8,9 @@ HopwireError                  catch this one to catch them all
 │   ├── Expired               its time to live ran out on the way
 │   ├── Unreachable           the node that had it is gone
 │   ├── QueueFull             there was no room for it
-│   ├── Timeout              nothing came back in time
-│   └── HandlerFailed         the actor that took it raised an error
+│   ├── Timeout               nothing came back in time; also a TimeoutError
+│   ├── HandlerFailed         the actor that took it raised an error
+│   └── UnexpectedAnswer      the actor that took it returned nothing, or something that nobody asked for or takes
 ├── Closed                    a node or hub that has been stopped
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
 │   └── NotInDomain           an identity that no domain, or another domain, owns
@@ -39,6 +40,7 @@ __all__ = [
     "SecurityError",
     "SettingsError",
     "Timeout",
+    "UnexpectedAnswer",
     "Unreachable",
     "WireError",
 ]
@@ -83,15 +85,26 @@ class PayloadError(HopwireError):
 
 
 class DeliveryError(HopwireError):
-    """A message that was not answered; `reason` is a stable code, the class says what kind it is."""
+    """A message that was not answered; `reason` is a stable code, the class says what kind it is.
 
-    def __init__(self, reason: str, detail: str = "") -> None:
+    `contract` names the message that went no further, in words, and `node` is where that was, as far as it is known.
+    """
+
+    def __init__(self, reason: str, detail: str = "", contract: str = "", node: bytes = b"") -> None:
         super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail
+        self.contract = contract
+        self.node = node
+
+    def __reduce__(self) -> tuple[type[DeliveryError], tuple[str, str, str, bytes]]:
+        return type(self), (self.reason, self.detail, self.contract, self.node)
 
     def __str__(self) -> str:
-        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+        text = f"{self.reason}: {self.detail}" if self.detail else self.reason
+        if text.isprintable():
+            return text
+        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)  # it may come from afar
 
 
 class NoRoute(DeliveryError):
@@ -110,12 +123,16 @@ class QueueFull(DeliveryError):
     """There was no room for the message."""
 
 
-class Timeout(DeliveryError):
+class Timeout(DeliveryError, TimeoutError):
     """Nothing came back in time."""
 
 
 class HandlerFailed(DeliveryError):
     """The actor that took the message raised an error: `reason` is its type, `detail` its text."""
+
+
+class UnexpectedAnswer(DeliveryError):
+    """The actor that took the message returned nothing, or something that was not asked for and that nobody takes."""
 
 
 class Closed(HopwireError):

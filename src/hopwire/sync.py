@@ -4,18 +4,21 @@
         greeting = node.hub().ask(Greet(name="Ada"), Greeting, timeout=2)
 
 The node runs on an event loop in a thread of its own; every call is handed over and waited for. Any number of threads
-may call.
+may call. No call waits longer than its timeout and a little, whatever holds the loop: a `Timeout` says so. If the loop
+ends, every call that waits for it ends with `Closed`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
-from hopwire.errors import Closed, SettingsError
+from hopwire.errors import Closed, SettingsError, Timeout
 from hopwire.model import Payload
 from hopwire.node import Actor, Address, Receipt
 from hopwire.node import Hub as AsyncHub
@@ -27,6 +30,10 @@ __all__ = ["Hub", "Node"]
 
 R = TypeVar("R", bound=Payload)
 T = TypeVar("T")
+log = logging.getLogger("hopwire.node")
+ASK_SECONDS, KNOWS_SECONDS = 30.0, 10.0  # what the calls of a node wait unless they are told otherwise
+CALL_SECONDS = 30.0  # for what takes no time on a loop that is free
+LATEST, GRACE_SECONDS = 33 / 32, 1.0  # a promise ends up to a thirty-second part late; the loop says so itself, mostly
 
 
 class _Portal:
@@ -34,20 +41,50 @@ class _Portal:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="hopwire", daemon=True)
+        self._lock = threading.Lock()
+        self._waiting: set[Future[Any]] = set()  # what the loop has to end before it does
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="hopwire", daemon=True)
         self._thread.start()
 
-    def call(self, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-        """Run a coroutine function over there and wait for its result."""
-        if not self._thread.is_alive():
-            raise Closed("the node is stopped")
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        except BaseException as error:
+            log.critical("the loop of the node ended: %s", type(error).__name__, exc_info=error)
+        with self._lock:
+            self._is_over, waiting = True, tuple(self._waiting)
+        for future in waiting:
+            future.cancel()
+
+    def call(self, seconds: float | None, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        """Run a coroutine function over there and wait for its result, for so many seconds and a little."""
         if threading.current_thread() is self._thread:
             raise SettingsError("a blocking call from a coroutine of the node would wait for itself: use its context")
 
         async def run() -> T:
             return await function(*args, **kwargs)
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+        with self._lock:
+            if self._is_over:
+                raise Closed("the node is stopped")
+            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+            self._waiting.add(future)
+        try:
+            return self._result(future, seconds)
+        finally:
+            self._waiting.discard(future)
+
+    def _result(self, future: Future[T], seconds: float | None) -> T:
+        limit = seconds * LATEST + GRACE_SECONDS if isinstance(seconds, int | float) else None
+        try:
+            return future.result(limit)
+        except CancelledError:
+            raise Closed("the node is stopped") if self._is_over else CancelledError from None
+        except TimeoutError:
+            if future.cancel():
+                raise Timeout("timed_out", f"the loop of the node was held for longer than {seconds:g} s") from None
+            return future.result()  # the call itself says so, or ended in this moment
 
     def call_plain(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run a function over there and wait for its result."""
@@ -55,13 +92,25 @@ class _Portal:
         async def run() -> T:
             return function(*args, **kwargs)
 
-        return self.call(run)
+        return self.call(CALL_SECONDS, run)
+
+    def end(self, function: Callable[[], Awaitable[None]]) -> None:
+        """Run a last coroutine function, here if the thread is gone already, and end the thread."""
+        try:
+            if self._is_over:
+                self._loop.run_until_complete(function())
+            else:
+                self.call(CALL_SECONDS, function)
+        finally:
+            self.close()
 
     def close(self) -> None:
-        """End the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """End the thread; one whose loop is held is left behind."""
+        if not self._is_over:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(GRACE_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
 
 
 class Hub:
@@ -72,20 +121,20 @@ class Hub:
 
     def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> R:
         """Send a message and wait for the answer."""
-        answer: R = self._portal.call(self._hub.ask, payload, reply, **options)
+        answer: R = self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.ask, payload, reply, **options)
         return answer
 
     def send(self, payload: Payload, **options: Any) -> Receipt:
         """Send a message and wait until a node has taken it."""
-        return self._portal.call(self._hub.send, payload, **options)
+        return self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.send, payload, **options)
 
     def tell(self, payload: Payload, **options: Any) -> None:
         """Send a message and wait for nothing but room."""
-        self._portal.call(self._hub.tell, payload, **options)
+        self._portal.call(options.get("ttl"), self._hub.tell, payload, **options)
 
     def broadcast(self, payload: Payload, **options: Any) -> None:
         """Send a message to every actor that handles it."""
-        self._portal.call(self._hub.broadcast, payload, **options)
+        self._portal.call(options.get("ttl"), self._hub.broadcast, payload, **options)
 
 
 class Node:
@@ -97,7 +146,7 @@ class Node:
 
     def __enter__(self) -> Node:
         try:
-            self._portal.call(self._node.start)
+            self._portal.call(CALL_SECONDS, self._node.start)
         except BaseException:
             self._portal.close()
             raise
@@ -106,10 +155,7 @@ class Node:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._portal.call(self._node.stop)
-        finally:
-            self._portal.close()
+        self._portal.end(self._node.stop)
 
     @property
     def uri(self) -> str:
@@ -126,9 +172,9 @@ class Node:
         """What went no further, counted by reason."""
         return self._node.dead_letters
 
-    def hub(self, *, local_only: bool = False) -> Hub:
-        """Make a hub."""
-        return Hub(self._portal.call_plain(self._node.hub, local_only=local_only), self._portal)
+    def hub(self, *, new: bool = False, local_only: bool = False) -> Hub:
+        """Give the hub of this node, or a new one."""
+        return Hub(self._portal.call_plain(self._node.hub, new=new, local_only=local_only), self._portal)
 
     def host(self, actor: Actor, *, partition: bytes = b"", local_only: bool = False) -> Address:
         """Let an actor take messages, and give its address."""
@@ -136,8 +182,8 @@ class Node:
 
     def unhost(self, actor: Actor) -> None:
         """Let an actor take no more messages."""
-        self._portal.call(self._node.unhost, actor)
+        self._portal.call(CALL_SECONDS, self._node.unhost, actor)
 
     def knows(self, payload: type[Payload], **options: Any) -> None:
         """Wait until somebody handles a payload."""
-        self._portal.call(self._node.knows, payload, **options)
+        self._portal.call(options.get("timeout", KNOWS_SECONDS), self._node.knows, payload, **options)

@@ -107,6 +107,35 @@ def test_an_actor_that_makes_no_sense_is_named_with_the_reason(actor: type[Actor
         handlers_of(actor)
 
 
+class NoContext(Actor):
+    @handles
+    async def greet(self, request: Greet, r: int) -> None: ...
+
+
+class AnyContext(Actor):
+    @handles
+    async def greet(self, request: Greet, context: object) -> None: ...
+
+
+def test_a_second_parameter_is_the_context_and_nothing_else() -> None:
+    with pytest.raises(SettingsError, match=r"NoContext\.greet: 'r' gets the context of the message, found .* int"):
+        handlers_of(NoContext)
+    assert handlers_of(AnyContext)[0].takes_context
+
+
+@pytest.mark.parametrize("kind", [int, str, dict, Context])
+def test_a_method_that_takes_what_is_plainly_no_payload_is_refused_where_it_is_written(kind: type) -> None:
+    async def greet(self: Actor, r: Any) -> None: ...
+
+    greet.__annotations__["r"] = kind
+    with pytest.raises(
+        SettingsError, match=f"greet: 'r' must be annotated with a payload class, found {kind.__name__}"
+    ):
+        handles(greet)
+    with pytest.raises(SettingsError, match="found"):
+        handles(local_only=True)(greet)
+
+
 @pytest.mark.parametrize(
     ("result", "expected"),
     [(None, []), (Number(1), [Number(1)]), ((Number(1), Number(2)), [Number(1), Number(2)]), ([], [])],

@@ -164,7 +164,7 @@ def test_a_correlation_id_is_bytes() -> None:
 def test_a_hub_of_a_stopped_node_is_closed_and_so_is_one_that_was_closed() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
-            closed, stopped = node.hub(), node.hub()
+            closed, stopped = node.hub(new=True), node.hub()
             closed.close()
             with pytest.raises(Closed, match="hub is closed"):
                 await closed.tell(Greet("x"))
@@ -333,6 +333,17 @@ def test_a_node_that_could_not_start_leaves_no_open_context() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
         NodeSettings(**settings)
+
+
+def test_peers_may_come_one_by_one_and_are_looked_at_all_the_same() -> None:
+    async def story() -> None:
+        async with Node() as a, Node(peers=(uri for uri in [a.uri])) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+
+    asyncio.run(story())
+    with pytest.raises(SettingsError, match="nonsense"):
+        Node(peers=(uri for uri in ["tcp://127.0.0.1:1", "nonsense"]))
 
 
 def test_a_domain_needs_a_key_and_a_key_its_length() -> None:

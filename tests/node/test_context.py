@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+
+import pytest
 
 import hopwire as hw
 from tests.node.stories import Count, Counter, Greet, Greeting, Number
@@ -56,6 +59,64 @@ def test_a_handler_goes_on_within_the_flow_of_its_message() -> None:
             while len(watched.flows) < 2:
                 await asyncio.sleep(0.01)
             assert watched.flows == [b"flow-1", b"flow-1"]
+
+    hw.testing.run(story)
+
+
+class Insists(hw.Actor):
+    """Speaks in all ways, for no longer than it says."""
+
+    def __init__(self) -> None:
+        self.ended: list[object] = []
+
+    @hw.handles
+    async def greet(self, request: Greet, context: hw.Context) -> Greeting:
+        self.ended.append(await context.send(Count(1), at_least_once=True, timeout=5))
+        self.ended.append(await context.ask(Count(1), Number, at_least_once=True))
+        await context.tell(Count(1), ttl=5)
+        for call in (
+            context.ask(Number(1), Greeting, timeout=2, at_least_once=True),
+            context.send(Number(1), timeout=100, at_least_once=True),
+        ):
+            with pytest.raises(hw.Timeout) as caught:
+                await call
+            self.ended.append(str(caught.value).partition(";")[0])
+        return Greeting("done")
+
+
+def test_a_handler_may_insist_and_says_for_how_long() -> None:
+    async def story(network: hw.testing.Network) -> None:
+        async with network.node() as node:
+            insists, watched = Insists(), Watched()
+            node.host(insists)
+            node.host(watched)
+            with pytest.raises(hw.Timeout):
+                await node.hub().ask(Greet("x"), Greeting, timeout=10, correlation_id=b"flow-1")
+            await asyncio.sleep(1)
+            assert insists.ended == [
+                hw.Receipt(node.identity),
+                Number(0),
+                "timed_out: no answer to counter.number v2 in 2 s",
+                "timed_out: no receipt for counter.number v2 in 8 s",  # what the flow has left, not 100 s
+            ]
+            assert watched.flows == [b"flow-1"] * 3
+
+    hw.testing.run(story)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "1"])
+def test_a_time_within_a_flow_is_more_than_nothing(seconds: Any) -> None:
+    class Bad(hw.Actor):
+        @hw.handles
+        async def greet(self, request: Greet, context: hw.Context) -> Greeting:
+            await context.ask(Count(1), Number, timeout=seconds)
+            return Greeting("never")
+
+    async def story(network: hw.testing.Network) -> None:
+        async with network.node() as node:
+            node.host(Bad())
+            with pytest.raises(hw.HandlerFailed, match=r"SettingsError: .*timeout must be more than 0 seconds"):
+                await node.hub().ask(Greet("x"), Greeting)
 
     hw.testing.run(story)
 

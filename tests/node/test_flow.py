@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from hopwire.model import CallbackPoint, Distribution, Message, RoutingEntry, contract_of, payload_from_body
+from hopwire.node import flow
 from hopwire.node.flow import OUTCOME, RECEIPT, Outcome, outcome_of, seconds_from_ticks, spawned, ticks_from_seconds
 from tests.node.stories import Greeting, Number
 
@@ -21,6 +24,21 @@ def test_an_answer_is_addressed_to_whoever_asked() -> None:
     answer = spawned(ASKED, Greeting("hello"), 50)
     assert (answer.receiver_identity, answer.receiver_node_identity) == (b"\0hub", b"node")
     assert (answer.correlation_id, answer.callback_key, answer.ttl_ticks, answer.hops) == (b"flow-1", 7, 50, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"callback_points": (CallbackPoint(HOME.identity, 2),)},
+        {"callback_points": (CallbackPoint(HOME.identity, b"\1"),)},
+        {"callback_points": (CallbackPoint(HOME.identity, 1, b"east"),)},
+        {"callback_points": (CallbackPoint(b"other"),)},
+        {"callback_points": ()},
+        {"callback_receiver_identity": b""},
+    ],
+)
+def test_what_is_no_callback_point_is_addressed_to_nobody(changes: dict[str, object]) -> None:
+    assert spawned(ASKED.replace(**changes), Greeting("hello"), 0).receiver_identity == b""
 
 
 def test_what_is_no_answer_carries_the_callback_on() -> None:
@@ -48,19 +66,35 @@ def test_the_way_so_far_is_carried_on_when_traced() -> None:
 
 
 def test_whoever_waits_is_told_and_nobody_else() -> None:
-    told = outcome_of(ASKED, Outcome("undelivered", "no_route"))
+    told = outcome_of(ASKED, Outcome("undelivered", "no_route"), b"here")
     assert told is not None
     assert told.contract == OUTCOME
     assert (told.receiver_identity, told.receiver_node_identity, told.callback_key) == (b"\0hub", b"node", 7)
-    assert payload_from_body(Outcome, told.body) == Outcome("undelivered", "no_route")
-    assert outcome_of(Message(b"M"), Outcome("failed")) is None
+    expected = Outcome("undelivered", "no_route", contract="greeter.greet v1", node=b"here")
+    assert payload_from_body(Outcome, told.body) == expected
+    assert outcome_of(Message(b"M"), Outcome("failed"), b"here") is None
 
 
 def test_an_outcome_causes_no_further_outcome() -> None:
-    told = outcome_of(ASKED, Outcome("failed"))
+    told = outcome_of(ASKED, Outcome("failed"), b"here")
     assert told is not None
     again = told.replace(callback_receiver_identity=b"\0hub")
-    assert outcome_of(again, Outcome("undelivered")) is None
+    assert outcome_of(again, Outcome("undelivered"), b"here") is None
+
+
+def test_callback_points_that_a_sender_made_large_are_not_kept() -> None:
+    for size, count in ((1_000_000, 1), (10, 1000)):
+        for number in range(20):
+            points = tuple(CallbackPoint(b"%d" % number * size, each) for each in range(count))
+            assert spawned(ASKED.replace(callback_points=points), Number(1), 0).callback_points == points
+    assert sum(len(point.identity) for points in flow._KNOWN for point in points) < 1_000_000
+
+
+def test_callback_points_that_are_kept_are_few() -> None:
+    for number in range(3000):
+        points = (CallbackPoint(b"%d" % number),)
+        assert spawned(ASKED.replace(callback_points=points), Number(1), 0).callback_points == points
+    assert len(flow._KNOWN) <= flow.KNOWN
 
 
 def test_time_to_live_is_counted_in_ticks() -> None:

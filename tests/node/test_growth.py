@@ -92,13 +92,13 @@ def test_blocking_calls_from_the_thread_of_the_node_are_refused_instead_of_waiti
 
     async def outer() -> None:
         try:
-            portal.call(inner)
+            portal.call(60, inner)
         finally:
             ended.set()
 
     def call() -> None:
         with contextlib.suppress(SettingsError):
-            portal.call(outer)
+            portal.call(60, outer)
 
     threading.Thread(target=call, daemon=True).start()
     assert ended.wait(1)

@@ -146,7 +146,7 @@ def test_what_is_registered_before_the_start_is_known_after_it() -> None:
     async def story(network: Network) -> None:
         a = network.node()
         a.host(Greeter())
-        hub = a.hub()
+        hub = a.hub(new=True)
         async with a, network.node(peers=[a.uri]) as b:
             await b.knows(Greet)
             assert b._tables.remote.nodes_of(hub.identity) == (a.identity,)
@@ -177,13 +177,14 @@ def test_a_node_speaks_for_itself_and_for_no_other(said_by_another: str) -> None
 def test_a_hub_is_announced_unless_it_is_for_this_node_only() -> None:
     async def story(network: Network) -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:
-            public, private = a.hub(), a.hub(local_only=True)
+            shared, public, private = a.hub(), a.hub(new=True), a.hub(local_only=True)
             await asyncio.sleep(1)
             assert b._tables.remote.nodes_of(public.identity) == (a.identity,)
-            assert b._tables.remote.nodes_of(private.identity) == ()
+            assert b._tables.remote.nodes_of(private.identity) == b._tables.remote.nodes_of(shared.identity) == ()
             b.host(Counter())
             await a.knows(Count)
-            assert await private.ask(Count(1), Number) == Number(0)
+            for hub in (shared, public, private):
+                assert await hub.ask(Count(1), Number) == Number(0)
 
     run(story)
 

@@ -125,7 +125,7 @@ def test_a_hub_that_was_closed_is_gone_and_handlers_do_not_miss_it() -> None:
         async with network.node() as node:
             node.host(Asks())
             node.host(Counts())
-            first, second = node.hub(), node.hub()
+            first, second = node.hub(new=True), node.hub(new=True)
             first.close()
             assert await second.ask(Greet("x"), Greeting) == Greeting("7")
 
@@ -135,7 +135,7 @@ def test_a_hub_that_was_closed_is_gone_and_handlers_do_not_miss_it() -> None:
 def test_a_closed_hub_is_unregistered_here_and_elsewhere() -> None:
     async def story(network: Network) -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:
-            hub = a.hub()
+            hub = a.hub(new=True)
             while not b._tables.remote.nodes_of(hub.identity):
                 await asyncio.sleep(0.01)
             hub.close()

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import hopwire.node
-from hopwire.node.reasons import DEAD_REASONS, NODE_REASONS
+from hopwire.node.reasons import DEAD_REASONS, NODE_REASONS, PROMISE_REASONS
 
 SOURCES = "\n".join(path.read_text() for path in Path(hopwire.node.__file__).parent.glob("*.py"))
 
@@ -16,8 +16,8 @@ def test_every_reason_that_a_node_gives_is_in_the_table() -> None:
 
 
 def test_every_reason_of_the_table_is_given_somewhere() -> None:
-    assert [reason for reason in NODE_REASONS if SOURCES.count(f'"{reason}"') < 2] == []
+    assert [reason for reason in (*NODE_REASONS, *PROMISE_REASONS) if SOURCES.count(f'"{reason}"') < 2] == []
 
 
 def test_every_reason_has_a_meaning_of_one_line() -> None:
-    assert all(meaning and "\n" not in meaning for meaning in DEAD_REASONS.values())
+    assert all(meaning and "\n" not in meaning for meaning in (*DEAD_REASONS.values(), *PROMISE_REASONS.values()))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from hopwire.model import CallbackPoint, Distribution, Message, RoutingEntry, TraceOptions
-from hopwire.routing import forwarded, with_callback_applied
+from hopwire.model import CallbackPoint, Message, RoutingEntry, TraceOptions
+from hopwire.routing import forwarded
 from tests.routing.network import HERE, hub
 
 ANSWER = Message(
@@ -18,39 +16,6 @@ ANSWER = Message(
     callback_receiver_node_identity=b"node-1",
 )
 URI = "tcp://10.0.0.9:7400"
-
-
-def test_an_answer_goes_to_the_callback_receiver_on_the_callback_node() -> None:
-    addressed = with_callback_applied(ANSWER)
-    assert addressed == ANSWER.replace(receiver_identity=hub(1), receiver_node_identity=b"node-1")
-    assert with_callback_applied(addressed) == addressed
-
-
-def test_an_answer_replaces_a_receiver_that_was_named_before() -> None:
-    named = ANSWER.replace(receiver_identity=b"\x01old", receiver_node_identity=b"node-2")
-    assert with_callback_applied(named) == with_callback_applied(ANSWER)
-
-
-def test_without_a_callback_node_the_receiver_alone_is_named() -> None:
-    alone = with_callback_applied(ANSWER.replace(callback_receiver_node_identity=b""))
-    assert (alone.receiver_identity, alone.receiver_node_identity) == (hub(1), b"")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"identity": b"greet"},
-        {"version": 2},
-        {"version": b"\x01"},
-        {"partition": b""},
-        {"callback_points": ()},
-        {"callback_receiver_identity": b""},
-        {"distribution": Distribution.BROADCAST},
-    ],
-)
-def test_what_is_no_answer_keeps_its_receiver(changes: dict[str, object]) -> None:
-    message = ANSWER.replace(receiver_identity=b"\x01kept", **changes)
-    assert with_callback_applied(message) is message
 
 
 def test_a_forwarded_message_has_one_hop_more_and_nothing_else() -> None:

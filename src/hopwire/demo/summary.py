@@ -28,6 +28,7 @@ AGREES: Mapping[str, frozenset[str]] = {
     "HandlerFailed": frozenset({"failed"}),
     "NoRoute":       frozenset({"failed", "lost"}),             # somebody sent word of it, or it never left home
     "Unreachable":   frozenset({"failed", "lost", "late", "expired"}),  # the same; or the node was slow, and not gone
+    "UnexpectedAnswer": frozenset({"failed", "lost"}),          # the same, of what came after it
     "Expired":       frozenset({"expired"}),
     "Timeout":       frozenset({"expired", "late", "lost"}),    # a hub that gets no answer cannot know why
 }

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, get_type_hints
 from hopwire.errors import SettingsError
 from hopwire.model import Payload, contract_of
 from hopwire.model.payload import check_readable
+from hopwire.node.context import Context
 
 __all__ = ["Actor", "Handler", "handlers_of", "handles", "payloads_from"]
 
@@ -42,10 +43,25 @@ def handles(method: F | None = None, *, local_only: bool = False) -> Any:
     """Mark a method as a handler; with `local_only` other nodes are not told of it."""
 
     def mark(function: F) -> F:
+        _refuse_plain(function)
         setattr(function, MARK, local_only)
         return function
 
     return mark if method is None else mark(method)
+
+
+def _refuse_plain(function: Callable[..., Any]) -> None:
+    """Refuse a first parameter that is plainly no payload; names that cannot be looked up yet are looked at later."""
+    parameters = list(inspect.signature(function).parameters.values())[1:2]
+    for parameter in parameters:
+        found = parameter.annotation
+        if isinstance(found, type) and found is not parameter.empty and not issubclass(found, Payload):
+            raise _not_a_payload(function.__qualname__, parameter.name, found)
+
+
+def _not_a_payload(where: str, name: str, found: Any) -> SettingsError:
+    what = "nothing" if found is None else getattr(found, "__name__", repr(found))
+    return SettingsError(f"{where}: {name!r} must be annotated with a payload class, found {what:.80}")
 
 
 class Actor:
@@ -90,7 +106,11 @@ def _handler(actor_type: type[Actor], name: str, method: Callable[..., Any]) -> 
         )
     payload = hints.get(parameters[0].name)
     if not (isinstance(payload, type) and issubclass(payload, Payload)):
-        raise SettingsError(f"{where}: {parameters[0].name!r} must be annotated with a payload class")
+        raise _not_a_payload(where, parameters[0].name, payload)
+    context = hints.get(parameters[1].name) if len(parameters) > 1 else None
+    if isinstance(context, type) and not issubclass(Context, context):
+        second, found = parameters[1].name, context.__name__
+        raise SettingsError(f"{where}: {second!r} gets the context of the message, found it annotated as {found}")
     contract_of(payload)
     check_readable(payload)
     kind = "function"

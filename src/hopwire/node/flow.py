@@ -2,7 +2,8 @@
 
 - The correlation id is copied to everything that is said within a flow.
 - A unicast message carries the callback data of the one that caused it, so the answer finds home over any number of
-  actors; if it is one of the callback points it is addressed to the callback receiver. A broadcast carries none.
+  actors; if it is one of the callback points it is addressed to the callback receiver. A broadcast carries none, and
+  neither does what a handler says beside or after an answer.
 - What a handler returns is in the partition of what it was given, and so is the answer that is waited for.
 - A receipt is for one message only, so that callback point stays behind.
 - Trace options and, when traced, the way so far are carried on. Hops begin anew.
@@ -11,10 +12,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from typing import TypeAlias
 
 from hopwire.model import (
     CallbackPoint,
+    Contract,
     Message,
     Payload,
     TraceOptions,
@@ -23,16 +25,31 @@ from hopwire.model import (
     contract_of,
 )
 from hopwire.model.message import TICKS_PER_SECOND
+from hopwire.report.words import text_or_hex
 
-__all__ = ["RECEIPT", "Outcome", "Way", "outcome_of", "seconds_from_ticks", "spawned", "ticks_from_seconds"]
+__all__ = [
+    "NO_ANSWER",
+    "RECEIPT",
+    "Outcome",
+    "Way",
+    "outcome_of",
+    "seconds_from_ticks",
+    "spawned",
+    "ticks_from_seconds",
+    "wants_answer",
+    "without_callback",
+    "words_of",
+]
 
 
-class Outcome(Payload, identity="hopwire.outcome", version=1):
+class Outcome(Payload, identity="hopwire.outcome", version=1, omit_defaults=True):
     """What became of a message, said to whoever waits for it: `failed`, `undelivered` or `received`."""
 
     kind: str
     reason: str = ""
     detail: str = ""
+    contract: str = ""  # of the message, in words: it may be another than the question, further along in the flow
+    node: bytes = b""  # that says so
 
 
 class Way(Payload, identity="hopwire.way", version=1):
@@ -45,7 +62,11 @@ class Way(Payload, identity="hopwire.way", version=1):
 
 
 OUTCOME = contract_of(Outcome)
+NO_ANSWER = "no_answer"  # the reason of an outcome: a handler returned nothing
 ROUTING = int(TraceOptions.ROUTING)
+Onward: TypeAlias = tuple[tuple[CallbackPoint, ...], frozenset[tuple[bytes, Version, bytes]]]
+KNOWN, KNOWN_POINTS, KNOWN_BYTES = 1024, 16, 1024  # a sender chooses the points: few and small ones are remembered
+_KNOWN: dict[tuple[CallbackPoint, ...], Onward] = {}  # the same few questions are asked again and again
 RECEIPT = CallbackPoint(b"hopwire.receipt", 1)  # among the callback points of a message that wants a receipt
 
 
@@ -96,19 +117,54 @@ def spawned(
     )
 
 
-@lru_cache(maxsize=1024)  # the same few questions are asked again and again
-def _onward(
-    points: tuple[CallbackPoint, ...],
-) -> tuple[tuple[CallbackPoint, ...], frozenset[tuple[bytes, Version, bytes]]]:
+def without_callback(message: Message) -> Message:
+    """Give a message that nobody waits for."""
+    return message.replace(
+        callback_points=(), callback_key=0, callback_receiver_identity=b"", callback_receiver_node_identity=b""
+    )
+
+
+def _onward(points: tuple[CallbackPoint, ...]) -> Onward:
     """Give the callback points that the next message carries, and the contracts that bring it home."""
+    found = _KNOWN.get(points)
+    return _remembered(points) if found is None else found
+
+
+def _remembered(points: tuple[CallbackPoint, ...]) -> Onward:
     onward = tuple([point for point in points if point != RECEIPT])
-    return onward, frozenset((point.identity, point.version, point.partition) for point in onward)
+    found = (onward, frozenset((point.identity, point.version, point.partition) for point in onward))
+    if len(points) <= KNOWN_POINTS and sum(map(_size_bytes, points)) <= KNOWN_BYTES:
+        if len(_KNOWN) >= KNOWN:
+            _KNOWN.clear()
+        _KNOWN[points] = found
+    return found
 
 
-def outcome_of(cause: Message, outcome: Outcome) -> Message | None:
-    """Give the message that tells who waits what became of `cause`; None where nobody waits, or it is one itself."""
+def _size_bytes(point: CallbackPoint) -> int:
+    return len(point.identity) + len(point.partition) + (len(point.version) if type(point.version) is bytes else 0)
+
+
+def wants_answer(message: Message) -> bool:
+    """Tell whether somebody waits for an answer, and not for a receipt alone."""
+    return bool(message.callback_key and message.callback_receiver_identity and _onward(message.callback_points)[0])
+
+
+def words_of(contract: Contract) -> str:
+    """Give a contract in words: `shop.payment.charge v2`."""
+    version = contract.version if isinstance(contract.version, int) else text_or_hex(contract.version)
+    partition = f" in partition {text_or_hex(contract.partition)}" if contract.partition else ""
+    return f"{text_or_hex(contract.identity)} v{version}{partition}"
+
+
+def outcome_of(cause: Message, outcome: Outcome, node: bytes) -> Message | None:
+    """Give the message by which a node tells who waits what became of `cause`.
+
+    There is none where nobody waits, or where `cause` is an outcome itself.
+    """
     if not cause.callback_receiver_identity or not cause.callback_key or cause.contract == OUTCOME:
         return None
+    if outcome.kind != "received":
+        outcome = Outcome(outcome.kind, outcome.reason, outcome.detail, words_of(cause.contract), node)
     return Message(
         identity=OUTCOME.identity,
         version=OUTCOME.version,

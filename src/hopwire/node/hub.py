@@ -2,12 +2,16 @@
 
 | call | ends with |
 |---|---|
-| `ask` | the answer, `HandlerFailed`, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `Timeout` |
-| `send` | a receipt from the node that took the message, or one of the same errors |
+| `ask` | the answer, `HandlerFailed`, `UnexpectedAnswer`, or one of the errors of `send` |
+| `send` | a receipt from the node that took it, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `Timeout` |
 | `tell`, `broadcast` | nothing: at most once, and what goes nowhere is a dead letter |
 
 With `at_least_once` a message is sent again, to another route where there is one, until a receipt comes or the time is
 over; receivers drop what they have seen. Every promise ends: at the latest when its time is over.
+
+What a handler returns is the answer if its contract was asked for. Anything else goes on in the flow, to whoever takes
+it, and the answer may come from there. So `UnexpectedAnswer` says one of two things: what was returned finds nobody, or
+the handler of the question itself returned nothing. Both times the question was handled, and is not asked again.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from hopwire.errors import (
     QueueFull,
     SettingsError,
     Timeout,
+    UnexpectedAnswer,
     Unreachable,
 )
 from hopwire.model import (
@@ -46,19 +51,32 @@ from hopwire.model import (
 )
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
-from hopwire.node.flow import OUTCOME, RECEIPT, ROUTING, Outcome, Way, ticks_from_seconds
+from hopwire.node.flow import (
+    NO_ANSWER,
+    OUTCOME,
+    RECEIPT,
+    ROUTING,
+    Outcome,
+    Way,
+    seconds_from_ticks,
+    ticks_from_seconds,
+    words_of,
+)
 from hopwire.node.router import Envelope, Room, Router
-from hopwire.routing import is_actor, is_hub, with_callback_applied
+from hopwire.report.words import plural, text_or_hex
+from hopwire.routing import is_actor, is_hub
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, with_extension
 
-__all__ = ["Address", "Hub", "Options", "Receipt"]
+__all__ = ["Address", "Hub", "Options", "Receipt", "check_seconds"]
 
 R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
+Ends: TypeAlias = tuple["asyncio.Future[Any]", "asyncio.Future[None]"]  # an answer, a receipt
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
+JITTER = 0.5  # the part of a pause that chance may add, or all who lost a message at once would send again at once
 TRACE_ONLY = Extension(trace_only=True)
 SHORTEST_SECONDS = 1e-6  # less than it takes to say anything
 LONGEST_SECONDS = 10**9  # what the ticks of a time to live can say, and more than anybody waits
@@ -129,9 +147,12 @@ class _Promise(msgspec.Struct):
 
     future: asyncio.Future[Any]
     expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
+    question: Message
     sent_to: tuple[bytes, ...] = ()
     receipt: asyncio.Future[None] | None = None  # where a message is sent until it is received
     taken_by: bytes = b""  # the node that the receipt came from
+    attempts: int = 0  # where a message is sent until it is received
+    last: str = ""  # what was heard of it and did not end the promise
 
 
 class Hub:
@@ -142,16 +163,16 @@ class Hub:
         identity: bytes,
         router: Router,
         new_id: Callable[[], bytes],
+        new_key: Callable[[], int],
         max_body_bytes: int,
         domains: Domains,
         on_close: Callable[[Hub], None],
     ) -> None:
         self.identity = identity
-        self._node, self._router, self._new_id = router.here, router, new_id
+        self._node, self._router, self._new_id, self._new_key = router.here, router, new_id, new_key
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._promises: dict[int, _Promise] = {}
         self._deadlines = Deadlines(self._time_out)
-        self._keys = 0
         self._is_closed = False
 
     @property
@@ -280,7 +301,7 @@ class Hub:
         _check_towards(towards)
         ttl_ticks, deadline = 0, 0.0
         if ttl is not None:
-            _check_seconds("ttl", ttl)
+            check_seconds("ttl", ttl)
             ttl_ticks, deadline = ticks_from_seconds(ttl), self._router.clock() + ttl
         message = self._message(payload, towards, ttl_ticks, distribution=int(distribution))
         await self._submit(Envelope(message, deadline, may_wait=True))
@@ -312,14 +333,15 @@ class Hub:
         towards: Towards,
         is_trace: bool = False,
     ) -> Any:
-        _check_seconds("timeout", timeout)
-        self._keys = key = self._keys + 1
+        check_seconds("timeout", timeout)
+        while (key := self._new_key()) in self._promises:
+            pass
         points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
         message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
-            message = with_callback_applied(message)
+            raise _own_answer(payload)
         now = self._router.clock()
-        promise = _Promise(self._router.loop.create_future(), expected.types)
+        promise = _Promise(self._router.loop.create_future(), expected.types, message)
         ending = self._deadlines.add(key, now, timeout)
         self._promises[key] = promise
         envelope = Envelope(message, now + timeout, b"", True)
@@ -340,16 +362,31 @@ class Hub:
 
     async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
         """Send until there is a receipt, an answer, or no time left; each attempt takes another route than the last."""
-        promise.receipt = asyncio.get_running_loop().create_future()
-        message_id, pause, attempt = self._new_id(), FIRST_RETRY_SECONDS, 0
-        while not promise.future.done() and not promise.receipt.done():
-            extension = Extension(message_id=message_id, attempt=attempt)
+        promise.receipt = receipt = self._router.loop.create_future()
+        message_id, pause = self._new_id(), FIRST_RETRY_SECONDS
+        while not promise.future.done() and not receipt.done():
+            extension = Extension(message_id=message_id, attempt=promise.attempts)
+            promise.attempts += 1
             again = Envelope(with_extension(envelope.message, extension), envelope.deadline, may_wait=True)
             promise.sent_to = await self._submit(again, avoid=promise.sent_to)
-            waiting = (promise.future, promise.receipt)
-            await asyncio.wait(waiting, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            pause, attempt = min(2 * pause, LONGEST_RETRY_SECONDS), attempt + 1
+            await self._until_due((promise.future, receipt), promise.sent_to, pause)
+            pause = min(2 * pause, LONGEST_RETRY_SECONDS)
         return await promise.future
+
+    async def _until_due(self, ends: Ends, nodes: tuple[bytes, ...], pause: float) -> None:
+        """Wait for one of the ends, or until it is time to send again: a pause after the message has left this node.
+
+        What still waits in our own queue is not lost, and a second copy would only make the queue longer. So a message
+        that leaves its queue at 3.00 s is sent again at 3.10 s, not at 0.10 s.
+        """
+        router = self._router
+        queued = [(node, router.mark(node)) for node in nodes]
+        if queued:
+            await asyncio.sleep(0)  # what was sent in this turn of the loop leaves at its end
+        while queued := [each for each in queued if router.is_queued(*each)]:
+            if await _is_one_done(ends, FIRST_RETRY_SECONDS):
+                return
+        await _is_one_done(ends, pause * (1 + JITTER * router.chance()))
 
     # -- receiving
 
@@ -358,6 +395,9 @@ class Hub:
         promise = self._promises.get(message.callback_key)
         if promise is None or promise.future.done():
             self._router.dead.add(DeadLetter("nobody_waits", "", message))
+            return
+        if message.correlation_id != promise.question.correlation_id:
+            self._router.dead.add(DeadLetter("wrong_flow", "", message))
             return
         try:
             key = (message.identity, message.version, message.partition)
@@ -373,11 +413,13 @@ class Hub:
         ) as error:  # an answer or an outcome that makes no sense
             promise.future.set_exception(PayloadError(str(error)))
 
-    def take_answer(self, key: int, contract: Contract, payload: Payload) -> bool:
+    def take_answer(self, cause: Message, contract: Contract, payload: Payload) -> bool:
         """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
-        promise = self._promises.get(key)
+        promise = self._promises.get(cause.callback_key)
         expected = None if promise is None else promise.expected.get(contract)
         if promise is None or expected is None or promise.future.done():
+            return False
+        if cause.correlation_id != promise.question.correlation_id:
             return False
         promise.future.set_result(payload_from_body(expected, body_from_payload(payload)))  # a copy, as from elsewhere
         return True
@@ -389,22 +431,26 @@ class Hub:
                 promise.taken_by = bytes.fromhex(outcome.detail)
             if not promise.expected:
                 promise.future.set_result(Receipt(bytes.fromhex(outcome.detail)))
-        elif outcome.kind == "failed":
-            promise.future.set_exception(HandlerFailed(outcome.reason, outcome.detail))
-        elif promise.receipt is None or outcome.reason in FOR_GOOD:
-            promise.future.set_exception(ERRORS.get(outcome.reason, NoRoute)(outcome.reason, outcome.detail))
+            promise.last = "received"
+            return
+        is_last_word, error = _judged(promise, outcome)
+        if is_last_word:
+            promise.future.set_exception(error)
+        promise.last = outcome.reason
 
     def _time_out(self, key: int) -> None:
         promise = self._promises.get(key)
         if promise is not None and not promise.future.done():
-            promise.future.set_exception(Timeout("timed_out", "nothing came back in time"))
+            promise.future.set_exception(_timeout(promise))
 
     def lose_node(self, node: bytes, reason: str) -> None:
         """A node is gone: what it had and did not answer is lost, or sent again where that was asked for."""
         for promise in self._promises.values():
             is_there = node in promise.sent_to if promise.receipt is None else node == promise.taken_by
             if is_there and not promise.future.done():
-                promise.future.set_exception(Unreachable("unreachable", f"the node is gone: {reason}"))
+                contract = words_of(promise.question.contract)
+                detail = f"{contract} at {text_or_hex(node)}: the node is gone: {reason}"
+                promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
 
     def close(self) -> None:
         """Take no more; everything that is waited for ends."""
@@ -417,13 +463,54 @@ class Hub:
         self._on_close(self)
 
 
+async def _is_one_done(ends: Ends, seconds: float) -> bool:
+    done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
+
+
+def _judged(promise: _Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
+    """Give the error that an outcome is, and whether a promise ends with it."""
+    reason, detail = outcome.reason, outcome.detail
+    facts = (outcome.contract, outcome.node)
+    asked = words_of(promise.question.contract)
+    is_further_on = outcome.contract not in ("", asked)
+    expected = " or ".join(words_of(Contract(*each)) for each in promise.expected)
+    if outcome.kind == "failed" and reason != NO_ANSWER:
+        return True, HandlerFailed(reason, detail, *facts)
+    if outcome.kind == "failed":
+        text = f"{asked} was handled by {detail}, which returned nothing, expected {expected}"
+        return not is_further_on and promise.attempts < 2, UnexpectedAnswer(NO_ANSWER, text, *facts)
+    if reason == "no_route" and is_further_on:
+        text = f"{asked} was answered with {outcome.contract}, which nobody takes, expected {expected}"
+        return promise.attempts < 2, UnexpectedAnswer("unexpected_answer", text, *facts)
+    where = f"{outcome.contract or asked} at {text_or_hex(outcome.node)}" if outcome.node else asked
+    error = ERRORS.get(reason, NoRoute)(reason, f"{where}: {detail}" if detail else where, *facts)
+    return promise.receipt is None or reason in FOR_GOOD, error
+
+
+def _timeout(promise: _Promise) -> Timeout:
+    asked, seconds = words_of(promise.question.contract), seconds_from_ticks(promise.question.ttl_ticks)
+    text = f"no {'answer to' if promise.expected else 'receipt for'} {asked} in {seconds:g} s"
+    if promise.last or promise.attempts > 1:
+        text += f"; last: {promise.last or 'nothing heard'} ({plural(max(1, promise.attempts), 'attempt')})"
+    return Timeout("timed_out", text, asked)
+
+
+def _own_answer(payload: Payload) -> SettingsError:
+    name = type(payload).__name__
+    return SettingsError(
+        f"{name} is asked for as the answer to {name}: it would come straight home; give the answer a type of its own"
+    )
+
+
 def _wrong_thread(thread: int) -> Exception:
     if not thread:
         return Closed("the node is not started")
     return SettingsError("a hub is used on the event loop of its node; for other threads there is hopwire.sync")
 
 
-def _check_seconds(name: str, seconds: float) -> None:
+def check_seconds(name: str, seconds: float) -> None:
+    """Refuse a time that is none."""
     if not isinstance(seconds, (int, float)) or not SHORTEST_SECONDS <= seconds < LONGEST_SECONDS:
         raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r:.80}")
 

@@ -12,9 +12,11 @@ node.
 from __future__ import annotations
 
 import asyncio
+import os
+import struct
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from threading import get_ident
@@ -27,6 +29,7 @@ from hopwire.model import Contract, Payload, contract_of
 from hopwire.node.actors import Actor
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
+from hopwire.node.flow import words_of
 from hopwire.node.hub import Address, Hub
 from hopwire.node.links import Links
 from hopwire.node.mailbox import Mailbox, Overflow
@@ -48,6 +51,7 @@ MAX_IDENTITY_BYTES = MAX_NODE_BYTES  # those that begin with 0 are ZeroMQ's own
 MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
 UNHOST_SECONDS = 10.0
 HELLO = contract_of(Hello).identity
+KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as for one
 HUB, ACTOR = b"\0", b"\1"  # the first byte of a receiver's identity
 
 
@@ -71,11 +75,12 @@ class Node:
         self.identity = _guid() if identity is None else identity
         self.name = name
         self.settings = settings or NodeSettings()
-        _check(self.identity, peers, domains, self.settings, is_tcp=transport is None)
+        _refuse_text(peers)
+        self._dial = tuple(peers)
+        _check(self.identity, self._dial, domains, self.settings, is_tcp=transport is None)
         self._incarnation = time.time_ns()
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
         self.uri = ""
-        self._dial = tuple(peers)
         self._tables = Tables()
         self._router = Router(self.identity, self._tables, self.settings.hop_limit)
         if self.settings.telemetry:
@@ -88,6 +93,7 @@ class Node:
         )
         self._actors: dict[int, Running] = {}
         self._hubs: dict[bytes, Hub] = {}
+        self._shared_hub: Hub | None = None  # what everybody gets who asks for no hub of their own
         self._flow_hub: Hub | None = None  # what handlers speak through
         self._stopping: asyncio.Task[None] | None = None
         self._watchers: dict[asyncio.Future[None], None] = {}
@@ -226,11 +232,22 @@ class Node:
         self._announce(removed=[route for route in gone if not route.is_local_only])
         await running.stop(UNHOST_SECONDS)
 
-    def hub(self, *, local_only: bool = False) -> Hub:
-        """Make a hub, which sends messages and receives answers."""
+    def hub(self, *, new: bool = False, local_only: bool = False) -> Hub:
+        """Give the hub of this node, which sends messages and receives answers: the same each time.
+
+        A `new` one is yours alone, to close when you like, and other nodes are told of it unless it is `local_only`.
+        After the shared hub is closed, the next call gives another.
+        """
         self._refuse_if_closed()
+        if new or local_only:
+            return self._new_hub(local_only)
+        if self._shared_hub is None:
+            self._shared_hub = self._new_hub(local_only=True)  # answers name node and hub: nobody needs a route to it
+        return self._shared_hub
+
+    def _new_hub(self, local_only: bool) -> Hub:
         max_body_bytes = self.settings.limits.max_bytes - MOST_OF_A_HEADER
-        hub = Hub(HUB + _guid(), self._router, _new_ids(), max_body_bytes, self._domains, self._forget_hub)
+        hub = Hub(HUB + _guid(), self._router, _new_ids(), _new_keys(), max_body_bytes, self._domains, self._forget_hub)
         self._hubs[hub.identity] = hub
         self._router.open_hub(hub.identity, hub.take, hub.take_answer)
         added = self._tables.local.register(hub.identity, is_local_only=local_only)
@@ -247,7 +264,8 @@ class Node:
                 while not any(self._tables.handlers_of(contract)):
                     await self._next_change()
         except TimeoutError:
-            raise NoRoute("no_route", f"nobody handles {payload.__name__}") from None
+            words = words_of(contract)
+            raise NoRoute("no_route", f"nobody handles {payload.__name__} ({words})", words) from None
 
     async def _next_change(self) -> None:
         """Wait until a route is new, or gone."""
@@ -271,6 +289,8 @@ class Node:
 
     def _forget_hub(self, hub: Hub) -> None:
         self._hubs.pop(hub.identity, None)
+        if self._shared_hub is hub:
+            self._shared_hub = None
         if self._flow_hub is hub:
             self._flow_hub = None
         gone = self._tables.local.unregister(hub.identity)
@@ -286,7 +306,8 @@ class Node:
 
     def _own_hub(self) -> Hub:
         if self._flow_hub is None:
-            self._flow_hub = self.hub()
+            self._refuse_if_closed()
+            self._flow_hub = self._new_hub(local_only=True)
         return self._flow_hub
 
     def _refuse_unless_running(self) -> None:
@@ -298,13 +319,16 @@ class Node:
             raise Closed(f"the node is {self._state}")
 
 
+def _refuse_text(peers: object) -> None:
+    if isinstance(peers, str | bytes):
+        raise SettingsError(f"peers is a list of addresses, found {peers!r:.80}")
+
+
 def _check(identity: object, peers: Iterable[object], domains: object, settings: object, is_tcp: bool) -> None:
     """Refuse a node that could not run, or that nobody could talk to."""
     if not isinstance(identity, bytes) or not 1 <= len(identity) <= MAX_IDENTITY_BYTES or identity[:1] == b"\0":
         text = f"an identity is 1 to {MAX_IDENTITY_BYTES} bytes, the first of them not 0"
         raise SettingsError(f"{text}, found {identity!r:.80}")
-    if isinstance(peers, str | bytes):
-        raise SettingsError(f"peers is a list of addresses, found {peers!r:.80}")
     for uri in peers if is_tcp else ():
         check_uri(uri, "a peer")
     if not isinstance(domains, Domains) or not isinstance(settings, NodeSettings):
@@ -331,3 +355,15 @@ def _new_ids() -> Callable[[], bytes]:
     """Ids as long as a GUID's text, and as unique: chance in front, a counter behind, which costs a tenth."""
     front, numbers = _guid()[:24], count()
     return lambda: front + b"%012x" % next(numbers)
+
+
+def _new_keys() -> Callable[[], int]:
+    """Keys that nobody can guess: 63 bits of chance, drawn for many keys at a time, and never 0."""
+    return _random_keys().__next__
+
+
+def _random_keys() -> Iterator[int]:
+    while True:
+        for number in struct.unpack(f"<{KEYS_AT_A_TIME}Q", os.urandom(8 * KEYS_AT_A_TIME)):
+            if key := number >> 1:  # the formats carry a signed number
+                yield key

@@ -1,7 +1,7 @@
 """Every way in which a message ends in a node without being handled: a short stable code and what it means.
 
 To these come the codes of `wire/reasons.py`, for what is not a message, and of `routing/reasons.py`, for what finds
-nobody.
+nobody. A question can be handled, or get lost on the way, and still have no answer: `PROMISE_REASONS`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from hopwire.routing import REASONS as ROUTING_REASONS
 from hopwire.wire import REASONS as WIRE_REASONS
 
-__all__ = ["DEAD_REASONS", "NODE_REASONS"]
+__all__ = ["DEAD_REASONS", "NODE_REASONS", "PROMISE_REASONS"]
 
 # fmt: off
 NODE_REASONS = {
@@ -28,7 +28,14 @@ NODE_REASONS = {
     "cannot_sign":        "no domain owns it, or none of the keys may sign it now",
     "duplicate":          "it has arrived before",
     "nobody_waits":       "an answer, or what became of a question, that nobody waits for any more",
+    "wrong_flow":         "it has the key of a question, and the correlation id of another flow",
     "unexpected_answer":  "an answer of another contract than those that were asked for",
+}
+PROMISE_REASONS = {
+    # code                what became of a question
+    "timed_out":          "nothing came back in time",
+    "no_answer":          "the method that took it returned nothing",
+    "unexpected_answer":  "the method that took it returned something that was not asked for and that nobody takes",
 }
 # fmt: on
 

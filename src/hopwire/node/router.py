@@ -7,6 +7,8 @@ one of the event loop that the node is started on.
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -16,8 +18,9 @@ import msgspec
 from hopwire.errors import Closed
 from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.node.dead import DeadLetter, DeadLetters
-from hopwire.node.flow import RECEIPT, Outcome, Way, outcome_of, spawned
+from hopwire.node.flow import NO_ANSWER, RECEIPT, Outcome, Way, outcome_of, spawned, wants_answer
 from hopwire.node.mailbox import Mailbox, Overflow
+from hopwire.node.share import Share
 from hopwire.node.telemetry import Telemetry
 from hopwire.routing import HOP_LIMIT, Tables, decide, peek
 
@@ -44,6 +47,14 @@ def _nowhere(_node: bytes, _envelope: Envelope) -> str:
     return "unreachable"
 
 
+def _nothing_sent(_node: bytes) -> int:
+    return 0
+
+
+def _nothing_queued(_node: bytes, _mark: int) -> bool:
+    return False
+
+
 def _not_started() -> float:
     raise Closed("the node is not started")
 
@@ -51,7 +62,7 @@ def _not_started() -> float:
 Inbox = Mailbox[Envelope]
 Room: TypeAlias = Callable[[Envelope], Awaitable[str]]  # waits for room and puts the message there, or gives a reason
 NOWHERE: tuple[tuple[bytes, ...], Sequence[Room]] = ((), ())
-TakeAnswer: TypeAlias = Callable[[int, Contract, Payload], bool]  # by key and contract; tells whether it was waited for
+TakeAnswer: TypeAlias = Callable[[Message, Contract, Payload], bool]  # to a question; tells whether it was waited for
 SendAway: TypeAlias = Callable[[bytes, Envelope], str | Room]  # to a node; gives a reason why not, or what to wait for
 
 
@@ -66,7 +77,11 @@ class Router:
         self.loop: asyncio.AbstractEventLoop
         self.thread = 0  # that the loop runs in; none before the start
         self.clock: Callable[[], float] = _not_started
+        self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
+        self.chance: Callable[[], float] = random.random
         self.send_away: SendAway = _nowhere
+        self.mark: Callable[[bytes], int] = _nothing_sent  # of the last message in the queue to a node
+        self.is_queued: Callable[[bytes, int], bool] = _nothing_queued  # whether a message with that mark still waits
         self._inboxes: dict[bytes, Inbox] = {}
         self.hubs: dict[bytes, Callable[[Message], None]] = {}  # that take what is addressed to them
         self.answers: dict[bytes, TakeAnswer] = {}
@@ -157,7 +172,7 @@ class Router:
         if cause.callback_receiver_node_identity != self.here:
             return False
         take = self.answers.get(cause.callback_receiver_identity)
-        return take is not None and take(cause.callback_key, contract_of(payload, cause.partition), payload)
+        return take is not None and take(cause, contract_of(payload, cause.partition), payload)
 
     def trace(self, envelope: Envelope) -> None:
         """Say which way a message would take from here; a node that it would be sent to goes on with the report."""
@@ -185,9 +200,14 @@ class Router:
         self.dead.add(DeadLetter(reason, detail, envelope.message))
         self.tell_outcome(envelope, Outcome("undelivered", reason, detail))
 
+    def unanswered(self, envelope: Envelope, where: str) -> None:
+        """A handler returned nothing: told to whoever waits for an answer."""
+        if wants_answer(envelope.message):
+            self.tell_outcome(envelope, Outcome("failed", NO_ANSWER, where))
+
     def tell_outcome(self, envelope: Envelope, outcome: Outcome) -> None:
         """Tell whoever waits for a message what became of it."""
-        told = outcome_of(envelope.message, outcome)
+        told = outcome_of(envelope.message, outcome, self.here)
         if told is not None:
             self.route(Envelope(told))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
-from hopwire.node.flow import spawned
+from hopwire.node.flow import spawned, without_callback
 from hopwire.node.router import Envelope, Inbox, Router
 
 __all__ = ["Running"]
@@ -31,15 +31,32 @@ class Running:
         }
         self._router, self._make_context = router, make_context
         self._name = type(actor).__name__
-        self._started: asyncio.Task[None] | None = None
+        self._started: asyncio.Task[BaseException | None] | None = None
         self._workers: list[asyncio.Task[None]] = []
         self._at_work = 0
         self._is_stopping = False
 
     def start(self) -> None:
         """Begin to take messages."""
-        self._started = asyncio.ensure_future(self.actor.on_start())
+        self._started = asyncio.ensure_future(self._begin())
         self._workers = [asyncio.ensure_future(self._work()) for _ in range(max(1, self.actor.concurrency))]
+
+    async def _begin(self) -> BaseException | None:
+        """Let the actor prepare itself; gives the error that it raised."""
+        return await self._call(self.actor.on_start)
+
+    async def _finish(self) -> None:
+        await self._call(self.actor.on_stop)
+
+    async def _call(self, hook: Callable[[], Awaitable[None]]) -> BaseException | None:
+        try:
+            await hook()
+        except BaseException as error:
+            if _is_ending(error):
+                raise
+            self._log(logging.WARNING, f"{self._name}.{hook.__name__}", error)
+            return error
+        return None
 
     @property
     def is_idle(self) -> bool:
@@ -56,13 +73,13 @@ class Running:
             self._router.give_up(envelope, "closed")
         if self._started is None:
             return
-        ending = {self._started, *self._workers} - {asyncio.current_task()}
+        ending: set[asyncio.Task[Any]] = {self._started, *self._workers} - {asyncio.current_task()}
         for task in ending:
             task.cancel()
         await self._end(ending, timeout / 2)
-        await self._end({asyncio.ensure_future(self.actor.on_stop())}, timeout / 2)
+        await self._end({asyncio.ensure_future(self._finish())}, timeout / 2)
 
-    async def _end(self, tasks: set[asyncio.Task[None]], timeout: float) -> None:
+    async def _end(self, tasks: set[asyncio.Task[Any]], timeout: float) -> None:
         done, stuck = await asyncio.wait(tasks, timeout=timeout) if tasks else (set(), set())
         for task in done:
             if not task.cancelled() and task.exception() is not None:
@@ -73,13 +90,15 @@ class Running:
 
     async def _work(self) -> None:
         assert self._started is not None
-        failed = (await asyncio.gather(asyncio.shield(self._started), return_exceptions=True))[0]
-        inbox, telemetry = self.inbox, self._router.telemetry
+        failed = await asyncio.shield(self._started)
+        inbox, telemetry, share = self.inbox, self._router.telemetry, self._router.share
         while not self._is_stopping:
+            if share.is_over():
+                await asyncio.sleep(0)
             envelope = inbox.pop() or await inbox.take()
             self._at_work += 1
             try:
-                if isinstance(failed, Exception):
+                if failed is not None:
                     self._router.fail(envelope, failed, f"{self._name}.on_start")
                 elif telemetry is None:
                     await self._handle(envelope)
@@ -96,25 +115,33 @@ class Running:
         arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
         try:
             if handler.kind == "generator":
-                async for answer in handler.method(self.actor, *arguments):
-                    self._answer(envelope, payloads_from(answer, handler.where))
+                await self._handle_parts(envelope, handler, arguments)
                 return
             if handler.kind == "coroutine":
                 result = await handler.method(self.actor, *arguments)
             else:
-                result = await asyncio.to_thread(handler.method, self.actor, *arguments)
+                result = await asyncio.to_thread(_call_in_thread, handler.method, self.actor, *arguments)
             if isinstance(result, Payload):
                 if not self._router.is_answered(envelope.message, result):
                     self._answer(envelope, (result,))
-            elif result is not None:
-                self._answer(envelope, payloads_from(result, handler.where))
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
+            elif payloads := payloads_from(result, handler.where):
+                self._answer(envelope, payloads)
+            else:
+                self._router.unanswered(envelope, handler.where)
+        except BaseException as error:  # also SystemExit and KeyboardInterrupt, which would end the loop and the node
+            if _is_ending(error):
                 self._router.give_up(envelope, "closed", handler.where)
                 raise
-            self._fail(envelope, handler, error)  # something that the handler waited for was cancelled, not the handler
-        except Exception as error:
             self._fail(envelope, handler, error)
+
+    async def _handle_parts(self, envelope: Envelope, handler: Handler, arguments: tuple[Any, ...]) -> None:
+        is_silent, is_answered = True, False
+        async for part in handler.method(self.actor, *arguments):
+            payloads = payloads_from(part, handler.where)
+            is_silent = is_silent and not payloads
+            is_answered = self._answer(envelope, payloads, is_answered)
+        if is_silent:
+            self._router.unanswered(envelope, handler.where)
 
     def _fail(self, envelope: Envelope, handler: Handler, error: BaseException) -> None:
         level = logging.INFO if envelope.message.callback_key else logging.WARNING  # whoever waits is told anyway
@@ -151,17 +178,33 @@ class Running:
         same = [handler for each, handler in self.handlers.items() if each[1] == message.version]
         return same[0] if len(same) == 1 else None
 
-    def _answer(self, envelope: Envelope, payloads: Sequence[Payload]) -> None:
-        """Send what a handler returned; first what goes home, or another that finds nobody would end the promise."""
+    def _answer(self, envelope: Envelope, payloads: Sequence[Payload], is_answered: bool = False) -> bool:
+        """Send what a handler returned, first what goes home; tells whether the question is answered now.
+
+        What is said beside or after an answer carries no callback: nobody waits for what becomes of it.
+        """
         cause = envelope.message  # how much of its time is left is in the deadline
         messages = [spawned(cause, payload, cause.ttl_ticks, partition=cause.partition) for payload in payloads]
         if len(messages) > 1:
             messages.sort(key=lambda message: not message.receiver_identity)
         for message in messages:
-            self._router.say(Envelope(message, envelope.deadline))
+            is_home = bool(message.receiver_identity)
+            said = message if is_home or not is_answered else without_callback(message)
+            self._router.say(Envelope(said, envelope.deadline))
+            is_answered = is_answered or is_home
+        return is_answered
 
 
-def _is_cancelled() -> bool:
-    """Tell whether the task that runs here was itself cancelled."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def _is_ending(error: BaseException) -> bool:
+    """Tell whether the task that runs here is to end; otherwise something was cancelled that an actor waited for."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit)
+
+
+def _call_in_thread(method: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return method(*arguments)
+    except StopIteration as error:  # a future cannot hold one, and whoever waits for it would wait for ever
+        raise RuntimeError("StopIteration") from error

@@ -4,7 +4,7 @@ from hopwire.routing.decide import HOP_LIMIT, Decision, decide, peek
 from hopwire.routing.local import LocalTable
 from hopwire.routing.reasons import REASONS
 from hopwire.routing.remote import RemoteTable
-from hopwire.routing.rewrite import forwarded, with_callback_applied
+from hopwire.routing.rewrite import forwarded
 from hopwire.routing.routes import Node, Route, is_actor, is_hub
 from hopwire.routing.tables import Tables
 
@@ -22,5 +22,4 @@ __all__ = [
     "is_actor",
     "is_hub",
     "peek",
-    "with_callback_applied",
 ]

@@ -1,36 +1,17 @@
-"""What a router changes in a message: the receiver of an answer, the hops and the way so far.
+"""What a router changes in a message: the hops, the way so far and the time that is left.
 
-Each function gives a new message and leaves the one it got, so that every destination can have its own.
-
-The trap: the receiver is signed, hops and way are not. Apply callbacks before signing; forward after.
+It gives a new message and leaves the one it got, so that every destination can have its own. None of it is signed.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from hopwire.model import Distribution, Message, RoutingEntry, TraceOptions
+from hopwire.model import Message, RoutingEntry, TraceOptions
 
-__all__ = ["forwarded", "with_callback_applied"]
+__all__ = ["forwarded"]
 
 ROUTING = int(TraceOptions.ROUTING)
-
-
-def with_callback_applied(message: Message) -> Message:
-    """Address a message to its callback receiver, if it is one of its callback points.
-
-    A broadcast has no receiver, and without a callback receiver there is nobody to go home to: both stay as they are.
-    """
-    if not message.callback_receiver_identity or message.distribution == Distribution.BROADCAST:
-        return message
-    contract = (message.identity, message.version, message.partition)
-    for point in message.callback_points:
-        if (point.identity, point.version, point.partition) == contract:
-            return message.replace(
-                receiver_identity=message.callback_receiver_identity,
-                receiver_node_identity=message.callback_receiver_node_identity,
-            )
-    return message
 
 
 def forwarded(message: Message, uri: str, identity: bytes, ttl_ticks: int | None = None) -> Message:

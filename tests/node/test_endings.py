@@ -1,0 +1,302 @@
+"""How a question ends that is not answered: which error, with what reason, naming what and where."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import hopwire as hw
+from hopwire.errors import DeliveryError, NoRoute, QueueFull, Timeout, UnexpectedAnswer, Unreachable
+from hopwire.model import Payload
+from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
+from hopwire.node.flow import Outcome
+from hopwire.testing import Faults, Network, run
+from tests.node.stories import NETWORKS, Count, Counter, Greet, Greeter, Greeting, Nodes, Number, Sleeper
+
+
+class Wrong(Actor):
+    """Returns whatever the test wants."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+        self.handled = 0
+
+    @handles
+    async def greet(self, request: Greet) -> Any:
+        self.handled += 1
+        return self.result
+
+
+class WrongInThreads(Actor):
+    @handles
+    def greet(self, request: Greet) -> Any:
+        return None
+
+
+class Silent(Actor):
+    """A generator that has nothing to say."""
+
+    @handles
+    async def greet(self, request: Greet) -> AsyncIterator[Payload]:
+        nothing: tuple[Payload, ...] = ()
+        for payload in nothing:
+            yield payload
+
+
+class Sink(Actor):
+    """Takes numbers, and answers nothing."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    @handles
+    async def number(self, request: Number) -> None:
+        self.taken.append(request.value)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS.keys())
+@pytest.mark.parametrize("at_least_once", [False, True])
+def test_an_answer_of_another_type_than_asked_for_is_told_at_once_with_both_types(
+    network: Any, at_least_once: bool
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as a, nodes.node(peers=[a.uri]) as b:
+            wrong = Wrong(Number(5))
+            a.host(wrong)
+            await b.knows(Greet)
+            async with asyncio.timeout(10):
+                with pytest.raises(UnexpectedAnswer) as caught:
+                    await b.hub().ask(Greet("x"), Greeting, timeout=30, at_least_once=at_least_once)
+            text = (
+                "greeter.greet v1 was answered with counter.number v2, which nobody takes, expected greeter.greeting v1"
+            )
+            assert str(caught.value) == f"unexpected_answer: {text}"
+            assert (caught.value.contract, caught.value.node) == ("counter.number v2", a.identity)
+            assert not isinstance(caught.value, NoRoute)
+            assert wrong.handled == 1
+
+    network(story)
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS.keys())
+@pytest.mark.parametrize("actor", [Wrong(None), Wrong([]), WrongInThreads(), Silent()], ids=lambda actor: repr(actor))
+def test_a_handler_that_returns_nothing_tells_whoever_waits_at_once(network: Any, actor: Any) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node() as a, nodes.node(peers=[a.uri]) as b:
+            a.host(actor)
+            await b.knows(Greet)
+            for node in (a, b):
+                async with asyncio.timeout(10):
+                    with pytest.raises(UnexpectedAnswer) as caught:
+                        await node.hub().ask(Greet("x"), Greeting, timeout=30)
+                where = f"{type(actor).__name__}.greet"
+                text = f"greeter.greet v1 was handled by {where}, which returned nothing, expected greeter.greeting v1"
+                assert str(caught.value) == f"no_answer: {text}"
+                assert (caught.value.reason, caught.value.node) == ("no_answer", a.identity)
+                assert not node.dead_letters.counts
+
+    network(story)
+
+
+def test_a_handler_that_returns_nothing_says_nothing_where_only_a_receipt_is_wanted() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            wrong = Wrong(None)
+            a.host(wrong)
+            await b.knows(Greet)
+            await b.hub().send(Greet("x"))
+            await b.hub().tell(Greet("y"))
+            await asyncio.sleep(1)
+            assert wrong.handled == 2
+            assert not a.dead_letters.counts
+            assert not b.dead_letters.counts
+
+    run(story)
+
+
+def test_what_is_handled_beside_an_answer_and_returns_nothing_disturbs_nobody() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            sink = Sink()
+            a.host(Wrong((Number(1), Greeting("the answer"))))
+            a.host(sink)
+            await b.knows(Greet)
+            assert await b.hub().ask(Greet("x"), Greeting) == Greeting("the answer")
+            await asyncio.sleep(1)
+            assert sink.taken == [1]
+            assert not a.dead_letters.counts
+            assert not b.dead_letters.counts
+
+    run(story)
+
+
+def test_a_step_on_the_way_that_returns_nothing_leaves_the_answer_to_others() -> None:
+    class InParts(Actor):
+        @handles
+        async def greet(self, request: Greet) -> AsyncIterator[Payload]:
+            yield Number(1)
+            await asyncio.sleep(5)
+            yield Greeting("later")
+
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(InParts())
+            a.host(Sink())
+            await b.knows(Greet)
+            assert await b.hub().ask(Greet("x"), Greeting) == Greeting("later")
+
+    run(story)
+
+
+def test_an_answer_comes_home_over_other_actors_and_a_missing_one_is_named() -> None:
+    class Last(Actor):
+        @handles
+        async def number(self, request: Number) -> Greeting:
+            return Greeting(str(request.value))
+
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b, network.node(peers=[a.uri, b.uri]) as c:
+            last = Last()
+            a.host(Wrong(Number(5)))
+            c.host(last)
+            await asyncio.sleep(1)
+            assert await b.hub().ask(Greet("x"), Greeting) == Greeting("5")
+            await c.unhost(last)
+            await asyncio.sleep(1)
+            with pytest.raises(UnexpectedAnswer, match=r"answered with counter\.number v2, which nobody takes"):
+                await b.hub().ask(Greet("x"), Greeting)
+
+    run(story)
+
+
+def test_what_is_told_through_the_context_is_no_answer() -> None:
+    class Tells(Actor):
+        @handles
+        async def greet(self, request: Greet, context: Context) -> None:
+            await context.tell(Number(1))
+
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Tells())
+            node.host(Sink())
+            with pytest.raises(UnexpectedAnswer, match=r"no_answer: greeter\.greet v1 was handled by Tells\.greet"):
+                await node.hub().ask(Greet("x"), Greeting)
+
+    run(story)
+
+
+# -- what the errors say
+
+
+def test_no_route_names_what_nobody_takes_and_where() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(identity=b"shop") as node:
+            with pytest.raises(NoRoute) as caught:
+                await node.hub().ask(Greet("x"), Greeting)
+            assert str(caught.value) == "no_route: greeter.greet v1 at shop"
+            assert (caught.value.contract, caught.value.node) == ("greeter.greet v1", b"shop")
+            with pytest.raises(NoRoute, match=r"no_route: greeter\.greet v1 in partition west at shop"):
+                await node.hub().send(Greet("x"), partition=b"west")
+            with pytest.raises(NoRoute, match=r"nobody handles Greet \(greeter.greet v1\)"):
+                await node.knows(Greet, timeout=1)
+
+    run(story)
+
+
+def test_unreachable_and_queue_full_name_what_and_where() -> None:
+    async def story(network: Network) -> None:
+        settings = NodeSettings(inbox_messages=1, overflow=Overflow.REFUSE)
+        async with network.node(identity=b"shop", settings=settings) as a, network.node(peers=[a.uri]) as b:
+            a.host(Sleeper())
+            await b.knows(Greet)
+            hub = b.hub()
+            asked = asyncio.ensure_future(hub.ask(Greet("x"), Greeting, timeout=1000))
+            await asyncio.sleep(1)
+            await hub.tell(Greet("waits"))
+            await asyncio.sleep(1)
+            with pytest.raises(QueueFull, match=r"queue_full: greeter\.greet v1 at shop"):
+                await hub.ask(Greet("x"), Greeting)
+            network.crash(a)
+            with pytest.raises(Unreachable) as caught:
+                await asked
+            assert str(caught.value) == "unreachable: greeter.greet v1 at shop: the node is gone: silent"
+            assert (caught.value.contract, caught.value.node) == ("greeter.greet v1", b"shop")
+
+    run(story)
+
+
+@pytest.mark.parametrize("call", ["ask", "send"])
+def test_a_timeout_says_what_was_waited_for_and_what_was_heard_last(call: str) -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            hub = node.hub()
+            asked = (
+                hub.ask(Greet("x"), Greeting, timeout=2, at_least_once=True)
+                if call == "ask"
+                else hub.send(Greet("x"), timeout=2, at_least_once=True)
+            )
+            with pytest.raises(Timeout) as caught:
+                await asked
+            what = {"ask": "no answer to", "send": "no receipt for"}[call]
+            assert str(caught.value).startswith(f"timed_out: {what} greeter.greet v1 in 2 s; last: no_route (")
+            assert caught.value.contract == "greeter.greet v1"
+
+    run(story)
+
+
+def test_a_timeout_after_a_receipt_says_that_there_was_one() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Sleeper())
+            await b.knows(Greet)
+            with pytest.raises(Timeout, match=r"in 1\.5 s; last: received \(1 attempt\)"):
+                await b.hub().ask(Greet("x"), Greeting, timeout=1.5, at_least_once=True)
+            network.faults = Faults(drop=1.0)
+            with pytest.raises(Timeout, match=r"timed_out: no answer to greeter\.greet v1 in 1 s$"):
+                await b.hub().ask(Greet("x"), Greeting, timeout=1)
+
+    run(story)
+
+
+def test_a_timeout_is_a_timeout_error() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Sleeper())
+            with pytest.raises(TimeoutError):
+                await node.hub().ask(Greet("x"), Greeting, timeout=1)
+
+    run(story)
+
+
+@pytest.mark.parametrize("kind", [Timeout, NoRoute, UnexpectedAnswer])
+def test_an_error_of_delivery_survives_pickling_with_all_its_facts(kind: type[DeliveryError]) -> None:
+    error = kind("reason", "detail", "greeter.greet v1", b"node")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert str(again) == str(error) == "reason: detail"
+    assert (again.reason, again.detail, again.contract, again.node) == ("reason", "detail", "greeter.greet v1", b"node")
+
+
+def test_what_another_node_says_of_a_failure_cannot_command_a_terminal() -> None:
+    assert str(hw.HandlerFailed("ValueError", "\x1b]0;pwned\x07 h\u00e9")) == "ValueError: \\x1b]0;pwned\\x07 h\u00e9"
+
+
+def test_an_outcome_of_a_node_that_names_no_contract_is_understood() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Sleeper())
+            node.host(Greeter())
+            node.host(Counter())
+            hub = node.hub()
+            asked = asyncio.ensure_future(hub.ask(Count(1), Greeting, timeout=5))
+            await asyncio.sleep(0)
+            (promise,) = hub._promises.values()
+            hub._take_outcome(promise, Outcome("undelivered", "no_route"))
+            with pytest.raises(NoRoute, match=r"no_route: counter\.count v2"):
+                await asked
+
+    run(story)

@@ -1,0 +1,91 @@
+"""When a message that must arrive is sent again: not while it waits in our own queue, and not all at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hopwire.errors import Timeout
+from hopwire.node import Node
+from hopwire.testing import Network, run
+from tests.node.stories import Greet, Greeter, Greeting, Sleeper
+
+
+def watched(network: Network, node: Node) -> list[float]:
+    """Let nothing that a node sends arrive, and give the times at which it sends something beside control messages."""
+    sent: list[float] = []
+    transport = network._transports[node.uri]
+
+    def send(uri: str, frames: list[bytes], size_bytes: int, is_control: bool = False) -> str:
+        if not is_control:
+            sent.append(asyncio.get_running_loop().time())
+        return ""
+
+    transport.send = send  # type: ignore[method-assign]
+    return sent
+
+
+def since(times: list[float]) -> list[float]:
+    return [round(time - times[0], 3) for time in times]
+
+
+@pytest.mark.parametrize(
+    ("chance", "expected"), [(0.0, [0.0, 0.1, 0.3, 0.7, 1.5, 3.1]), (1.0, [0.0, 0.15, 0.45, 1.05, 2.25])]
+)
+def test_pauses_grow_and_chance_makes_them_longer(chance: float, expected: list[float]) -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            b._router.chance = lambda: chance
+            sent = watched(network, b)
+            with pytest.raises(Timeout, match=rf"nothing heard \({len(expected)} attempts\)"):
+                await b.hub().send(Greet("x"), timeout=4, at_least_once=True)
+            assert since(sent) == expected
+
+    run(story)
+
+
+def test_what_waits_in_our_own_queue_is_not_sent_again() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            loop = asyncio.get_running_loop()
+            sent, asked = watched(network, b), set()
+            began = loop.time()
+
+            def is_queued(node: bytes, mark: int) -> bool:
+                asked.add((node, mark))
+                return loop.time() < began + 2.95
+
+            b._router.chance = lambda: 0.0
+            b._router.mark, b._router.is_queued = lambda node: 40 + len(sent), is_queued
+            with pytest.raises(Timeout, match="2 attempts"):
+                await b.hub().ask(Greet("x"), Greeting, timeout=3.2, at_least_once=True)
+            first, second = sent
+            assert first == began
+            assert began + 2.95 + 0.1 <= second < began + 2.95 + 0.21
+            assert asked == {(a.identity, 41), (a.identity, 42)}
+
+    run(story)
+
+
+def test_an_answer_ends_the_wait_for_our_own_queue() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            sleeper = Sleeper()
+            a.host(sleeper)
+            await b.knows(Greet)
+            b._router.is_queued = lambda node, mark: True
+            asked = asyncio.ensure_future(b.hub().ask(Greet("x"), Greeting, timeout=1000, at_least_once=True))
+            await asyncio.sleep(5)
+            sleeper.wake.set()
+            assert await asked == Greeting("x")
+            assert sleeper.started == ["x"]
+            network.cut(a, b)
+            with pytest.raises(Timeout, match=r"no receipt for greeter\.greet v1 in 3 s$"):  # sent once
+                await b.hub().send(Greet("y"), timeout=3, at_least_once=True)
+
+    run(story)

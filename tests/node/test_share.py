@@ -1,0 +1,121 @@
+"""Busy actors leave the loop to others: a share of each turn is theirs, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from hopwire.node import Actor, Node, handles
+from hopwire.node.share import SHARE_SECONDS, Share
+from tests.node.stories import Count, Greet, Greeting
+
+
+def test_a_share_is_over_when_its_time_is_and_begins_anew_with_the_next_turn() -> None:
+    now = 100.0
+
+    async def story() -> None:
+        nonlocal now
+        share = Share(lambda: now)
+        assert not share.is_over()
+        now += SHARE_SECONDS / 2
+        assert not share.is_over()
+        now += SHARE_SECONDS
+        assert [share.is_over(), share.is_over()] == [True, True]
+        await asyncio.sleep(0)
+        assert not share.is_over()
+        now += SHARE_SECONDS
+        assert share.is_over()
+
+    asyncio.run(story())
+
+
+def test_a_share_is_not_over_in_a_turn_that_began_after_it() -> None:
+    now = 100.0
+
+    async def story() -> None:
+        nonlocal now
+        share = Share(lambda: now)
+        for _ in range(5):
+            assert not share.is_over()
+            now += 10 * SHARE_SECONDS
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+
+
+class Busy(Actor):
+    """Holds the loop for each message, and never waits."""
+
+    def __init__(self) -> None:
+        self.handled = 0
+
+    @handles
+    async def greet(self, request: Greet) -> Greeting:
+        self._work()
+        return Greeting("done")
+
+    @handles
+    async def count(self, request: Count) -> None:
+        self._work()
+
+    def _work(self) -> None:
+        self.handled += 1
+        until = time.perf_counter() + 0.001
+        while time.perf_counter() < until:
+            pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("actors", [1, 5])
+def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int) -> None:
+    async def story() -> list[float]:
+        lags: list[float] = []
+        async with Node() as node:
+            busy = [Busy() for _ in range(actors)]
+            for each in busy:
+                node.host(each)
+            hub = node.hub()
+            for _ in range(1500):
+                await hub.tell(Count(1))
+            while sum(each.handled for each in busy) < 1000:
+                began = time.perf_counter()
+                await asyncio.sleep(0.001)
+                lags.append(time.perf_counter() - began - 0.001)
+        return lags
+
+    lags = sorted(asyncio.run(asyncio.wait_for(story(), 60)))
+    assert len(lags) > 20  # one, if the loop did not turn
+    assert lags[len(lags) // 2] < 0.05
+    assert lags[-1] < 0.5  # on any machine, however busy; 1.5 s if nobody gives way
+
+
+@pytest.mark.slow
+def test_a_question_to_an_idle_actor_does_not_wait_for_the_queue_of_a_busy_one() -> None:
+    class Idle(Actor):
+        @handles
+        async def greet(self, request: Greet) -> Greeting:
+            return Greeting("at once")
+
+    class OnlyCounts(Busy):
+        @handles
+        async def count(self, request: Count) -> None:
+            self._work()
+
+        greet = None
+
+    async def story() -> None:
+        async with Node() as node:
+            busy = OnlyCounts()
+            node.host(busy)
+            node.host(Idle())
+            hub = node.hub()
+            for _ in range(1500):
+                await hub.tell(Count(1))
+            while not busy.handled:
+                await asyncio.sleep(0)
+            assert await hub.ask(Greet("x"), Greeting, timeout=10) == Greeting("at once")
+            assert busy.handled < 500
+
+    asyncio.run(asyncio.wait_for(story(), 60))
