@@ -100,7 +100,7 @@ class Links:
         self._identity, self._transport, self._router = identity, transport, router
         self._domains, self._settings, self._tap = domains, settings, tap
         self._on_lost, self._on_routes = on_lost, on_routes
-        router.send_away = self.send_away
+        router.send_away, router.mark, router.is_queued = self.send_away, self.mark, self.is_queued
         self._seen = Seen(settings.seen_messages)
         self._replay = ReplayWindow(
             round(settings.replay_seconds * SECOND_NS),
