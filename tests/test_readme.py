@@ -19,7 +19,8 @@ from hopwire.demo.summary import Difference, Link, Met, Summary
 ROOT = Path(__file__).parents[1]
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/messages.md")}
 DEMO = "make demo"
-DEPENDS = ("dead letters",)  # lines of the demonstration whose words depend on the moment
+# lines of the demonstration whose words depend on the moment
+DEPENDS = ("dead letters", "why lost", "stock -> billing", "shop -> billing")
 
 
 def _blocks(page: str, language: str) -> list[str]:

@@ -392,7 +392,10 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
     until = min(silent_at, end)
     blind = [skips_between(coverage, node, asked, until) for node in (home, last)]
     if silent_at < end and not (blind[0] and (blind[1] or not is_looking)):
-        return {"outcome": "lost", "reason": "no_answer", "lost_from_node": request["last_seen_node"]}
+        end_of_trace = max(hops, key=last_seen)
+        unseen = end_of_trace["to_node"] if end_of_trace["fate"] == "unwitnessed" else None
+        ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
+        return {"outcome": "lost", "reason": "no_answer", **ends}
     return {"outcome": "open"}
 
 

@@ -111,6 +111,13 @@ def test_silence_is_lost_and_says_where_it_was_last_seen() -> None:
     assert request["is_unhandled"]
 
 
+def test_silence_behind_a_hop_that_nobody_saw_arrive_names_that_hop() -> None:
+    story = asked().out(B, C, 10_100, b"o", **asking(identity=b"onward")).killed(C, at=10_000, back=20_000)
+    request = judged(story)
+    assert (request["outcome"], request["reason"]) == ("lost", "no_answer")
+    assert (request["lost_from_node"], request["lost_to_node"]) == (B, C)
+
+
 def test_silence_near_the_end_is_open() -> None:
     assert judged(asked(at=END - 6_000))["outcome"] == "open"
     assert judged(asked(at=END - 6_001))["outcome"] == "lost"

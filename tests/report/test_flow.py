@@ -91,7 +91,7 @@ def test_requests_say_where_and_why() -> None:
 
 def test_finding_has_its_meaning() -> None:
     (finding,) = flow_of(lost_answer())["findings"]
-    assert finding_line(finding, NAMES) == "callback_unreached at alpha: an answer was sent, and none came home"
+    assert finding_line(finding, NAMES) == "callback_unreached at alpha: an answer left its node, and none came home"
 
 
 def test_json_has_text_for_bytes() -> None:

@@ -43,7 +43,7 @@ REQUESTS = (
     Column("latency_us",                      pa.int64(),  "from asking to that"),
     Column("answer_identity",                 pa.binary(), "what came home"),
     Column("lost_from_node",                  pa.binary(), "if lost: the node that it left, or where it ended"),
-    Column("lost_to_node",                    pa.binary(), "if a hop was lost: the node where it did not arrive"),
+    Column("lost_to_node",                    pa.binary(), "if a hop was lost, or nobody saw it arrive: where it went"),
     Column("reached_node",                    pa.binary(), "the last node where the question itself arrived, or null"),
     Column("last_seen_node",                  pa.binary(), "where a message of it was last seen"),
     Column("last_seen_at_ns",                 pa.int64(),  "and when"),

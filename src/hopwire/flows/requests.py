@@ -255,7 +255,7 @@ def _table(rows: _Rows, verdict: _Verdict) -> pa.Table:
         "answered_at_ns": nullable(verdict.answered_at),
         "latency_us": nullable(np.where(has_answer, (verdict.answered_at - verdict.asked) // 1000, NO_TIME)),
         "answer_identity": one_array(hops["identity"]).take(_or_null(verdict.answer)),
-        **_places(rows, verdict, last_node),
+        **_places(rows, verdict, last, last_node),
         "reached_node": rows.nodes.take(pa.array(rows.target[reached], mask=reached < 0)),
         "last_seen_node": rows.nodes.take(pa.array(last_node)),
         "last_seen_at_ns": nullable(at[last]),
@@ -273,15 +273,20 @@ def _table(rows: _Rows, verdict: _Verdict) -> pa.Table:
     )
 
 
-def _places(rows: _Rows, verdict: _Verdict, last_node: Ints) -> dict[str, pa.Array]:
-    """Where a lost request was lost: the hop, the node of the dead letter, or where it was last seen."""
+def _places(rows: _Rows, verdict: _Verdict, last: Ints, last_node: Ints) -> dict[str, pa.Array]:
+    """Where a lost request was lost: the hop, the node of the dead letter, or where it was last seen.
+
+    If it was last seen to leave for a node that nobody knows to have got it, that hop is where.
+    """
     is_lost = verdict.outcome == OUTCOME["lost"]
     has_hop = verdict.lost >= 0
+    is_unseen = equal_text(rows.hops["fate"], "unwitnessed")[last] & ~has_hop
     source = np.where(has_hop, rows.source[verdict.lost], last_node)
-    has_target = is_lost & has_hop & ~rows.is_dead[verdict.lost]
+    target = np.where(has_hop, rows.target[verdict.lost], rows.target[last])
+    has_target = is_lost & (is_unseen | (has_hop & ~rows.is_dead[verdict.lost]))
     return {
         "lost_from_node": rows.nodes.take(pa.array(source, mask=~is_lost)),
-        "lost_to_node": rows.nodes.take(pa.array(rows.target[verdict.lost], mask=~has_target)),
+        "lost_to_node": rows.nodes.take(pa.array(target, mask=~has_target)),
     }
 
 
