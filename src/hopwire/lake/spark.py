@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from hopwire.errors import SettingsError
 from hopwire.lake.java import find_java, shown_to_spark
 
-__all__ = ["Setting", "check_master", "choose_settings", "session"]
+__all__ = ["Setting", "any_names", "check_master", "choose_settings", "session"]
 
 Setting: TypeAlias = str | int | float | bool
 
@@ -63,12 +63,12 @@ def session(app: str = "hopwire", **settings: Setting) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    with nullcontext() if _is_submitted(os.environ) else shown_to_spark(find_java()), _no_orphans(), _any_names():
+    with nullcontext() if _is_submitted(os.environ) else shown_to_spark(find_java()), _no_orphans(), any_names():
         return builder.getOrCreate()
 
 
 @contextmanager
-def _any_names() -> Iterator[None]:
+def any_names() -> Iterator[None]:
     """Let Java know the names of all files: by the locale C it finds none that has an umlaut in it."""
     before = os.environ.get("LC_ALL")
     chosen = before or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or "C"
