@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from hopwire.cluster.events import SECOND_NS, Pace
 from hopwire.node import Node, NodeSettings
 from tests.node.stories import Counter, Greeter, Sleeper
 
+PATIENT = Pace(silence_ns=60 * SECOND_NS)  # a machine that is busy with other tests stands still for some seconds
 ACTORS = {"greeter": Greeter, "counter": Counter, "sleeper": Sleeper}
 
 
 async def main(kind: str, formats: str, peers: list[str]) -> None:
-    settings = NodeSettings(formats=tuple(map(int, formats.split(","))))
+    settings = NodeSettings(formats=tuple(map(int, formats.split(","))), pace=PATIENT)
     async with Node(peers=peers, settings=settings) as node:
         node.host(ACTORS[kind]())
         print(node.uri, flush=True)

@@ -14,7 +14,7 @@ from hopwire.node import CurveKeys, Node, NodeSettings, new_curve_keys
 from hopwire.node.notices import EVERY_SECONDS, MOST, Notice, Notices, shown
 from hopwire.node.sockets import Sockets
 from hopwire.security import OPEN, Domain, Domains, Key
-from hopwire.testing import Network, run
+from hopwire.testing import Network, _Memory, run
 from tests.attacks.stranger import said
 
 IMPATIENT = NodeSettings(pace=Pace(unanswered_ns=SECOND_NS // 2))
@@ -152,33 +152,39 @@ def test_the_same_list_of_peers_can_be_given_to_all_nodes_without_a_word(caplog:
     assert warnings_of(caplog) == []
 
 
-OPEN_CASES = {
-    "tcp://0.0.0.0:0": True,
-    "tcp://127.0.0.1:0": False,
-    "tcp://localhost:0": False,
-    "ipc:///tmp/hopwire-test-open": False,
+@pytest.mark.parametrize(
+    ("address", "is_signed"), [("tcp://0.0.0.0:7400", False), ("tcp://0.0.0.0:7400", True), ("", False)]
+)
+def test_an_address_that_others_can_reach_without_a_key_is_a_warning(
+    address: str, is_signed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(network: Network) -> None:
+        transport = _Memory(network, "memory://open")
+        transport.open_address = address
+        async with Node(transport=transport, domains=domains() if is_signed else OPEN):
+            pass
+
+    run(story)
+    lines = warnings_of(caplog)
+    assert len(lines) == (1 if address and not is_signed else 0)
+    assert all(line.startswith(f"{address} is open to all who can reach it") for line in lines)
+
+
+OPEN_ADDRESSES = {
+    "tcp://192.0.2.1:1": True,
+    "tcp://[2001:db8::1]:1": True,
+    "tcp://shop.internal:1": True,
+    "tcp://eth0:1": True,
+    "tcp://127.0.0.1:1": False,
+    "tcp://127.9.9.9:1": False,
+    "tcp://[::1]:1": False,
+    "tcp://localhost:1": False,
+    "ipc:///tmp/socket": False,
 }
 
 
-@pytest.mark.parametrize("listen", OPEN_CASES)
-def test_an_address_that_others_can_reach_without_a_key_is_a_warning(
-    listen: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def story() -> None:
-        advertise = "tcp://127.0.0.1:0" if "0.0.0.0" in listen else ""
-        async with Node(listen, advertise=advertise):
-            pass
-        async with Node(listen, advertise=advertise, domains=domains()):
-            pass
-        async with Node(listen, advertise=advertise, curve=new_curve_keys()):
-            pass
-
-    asyncio.run(story())
-    assert len(warnings_of(caplog)) == OPEN_CASES[listen]
-    assert all(f"{listen} is open to all who can reach it" in line for line in warnings_of(caplog))
-
-
-@pytest.mark.parametrize("uri", ["tcp://192.0.2.1:1", "tcp://[2001:db8::1]:1", "tcp://shop.internal:1", "tcp://eth0:1"])
-def test_addresses_of_other_machines_are_open_and_those_of_this_one_are_not(uri: str) -> None:
-    assert Sockets(b"x", uri).open_address == uri
-    assert Sockets(b"x", "tcp://[::1]:1").open_address == ""
+@pytest.mark.parametrize("uri", OPEN_ADDRESSES)
+def test_addresses_that_other_machines_can_reach_are_open_unless_encrypted(uri: str) -> None:
+    assert Sockets(b"x", uri).open_address == (uri if OPEN_ADDRESSES[uri] else "")
+    assert Sockets(b"x", "tcp://0.0.0.0:1", advertise="tcp://127.0.0.1:1").open_address == "tcp://0.0.0.0:1"
+    assert Sockets(b"x", uri, curve=OURS).open_address == ""
