@@ -8,11 +8,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTHONS := $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 python
 PYTEST_ARGS ?= -q -n 2 --dist loadgroup
 FUZZ_CASES ?= 1000000
+CHAOS_ARGS ?= --seconds 150
 
 # what is typed: source and tests, and the scripts beside them
 TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py)
 
-.PHONY: help demo test check lint format types imports fresh bench peers docs lock fuzz clean
+.PHONY: help demo test check lint format types imports fresh bench peers docs lock fuzz chaos clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
@@ -57,6 +58,9 @@ docs: $(READY) ## write the generated documents anew
 
 fuzz: $(READY) ## run the fuzz tests for long: FUZZ_CASES=1000000
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m fuzz --fuzz-cases $(FUZZ_CASES) --timeout 0
+
+chaos: $(READY) ## let a network suffer for long, and say what held: CHAOS_ARGS="--seconds 150 --seed 1"
+	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 lock: $(READY) ## choose the newest versions of everything for requirements.lock
 	@$(PIP) install uv
