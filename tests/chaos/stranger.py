@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from hopwire.cluster.announce import Beat, Bye, Hello, RoutesWanted
@@ -23,16 +23,19 @@ MEMBERS = (b"a1", b"a2", b"b1", b"b2")
 
 def _greeted(uri: str, name: bytes) -> Stranger:
     stranger = Stranger(uri, name)
-    stranger.greet()
+    try:
+        stranger.greet()
+    except OSError:
+        stranger.close()
+        raise
     return stranger
 
 
 def under_one_name(uri: str) -> None:
     """Connect twice under one name, speak on the first connection and reset it."""
-    first, second = _greeted(uri, b"twice"), _greeted(uri, b"twice")
-    first.send([b"", b"body", b"meta"])
-    first.reset()
-    second.close()
+    with _greeted(uri, b"twice") as first, _greeted(uri, b"twice"):
+        first.send([b"", b"body", b"meta"])
+        first.reset()
 
 
 def as_a_member(uri: str) -> None:
@@ -79,12 +82,12 @@ def noise(uri: str) -> None:
 
 def unfinished(uri: str) -> None:
     """Claim a huge frame, and hold connections that say nothing."""
-    held = [Stranger(uri) for _ in range(20)]
-    with _greeted(uri, b"") as stranger:
+    with ExitStack() as held:
+        for _ in range(20):
+            held.enter_context(Stranger(uri))
+        stranger = held.enter_context(_greeted(uri, b""))
         stranger.claim(2**30)
         stranger.pour(bytes(100_000))
-    for each in held:
-        each.reset()
 
 
 async def _again_and_again(attack: Callable[[str], None], uris: Sequence[str]) -> None:
