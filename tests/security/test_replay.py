@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hopwire.errors import SettingsError
-from hopwire.security import ReplayWindow
+from hopwire.security import ReplayWindow, ReplayWindows
+
+SECOND_NS = 1_000_000_000
 
 A, B = ("a", "k"), ("b", "k")
 
@@ -136,3 +138,17 @@ class NeverTwice(RuleBasedStateMachine):
 
 TestNeverTwice = pytest.mark.slow(NeverTwice.TestCase)
 TestNeverTwice.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+
+
+def test_the_holder_of_one_key_shuts_out_nobody_who_has_another() -> None:
+    windows = ReplayWindows(300 * SECOND_NS, 100, skew_ns=30 * SECOND_NS)
+    now_ns = 1000 * SECOND_NS
+    for number in range(1000):
+        windows.admit(("theirs", "k"), b"%d" % number, now_ns + 25 * SECOND_NS + number, now_ns)
+    assert all(windows.admit(("ours", "k"), b"%d" % number, now_ns + number, now_ns) for number in range(100))
+    assert not any(windows.admit(("ours", "k"), b"%d" % number, now_ns + number, now_ns) for number in range(100))
+
+
+def test_windows_that_could_let_nothing_in_are_refused_when_they_are_made() -> None:
+    with pytest.raises(SettingsError, match="a replay window needs"):
+        ReplayWindows(0, 1)

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -54,7 +55,7 @@ from hopwire.node.transport import Frames, Transport
 from hopwire.routing import Node as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import forwarded
-from hopwire.security import Domains, ReplayWindow, Verdict, is_accepted, sign, verify
+from hopwire.security import Domains, ReplayWindows, Verdict, is_accepted, sign, verify
 from hopwire.wire import FORMATS, V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
 from hopwire.wire.connection import claimed_node
@@ -102,7 +103,7 @@ class Links:
         self._on_lost, self._on_routes = on_lost, on_routes
         router.send_away, router.mark, router.is_queued = self.send_away, self.mark, self.is_queued
         self._seen = Seen(settings.seen_messages)
-        self._replay = ReplayWindow(
+        self._replay = ReplayWindows(
             round(settings.replay_seconds * SECOND_NS),
             settings.seen_messages,
             skew_ns=round(settings.clock_skew_seconds * SECOND_NS),
@@ -110,6 +111,8 @@ class Links:
         self._formats: dict[bytes, WireFormat] = {}
         self._addresses: dict[bytes, str] = {}
         self._callers = Callers(self._addresses)
+        self._all_routes: dict[str, tuple[int, int]] = {}  # marks of the last two answers that went to each address
+        self._route_counts: Counter[bytes] = Counter()  # routes of each peer
         self._is_closing = False
         self._asked: dict[bytes, asyncio.Future[None]] = {}  # peers whose answer is waited for
         self.traffic = [0, 0, 0, 0]  # messages in and out, bytes in and out
@@ -351,6 +354,14 @@ class Links:
         if reason:
             self._router.dead.add(DeadLetter(reason, f"{type(payload).__name__} to {uri}", message))
 
+    def _say_all_routes(self, uri: str, routes: Routes) -> None:
+        """Send all routes, unless two such answers still wait: what changes is behind them, and whoever asks again
+        and again gets no more than that."""
+        older, newer = self._all_routes.get(uri, (0, 0))
+        if not self._transport.is_queued(uri, older):
+            self._say(uri, routes)
+            self._all_routes[uri] = newer, self._transport.mark(uri)
+
     def _take_refused(self, uri: str, frames: Frames, reason: str) -> None:
         try:
             message = decode(frames)
@@ -381,7 +392,10 @@ class Links:
             case Connect(uri):
                 self._transport.connect(uri)
             case Disconnect(uri):
+                self._all_routes.pop(uri, None)
                 self._transport.disconnect(uri)
+            case Say(uri, Routes(base=0) as payload):
+                self._say_all_routes(uri, payload)
             case Say(uri, payload):
                 self._say(uri, payload)
             case MeetNode(peer):
@@ -404,6 +418,7 @@ class Links:
 
     def _lose(self, node: bytes, reason: str) -> None:
         self._router.tables.remote.unregister_node(node)
+        del self._route_counts[node]
         if reason != "silent":  # what was said in time may still be read
             self._callers.forget(node)
         uri = self._addresses.pop(node, None)
@@ -419,15 +434,21 @@ class Links:
         known = self._router.tables.remote.node(node)
         if known is None:
             return
+        table, counts = self._router.tables.remote, self._route_counts
         if is_all:
-            self._router.tables.remote.unregister(node)
+            table.unregister(node)
+            counts[node] = 0
         for receiver, identity, version, partition in removed:
             contracts = [Contract(identity, version, partition)] if identity else None
-            self._router.tables.remote.unregister(node, receiver, contracts)
+            counts[node] -= len(table.unregister(node, receiver, contracts))
         for receiver, identity, version, partition in added:
+            if counts[node] >= self._settings.peer_routes:
+                detail = f"{shown(node)} has more than {self._settings.peer_routes} routes"
+                self._router.dead.add(DeadLetter("bad_control", detail))
+                break
             contracts = [Contract(identity, version, partition)] if identity else []
             try:
-                self._router.tables.remote.register(known, receiver, contracts)
+                counts[node] += len(table.register(known, receiver, contracts))
             except SettingsError as error:  # a receiver that is neither hub nor actor; the others count
                 self._router.dead.add(DeadLetter("bad_control", str(error)))
         self._on_routes()

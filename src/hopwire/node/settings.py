@@ -15,6 +15,16 @@ from hopwire.wire import FORMATS
 
 __all__ = ["NodeSettings", "Statistics"]
 
+NUMBERS = (
+    "inbox_messages",
+    "inbox_bytes",
+    "outbox_messages",
+    "outbox_bytes",
+    "peer_routes",
+    "hop_limit",
+    "seen_messages",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
@@ -25,6 +35,7 @@ class NodeSettings:
     outbox_messages: int = 10_000  # that wait for one peer
     outbox_bytes: int = 64 * 1024 * 1024
     overflow: Overflow = Overflow.WAIT  # what happens when one of these is full
+    peer_routes: int = 100_000  # that one peer may announce; the rest are refused
     hop_limit: int = HOP_LIMIT
     formats: tuple[int, ...] = tuple(fmt.number for fmt in reversed(FORMATS))  # that it tells others it reads
     seen_messages: int = 100_000  # that are remembered, to drop what arrives twice
@@ -35,7 +46,7 @@ class NodeSettings:
     telemetry: bool = False  # carry OpenTelemetry's context along, and make spans; needs hopwire[otel]
 
     def __post_init__(self) -> None:
-        for name in ("inbox_messages", "inbox_bytes", "outbox_messages", "outbox_bytes", "hop_limit", "seen_messages"):
+        for name in NUMBERS:
             _check(self, name, lambda value: isinstance(value, int) and value >= 1, "a number from 1")
         for name in ("replay_seconds", "clock_skew_seconds"):
             _check(self, name, lambda value: isinstance(value, int | float) and value >= 0, "a number of seconds")

@@ -57,6 +57,7 @@ DRAIN_AT_MOST = 500  # messages in one turn of the loop, so that handlers get th
 WAKE_AT_MOST = 256  # of those who wait for room, in one turn of the loop: what comes back has to be read meanwhile
 ALONE_SECONDS = 0.000_05  # a message so long after the last to the same peer is sent at once
 RETRY_SECONDS = 0.002  # after ZeroMQ took no more for a peer
+CONTROL_MESSAGES, CONTROL_BYTES = 1000, 16 * 1024 * 1024  # so much more may wait if it is control messages
 HANDSHAKE_MS = 3000  # who connects and says nothing for so long is cut off
 TCP_IDLE_SECONDS, TCP_PROBE_SECONDS, TCP_PROBES = 30, 10, 3  # until a connection to a dead machine is given up
 TCP_UNACKNOWLEDGED_MS = 30_000
@@ -361,8 +362,8 @@ class Sockets:
         if outbox is None or self._is_closed:
             return "unreachable"
         waiting = len(outbox.items)
-        if waiting and not is_control and self._is_full(outbox, size_bytes):
-            if not self._limits.drops_oldest:
+        if waiting and self._is_full(outbox, size_bytes, is_control):
+            if is_control or not self._limits.drops_oldest:
                 return "queue_full"
             while outbox.items and self._is_full(outbox, size_bytes):
                 self._on_refused(uri, outbox.pop(), "queue_full")
@@ -379,10 +380,12 @@ class Sockets:
                 self._flush_at = self._loop.call_soon(self._flush)
         return ""
 
-    def _is_full(self, outbox: _Outbox, size_bytes: int) -> bool:
+    def _is_full(self, outbox: _Outbox, size_bytes: int, is_control: bool = False) -> bool:
         limits = self._limits
-        taken = len(outbox.items) + outbox.waiters.called
-        return taken >= limits.max_messages or outbox.size_bytes + size_bytes > limits.max_bytes
+        taken, taken_bytes = len(outbox.items) + outbox.waiters.called, outbox.size_bytes + size_bytes
+        if is_control:
+            taken, taken_bytes = taken - CONTROL_MESSAGES, taken_bytes - CONTROL_BYTES
+        return taken >= limits.max_messages or taken_bytes > limits.max_bytes
 
     def waiting(self) -> tuple[int, int]:
         """Give the messages and bytes that wait in all queues."""

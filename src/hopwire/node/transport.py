@@ -90,7 +90,8 @@ class Transport(Protocol):
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
         """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible.
 
-        There is always room for a control message: they are few, and a node that cannot beat counts as dead.
+        For control messages there is more room than for others: they are few, and a node that cannot beat counts as
+        dead.
         """
 
     def empty(self, uri: str) -> None:

@@ -1,7 +1,7 @@
 """Domains, keys and signatures: who may say what, and how a receiver knows."""
 
 from hopwire.security.domains import ALWAYS, NEVER, OPEN, Domain, Domains, Key
-from hopwire.security.replay import ReplayWindow
+from hopwire.security.replay import ReplayWindow, ReplayWindows
 from hopwire.security.schemes import SCHEMES, Stamp, mac, read_signature, signed_bytes
 from hopwire.security.signing import Verdict, is_accepted, sign, verify
 from hopwire.security.table import domains_from_table
@@ -15,6 +15,7 @@ __all__ = [
     "Domains",
     "Key",
     "ReplayWindow",
+    "ReplayWindows",
     "Stamp",
     "Verdict",
     "domains_from_table",

@@ -14,25 +14,33 @@ forgotten, because it grew old or because the memory is full, raises a floor. On
 
 The floor is the latest time of sending among the forgotten, for each scope (domain and key id) apart. So a clock that
 jumped ahead and came back lets no replay in and shuts no honest sender out. With more than `capacity` messages in one
-window, the window in effect gets shorter. The memory is shared by all scopes; where the holders of keys distrust one
-another, give each domain its own window.
+window, the window in effect gets shorter. The memory of a `ReplayWindow` is shared by all scopes: who has one key can
+fill it, and honest messages under another key are refused. `ReplayWindows` has a memory for each scope, as nodes need.
 
-The trap: this is the one mutable object of the package. It belongs to one node and one thread, and a restart empties
-it: start with `floor_ns` at the time of the start, or accept that what was sent shortly before can come again.
+The trap: these are the mutable objects of the package. A window belongs to one node and one thread, and a restart
+empties it: start with `floor_ns` at the time of the start, or accept that what was sent shortly before can come again.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappop, heappush
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
 
-__all__ = ["SKEW_NS", "ReplayWindow", "Scope"]
+__all__ = ["SKEW_NS", "Replay", "ReplayWindow", "ReplayWindows", "Scope"]
 
 Scope: TypeAlias = tuple[str, str]  # domain and key id: all that share one secret
 
 SKEW_NS = 2_000_000_000  # clocks kept by NTP differ by far less; a sender ahead by more needs its clock mended
+
+
+class Replay(Protocol):
+    """What lets each nonce in once."""
+
+    def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
+        """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
 
 
 class ReplayWindow:
@@ -76,3 +84,19 @@ class ReplayWindow:
         sent_at_ns, entry = heappop(self._oldest)
         self._seen.remove(entry)
         self._floors[entry[0]] = sent_at_ns  # never lower than before: what was let in was above the floor
+
+
+class ReplayWindows:
+    """A replay window for each scope: as many as there are keys, since nothing is asked before the MAC is right."""
+
+    def __init__(self, window_ns: int, capacity: int, *, skew_ns: int = SKEW_NS, floor_ns: int = -1) -> None:
+        self._new = partial(ReplayWindow, window_ns, capacity, skew_ns=skew_ns, floor_ns=floor_ns)
+        self._new()  # or say now what is wrong with the numbers
+        self._windows: dict[Scope, ReplayWindow] = {}
+
+    def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
+        """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
+        window = self._windows.get(scope)
+        if window is None:
+            window = self._windows[scope] = self._new()
+        return window.admit(scope, nonce, sent_at_ns, now_ns)

@@ -33,7 +33,7 @@ from hmac import compare_digest
 from hopwire.errors import SecurityError, SettingsError
 from hopwire.model import Message
 from hopwire.security.domains import Domain, Domains, Key
-from hopwire.security.replay import ReplayWindow
+from hopwire.security.replay import Replay
 from hopwire.security.schemes import SCHEMES, Parts, Stamp, mac, read_signature, signed_bytes, stamp_bytes
 
 __all__ = ["Verdict", "is_accepted", "sign", "verify"]
@@ -71,7 +71,7 @@ def sign(message: Message, domains: Domains, sent_at_ns: int, nonce: bytes) -> M
     return message.replace(signature=written + _mac(message, domain, key, written))
 
 
-def verify(message: Message, domains: Domains, at_ns: int | None = None, replay: ReplayWindow | None = None) -> Verdict:
+def verify(message: Message, domains: Domains, at_ns: int | None = None, replay: Replay | None = None) -> Verdict:
     """Judge the signature of a message that was received at a time; no message makes it raise."""
     if replay is not None and at_ns is None:
         raise SettingsError("a replay window needs the time: verify(..., at_ns=...)")
@@ -100,7 +100,7 @@ def is_accepted(verdict: Verdict, message: Message, domains: Domains) -> bool:
     return verdict == Verdict.VALID
 
 
-def _verify_stamp(message: Message, stamp: Stamp, at_ns: int | None, replay: ReplayWindow | None) -> Verdict:
+def _verify_stamp(message: Message, stamp: Stamp, at_ns: int | None, replay: Replay | None) -> Verdict:
     if not _has_shrunk(message.ttl_ticks, stamp.ttl_ticks):
         return Verdict.INVALID
     if replay is None or at_ns is None:
