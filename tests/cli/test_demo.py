@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -34,6 +35,12 @@ def test_hubs_and_lake_agree_on_every_request(demo_run: Run) -> None:
     assert said["endings"]["answered"] == said["outcomes"]["answered"]
     assert said["differences"] == []
     assert said["is_fine"]
+
+
+def test_all_that_is_kept_is_for_its_owner(demo_run: Run) -> None:
+    _, directory = demo_run
+    found = {(path.is_dir(), stat.S_IMODE(path.lstat().st_mode)) for path in (directory, *directory.rglob("*"))}
+    assert found == {(True, 0o700), (False, 0o600)}
 
 
 def test_every_trouble_is_found_as_often_as_it_was_caused(demo_run: Run) -> None:

@@ -90,7 +90,7 @@ def test_a_simulation_that_fails_leaves_nothing_behind(
 
 
 def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="is not UTF-8; name another directory"):
+    with pytest.raises(SettingsError, match="is not UTF-8; name another path"):
         simulate_here(SETTINGS, tmp_path / "x\udcff")
     assert list(tmp_path.iterdir()) == []
 

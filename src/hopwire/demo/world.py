@@ -23,7 +23,7 @@ from hopwire.demo.process import Identity
 from hopwire.demo.roles import KILLED, ROLES, SHOP, domains_of
 from hopwire.demo.stranger import STRANGER
 from hopwire.demo.trouble import TROUBLES
-from hopwire.disk import make_directory
+from hopwire.disk import OWNER_ONLY, make_directory
 from hopwire.errors import Timeout, Unreachable
 from hopwire.security import Domains
 from hopwire.wire import REASONS
@@ -99,7 +99,7 @@ class _Process:
 @asynccontextmanager
 async def _process(name: str, logs: Path) -> AsyncIterator[_Process]:
     log = logs / f"{name}.txt"
-    with open(log, "ab") as errors:
+    with open(log, "ab", opener=lambda path, flags: os.open(path, flags, OWNER_ONLY)) as errors:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hopwire.demo.process"),
             stdin=asyncio.subprocess.PIPE,
