@@ -414,8 +414,9 @@ class Sockets:
         if outbox is None or self._is_closed:
             return False
         if not outbox.items:  # room came before anybody asked for it, and nothing is left that would bring more
-            return True
-        await outbox.waiters.wait()
+            await asyncio.sleep(0)
+        else:
+            await outbox.waiters.wait()
         if not outbox.items:  # who was woken may put nothing there, and then nobody else would wake the next
             self._loop.call_soon(self._wake, outbox)
         return uri in self._peers and not self._is_closed
