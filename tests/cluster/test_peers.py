@@ -173,9 +173,34 @@ def test_the_first_word_over_a_new_connection_is_a_hello_that_wants_no_answer() 
 def test_a_second_hello_of_a_known_peer_changes_its_address_and_nothing_else() -> None:
     cluster, commands = run(met(), Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))
     hello = Say("tcp://b:2", hello_of(A, heard=7))
-    assert commands == [Disconnect("tcp://b:1"), Connect("tcp://b:2"), MeetNode(cluster.peers[b"B"]), hello]
+    assert commands == [Connect("tcp://b:2"), MeetNode(cluster.peers[b"B"]), hello]
     assert cluster.peers[b"B"].uri == "tcp://b:2"
     assert run(cluster, Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))[1] == []
+
+
+def test_the_connection_to_the_former_address_of_a_peer_is_closed_when_all_has_arrived() -> None:
+    cluster, _ = run(met(), Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))
+    assert Disconnect("tcp://b:1") not in run(cluster, Ticked(), now_ns=SECOND_NS)[1]
+    cluster, commands = run(cluster, Ticked(), now_ns=2 * SECOND_NS)
+    assert Disconnect("tcp://b:1") in commands
+    assert not cluster.links
+
+
+def test_a_peer_that_moves_again_and_again_keeps_few_connections_open() -> None:
+    cluster, is_open = met(), 1
+    for number in range(1000):
+        cluster, commands = run(cluster, Heard(Hello(b"B", 7, f"tcp://b:{number + 2}", heard=A.incarnation)))
+        is_open += names(commands).count("Connect") - names(commands).count("Disconnect")
+    assert is_open <= MAX_HEARSAY + 1
+
+
+def test_the_former_address_of_a_peer_that_comes_back_to_it_stays_connected() -> None:
+    there, back = (Heard(Hello(b"B", 7, uri, heard=A.incarnation)) for uri in ("tcp://b:2", "tcp://b:1"))
+    cluster, commands = run(met(), there, back)
+    assert commands == [MeetNode(cluster.peers[b"B"])]
+    commands = run(cluster, Ticked(), now_ns=3 * SECOND_NS)[1]
+    assert Disconnect("tcp://b:1") not in commands
+    assert Disconnect("tcp://b:2") in commands
 
 
 def test_a_peer_that_restarted_is_lost_and_met_again() -> None:
@@ -203,7 +228,8 @@ def test_a_peer_that_is_found_at_the_dialled_address_is_met_again_there() -> Non
     cluster, _ = run(Cluster(A), Dialled("tcp://localhost:1"), Heard(hello_of(B)))
     assert cluster.peers[b"B"].uri == B.uri
     cluster, commands = run(cluster, Heard(hello_of(B, heard=A.incarnation, via="tcp://localhost:1")))
-    assert commands == [Disconnect(B.uri), MeetNode(cluster.peers[b"B"])]
+    assert commands == [MeetNode(cluster.peers[b"B"])]
+    assert Disconnect(B.uri) in run(cluster, Ticked(), now_ns=2 * SECOND_NS)[1]
     assert cluster.peers[b"B"].uri == "tcp://localhost:1"
 
 

@@ -20,10 +20,11 @@ The first word over every connection is a hello: it tells the other side who is 
 
 A lost peer whose address was dialled is dialled again; any other is forgotten. A peer is talked to at the address that
 was dialled, where there is one, since that is known to work; else at the one it announces. A peer that is talked to at
-another address than before is met again there. One that restarted is talked to where it says it is, until it answers at
-the address that was dialled. A connection is closed when the last peer at its address is gone, unless
-it was dialled: a process that restarts under a new identity lives where the old one did. An address that turns out to
-be our own is left alone, so that the same list of addresses can be given to all nodes.
+another address than before is met again there, and the connection to the old address is closed a little later. One that
+restarted is talked to where it says it is, until it answers at the address that was dialled. A connection is closed
+when the last peer at its address is gone, unless it was dialled: a process that restarts under a new identity lives
+where the old one did. An address that turns out to be our own is left alone, so that the same list of addresses can be
+given to all nodes.
 
 The trap: two processes with one identity. The larger incarnation is the newer; an older one that still talks while the
 newer lives is reported as `duplicate`, and not believed.
@@ -62,6 +63,7 @@ from hopwire.cluster.events import (
 __all__ = ["Cluster", "step"]
 
 MAX_PEERS = 1000  # each costs two connections and a beat a second; those that were dialled do not count against it
+LEAVE_NS = 2 * SECOND_NS  # what is inside a connection when its peer is talked to elsewhere still has to arrive
 MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; anybody can name any number
 
 
@@ -151,7 +153,9 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     uri, revision = [*dialled, said.uri][0], known.revision if known else 0
     met = Peer(said.node, said.incarnation, uri, said.formats, said.capabilities, now_ns, revision)
     cluster = _with_peer(cluster, met)
-    if former is not None:
+    if known is not None and _hang_up(cluster, known.uri) and _has_room(cluster):
+        cluster = _with_link(cluster, Link(known.uri, LEAVE_NS, now_ns + LEAVE_NS, tries_left=0))
+    elif former is not None:
         commands += _hang_up(cluster, former.uri)
     is_moved = known is None or known.uri != met.uri
     is_connected = is_moved and met.uri not in cluster.links
@@ -204,8 +208,12 @@ def _overhear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
 
 
 def _dial_hearsay(cluster: Cluster, uri: str, now_ns: int) -> Step:
-    is_room = sum(link.tries_left is not None for link in cluster.links.values()) < MAX_HEARSAY
-    return _dial(cluster, uri, now_ns, cluster.pace.hearsay_tries) if is_room else (cluster, [])
+    return _dial(cluster, uri, now_ns, cluster.pace.hearsay_tries) if _has_room(cluster) else (cluster, [])
+
+
+def _has_room(cluster: Cluster) -> bool:
+    """Tell whether there may be one more connection that nobody asked for."""
+    return sum(link.tries_left is not None for link in cluster.links.values()) < MAX_HEARSAY
 
 
 def _hear_routes(cluster: Cluster, said: Routes, now_ns: int) -> Step:
