@@ -94,7 +94,7 @@ def spawned(
     hub, node, key = b"", b"", 0
     is_home = False
     if cause.callback_receiver_identity and not distribution:
-        points, home = _onward(cause.callback_points)
+        points, home = _KNOWN.get(cause.callback_points) or _onward(cause.callback_points)
         if points:
             hub, node, key = cause.callback_receiver_identity, cause.callback_receiver_node_identity, cause.callback_key
             is_home = contract in home
@@ -126,11 +126,6 @@ def without_callback(message: Message) -> Message:
 
 def _onward(points: tuple[CallbackPoint, ...]) -> Onward:
     """Give the callback points that the next message carries, and the contracts that bring it home."""
-    found = _KNOWN.get(points)
-    return _remembered(points) if found is None else found
-
-
-def _remembered(points: tuple[CallbackPoint, ...]) -> Onward:
     onward = tuple([point for point in points if point != RECEIPT])
     found = (onward, frozenset((point.identity, point.version, point.partition) for point in onward))
     if len(points) <= KNOWN_POINTS and sum(map(_size_bytes, points)) <= KNOWN_BYTES:

@@ -16,8 +16,8 @@ import os
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+from collections.abc import Callable, Iterable
+from itertools import chain, count
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
@@ -357,11 +357,9 @@ def _new_ids() -> Callable[[], bytes]:
 
 def _new_keys() -> Callable[[], int]:
     """Keys that nobody can guess: 63 bits of chance, drawn for many keys at a time, and never 0."""
-    return _random_keys().__next__
+    return chain.from_iterable(iter(_random_keys, [])).__next__
 
 
-def _random_keys() -> Iterator[int]:
-    while True:
-        for number in struct.unpack(f"<{KEYS_AT_A_TIME}Q", os.urandom(8 * KEYS_AT_A_TIME)):
-            if key := number >> 1:  # the formats carry a signed number
-                yield key
+def _random_keys() -> list[int]:
+    numbers = struct.unpack(f"<{KEYS_AT_A_TIME}Q", os.urandom(8 * KEYS_AT_A_TIME))
+    return [number >> 1 for number in numbers if number > 1]  # the formats carry a signed number

@@ -92,8 +92,9 @@ class Running:
         assert self._started is not None
         failed = await asyncio.shield(self._started)
         inbox, telemetry, share = self.inbox, self._router.telemetry, self._router.share
+        clock = share.clock
         while not self._is_stopping:
-            if share.is_over():
+            if clock() >= share.ends_at and share.is_over():
                 await asyncio.sleep(0)
             envelope = inbox.pop() or await inbox.take()
             self._at_work += 1
