@@ -83,7 +83,9 @@ def test_an_answer_of_another_type_than_asked_for_is_told_at_once_with_both_type
 
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS.keys())
-@pytest.mark.parametrize("actor", [Wrong(None), Wrong([]), WrongInThreads(), Silent()], ids=lambda actor: repr(actor))
+@pytest.mark.parametrize(
+    "actor", [Wrong(None), Wrong([]), WrongInThreads(), Silent()], ids=["none", "empty", "thread", "generator"]
+)
 def test_a_handler_that_returns_nothing_tells_whoever_waits_at_once(network: Any, actor: Any) -> None:
     async def story(nodes: Nodes) -> None:
         async with nodes.node() as a, nodes.node(peers=[a.uri]) as b:
