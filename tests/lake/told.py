@@ -18,9 +18,11 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hopwire.capture.sources import list_sources, survey
 from hopwire.cluster.events import SECOND_NS, Pace
 from hopwire.demo.summary import AGREES
 from hopwire.errors import HopwireError
@@ -33,12 +35,13 @@ from tests.lake.pure import judge_captures
 HOME, WORKERS = b"home", ("w1", "w2", "w3")
 LISTEN = "tcp://127.0.0.1:0"
 PACE = Pace(beat_ns=SECOND_NS // 4, silence_ns=SECOND_NS)  # a killed node is missed within a second
-RULES = Rules(patience_ns=SECOND_NS)  # on one machine a message that takes so long is lost
+RULES = Rules(patience_ns=3 * SECOND_NS)  # longer than a worker is held up, or what waits for it seems lost
 START_SECONDS, END_SECONDS = 60.0, 10.0  # for a process to begin and to end, however slow the machine
 TIMEOUTS = (0.02, 0.1, 0.4, 1.0, 2.5)  # some too short, some longer than it takes to miss a node that was killed
 HELD_UP_SECONDS = 1.5  # long enough that others give up, and what a worker says then finds nobody
 PAUSES = (0.0, 0.0, 0.0, 0.01, 0.05, 0.12, 0.9)
 AT_ONCE = 24
+LOOK_SECONDS = 0.03  # between two looks at what changes by itself
 BREATH_SECONDS = 0.1  # between two questions of one asker, at most: or all are asked while a worker begins
 
 
@@ -149,49 +152,64 @@ class Asker:
 
 async def be_told(directory: Path, questions: int, kills: int, seed: int) -> dict[bytes, str]:
     """Ask so many questions while so many workers are killed; gives what was told of each."""
-    chance = random.Random(seed)
     settings = NodeSettings(pace=PACE)
-    async with Node(LISTEN, identity=HOME, name="home", capture=directory, settings=settings) as home:
-        asker, numbers = Asker(home, chance), iter(range(questions))
-        crews = [
-            asyncio.ensure_future(_crew(home, name, directory, kills // len(WORKERS), seed + place, asker, questions))
-            for place, name in enumerate(WORKERS)
-        ]
-        try:
-            await home.knows(Work, timeout=START_SECONDS)
-            await asyncio.gather(*(asker.ask_many(numbers) for _ in range(AT_ONCE)))
-            await asyncio.gather(*crews)
-        finally:
-            for crew in crews:
-                crew.cancel()
-        await asyncio.sleep(max(TIMEOUTS) + 2 * RULES.patience_ns / SECOND_NS)  # what is missing is missed so late
+    async with (
+        Node(LISTEN, identity=HOME, name="home", capture=directory, settings=settings) as home,
+        asyncio.TaskGroup() as group,
+    ):
+        asker, numbers = Asker(home, random.Random(seed)), iter(range(questions))
+        crews = [Crew(name, directory, kills // len(WORKERS), seed + place) for place, name in enumerate(WORKERS)]
+        for crew in crews:
+            group.create_task(crew.work(home.uri, lambda: len(asker.told) / questions))
+        await home.knows(Work, timeout=START_SECONDS)
+        await asyncio.gather(*(asker.ask_many(numbers) for _ in range(AT_ONCE)))
+        await asyncio.gather(*(crew.is_last.wait() for crew in crews))
+        await asyncio.sleep(max(TIMEOUTS) + RULES.patience_ns / SECOND_NS + 1)  # what is missing is missed so late
+        for crew in crews:
+            crew.is_over.set()
     return asker.told
 
 
-async def _crew(home: Node, name: str, captures: Path, kills: int, seed: int, asker: Asker, questions: int) -> None:
-    """One worker after another, each killed after its share of the questions, but for the last.
+class Crew:
+    """One worker after another, each held up and killed after its share of the questions, but for the last.
 
-    Each has written something: of a life of which nothing was written nobody knows.
+    Each has written something before: of a life of which nothing was written nobody knows.
     """
-    chance = random.Random(seed)
-    for life in range(kills + 1):
-        async with worker(name, captures, home.uri) as (process, _):
-            await _until(lambda: len(list(captures.glob(f"*-{name}-*.arrows"))) > life)  # noqa: B023
-            if life == kills:
-                await _until(lambda: len(asker.told) == questions)
-                return
-            held_up, killed = sorted(questions * (life + chance.random()) / (kills + 1) for _ in range(2))
-            await _until(lambda: len(asker.told) >= held_up)  # noqa: B023
-            process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(HELD_UP_SECONDS)
-            process.send_signal(signal.SIGCONT)
-            await _until(lambda: len(asker.told) >= killed)  # noqa: B023
-            _kill(process)
+
+    def __init__(self, name: str, captures: Path, kills: int, seed: int) -> None:
+        self._name, self._captures, self._kills = name, captures, kills
+        self._chance = random.Random(seed)
+        self.is_last, self.is_over = asyncio.Event(), asyncio.Event()
+
+    async def work(self, home: str, share: Callable[[], float]) -> None:
+        """Work until it is over; `share` says how much of it is done."""
+        for life in range(self._kills):
+            held_up, killed = sorted((life + self._chance.random()) / (self._kills + 1) for _ in range(2))
+            async with worker(self._name, self._captures, home) as (process, _):
+                async with asyncio.timeout(START_SECONDS):
+                    await _until(partial(self._has_written, life + 1))
+                await _until(partial(_is_reached, share, held_up))
+                process.send_signal(signal.SIGSTOP)
+                await asyncio.sleep(HELD_UP_SECONDS)
+                process.send_signal(signal.SIGCONT)
+                await _until(partial(_is_reached, share, killed))
+                _kill(process)
+        async with worker(self._name, self._captures, home):
+            self.is_last.set()
+            await self.is_over.wait()
+
+    def _has_written(self, lives: int) -> bool:
+        sources = [each for each in list_sources(self._captures) if f"-{self._name}-" in each.name]
+        return sum(survey(each).summary.row_count > 0 for each in sources) >= lives
+
+
+def _is_reached(share: Callable[[], float], limit: float) -> bool:
+    return share() >= limit
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
     while not is_so():
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 class Verdict(NamedTuple):
