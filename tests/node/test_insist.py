@@ -72,6 +72,25 @@ def test_what_waits_in_our_own_queue_is_not_sent_again() -> None:
     run(story)
 
 
+def test_a_pause_in_which_the_loop_was_held_counts_for_nothing() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            b._router.chance = lambda: 0.0
+            sent, loop = watched(network, b), asyncio.get_running_loop()
+
+            def hold() -> None:
+                loop._virtual.clock += 0.5  # type: ignore[attr-defined]
+
+            loop.call_later(0.05, hold)  # the pause ends at 0.55 instead of 0.1: a receipt may lie in the socket
+            with pytest.raises(Timeout):
+                await b.hub().send(Greet("x"), timeout=1.5, at_least_once=True)
+            assert since(sent) == [0.0, 0.75, 0.95, 1.35]
+
+    run(story)
+
+
 def test_an_answer_ends_the_wait_for_our_own_queue() -> None:
     async def story(network: Network) -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:

@@ -77,6 +77,7 @@ Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
 JITTER = 0.5  # the part of a pause that chance may add, or all who lost a message at once would send again at once
+HELD = 1.5  # pauses that took so many times as long as they should count for nothing
 TRACE_ONLY = Extension(trace_only=True)
 SHORTEST_SECONDS = 1e-6  # less than it takes to say anything
 LONGEST_SECONDS = 10**9  # what the ticks of a time to live can say, and more than anybody waits
@@ -386,7 +387,13 @@ class Hub:
         while queued := [each for each in queued if router.is_queued(*each)]:
             if await _is_one_done(ends, FIRST_RETRY_SECONDS):
                 return
-        await _is_one_done(ends, pause * (1 + JITTER * router.chance()))
+        pause *= 1 + JITTER * router.chance()
+        began = router.clock()
+        while not await _is_one_done(ends, pause):
+            was_held = router.clock() - began > HELD * pause  # the loop: a receipt may have come and not been read
+            if not was_held or pause >= LONGEST_RETRY_SECONDS:
+                return
+            pause, began = 2 * pause, router.clock()
 
     # -- receiving
 
