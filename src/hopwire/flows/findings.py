@@ -141,10 +141,14 @@ def _hop_loop(flows: _Flows) -> _Marks:
     twice = np.append(np.arange(len(attempt)), np.arange(len(attempt)))
     place = pack(steps.flow[twice], steps.key[twice], attempt[twice], np.append(steps.source, steps.target))
     groups = Groups(place)
-    departed_at = groups.least(np.append(steps.left, steps.left), np.append(is_departure, np.zeros_like(is_departure)))
-    came_back = is_arrival & (steps.came > departed_at[groups.of[len(attempt) :]])
+    departures = np.append(is_departure, np.zeros_like(is_departure))
+    here, hop_count = groups.of[len(attempt) :], ints(hops["hop_count"])
+    departed_at = groups.least(np.append(steps.left, steps.left), departures)[here]
+    departed_hops = groups.least(hop_count[twice], departures)[here]
+    came_back = is_arrival & (steps.came > departed_at)
+    came_back &= hop_count > departed_hops  # an equal message of another handler has come no further
     is_stopped = steps.is_dead & equal_text(hops["dead_reason"], "hop_limit")
-    is_over = is_unicast & (ints(hops["hop_count"]) > flows.known.rules.hop_limit)
+    is_over = is_unicast & (hop_count > flows.known.rules.hop_limit)
     return _hop_marks(flows, came_back | is_stopped | is_over)
 
 

@@ -85,6 +85,7 @@ ERRORS: Mapping[str, type[DeliveryError]] = {
     "expired": Expired,
     "unreachable": Unreachable,
     "closed": Unreachable,
+    "not_met": Unreachable,
     "queue_full": QueueFull,
 }
 

@@ -182,15 +182,14 @@ class Links:
             frames[0] = node or claimed_node(connection)
         messages = [frames]
         if is_train(frames):
-            if node is None:
-                detail = f"{size_bytes} bytes from {shown(frames[0])}"
-                self._router.dead.add(DeadLetter("not_met", detail, frames=tuple(frames)))
-                return 1
             try:
                 messages = unpack_train(frames, limits)  # a train within a train is noise
             except WireError as error:
                 self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
                 return 1
+            if node is None:
+                self._give_up_unmet(messages, read)
+                return len(messages)
         for message in messages:
             try:
                 self._take_one(message, read, connection)
@@ -199,7 +198,15 @@ class Links:
                 self._router.dead.add(DeadLetter("node_failed", type(error).__name__, frames=tuple(message)))
         return len(messages)
 
-    def _take_one(self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes) -> None:
+    def _give_up_unmet(self, messages: list[Frames], read: Callable[[Frames, Limits], Message]) -> None:
+        """Give up a train whose sender has not said hello, message by message: most come from before a restart."""
+        for frames in messages:
+            message = self._read_one(frames, read)
+            if message is not None:
+                self._router.give_up(Envelope(message), "not_met", shown(frames[0]))
+
+    def _read_one(self, frames: Frames, read: Callable[[Frames, Limits], Message]) -> Message | None:
+        """Write down what arrived, and give the message that it is, if it is one and is believed."""
         self.traffic[0] += 1
         if self._tap is not None:
             self._tap.saw_in(frames)
@@ -208,11 +215,17 @@ class Links:
             if message.socket_identity != frames[0]:  # frames in front, or none: the sender does not choose its name
                 message = message.replace(socket_identity=frames[0])
             if self._domains.signing and not self._is_believed(message):
-                return
+                return None
             if type(message.version) is bytes:  # V3 and V4 spell versions, contracts number them
                 message = transcode(message, V6)
         except WireError as error:
             self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+            return None
+        return message
+
+    def _take_one(self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes) -> None:
+        message = self._read_one(frames, read)
+        if message is None:
             return
         if message.identity in CONTROL_IDENTITIES and message.contract in CONTROL_PAYLOADS:
             self._take_control(message, CONTROL_PAYLOADS[message.contract], connection)

@@ -23,7 +23,7 @@ NODE_REASONS = {
     "bad_payload":        "its body is not what its contract promises",
     "bad_signature":      "its signature was not accepted; the detail is the verdict",
     "bad_control":        "a control message named an address or a receiver that is none, or spoke for another node",
-    "not_met":            "a train of messages over a connection whose node has not said hello",
+    "not_met":            "it came in a train over a connection whose node has not said hello",
     "node_failed":        "the node itself failed while it took the message; its log says how",
     "cannot_sign":        "no domain owns it, or none of the keys may sign it now",
     "duplicate":          "it has arrived before",
