@@ -4,8 +4,7 @@
         stranger.greet()
         stranger.send([b"", b"body", b"meta"])
 
-Calls block, with a deadline; the other side answers handshakes in a thread of its own, so they also work on the event
-loop of the node that is attacked.
+Nothing but `is_cut_off` waits for the other side, so all else works on the event loop of the attacked node too.
 """
 
 from __future__ import annotations
@@ -43,11 +42,8 @@ class Stranger:
         self.close()
 
     def greet(self) -> None:
-        """Shake hands, under the chosen name."""
+        """Shake hands, under the chosen name; what the other side says is not waited for."""
         self.pour(GREETING + ready(self.socket_type, self.name))
-        self._receive(len(GREETING))
-        head = self._receive(2)
-        self._receive(head[1])
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send one message."""
@@ -86,15 +82,6 @@ class Stranger:
     def close(self) -> None:
         """Close in good order."""
         self._socket.close()
-
-    def _receive(self, size_bytes: int) -> bytes:
-        data = b""
-        while len(data) < size_bytes:
-            piece = self._socket.recv(size_bytes - len(data))
-            if not piece:
-                raise ConnectionError("the other side closed the connection during the handshake")
-            data += piece
-        return data
 
 
 # -- ZMTP

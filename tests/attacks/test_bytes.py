@@ -31,7 +31,7 @@ def test_a_train_of_empty_messages_from_a_stranger_costs_nothing(kind: str) -> N
         report = it.report()
         while not report["dead_letters"]:
             report = it.report()
-        assert report["dead_letters"] == {"not_met": 1}
+        assert report["dead_letters"] == {"too_many_bytes": 1}
         assert report["lag"] < 0.5
         assert report["bytes"] - before < 32 * MEGABYTE
 
@@ -132,10 +132,14 @@ def test_a_frame_that_is_too_large_is_refused_before_it_is_there() -> None:
             with Stranger(node.uri) as stranger:
                 stranger.greet()
                 stranger.claim(1024 * MEGABYTE)
-                with suppress(OSError):
-                    for _ in range(128):
-                        stranger.pour(bytes(MEGABYTE))
-                assert stranger.is_cut_off(5)
+
+                def pour() -> bool:
+                    with suppress(OSError):
+                        for _ in range(128):
+                            stranger.pour(bytes(MEGABYTE))
+                    return stranger.is_cut_off(5)
+
+                assert await asyncio.to_thread(pour)
             assert resident_bytes() - before < 32 * MEGABYTE
             assert (await node.hub().ask(Greet("x"), Greeting)).text == "hello x"
 
@@ -149,7 +153,7 @@ def test_who_connects_and_says_nothing_is_cut_off() -> None:
             with ExitStack() as stack:
                 silent = [stack.enter_context(Stranger(node.uri)) for _ in range(20)]
                 began = time.monotonic()
-                assert all(stranger.is_cut_off(8) for stranger in silent)
+                assert await asyncio.to_thread(lambda: all(stranger.is_cut_off(8) for stranger in silent))
                 assert time.monotonic() - began < 8
 
     asyncio.run(asyncio.wait_for(story(), timeout=30))

@@ -16,7 +16,7 @@ import pytest
 
 from hopwire.cluster.announce import Bye, Routes
 from hopwire.node import Address, Node
-from tests.attacks.stranger import Stranger, said
+from tests.attacks.stranger import COMMAND, Stranger, frame, said
 from tests.attacks.victim import node_of, victim
 from tests.node.stories import Greet, Greeter, Greeting
 
@@ -201,3 +201,17 @@ async def cuttable(uri: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
         server.close()
         cut()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["open", "signed"])
+def test_pings_between_many_messages_and_a_reset_behind_them_do_not_end_a_node(kind: str) -> None:
+    burst = (3 * frame(b"x") + frame(b"\4PING\0\0", COMMAND)) * 500
+    with victim(kind) as it:
+        for number in range(10):
+            stranger = Stranger(it.uri, b"pinging-%d" % number)
+            stranger.greet()
+            stranger.pour(burst)
+            stranger.reset()
+        assert it.report()["lag"] < 5
+        assert it.is_alive

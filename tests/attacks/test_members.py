@@ -8,7 +8,7 @@ import pytest
 
 from hopwire.cluster.announce import Hello, Routes, RoutesWanted
 from hopwire.node import Actor, Node, NodeSettings
-from hopwire.node.sockets import CONTROL_MESSAGES
+from hopwire.node.outbox import CONTROL_MESSAGES
 from hopwire.testing import Network, run
 from tests.attacks.stranger import said
 from tests.node.stories import Greeter

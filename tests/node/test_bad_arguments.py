@@ -13,7 +13,7 @@ import pytest
 from hopwire.errors import Closed, HopwireError, PayloadError, SettingsError
 from hopwire.model import Codec, Payload
 from hopwire.model.settings import Limits
-from hopwire.node import Actor, Address, CurveKeys, Hub, Node, NodeSettings, handles
+from hopwire.node import Actor, Address, CurveKeys, Hub, Node, NodeSettings, handles, new_curve_keys
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from tests.node.stories import Greet, Greeter, Greeting
@@ -308,7 +308,7 @@ def _end(node: Node) -> None:
 
 def test_a_node_that_could_not_start_leaves_no_open_context() -> None:
     async def story() -> None:
-        node = Node("tcp://256.0.0.1:1")
+        node = Node("tcp://256.0.0.1:1", curve=new_curve_keys())
         try:
             with pytest.raises(SettingsError, match="cannot listen"):
                 await node.start()

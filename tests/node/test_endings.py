@@ -302,3 +302,21 @@ def test_an_outcome_of_a_node_that_names_no_contract_is_understood() -> None:
                 await asked
 
     run(story)
+
+
+def test_an_answer_whose_body_makes_no_sense_is_unexpected_and_a_dead_letter() -> None:
+    class Wrongly(Actor):
+        @handles
+        async def greet(self, request: Greet) -> Greeting:
+            return Greeting(5)  # type: ignore[arg-type]
+
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Wrongly())
+            await b.knows(Greet)
+            with pytest.raises(UnexpectedAnswer, match="makes no sense") as caught:
+                await b.hub().ask(Greet("x"), Greeting)
+            assert (caught.value.reason, caught.value.node) == ("bad_payload", a.identity)
+            assert b.dead_letters.counts == {"bad_payload": 1}
+
+    run(story)

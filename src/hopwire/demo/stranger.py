@@ -10,7 +10,7 @@ from hopwire.demo.payloads import Order
 from hopwire.demo.roles import domains_of
 from hopwire.demo.trouble import TROUBLES, flow_id
 from hopwire.model import Message, body_from_payload, contract_of
-from hopwire.node.sockets import Sockets
+from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
 from hopwire.security import sign
 from hopwire.wire import V4, V5, encode, transcode
@@ -49,7 +49,7 @@ def broken_frames(number: int) -> Frames:
 
 async def disturb(uri: str) -> None:
     """Send everything that a node should not believe."""
-    sockets = Sockets(STRANGER.encode(), "tcp://127.0.0.1:0")
+    sockets = Streams(STRANGER.encode(), "tcp://127.0.0.1:0")
     sockets.start(lambda frames: 1, lambda uri, frames, reason: None)
     sockets.connect(uri)
     for name, frames_of in (("forged", forged_frames), ("broken", broken_frames)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hopwire.errors import WireError
-from hopwire.node.sockets import Sockets
+from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
 from hopwire.wire import decode, encode, recognise
 
@@ -56,7 +56,7 @@ def trouble_of(flow: bytes) -> str:
     return name if name in TROUBLES else ""
 
 
-class FaultyWire(Sockets):
+class FaultyWire(Streams):
     """A transport that treats some messages badly: after the node has sent them, and before they are on their way."""
 
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:

@@ -415,11 +415,13 @@ class Hub:
                 self._take_outcome(promise, payload_from_body(Outcome, message.body))
             else:
                 self._router.dead.add(DeadLetter("unexpected_answer", "", message))
-        except (
-            PayloadError,
-            ValueError,
-        ) as error:  # an answer or an outcome that makes no sense
-            promise.future.set_exception(PayloadError(str(error)))
+        except (PayloadError, ValueError) as error:  # an answer or an outcome that makes no sense
+            self._router.dead.add(DeadLetter("bad_payload", str(error), message))
+            contract = words_of(message.contract)
+            asked = words_of(promise.question.contract)
+            text = f"{asked} was answered with {contract}, and its body makes no sense: {error}"
+            node = message.socket_identity
+            promise.future.set_exception(UnexpectedAnswer("bad_payload", text, contract, node))
 
     def take_answer(self, cause: Message, contract: Contract, payload: Payload) -> bool:
         """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""

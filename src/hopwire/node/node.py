@@ -37,6 +37,7 @@ from hopwire.node.router import Envelope, Router
 from hopwire.node.running import Running
 from hopwire.node.settings import NodeSettings, Statistics
 from hopwire.node.sockets import Sockets
+from hopwire.node.streams import Streams
 from hopwire.node.tap import Tap
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.transport import CurveKeys, OutboxLimits, Transport, check_uri
@@ -87,6 +88,8 @@ class Node:
             self._router.telemetry = Telemetry()
         self._domains = domains
         outbox, max_bytes = _outbox_limits(self.settings), self.settings.limits.max_bytes
+        if transport is None and curve is None and all(_is_tcp(uri) for uri in (listen, *self._dial)):
+            transport = Streams(self.identity, listen, outbox, advertise, self.settings.limits)
         transport = transport or Sockets(self.identity, listen, outbox, curve, advertise, max_bytes)
         self._links = Links(
             self.identity, transport, self._router, domains, self.settings, self._tap, self._lose, self._wake_watchers
@@ -335,6 +338,10 @@ def _check(identity: object, peers: Iterable[object], domains: object, settings:
         raise SettingsError("domains must be Domains, and settings NodeSettings")
     if domains.signing and domains.find(HELLO) is None:
         raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
+
+
+def _is_tcp(uri: object) -> bool:
+    return not isinstance(uri, str) or uri.startswith("tcp://")  # what is no text is refused elsewhere
 
 
 def _outbox_limits(settings: NodeSettings) -> OutboxLimits:

@@ -26,6 +26,7 @@ from hopwire.routing import HOP_LIMIT, Tables, decide, peek
 
 __all__ = ["Envelope", "Router"]
 
+MOST_OF_AN_ERROR = 2000  # characters of what an error says
 HEADER_BYTES = 200  # what a message weighs in a queue beside its body
 
 
@@ -222,6 +223,6 @@ class Router:
 def _text(error: BaseException) -> str:
     """Give what an error says, in one line that can be written, whatever the error is."""
     try:
-        return " ".join(str(error).split()).encode(errors="replace").decode()
-    except Exception:
+        return " ".join(str(error)[:MOST_OF_AN_ERROR].split()).encode(errors="replace").decode()
+    except BaseException:  # also SystemExit, raised by whatever gives the text
         return ""

@@ -10,7 +10,7 @@ from typing import Any
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
-from hopwire.node.flow import spawned, without_callback
+from hopwire.node.flow import RECEIPT, spawned, without_callback
 from hopwire.node.router import Envelope, Inbox, Router
 
 __all__ = ["Running"]
@@ -145,7 +145,8 @@ class Running:
             self._router.unanswered(envelope, handler.where)
 
     def _fail(self, envelope: Envelope, handler: Handler, error: BaseException) -> None:
-        level = logging.INFO if envelope.message.callback_key else logging.WARNING  # whoever waits is told anyway
+        points = envelope.message.callback_points  # whoever waits for more than a receipt is told anyway
+        level = logging.INFO if any(point != RECEIPT for point in points) else logging.WARNING
         self._log(level, handler.where, error)
         if self._router.telemetry is not None:
             self._router.telemetry.failed(error)

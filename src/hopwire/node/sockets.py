@@ -9,10 +9,7 @@ one, and what reconnects takes back its own.
 - One owner: the event loop. The front's descriptor is a reader of the loop.
 - Sends never wait. Each peer has a bounded queue of its own; what ZeroMQ does not take at once stays there and is tried
   again, so a slow peer holds up nobody else.
-- A message that comes alone leaves at once. One that comes closely behind another waits until the end of this turn of
-  the loop, with all that are queued meanwhile: to a peer that reads trains they are sent as trains. Control messages
-  and those that fit no train go as plain frames.
-- What is sent is built before its first frame is sent, and stays in the queue until ZeroMQ has taken it.
+- What waits, and in which pieces it leaves, is in `outbox.py`.
 
 The trap: the descriptor is edge-triggered, and says nothing of what was there before. So a drain goes on until EVENTS
 says that nothing is left; nothing but the drain uses the front socket, or it would swallow the signal. And per frame
@@ -28,12 +25,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
 from functools import partial
-from ipaddress import ip_address
 from itertools import count
-from time import monotonic
-from typing import NamedTuple, TypeAlias
 
 import zmq
 import zmq.utils.z85
@@ -42,10 +35,19 @@ from zmq.backend import Socket as Backend
 from hopwire.errors import SettingsError
 from hopwire.model.settings import Limits
 from hopwire.node.notices import Notice, Notices, shown
-from hopwire.node.transport import CurveKeys, Frames, OnFrames, OnRefused, OutboxLimits, check_uri
-from hopwire.node.waiters import Waiters
+from hopwire.node.outbox import RETRY_SECONDS, Outbox, Outboxes
+from hopwire.node.transport import (
+    CurveKeys,
+    OnFrames,
+    OnRefused,
+    OutboxLimits,
+    advertised,
+    check_addresses,
+    check_uri,
+    is_reachable,
+)
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
-from hopwire.wire.train import MAX_TRAIN_BYTES, SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, pack_train
+from hopwire.wire.train import MAX_TRAIN_BYTES
 
 __all__ = ["Sockets", "new_curve_keys"]
 
@@ -54,14 +56,9 @@ NOBLOCK, SNDMORE = int(zmq.NOBLOCK), int(zmq.SNDMORE)
 NOBLOCK_MORE = NOBLOCK | SNDMORE
 EVENTS, RCVMORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
 DRAIN_AT_MOST = 500  # messages in one turn of the loop, so that handlers get theirs
-WAKE_AT_MOST = 256  # of those who wait for room, in one turn of the loop: what comes back has to be read meanwhile
-ALONE_SECONDS = 0.000_05  # a message so long after the last to the same peer is sent at once
-RETRY_SECONDS = 0.002  # after ZeroMQ took no more for a peer
-CONTROL_MESSAGES, CONTROL_BYTES = 1000, 16 * 1024 * 1024  # so much more may wait if it is control messages
 HANDSHAKE_MS = 3000  # who connects and says nothing for so long is cut off
 TCP_IDLE_SECONDS, TCP_PROBE_SECONDS, TCP_PROBES = 30, 10, 3  # until a connection to a dead machine is given up
 TCP_UNACKNOWLEDGED_MS = 30_000
-EVERYWHERE = ("0.0.0.0", "*", "[::]")  # noqa: S104 - addresses to listen on, and no others
 HANDSHAKES_FAILED = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
@@ -78,66 +75,6 @@ OPTIONS: tuple[tuple[int, int], ...] = (
     (zmq.TCP_MAXRT, TCP_UNACKNOWLEDGED_MS),
     (zmq.ROUTER_HANDOVER, 1),  # who reconnects takes the name of the connection that it lost
 )
-
-
-_Item: TypeAlias = tuple[Frames, int, int, bool]  # frames, their bytes, a number that grows, whether it goes alone
-
-
-class _Load(NamedTuple):
-    """What is sent next: the parts of one message, or a train of several."""
-
-    messages: int
-    size_bytes: int
-    parts: list[bytes]
-
-
-class _Outbox:
-    """What waits for one peer."""
-
-    __slots__ = ("alias", "items", "load", "mean_bytes", "sent_at", "size_bytes", "takes_trains", "waiters")
-
-    def __init__(self, alias: bytes) -> None:
-        self.alias = alias
-        self.takes_trains = False
-        self.sent_at = 0.0
-        self.items: deque[_Item] = deque()
-        self.size_bytes = 0
-        self.load: _Load | None = None  # of the first items, which are still among them
-        self.mean_bytes = 1  # of a message, in the last load
-        self.waiters = Waiters()
-
-    def pop(self) -> Frames:
-        """Give what came first."""
-        frames, size_bytes, _, _ = self.items.popleft()
-        self.size_bytes -= size_bytes
-        self.load = None
-        return frames
-
-    def next_load(self) -> _Load:
-        """Build what is sent next; nothing leaves the queue yet."""
-        items = self.items
-        first, first_bytes, _, goes_alone = items[0]
-        if goes_alone or not self.takes_trains:
-            load = _Load(1, first_bytes, first[1:])  # the alias stands for the first frame
-        else:
-            messages: list[Frames] = []
-            total = 0
-            for frames, size_bytes, _, goes_alone in items:
-                if goes_alone or total + size_bytes > TRAIN_BYTES or len(messages) == TRAIN_MESSAGES:
-                    break
-                messages.append(frames)
-                total += size_bytes
-            load = _Load(len(messages), total, [pack_train(messages)])
-        self.load = load
-        self.mean_bytes = load.size_bytes // load.messages + 1
-        return load
-
-    def unload(self, load: _Load) -> None:
-        """Let go of what was sent."""
-        for _ in range(load.messages):
-            self.items.popleft()
-        self.size_bytes -= load.size_bytes
-        self.load = None
 
 
 class _Gate:
@@ -205,27 +142,12 @@ class _Watch:
         self._front.disable_monitor()
 
 
-def _host(uri: str) -> str:
-    return uri.partition("://")[2].rpartition(":")[0]
-
-
-def _is_reachable(uri: str) -> bool:
-    """Tell whether other machines can reach an address."""
-    host = _host(uri).strip("[]")
-    if not uri.startswith("tcp://") or host in ("localhost", "lo"):
-        return False
-    try:
-        return not ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return True
-
-
 def new_curve_keys() -> CurveKeys:
     """Make the key pair of a network."""
     return CurveKeys(*zmq.curve_keypair())
 
 
-class Sockets:
+class Sockets(Outboxes):
     """Moves frames between addresses over ZeroMQ."""
 
     def __init__(
@@ -237,24 +159,16 @@ class Sockets:
         advertise: str = "",
         max_bytes: int = Limits().max_bytes,
     ) -> None:
-        check_uri(listen, "this node")
+        check_addresses(listen, advertise)
         self._identity, self._listen, self._curve = identity, listen, curve
         self._advertise, self._max_bytes = advertise, max(max_bytes, MAX_TRAIN_BYTES)
-        if advertise:
-            check_uri(advertise, "this node, as others see it,")
-        elif _host(listen) in EVERYWHERE:
-            raise SettingsError(f"{listen} is no address that others can reach: name one with advertise=...")
-        self._limits = limits or OutboxLimits()
-        self._peers: dict[str, _Outbox] = {}
-        self._busy: dict[str, None] = {}  # peers with something to send, in the order in which it came
-        self._flush_at: asyncio.Handle | None = None
-        self._aliases, self._numbers = count(1), count(1)
-        self._is_closed = False
+        super().__init__(limits)
+        self._aliases = count(1)
 
     @property
     def open_address(self) -> str:
         """The address that other machines can reach without a key, or nothing."""
-        return self._listen if self._curve is None and _is_reachable(self._listen) else ""
+        return self._listen if self._curve is None and is_reachable(self._listen) else ""
 
     def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
         """Bind, and give the address that others reach this node by."""
@@ -283,8 +197,7 @@ class Sockets:
         self._loop.add_reader(self._descriptor, self._drain)
         bound = bytes(self._front.get(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         self._watch = _Watch(self._front, self._loop, bound, self._curve is not None, notices)
-        host, _, port = self._advertise.rpartition(":")
-        return f"{host}:{bound.rpartition(':')[2]}" if port == "0" else self._advertise or bound
+        return advertised(self._advertise, bound)
 
     def _socket(self) -> zmq.Socket[bytes]:
         socket = self._context.socket(zmq.ROUTER)
@@ -334,12 +247,7 @@ class Sockets:
             self._back.connect(uri)
         except zmq.ZMQError as error:
             raise SettingsError(f"cannot connect to {uri}: {error.strerror}") from None
-        self._peers[uri] = _Outbox(alias)
-
-    def allow_trains(self, uri: str) -> None:
-        """Send what waits for a peer in trains from now on."""
-        if uri in self._peers:
-            self._peers[uri].takes_trains = True
+        self._peers[uri] = Outbox(alias)
 
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
@@ -351,96 +259,7 @@ class Sockets:
             self._back.disconnect(uri)
         self._refuse(uri, outbox, "unreachable")
 
-    def empty(self, uri: str) -> None:
-        """Refuse what waits for a peer that is gone; the connection stays, for whoever comes next."""
-        if uri in self._peers:
-            self._refuse(uri, self._peers[uri], "unreachable")
-
-    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
-        """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible."""
-        outbox = self._peers.get(uri)
-        if outbox is None or self._is_closed:
-            return "unreachable"
-        waiting = len(outbox.items)
-        if waiting and self._is_full(outbox, size_bytes, is_control):
-            if is_control or not self._limits.drops_oldest:
-                return "queue_full"
-            while outbox.items and self._is_full(outbox, size_bytes):
-                self._on_refused(uri, outbox.pop(), "queue_full")
-        goes_alone = is_control or size_bytes > TRAIN_BYTES or not SMALLEST < len(frames) <= TRAIN_FRAMES + 1
-        outbox.items.append((frames, size_bytes, next(self._numbers), goes_alone))
-        outbox.size_bytes += size_bytes
-        if not waiting:
-            now, before = monotonic(), outbox.sent_at
-            outbox.sent_at = now
-            if now - before > ALONE_SECONDS and self._send_waiting(uri, outbox):
-                return ""
-            self._busy[uri] = None
-            if self._flush_at is None:
-                self._flush_at = self._loop.call_soon(self._flush)
-        return ""
-
-    def _is_full(self, outbox: _Outbox, size_bytes: int, is_control: bool = False) -> bool:
-        limits = self._limits
-        taken, taken_bytes = len(outbox.items) + outbox.waiters.called, outbox.size_bytes + size_bytes
-        if is_control:
-            taken, taken_bytes = taken - CONTROL_MESSAGES, taken_bytes - CONTROL_BYTES
-        return taken >= limits.max_messages or taken_bytes > limits.max_bytes
-
-    def waiting(self) -> tuple[int, int]:
-        """Give the messages and bytes that wait in all queues."""
-        outboxes = self._peers.values()
-        return sum(len(outbox.items) for outbox in outboxes), sum(outbox.size_bytes for outbox in outboxes)
-
-    def mark(self, uri: str) -> int:
-        """Give the number of the last message in the queue of a peer, or 0 where none waits."""
-        outbox = self._peers.get(uri)
-        if outbox is None or not outbox.items:
-            return 0
-        _, _, number, _ = outbox.items[-1]
-        return number
-
-    def is_queued(self, uri: str, mark: int) -> bool:
-        """Tell whether a message still waits for a peer that was put into its queue up to that mark."""
-        outbox = self._peers.get(uri)
-        if outbox is None or not outbox.items:
-            return False
-        _, _, number, _ = outbox.items[0]
-        return number <= mark
-
-    async def room(self, uri: str) -> bool:
-        """Wait until there may be room in the queue of a peer; False says that there is no such connection."""
-        outbox = self._peers.get(uri)
-        if outbox is None or self._is_closed:
-            return False
-        if not outbox.items:  # room came before anybody asked for it, and nothing is left that would bring more
-            await asyncio.sleep(0)
-        else:
-            await outbox.waiters.wait()
-        if not outbox.items:  # who was woken may put nothing there, and then nobody else would wake the next
-            self._loop.call_soon(self._wake, outbox)
-        return uri in self._peers and not self._is_closed
-
-    def _wake(self, outbox: _Outbox) -> None:
-        """Wake as many of those who wait for room as there is room for."""
-        waiters, limits = outbox.waiters, self._limits
-        if not waiters:
-            return
-        taken = len(outbox.items) + waiters.called
-        free_bytes = limits.max_bytes - outbox.size_bytes - waiters.called * outbox.mean_bytes
-        free = min(limits.max_messages - taken, free_bytes // outbox.mean_bytes)
-        free = max(free, 0 if taken else 1)  # a message that is larger than the limit needs an empty queue
-        waiters.wake(min(free, WAKE_AT_MOST - waiters.called))
-
-    def _flush(self) -> None:
-        self._flush_at = None
-        for uri in list(self._busy):
-            if self._send_waiting(uri, self._peers[uri]):
-                self._busy.pop(uri, None)
-        if self._busy and not self._is_closed:
-            self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)
-
-    def _send_waiting(self, uri: str, outbox: _Outbox) -> bool:
+    def _send_waiting(self, uri: str, outbox: Outbox) -> bool:
         """Send what waits for a peer; False where ZeroMQ takes no more for now."""
         send, alias = self._send_frame, outbox.alias
         while outbox.items:
@@ -460,11 +279,6 @@ class Sockets:
             outbox.unload(load)
         self._wake(outbox)
         return True
-
-    def _refuse(self, uri: str, outbox: _Outbox, reason: str) -> None:
-        while outbox.items:
-            self._on_refused(uri, outbox.pop(), reason)
-        outbox.waiters.wake(len(outbox.waiters))
 
     # -- the end
 

@@ -12,14 +12,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
 
-__all__ = ["CurveKeys", "Frames", "OnFrames", "OnRefused", "OutboxLimits", "Transport", "check_uri"]
+__all__ = [
+    "CurveKeys",
+    "Frames",
+    "OnFrames",
+    "OnRefused",
+    "OutboxLimits",
+    "Transport",
+    "advertised",
+    "check_addresses",
+    "check_uri",
+    "host_of",
+    "is_reachable",
+]
 
 CURVE_KEY_BYTES = 40
 MAX_PORT = 2**16 - 1
+EVERYWHERE = ("0.0.0.0", "*", "::")  # noqa: S104 - addresses to listen on, and no others
 
 Frames: TypeAlias = list[bytes]
 OnFrames: TypeAlias = Callable[[Frames], int]  # gives the number of messages that the frames were
@@ -66,6 +80,38 @@ def check_uri(uri: object, whose: str) -> None:
     host, _, port = rest.rpartition(":")
     if scheme != "tcp" or not host or not (port.isascii() and port.isdigit() and int(port) <= MAX_PORT):
         raise SettingsError(f"the address of {whose} is like tcp://host:port, found {uri!r:.80}")
+
+
+def host_of(uri: str) -> str:
+    """Give the host of an address, without the brackets of IPv6."""
+    return uri.partition("://")[2].rpartition(":")[0].strip("[]")
+
+
+def check_addresses(listen: str, advertise: str) -> None:
+    """Refuse addresses that a node cannot listen on, or that nobody could reach it by."""
+    check_uri(listen, "this node")
+    if advertise:
+        check_uri(advertise, "this node, as others see it,")
+    if host_of(advertise or listen) in EVERYWHERE:
+        found = advertise or listen
+        raise SettingsError(f"{found} is no address that others can reach: name one with advertise=...")
+
+
+def is_reachable(uri: str) -> bool:
+    """Tell whether other machines can reach an address."""
+    host = host_of(uri)
+    if not uri.startswith("tcp://") or host in ("localhost", "lo"):
+        return False
+    try:
+        return not ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return True
+
+
+def advertised(advertise: str, bound: str) -> str:
+    """Give the address that others reach a node by; a port 0 stands for the one that was bound."""
+    host, _, port = advertise.rpartition(":")
+    return f"{host}:{bound.rpartition(':')[2]}" if port == "0" else advertise or bound
 
 
 class Transport(Protocol):

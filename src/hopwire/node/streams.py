@@ -1,0 +1,563 @@
+"""The transport over TCP: ZMTP spoken by ourselves on sockets that never block. `wire/zmtp.py` knows the protocol.
+
+A link to a peer is one connection that this node opened; what the peer sends comes over the connection that the peer
+opened. Both are read, so that the death of either is seen at once.
+
+- One owner: the event loop. Each socket is a reader of the loop; it is a writer only while the kernel takes no more.
+- Sends never wait. Each peer has a bounded queue of its own (`outbox.py`); what the kernel does not take stays there.
+- One read for each connection in a turn, so that nobody is served twice before everybody was served once.
+- A train that was sent in part when its connection died is sent again: the other side cannot have read it.
+
+The trap: a callback may close any connection, also the one that is being read. `is_open` is asked again after each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from hopwire.errors import SettingsError, WireError
+from hopwire.model.settings import Limits
+from hopwire.node.notices import Notice, Notices, shown
+from hopwire.node.outbox import Item, Outbox, Outboxes
+from hopwire.node.transport import (
+    Frames,
+    OnFrames,
+    OnRefused,
+    OutboxLimits,
+    advertised,
+    check_addresses,
+    check_uri,
+    is_reachable,
+)
+from hopwire.wire.connection import CHANCE_BYTES, connection_name
+from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError, heads
+
+__all__ = ["Streams"]
+
+log = logging.getLogger("hopwire.node")
+LARGE_BYTES = 16 * 1024  # what is larger is handed to the kernel frame by frame, without a copy
+HANDSHAKE_SECONDS = 3.0
+BACKLOG = 256
+MAX_CONNECTIONS = 4096  # that others opened
+MAX_FROM_ONE_ADDRESS = 1024
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
+ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
+ACCEPT_AT_MOST = 64  # connections in one turn of the loop
+READ_BYTES = TLS_READ_BYTES = 64 * 1024  # of one connection in one turn of the loop
+MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
+MAX_PARTS = 512  # buffers of one call; Linux takes 1,024
+# fmt: off
+CUT_OFF = {
+    # reason            in words
+    "not_zmtp":         "it does not speak ZMTP",
+    "old_zmtp":         "it speaks a version of ZMTP that is too old",
+    "mechanism":        "it wants to encrypt as this node does not: are the keys the same on both sides?",
+    "tls":              "its TLS or its certificate does not fit ours",
+    "socket_type":      "its socket type cannot talk to a node",
+    "too_large":        "it sent a message above the limits",
+    "too_many_frames":  "it sent a message above the limits",
+    "unread":           "it asks and does not read the answers",
+}
+# fmt: on
+
+
+def _split(uri: str) -> tuple[str, int]:
+    host, _, port = uri.partition("://")[2].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _prepare(sock: socket.socket) -> None:
+    sock.setblocking(False)
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+class _Connection:
+    """One socket with ZMTP on it."""
+
+    __slots__ = (
+        "_loop",
+        "_on_closed",
+        "_on_frames",
+        "_on_ready",
+        "_rest",
+        "_sock",
+        "_timer",
+        "is_open",
+        "name",
+        "on_written",
+        "zmtp",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        zmtp: Zmtp,
+        name: bytes,
+        on_frames: OnFrames,
+        on_ready: Callable[[_Connection], None],
+        on_closed: Callable[[_Connection, str], None],
+    ) -> None:
+        self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
+        self._on_frames, self._on_ready, self._on_closed = on_frames, on_ready, on_closed
+        self._rest: deque[memoryview] = deque()
+        self.on_written: Callable[[], None] | None = None
+        self.is_open = True
+        self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
+        loop.add_reader(sock, self._readable)
+        self.write([GREETING])
+
+    def _readable(self) -> None:
+        """Read once, so that every connection has its turn; what TLS holds back is read too, since nobody would say."""
+        try:
+            count = self._pull(self.zmtp.room())
+            while count:
+                self._took(count)
+                if not self.is_open or not self._holds_back():
+                    return
+                count = self._pull(self.zmtp.room())
+        except BlockingIOError:
+            return
+        except WireError as error:
+            self.close(error.reason)
+        except ssl.SSLError:
+            self.close("tls")
+        except OSError as error:
+            self.close(_reason(error))
+        else:
+            self.close("closed")
+
+    def _pull(self, room: memoryview) -> int:
+        return self._sock.recv_into(room, min(len(room), READ_BYTES))
+
+    def _holds_back(self) -> bool:
+        return False
+
+    def _took(self, count: int) -> None:
+        zmtp, was_ready = self.zmtp, self.zmtp.is_ready
+        messages = zmtp.took(count)
+        if zmtp.replies:
+            replies, zmtp.replies = zmtp.replies, []
+            if len(self._rest) > MAX_UNREAD:
+                raise ZmtpError("unread", "the other side asks and does not read")
+            self.write(replies)
+        if not was_ready and zmtp.is_ready and self.is_open:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._on_ready(self)
+        name, on_frames = zmtp.identity or self.name, self._on_frames
+        for frames in messages:
+            try:
+                on_frames([name, *frames])
+            except Exception:  # a fault of ours must not cost the messages behind it
+                log.exception("a message could not be taken")
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the kernel has not yet taken all."""
+        return bool(self._rest)
+
+    def write(self, parts: Frames) -> bool:
+        """Hand bytes to the kernel; False where it does not take all at once, and `on_written` says when it did."""
+        if not self.is_open:
+            return False
+        if self._rest:
+            self._rest.extend(map(memoryview, parts))
+            return False
+        size = sum(map(len, parts))
+        try:
+            if size <= LARGE_BYTES:
+                sent = self._sock.send(b"".join(parts) if len(parts) > 1 else parts[0])
+            else:
+                sent = self._sock.sendmsg(parts[:MAX_PARTS])
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._loop.call_soon(self.close, _reason(error))
+            sent = 0
+        if sent == size:
+            return True
+        self._rest.extend(_behind(parts, sent))
+        self._loop.add_writer(self._sock, self._writable)
+        return False
+
+    def _writable(self) -> None:
+        rest = self._rest
+        try:
+            sent = self._sock.sendmsg([rest[i] for i in range(min(len(rest), MAX_PARTS))])
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(_reason(error))
+            return
+        while sent:
+            first = rest[0]
+            if sent < len(first):
+                rest[0] = first[sent:]
+                break
+            sent -= len(first)
+            rest.popleft()
+        while rest and not len(rest[0]):
+            rest.popleft()
+        if not rest:
+            self._loop.remove_writer(self._sock)
+            if self.on_written is not None:
+                self.on_written()
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._sock.close()
+        self._rest.clear()
+        self._on_closed(self, reason)
+
+
+def _reason(error: OSError) -> str:
+    return errno.errorcode.get(error.errno or 0, "broken").lower()
+
+
+class _TlsConnection(_Connection):
+    """The same within TLS."""
+
+    __slots__ = ("_incoming", "_is_secure", "_outgoing", "_tls", "_waiting")
+
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        is_server: bool,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        *others: Any,
+    ) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
+        self._is_secure = False
+        self._waiting: Frames = []  # plain bytes, until the handshake of TLS is over
+        super().__init__(loop, sock, *others)
+        if not is_server:
+            self._shake_hands()
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._push()
+            return
+        self._is_secure = True
+        waiting, self._waiting = self._waiting, []
+        self.write(waiting)
+
+    def _push(self) -> bool:
+        return not self._outgoing.pending or super().write([self._outgoing.read()])
+
+    def write(self, parts: Frames) -> bool:
+        """Hand bytes to the kernel, encrypted."""
+        if not self._is_secure:
+            self._waiting += parts
+            return True
+        self._tls.write(b"".join(parts))
+        return self._push()
+
+    def _pull(self, room: memoryview) -> int:
+        while True:
+            if self._is_secure:
+                try:
+                    return self._tls.read(len(room), room)  # type: ignore[return-value]
+                except ssl.SSLWantReadError:
+                    self._push()  # an answer of TLS itself
+                except ssl.SSLZeroReturnError:
+                    return 0
+            data = self._sock.recv(TLS_READ_BYTES)
+            if not data:
+                return 0
+            self._incoming.write(data)
+            if not self._is_secure:
+                self._shake_hands()
+
+    def _holds_back(self) -> bool:
+        return bool(self._tls.pending() or self._incoming.pending)
+
+
+def _behind(parts: Frames, sent: int) -> list[memoryview]:
+    """Give what is left of some bytes behind those that were sent."""
+    left: list[memoryview] = []
+    for part in parts:
+        if sent >= len(part):
+            sent -= len(part)
+            continue
+        left.append(memoryview(part)[sent:])
+        sent = 0
+    return left
+
+
+class _Link:
+    """The connection to one peer, and the name that it has there."""
+
+    __slots__ = ("connection", "dialling", "name", "pause", "sending", "uri")
+
+    def __init__(self, uri: str, name: bytes) -> None:
+        self.uri, self.name = uri, name
+        self.connection: _Connection | None = None  # once it may be written to
+        self.dialling: asyncio.Task[None] | None = None
+        self.pause = FIRST_PAUSE_SECONDS
+        self.sending: list[Item] = []  # of which the kernel has taken a part
+
+
+def _nothing(_connection: _Connection) -> None:
+    pass
+
+
+def _cut_off(host: str, reason: str) -> Notice:
+    text = f"a connection from {shown(host)} was cut off: {CUT_OFF[reason]}"
+    return Notice(text, {"host": host, "reason": reason})
+
+
+class Streams(Outboxes):
+    """Moves frames between addresses over TCP."""
+
+    def __init__(
+        self,
+        identity: bytes,
+        listen: str,
+        limits: OutboxLimits | None = None,
+        advertise: str = "",
+        message_limits: Limits | None = None,
+        tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,  # of who is dialled, and of who dials
+    ) -> None:
+        check_addresses(listen, advertise)
+        super().__init__(limits, LARGE_BYTES)
+        self._identity, self._listen, self._advertise = identity, listen, advertise
+        self._message_limits, self._tls = message_limits or Limits(), tls
+        self._links: dict[str, _Link] = {}
+        self._inbound: set[_Connection] = set()
+        self._from: Counter[str] = Counter()  # connections by the address that they come from
+        self._hosts: dict[_Connection, str] = {}
+        self.closed: Counter[str] = Counter()  # connections by the reason of their end
+
+    @property
+    def open_address(self) -> str:
+        """The address that other machines can reach without a key, or nothing."""
+        return self._listen if self._tls is None and is_reachable(self._listen) else ""
+
+    # -- listening
+
+    def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
+        """Bind, and give the address that others reach this node by."""
+        self._on_frames, self._on_refused = on_frames, on_refused
+        self._loop = asyncio.get_running_loop()
+        self._notices = Notices(self._loop.time)
+        host, port = _split(self._listen)
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(
+                None if host in ("*", "") else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            self._server = server = socket.socket(family, kind)
+        except OSError as error:
+            raise SettingsError(f"cannot listen on {self._listen}: {error.strerror or error}") from None
+        try:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind(address)
+            server.listen(BACKLOG)
+        except OSError as error:
+            server.close()
+            raise SettingsError(f"cannot listen on {self._listen}: {error.strerror or error}") from None
+        self._server.setblocking(False)
+        self._loop.add_reader(self._server, self._accept)
+        bound_host, bound_port, *_ = self._server.getsockname()
+        shown_host = f"[{bound_host}]" if ":" in bound_host else bound_host
+        return advertised(self._advertise, f"tcp://{shown_host}:{bound_port}")
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPT_AT_MOST):
+            try:
+                sock, address = self._server.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    self.closed["no_descriptors"] += 1
+                    self._loop.remove_reader(self._server)
+                    self._loop.call_later(ACCEPT_AGAIN_SECONDS, self._accept_again)
+                return
+            host = str(address[0]) if address else ""
+            if len(self._inbound) >= MAX_CONNECTIONS or self._from[host] >= MAX_FROM_ONE_ADDRESS:
+                self.closed["too_many_connections"] += 1
+                sock.close()
+                continue
+            _prepare(sock)
+            connection = self._open(sock, self._new_name(), True, _nothing, self._inbound_closed)
+            self._inbound.add(connection)
+            self._from[host] += 1
+            self._hosts[connection] = host
+
+    def _open(
+        self,
+        sock: socket.socket,
+        name: bytes,
+        is_server: bool,
+        on_ready: Callable[[_Connection], None],
+        on_closed: Callable[[_Connection, str], None],
+    ) -> _Connection:
+        zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
+        others = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
+        if self._tls is None:
+            return _Connection(*others)
+        server, client = self._tls
+        return _TlsConnection(server if is_server else client, is_server, *others)
+
+    def _new_name(self) -> bytes:
+        return connection_name(self._identity, os.urandom(CHANCE_BYTES)) if self._identity else b""
+
+    def _accept_again(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._server, self._accept)
+
+    def _inbound_closed(self, connection: _Connection, reason: str) -> None:
+        self.closed[reason] += 1
+        self._inbound.discard(connection)
+        host = self._hosts.pop(connection, "")
+        if reason in CUT_OFF and not self._is_closed:
+            self._notices.warn(("cut_off", host, reason), partial(_cut_off, host, reason))
+        self._from[host] -= 1
+        if not self._from[host]:
+            del self._from[host]
+
+    # -- links
+
+    def connect(self, uri: str) -> None:
+        """Open a connection; frames may be sent to it from now on."""
+        if uri in self._links or self._is_closed:
+            return
+        check_uri(uri, "a peer")
+        if not uri.startswith("tcp://"):
+            raise SettingsError(f"cannot connect to {uri}: a node that listens on tcp:// dials no other addresses")
+        self._links[uri] = link = _Link(uri, self._new_name())
+        self._peers[uri] = Outbox()
+        link.dialling = self._loop.create_task(self._dial(link))
+
+    async def _dial(self, link: _Link) -> None:
+        """Try to connect, again and again with growing pauses; names are looked up anew each time."""
+        host, port = _split(link.uri)
+        while not self._is_closed and link.uri in self._links:
+            sock = None
+            try:
+                async with asyncio.timeout(HANDSHAKE_SECONDS):
+                    found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                    family, kind, _, _, address = found[0]
+                    sock = socket.socket(family, kind)
+                    _prepare(sock)
+                    await self._loop.sock_connect(sock, address)
+            except (OSError, TimeoutError):
+                if sock is not None:
+                    sock.close()
+                await asyncio.sleep(link.pause)
+                link.pause = min(2 * link.pause, LONGEST_PAUSE_SECONDS)
+                continue
+            self._open(
+                sock,
+                link.name,
+                False,
+                lambda connection: self._ready(link, connection),
+                lambda connection, reason: self._link_closed(link, reason),
+            )
+            link.dialling = None
+            return
+
+    def _ready(self, link: _Link, connection: _Connection) -> None:
+        if self._links.get(link.uri) is not link:
+            connection.close("disconnected")
+            return
+        link.connection, link.pause = connection, FIRST_PAUSE_SECONDS
+        connection.on_written = lambda: self._written(link)
+        self._send_waiting(link.uri, self._peers[link.uri])
+
+    def _link_closed(self, link: _Link, reason: str) -> None:
+        self.closed[reason] += 1
+        link.connection = None
+        outbox = self._peers.get(link.uri)
+        if outbox is not None and link.sending:  # the other side cannot have read it: its end is missing
+            outbox.give_back(link.sending)
+        link.sending = []
+        if not self._is_closed and self._links.get(link.uri) is link:
+            link.dialling = self._loop.create_task(self._dial(link))
+
+    def disconnect(self, uri: str) -> None:
+        """Close a connection; what waits for it is refused."""
+        link = self._links.pop(uri, None)
+        if link is None:
+            return
+        self._busy.pop(uri, None)
+        if link.dialling is not None:
+            link.dialling.cancel()
+        if link.connection is not None:
+            link.connection.close("disconnected")
+        self._refuse(uri, self._peers.pop(uri), "unreachable")
+
+    # -- sending
+
+    def _send_waiting(self, uri: str, outbox: Outbox) -> bool:
+        """Send what waits for a peer until the kernel takes no more; when it does again, `_written` goes on."""
+        link = self._links[uri]
+        connection = link.connection
+        if connection is None or connection.is_writing:
+            return True
+        while outbox.items:
+            load = outbox.next_load()
+            link.sending = outbox.take(load)
+            if not connection.write(heads(load.parts)):
+                break
+            link.sending = []
+        self._wake(outbox)
+        return True
+
+    def _written(self, link: _Link) -> None:
+        link.sending = []
+        self._send_waiting(link.uri, self._peers[link.uri])
+
+    # -- the end
+
+    async def close(self, timeout: float) -> None:
+        """Send what waits, for so many seconds at most, and stop; what is left then is refused."""
+        if self._is_closed:
+            return
+        give_up_at = self._loop.time() + timeout
+        while self._is_sending() and self._loop.time() < give_up_at:
+            await asyncio.sleep(0.002)
+        self._is_closed = True
+        if self._flush_at is not None:
+            self._flush_at.cancel()
+        self._loop.remove_reader(self._server)
+        self._server.close()
+        for uri, link in self._links.items():
+            if link.dialling is not None:
+                link.dialling.cancel()
+            if link.connection is not None:
+                link.connection.close("disconnected")
+            self._refuse(uri, self._peers[uri], "closed")
+        for connection in list(self._inbound):
+            connection.close("disconnected")
+
+    def _is_sending(self) -> bool:
+        """Whether something waits for a peer that can be written to; for others there is no hope within this time."""
+        return any(
+            link.connection is not None and (self._peers[uri].items or link.connection.is_writing)
+            for uri, link in self._links.items()
+        )

@@ -1,0 +1,305 @@
+"""ZMTP 3.1, the protocol of ZeroMQ (RFC 37), without input and output: bytes go in, messages come out.
+
+    greeting    64 bytes: signature, version, mechanism (NULL), filler
+    READY       a command: socket type, identity
+    then        messages of one or more frames, and commands: PING is answered, the rest is passed over
+
+    frame       flags (1 more follow, 2 long, 4 command), length (1 byte, or 8 if long), data
+
+Whoever owns the connection reads into `room()`, says with `took()` how much came, and sends what is in `replies`.
+
+| limit | why |
+|---|---|
+| bytes and frames of one message | counted over all frames, also while the message is not complete |
+| size of a command | commands are short; a long one is an attack |
+| what a large frame takes | its announced size, once, and only where the limit allows it |
+
+Everything that is not ZMTP raises `ZmtpError` with a short reason; the connection is of no use then.
+
+The trap: the buffer is used again. What leaves `took` is always a copy.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from hopwire.errors import WireError
+from hopwire.model.settings import Limits
+
+__all__ = ["GREETING", "Frames", "Zmtp", "ZmtpError", "heads", "ready"]
+
+Frames: TypeAlias = list[bytes]
+
+MORE, LONG, COMMAND = 1, 2, 4
+MECHANISM = b"NULL".ljust(20, b"\0")
+SIGNATURE_BYTES, GREETING_BYTES = 10, 64
+GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\3\1" + MECHANISM + bytes(32)
+SHORT_HEAD, LONG_HEAD = 2, 9
+MAX_SHORT = 255
+MAX_COMMAND_BYTES = 4096
+PING_HEAD = 7  # the name behind its length, then two bytes of a time to live
+MAX_CONTEXT = 16  # bytes of a PING that come back in the PONG
+BUFFER_BYTES = 256 * 1024
+LARGE = 32 * 1024  # a frame from this size on that is not here yet is read into a place of its own
+TYPES = frozenset((b"ROUTER", b"DEALER", b"REQ"))  # that may talk to a ROUTER
+SHORT_HEADS = [bytes((0, size)) for size in range(MAX_SHORT + 1)]
+SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
+
+
+class ZmtpError(WireError):
+    """What the other side says is not ZMTP, or not within limits."""
+
+
+def heads(frames: Frames) -> Frames:
+    """Give the frames of a message as they are written, each behind its head."""
+    written: Frames = []
+    for frame in frames[:-1]:
+        size = len(frame)
+        written += (SHORT_HEADS_MORE[size] if size <= MAX_SHORT else b"\3" + size.to_bytes(8, "big"), frame)
+    last = frames[-1]
+    size = len(last)
+    written += (SHORT_HEADS[size] if size <= MAX_SHORT else b"\2" + size.to_bytes(8, "big"), last)
+    return written
+
+
+def ready(socket_type: bytes, identity: bytes) -> bytes:
+    """Write the command that ends the handshake."""
+    body = b"\5READY"
+    for name, value in ((b"Socket-Type", socket_type), (b"Identity", identity)):
+        body += bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value
+    return _command(body)
+
+
+def _command(body: bytes) -> bytes:
+    if len(body) <= MAX_SHORT:
+        return bytes((COMMAND, len(body))) + body
+    return bytes((COMMAND | LONG,)) + len(body).to_bytes(8, "big") + body
+
+
+class Zmtp:
+    """What the other side of one connection says."""
+
+    __slots__ = (
+        "_at",
+        "_buffer",
+        "_end",
+        "_filled",
+        "_frames",
+        "_has_greeted",
+        "_large",
+        "_large_flags",
+        "_limits",
+        "_ready",
+        "_size",
+        "_view",
+        "identity",
+        "is_ready",
+        "replies",
+        "socket_type",
+    )
+
+    def __init__(self, limits: Limits, identity: bytes = b"", socket_type: bytes = b"ROUTER") -> None:
+        self._limits, self._ready = limits, ready(socket_type, identity)
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._at = self._end = 0  # what was received and not yet read
+        self._frames: Frames = []  # of the message that is not complete
+        self._size = 0  # their bytes
+        self._large: bytearray | None = None  # a frame that is read into a place of its own
+        self._filled = self._large_flags = 0
+        self._has_greeted = False
+        self.replies: Frames = []  # what has to be sent back
+        self.is_ready = False
+        self.socket_type = self.identity = b""
+
+    def room(self) -> memoryview:
+        """Give the place for the next bytes."""
+        if self._large is not None:
+            return memoryview(self._large)[self._filled :]
+        return self._view[self._end :]
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much is held of a message that is not complete."""
+        return self._size + self._end - self._at + self._filled
+
+    def set_limits(self, limits: Limits) -> None:
+        """Read with other limits from now on: who is known may say more."""
+        self._limits = limits
+
+    def took(self, count: int) -> list[Frames]:
+        """Read so many bytes more, and give the messages that end in them."""
+        if self._large is not None:
+            return self._took_large(count)
+        self._end += count
+        if not self.is_ready and not self._shake_hands():
+            return []
+        return self._read()
+
+    def _took_large(self, count: int) -> list[Frames]:
+        assert self._large is not None
+        self._filled += count
+        if self._filled < len(self._large):
+            return []
+        frame, self._large, self._filled = bytes(self._large), None, 0
+        messages: list[Frames] = []
+        self._add(frame, self._large_flags, messages)
+        return messages
+
+    def _add(self, frame: bytes, flags: int, messages: list[Frames]) -> None:
+        self._frames.append(frame)
+        if flags & MORE:
+            self._size += len(frame)
+        else:
+            messages.append(self._frames)
+            self._frames, self._size = [], 0
+
+    def _read(self) -> list[Frames]:
+        """Read all frames that are complete, and make room for the rest."""
+        buffer, view, at, end = self._buffer, self._view, self._at, self._end
+        frames, size, limits = self._frames, self._size, self._limits
+        most_bytes, most_frames = limits.max_bytes, limits.max_frames
+        messages: list[Frames] = []
+        need = SHORT_HEAD
+        while end - at >= SHORT_HEAD:
+            flags, length, begin = buffer[at], buffer[at + 1], at + SHORT_HEAD
+            if flags > MORE:
+                if flags > MORE | LONG:
+                    self._at = at
+                    stop = self._read_command()
+                    if not stop:
+                        need = MAX_COMMAND_BYTES + LONG_HEAD
+                        break
+                    at = stop
+                    continue
+                begin = at + LONG_HEAD
+                if begin > end:
+                    need = LONG_HEAD
+                    break
+                length = int.from_bytes(view[at + 1 : begin], "big")
+            if size + length > most_bytes:
+                raise ZmtpError("too_large", f"a message of more than {most_bytes} bytes")
+            stop = begin + length
+            if stop > end:
+                if length >= LARGE:
+                    self._begin_large(length, flags, begin, end)
+                    at = end
+                else:
+                    need = stop - at
+                break
+            frames.append(bytes(view[begin:stop]))
+            at = stop
+            if flags & MORE:
+                size += length
+                if len(frames) >= most_frames:
+                    raise ZmtpError("too_many_frames", f"a message of more than {most_frames} frames")
+            else:
+                messages.append(frames)
+                frames, size = [], 0
+        self._frames, self._size = frames, size
+        self._keep(at, end, need)
+        return messages
+
+    def _begin_large(self, length: int, flags: int, begin: int, end: int) -> None:
+        here = end - begin
+        self._large, self._large_flags, self._filled = bytearray(length), flags, here
+        self._large[:here] = self._view[begin:end]
+
+    def _keep(self, at: int, end: int, need: int) -> None:
+        """Keep what was not read, where there is room for what is needed next."""
+        if at == end:
+            at = end = 0
+        elif at + max(need, LARGE) > BUFFER_BYTES:
+            rest = end - at
+            self._buffer[:rest] = bytes(self._view[at:end])
+            at, end = 0, rest
+        self._at, self._end = at, end
+
+    # -- commands
+
+    def _shake_hands(self) -> bool:
+        """Read greeting and READY; tells whether messages may follow."""
+        if not self._has_greeted and not self._read_greeting():
+            return False
+        while not self.is_ready:
+            if self._end - self._at >= 1 and not self._buffer[self._at] & COMMAND:
+                raise ZmtpError("not_ready", "a message before the handshake is over")
+            at = self._read_command()
+            if not at:
+                return False
+            self._at = at
+        return True
+
+    def _read_greeting(self) -> bool:
+        here = bytes(self._view[: min(self._end, GREETING_BYTES)])
+        if (here and here[0] != 0xFF) or (len(here) >= SIGNATURE_BYTES and not here[9] & 1):
+            raise ZmtpError("not_zmtp", f"begins with {here[:10]!r}")
+        if len(here) > SIGNATURE_BYTES and here[10] < 3:
+            raise ZmtpError("old_zmtp", f"speaks version {here[10]}, and 3 is the oldest that is read")
+        if len(here) < GREETING_BYTES:
+            return False
+        if here[12:32] != MECHANISM:
+            raise ZmtpError("mechanism", f"wants {here[12:32].rstrip(bytes(1))!r}, and only NULL is spoken")
+        self._has_greeted, self._at = True, GREETING_BYTES
+        self.replies.append(self._ready)
+        return True
+
+    def _read_command(self) -> int:
+        """Read the command at hand; gives where it ends, 0 where it is not complete."""
+        at, end, buffer = self._at, self._end, self._buffer
+        if end - at < SHORT_HEAD:
+            return 0
+        flags, size, begin = buffer[at], buffer[at + 1], at + SHORT_HEAD
+        if flags not in (COMMAND, COMMAND | LONG):
+            raise ZmtpError("bad_flags", f"found {flags}")
+        if flags & LONG:
+            begin = at + LONG_HEAD
+            if begin > end:
+                return 0
+            size = int.from_bytes(self._view[at + 1 : begin], "big")
+        if size > MAX_COMMAND_BYTES:
+            raise ZmtpError("bad_command", f"a command of {size} bytes, the limit is {MAX_COMMAND_BYTES}")
+        stop = begin + size
+        if stop > end:
+            return 0
+        self._obey(bytes(self._view[begin:stop]))
+        return stop
+
+    def _obey(self, body: bytes) -> None:
+        name = body[1 : 1 + body[0]] if body else b""
+        if not self.is_ready:
+            self._begin(name, body)
+        elif name == b"PING" and PING_HEAD <= len(body) <= PING_HEAD + MAX_CONTEXT:
+            if len(self.replies) < MAX_CONTEXT:  # who asks faster than it reads gets no more
+                self.replies.append(_command(b"\4PONG" + body[PING_HEAD:]))
+        elif name == b"ERROR":
+            raise ZmtpError("refused", f"the other side says {body[6:80]!r}")
+
+    def _begin(self, name: bytes, body: bytes) -> None:
+        if name == b"ERROR":
+            raise ZmtpError("refused", f"the other side says {body[6:80]!r}")
+        if name != b"READY":
+            raise ZmtpError("bad_command", f"found {name[:20]!r} instead of READY")
+        properties = _properties(body[6:])
+        self.socket_type = properties.get(b"socket-type", b"")
+        if self.socket_type not in TYPES:
+            raise ZmtpError("socket_type", f"a socket of type {self.socket_type[:20]!r} cannot talk to a node")
+        self.identity = properties.get(b"identity", b"")
+        if len(self.identity) > MAX_SHORT:
+            raise ZmtpError("bad_command", f"an identity of {len(self.identity)} bytes")
+        self.is_ready = True
+
+
+def _properties(data: bytes) -> dict[bytes, bytes]:
+    """Read names and values of a READY."""
+    found: dict[bytes, bytes] = {}
+    at = 0
+    while at < len(data):
+        name_end = at + 1 + data[at]
+        value_at = name_end + 4
+        value_end = value_at + int.from_bytes(data[name_end:value_at], "big")
+        if value_end > len(data) or value_at > len(data):
+            raise ZmtpError("bad_command", "a property of READY is cut off")
+        found[data[at + 1 : name_end].lower()] = data[value_at:value_end]
+        at = value_end
+    return found

@@ -1,0 +1,139 @@
+"""Our ZMTP and libzmq's on one wire: every socket type that may talk to a node, in both directions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+import zmq
+import zmq.asyncio
+
+from hopwire.node.streams import Streams
+from hopwire.node.transport import Frames
+
+SECONDS = 10.0
+Story = Callable[[], Awaitable[None]]
+MESSAGES = [[b"", b"body", b"meta"], [b"x" * 300, b""], [b"", b"y" * 70_000, b"z" * 1_000_000, b"end"], [b"", b"w"]]
+
+
+def told(story: Story) -> None:
+    async def tell() -> None:
+        async with asyncio.timeout(SECONDS):
+            await story()
+
+    asyncio.run(tell())
+
+
+class Taken:
+    """What a transport has taken."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[Frames] = asyncio.Queue()
+        self.refused: list[tuple[str, Frames, str]] = []
+
+    def take(self, frames: Frames) -> int:
+        self.messages.put_nowait(frames)
+        return 1
+
+    def refuse(self, uri: str, frames: Frames, reason: str) -> None:
+        self.refused.append((uri, frames, reason))
+
+
+def started() -> tuple[Streams, Taken, str]:
+    streams, taken = Streams(b"ours", "tcp://127.0.0.1:0"), Taken()
+    return streams, taken, streams.start(taken.take, taken.refuse)
+
+
+@pytest.mark.parametrize("kind", [zmq.DEALER, zmq.ROUTER])
+def test_a_socket_of_libzmq_that_connects_is_heard_and_is_answered_on_the_same_connection(kind: int) -> None:
+    async def story() -> None:
+        streams, taken, uri = started()
+        with zmq.asyncio.Context() as context:
+            socket = context.socket(kind)
+            socket.set(zmq.LINGER, 0)
+            socket.set(zmq.ROUTING_ID, b"theirs")
+            front = []
+            if kind == zmq.ROUTER:
+                socket.set(zmq.CONNECT_ROUTING_ID, b"us")
+                front = [b"us"]
+            socket.connect(uri)
+            for frames in MESSAGES:
+                await socket.send_multipart([*front, *frames])
+            for frames in MESSAGES:
+                came_from, *came = await taken.messages.get()
+                assert (came_from, came) == (b"theirs", frames)
+            await streams.close(1)
+            socket.close()
+
+    told(story)
+
+
+@pytest.mark.parametrize("kind", [zmq.DEALER, zmq.ROUTER])
+def test_a_socket_of_libzmq_that_listens_is_reached_and_heard(kind: int) -> None:
+    async def story() -> None:
+        streams, taken, _ = started()
+        with zmq.asyncio.Context() as context:
+            socket = context.socket(kind)
+            socket.set(zmq.LINGER, 0)
+            port = socket.bind_to_random_port("tcp://127.0.0.1")
+            uri = f"tcp://127.0.0.1:{port}"
+            streams.connect(uri)
+            for frames in MESSAGES:
+                assert streams.send(uri, [b"", *frames], sum(map(len, frames))) == ""
+            front: list[bytes] = []
+            for frames in MESSAGES:
+                came = await socket.recv_multipart()
+                if kind == zmq.ROUTER:
+                    front = [came.pop(0)]
+                    assert front[0].startswith(b"ours~")
+                assert came == frames
+            await socket.send_multipart([*front, b"", b"back"])
+            assert (await taken.messages.get())[1:] == [b"", b"back"]
+            await streams.close(1)
+            socket.close()
+
+    told(story)
+
+
+def test_a_peer_of_libzmq_with_heartbeats_keeps_its_connection() -> None:
+    async def story() -> None:
+        streams, taken, uri = started()
+        with zmq.asyncio.Context() as context:
+            socket = context.socket(zmq.DEALER)
+            for option, value in ((zmq.LINGER, 0), (zmq.HEARTBEAT_IVL, 20), (zmq.HEARTBEAT_TIMEOUT, 200)):
+                socket.set(option, value)
+            monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+            socket.connect(uri)
+            await socket.send_multipart([b"", b"first"])
+            await taken.messages.get()
+            assert not await monitor.poll(600)
+            await socket.send_multipart([b"", b"second"])
+            assert (await taken.messages.get())[1:] == [b"", b"second"]
+            await streams.close(1)
+            socket.disable_monitor()
+            monitor.close()
+            socket.close()
+
+    told(story)
+
+
+def test_a_listener_that_comes_back_gets_what_waited_for_it() -> None:
+    async def story() -> None:
+        streams, _, _ = started()
+        other, taken, uri = started()
+        streams.connect(uri)
+        streams.send(uri, [b"", b"before"], 6)
+        assert (await taken.messages.get())[1:] == [b"before"]
+        await other.close(1)
+        while not streams.closed:  # or the kernel would still take what nobody reads
+            await asyncio.sleep(0)
+        again = Streams(b"again", uri)
+        streams.send(uri, [b"", b"while it was away"], 17)
+        taken = Taken()
+        again.start(taken.take, taken.refuse)
+        assert (await taken.messages.get())[1:] == [b"while it was away"]
+        await streams.close(1)
+        await again.close(1)
+
+    told(story)

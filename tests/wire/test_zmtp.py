@@ -1,0 +1,108 @@
+"""ZMTP without sockets: however bytes are cut, the same messages come out; whatever they are, only ZmtpError does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopwire.model.settings import Limits
+from hopwire.wire.zmtp import BUFFER_BYTES, GREETING, LARGE, Zmtp, ZmtpError, heads, ready
+
+SMALL = Limits(max_frames=10, max_bytes=100_000)
+HANDSHAKE = GREETING + ready(b"DEALER", b"who")
+SIZES = st.sampled_from((0, 1, 2, 255, 256, 1000, LARGE - 1, LARGE, LARGE + 1))
+
+
+def heard(data: bytes, cuts: list[int], limits: Limits = SMALL) -> tuple[Zmtp, list[list[bytes]]]:
+    """Let a connection hear bytes in pieces of these sizes, again and again."""
+    zmtp, messages, at, turn = Zmtp(limits), [], 0, 0
+    while at < len(data):
+        room = zmtp.room()
+        count = min(len(room), cuts[turn % len(cuts)], len(data) - at)
+        room[:count] = data[at : at + count]
+        messages += zmtp.took(count)
+        at, turn = at + count, turn + 1
+    return zmtp, messages
+
+
+def written(messages: list[list[bytes]]) -> bytes:
+    return b"".join(part for frames in messages for part in heads(frames))
+
+
+@given(
+    st.lists(st.lists(SIZES, min_size=1, max_size=3), max_size=12),
+    st.lists(st.integers(1, 5000) | st.just(BUFFER_BYTES), min_size=1, max_size=5),
+)
+def test_messages_are_the_same_however_their_bytes_are_cut(sizes: list[list[int]], cuts: list[int]) -> None:
+    messages = [[bytes((n % 256,)) * size for n, size in enumerate(each)] for each in sizes]
+    assert heard(HANDSHAKE + written(messages), cuts, Limits())[1] == messages
+
+
+@given(st.binary(max_size=300), st.integers(1, 50))
+def test_whatever_comes_only_a_zmtp_error_leaves(noise: bytes, cut: int) -> None:
+    for data in (noise, GREETING[:12] + noise, GREETING + noise, HANDSHAKE + noise):
+        try:
+            heard(data, [cut])
+        except ZmtpError as error:
+            assert error.reason
+
+
+@given(st.integers(0, 63), st.integers(0, 255))
+def test_a_greeting_with_any_byte_changed_is_read_or_refused(at: int, value: int) -> None:
+    changed = GREETING[:at] + bytes((value,)) + GREETING[at + 1 :]
+    try:
+        zmtp, _ = heard(changed + ready(b"DEALER", b""), [7])
+        assert zmtp.is_ready
+    except ZmtpError as error:
+        assert error.reason in ("not_zmtp", "old_zmtp", "mechanism")
+
+
+def test_the_other_side_is_known_by_type_and_identity_and_is_answered_with_ready() -> None:
+    zmtp, _ = heard(HANDSHAKE, [1])
+    assert (zmtp.is_ready, zmtp.socket_type, zmtp.identity) == (True, b"DEALER", b"who")
+    assert zmtp.replies == [ready(b"ROUTER", b"")]
+
+
+def test_a_ping_is_answered_with_its_context() -> None:
+    zmtp, messages = heard(HANDSHAKE + b"\4\x0a\4PING\0\1abc" + written([[b"x"]]), [3])
+    assert zmtp.replies[1:] == [b"\4\x08\4PONGabc"]
+    assert messages == [[b"x"]]
+
+
+def test_a_flood_of_pings_is_answered_a_few_times_only() -> None:
+    zmtp, _ = heard(HANDSHAKE + b"\4\7\4PING\0\1" * 10_000, [BUFFER_BYTES])
+    assert len(zmtp.replies) < 20
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\n", "not_zmtp"),
+        (b"\xff" + bytes(8) + b"\x7f\1", "old_zmtp"),
+        (GREETING[:12] + b"CURVE".ljust(20, b"\0") + bytes(32), "mechanism"),
+        (GREETING + written([[b"too soon"]]), "not_ready"),
+        (GREETING + ready(b"PUB", b""), "socket_type"),
+        (GREETING + b"\4\6\5ERROR\0", "refused"),
+        (GREETING + b"\6" + (5000).to_bytes(8, "big"), "bad_command"),
+        (GREETING + b"\4\x09\5READY\xffab", "bad_command"),
+        (HANDSHAKE + b"\x08\0", "bad_flags"),
+        (HANDSHAKE + b"\5\0", "bad_flags"),
+        (HANDSHAKE + b"\2" + (2**62).to_bytes(8, "big"), "too_large"),
+        (HANDSHAKE + written([[b"x" * 60_000, b"x" * 60_000]]), "too_large"),
+        (HANDSHAKE + written([[b""] * 11]), "too_many_frames"),
+    ],
+)
+@pytest.mark.parametrize("cut", [1, 64, BUFFER_BYTES])
+def test_what_is_no_message_of_zmtp_is_refused_with_its_reason(data: bytes, reason: str, cut: int) -> None:
+    with pytest.raises(ZmtpError) as caught:
+        heard(data, [cut])
+    assert caught.value.reason == reason
+
+
+def test_a_frame_is_given_the_memory_that_it_announces_only_within_the_limit() -> None:
+    claimed = HANDSHAKE + b"\3" + (90_000).to_bytes(8, "big") + b"y"
+    zmtp, _ = heard(claimed, [BUFFER_BYTES])
+    assert zmtp.waiting_bytes == 1
+    with pytest.raises(ZmtpError, match="more than"):
+        heard(claimed + b"y" * 89_999 + b"\2" + (20_000).to_bytes(8, "big"), [BUFFER_BYTES])
