@@ -18,6 +18,7 @@ from hopwire.wire import V4, V5, encode, transcode
 __all__ = ["STRANGER", "broken_frames", "disturb", "forged_frames"]
 
 STRANGER = "stranger"
+LOOK_SECONDS = 0.01
 GOODBYE_SECONDS = 5.0
 
 
@@ -49,12 +50,13 @@ def broken_frames(number: int) -> Frames:
 
 async def disturb(uri: str) -> None:
     """Send everything that a node should not believe."""
-    sockets = Streams(STRANGER.encode(), "tcp://127.0.0.1:0")
-    sockets.start(lambda frames: 1, lambda uri, frames, reason: None)
-    sockets.connect(uri)
+    streams = Streams(STRANGER.encode(), "tcp://127.0.0.1:0")
+    streams.start(lambda frames: 1, lambda uri, frames, reason: None)
+    streams.connect(uri)
     for name, frames_of in (("forged", forged_frames), ("broken", broken_frames)):
         for number in range(1, TROUBLES[name].times + 1):
             frames = frames_of(number)
-            sockets.send(uri, frames, sum(map(len, frames)))
-    await asyncio.sleep(0)
-    await sockets.close(GOODBYE_SECONDS)
+            streams.send(uri, frames, sum(map(len, frames)))
+    while streams.waiting()[0]:  # until the connection is there, and all of it has left
+        await asyncio.sleep(LOOK_SECONDS)
+    await streams.close(GOODBYE_SECONDS)

@@ -39,7 +39,7 @@ TROUBLES = {each.name: each for each in (
     Trouble("forged",   "a stranger signs with his own key",   4,  0.0, "",              ("invalid",)),
     Trouble("broken",   "a stranger sends what is no message", 5,  0.0, "",              ("quarantined",)),
     Trouble("stranded", "billing is killed while it has it",   6,  4.0, "Unreachable",   ("lost",)),
-    Trouble("missed",   "an order while billing is down",      5,  1.0, "Timeout",       ("lost",)),
+    Trouble("missed",   "an order while billing is down",      5,  1.0, "Timeout",       ("expired",)),
     Trouble("insisted", "sent until billing is back",          2, 30.0, "answered",      ("answered", "retransmitted")),
 )}
 # fmt: on
