@@ -66,7 +66,7 @@ def test_the_demonstration_prints_what_the_readme_shows_but_for_the_numbers(
     values: dict[str, Any] = {name: said[name] for name in Summary.__dataclass_fields__}
     values |= {name: [row(**each) for each in said[name]] for name, row in rows.items()}
     summary = Summary(**values)
-    console = Console(file=StringIO(), width=100, markup=False, highlight=False)
+    console = Console(file=StringIO(), width=110, markup=False, highlight=False)
     show_day(console, summary, directory / "lake", None, 60.0)
     shown = dict(_steps("README.md"))[DEMO]
     assert isinstance(console.file, StringIO)
