@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 import pytest
 import zmq
@@ -50,21 +52,21 @@ def test_a_socket_of_libzmq_that_connects_is_heard_and_is_answered_on_the_same_c
     async def story() -> None:
         streams, taken, uri = started()
         with zmq.asyncio.Context() as context:
-            socket = context.socket(kind)
-            socket.set(zmq.LINGER, 0)
-            socket.set(zmq.ROUTING_ID, b"theirs")
+            theirs = context.socket(kind)
+            theirs.set(zmq.LINGER, 0)
+            theirs.set(zmq.ROUTING_ID, b"theirs")
             front = []
             if kind == zmq.ROUTER:
-                socket.set(zmq.CONNECT_ROUTING_ID, b"us")
+                theirs.set(zmq.CONNECT_ROUTING_ID, b"us")
                 front = [b"us"]
-            socket.connect(uri)
+            theirs.connect(uri)
             for frames in MESSAGES:
-                await socket.send_multipart([*front, *frames])
+                await theirs.send_multipart([*front, *frames])
             for frames in MESSAGES:
                 came_from, *came = await taken.messages.get()
                 assert (came_from, came) == (b"theirs", frames)
             await streams.close(1)
-            socket.close()
+            theirs.close()
 
     told(story)
 
@@ -74,24 +76,24 @@ def test_a_socket_of_libzmq_that_listens_is_reached_and_heard(kind: int) -> None
     async def story() -> None:
         streams, taken, _ = started()
         with zmq.asyncio.Context() as context:
-            socket = context.socket(kind)
-            socket.set(zmq.LINGER, 0)
-            port = socket.bind_to_random_port("tcp://127.0.0.1")
+            theirs = context.socket(kind)
+            theirs.set(zmq.LINGER, 0)
+            port = theirs.bind_to_random_port("tcp://127.0.0.1")
             uri = f"tcp://127.0.0.1:{port}"
             streams.connect(uri)
             for frames in MESSAGES:
                 assert streams.send(uri, [b"", *frames], sum(map(len, frames))) == ""
             front: list[bytes] = []
             for frames in MESSAGES:
-                came = await socket.recv_multipart()
+                came = await theirs.recv_multipart()
                 if kind == zmq.ROUTER:
                     front = [came.pop(0)]
                     assert front[0].startswith(b"ours~")
                 assert came == frames
-            await socket.send_multipart([*front, b"", b"back"])
+            await theirs.send_multipart([*front, b"", b"back"])
             assert (await taken.messages.get())[1:] == [b"", b"back"]
             await streams.close(1)
-            socket.close()
+            theirs.close()
 
     told(story)
 
@@ -100,20 +102,20 @@ def test_a_peer_of_libzmq_with_heartbeats_keeps_its_connection() -> None:
     async def story() -> None:
         streams, taken, uri = started()
         with zmq.asyncio.Context() as context:
-            socket = context.socket(zmq.DEALER)
+            theirs = context.socket(zmq.DEALER)
             for option, value in ((zmq.LINGER, 0), (zmq.HEARTBEAT_IVL, 20), (zmq.HEARTBEAT_TIMEOUT, 200)):
-                socket.set(option, value)
-            monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-            socket.connect(uri)
-            await socket.send_multipart([b"", b"first"])
+                theirs.set(option, value)
+            monitor = theirs.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+            theirs.connect(uri)
+            await theirs.send_multipart([b"", b"first"])
             await taken.messages.get()
             assert not await monitor.poll(600)
-            await socket.send_multipart([b"", b"second"])
+            await theirs.send_multipart([b"", b"second"])
             assert (await taken.messages.get())[1:] == [b"", b"second"]
             await streams.close(1)
-            socket.disable_monitor()
+            theirs.disable_monitor()
             monitor.close()
-            socket.close()
+            theirs.close()
 
     told(story)
 
@@ -135,5 +137,46 @@ def test_a_listener_that_comes_back_gets_what_waited_for_it() -> None:
         assert (await taken.messages.get())[1:] == [b"while it was away"]
         await streams.close(1)
         await again.close(1)
+
+    told(story)
+
+
+def test_a_listener_that_hangs_up_at_once_is_dialled_with_growing_pauses() -> None:
+    async def story() -> None:
+        times: list[float] = []
+
+        async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            times.append(asyncio.get_running_loop().time())
+            writer.close()
+
+        streams, _, _ = started()
+        async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+            streams.connect(f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            while len(times) < 5:
+                await asyncio.sleep(0.01)
+            pauses = [later - sooner for sooner, later in pairwise(times)]
+            assert pauses[3] > 2 * pauses[0] > 0.05
+            await streams.close(1)
+
+    told(story)
+
+
+def test_all_addresses_behind_a_name_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        streams, taken, uri = started()
+        port = int(uri.rpartition(":")[2])
+
+        async def addresses(*_: object, **__: object) -> list[tuple[object, ...]]:
+            other = (socket.AF_INET6, socket.SOCK_STREAM, 0, "", ("::1", port, 0, 0))
+            dead = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))
+            return [other, dead, (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
+        dialler, _, _ = started()
+        dialler.connect("tcp://somewhere:1")
+        dialler.send("tcp://somewhere:1", [b"", b"found"], 5)
+        assert (await taken.messages.get())[1:] == [b"found"]
+        await dialler.close(1)
+        await streams.close(1)
 
     told(story)

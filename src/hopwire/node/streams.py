@@ -75,6 +75,11 @@ def _split(uri: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _is_not_ipv4(found: tuple[Any, ...]) -> bool:
+    """Tell whether an address is of another family than IPv4, which comes first as it does in ZeroMQ."""
+    return bool(found[0] != socket.AF_INET)
+
+
 def _prepare(sock: socket.socket) -> None:
     sock.setblocking(False)
     if sock.family != socket.AF_UNIX:
@@ -366,9 +371,10 @@ class Streams(Outboxes):
         self._notices = Notices(self._loop.time)
         host, port = _split(self._listen)
         try:
-            family, kind, _, _, address = socket.getaddrinfo(
+            found = socket.getaddrinfo(
                 None if host in ("*", "") else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
+            )
+            family, kind, _, _, address = min(found, key=_is_not_ipv4)
             self._server = server = socket.socket(family, kind)
         except OSError as error:
             raise SettingsError(f"cannot listen on {self._listen}: {error.strerror or error}") from None
@@ -455,21 +461,10 @@ class Streams(Outboxes):
 
     async def _dial(self, link: _Link) -> None:
         """Try to connect, again and again with growing pauses; names are looked up anew each time."""
-        host, port = _split(link.uri)
         while not self._is_closed and link.uri in self._links:
-            sock = None
-            try:
-                async with asyncio.timeout(HANDSHAKE_SECONDS):
-                    found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                    family, kind, _, _, address = found[0]
-                    sock = socket.socket(family, kind)
-                    _prepare(sock)
-                    await self._loop.sock_connect(sock, address)
-            except (OSError, TimeoutError):
-                if sock is not None:
-                    sock.close()
-                await asyncio.sleep(link.pause)
-                link.pause = min(2 * link.pause, LONGEST_PAUSE_SECONDS)
+            sock = await self._connected(link.uri)
+            if sock is None:
+                await self._pause(link)
                 continue
             self._open(
                 sock,
@@ -480,6 +475,36 @@ class Streams(Outboxes):
             )
             link.dialling = None
             return
+
+    async def _pause(self, link: _Link) -> None:
+        await asyncio.sleep(link.pause)
+        link.pause = min(2 * link.pause, LONGEST_PAUSE_SECONDS)
+
+    async def _dial_again(self, link: _Link) -> None:
+        await self._pause(link)  # or a listener that hangs up at once would be dialled without end
+        await self._dial(link)
+
+    async def _connected(self, uri: str) -> socket.socket | None:
+        """Connect to the first of the addresses behind a name that answers; nothing where none does."""
+        host, port = _split(uri)
+        try:
+            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError:
+            return None
+        for family, kind, _, _, address in sorted(found, key=_is_not_ipv4):
+            sock = socket.socket(family, kind)
+            try:
+                _prepare(sock)
+                async with asyncio.timeout(HANDSHAKE_SECONDS):
+                    await self._loop.sock_connect(sock, address)
+            except (OSError, TimeoutError):
+                sock.close()
+            except BaseException:  # nobody wants the link any more
+                sock.close()
+                raise
+            else:
+                return sock
+        return None
 
     def _ready(self, link: _Link, connection: _Connection) -> None:
         if self._links.get(link.uri) is not link:
@@ -497,7 +522,7 @@ class Streams(Outboxes):
             outbox.give_back(link.sending)
         link.sending = []
         if not self._is_closed and self._links.get(link.uri) is link:
-            link.dialling = self._loop.create_task(self._dial(link))
+            link.dialling = self._loop.create_task(self._dial_again(link))
 
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
