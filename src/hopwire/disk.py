@@ -38,7 +38,7 @@ __all__ = [
     "refuse_scheme",
     "replace_file",
     "shown_name",
-    "sync_directory",
+    "sync_path",
 ]
 
 OWNER_ONLY = 0o600
@@ -194,11 +194,11 @@ def replace_file(path: Path, content: bytes, file_mode: int = OWNER_ONLY, *, asi
         file.flush()
         os.fsync(file.fileno())
     os.replace(aside, path)
-    sync_directory(path.parent)
+    sync_path(path.parent)
 
 
-def sync_directory(path: Path) -> None:
-    """Have the disk keep the names in a directory."""
+def sync_path(path: Path) -> None:
+    """Have the disk keep a file, or the names in a directory."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -18,14 +18,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hopwire.model.settings import Limits
+from hopwire.wire.zmtp import COMMAND, GREETING_BYTES, LONG, LONG_HEAD, MORE, SHORT_HEAD, properties_of
 
 __all__ = ["FRAME_BYTES", "Said", "Talk"]
 
 MECHANISMS = {b"NULL": "", b"CURVE": "curve", b"PLAIN": "plain", b"GSSAPI": "gssapi"}
 
-MORE, LONG, COMMAND = 1, 2, 4
-VERSION_AT, MECHANISM_AT, AS_SERVER_AT, GREETING_BYTES = 10, 12, 32, 64
-SHORT_HEAD, LONG_HEAD = 2, 9
+VERSION_AT, MECHANISM_AT, AS_SERVER_AT = 10, 12, 32
 FRAME_BYTES = 64  # what a frame costs in memory beside its content: an empty one has two bytes on the wire
 MAX_COMMAND_BYTES = 64 * 1024  # READY has two short properties; subscriptions are short too
 
@@ -180,7 +179,7 @@ class Talk:
     def _read_ready(self, body: bytes) -> None:
         if body.startswith(b"\5ERROR"):
             return self._fail("refused")
-        properties = _properties(body.removeprefix(b"\5READY")) if body.startswith(b"\5READY") else None
+        properties = properties_of(body.removeprefix(b"\5READY")) if body.startswith(b"\5READY") else None
         if properties is None:
             return self._fail("broken")
         self.socket_type = properties.get(b"socket-type", b"").decode("ascii", "replace")
@@ -254,18 +253,3 @@ class Talk:
         else:
             self._said.append(Said(self._frames, self._first_ns, self._last_ns))
         self._frames, self._size, self._is_lost = [], 0, False
-
-
-def _properties(data: bytes) -> dict[bytes, bytes] | None:
-    """Read names and values, or say that they are none."""
-    found: dict[bytes, bytes] = {}
-    at = 0
-    while at < len(data):
-        name_end = at + 1 + data[at]
-        value_at = name_end + 4
-        value_end = value_at + int.from_bytes(data[name_end:value_at], "big")
-        if value_end > len(data) or value_at > len(data):
-            return None
-        found[data[at + 1 : name_end].lower()] = data[value_at:value_end]
-        at = value_end
-    return found

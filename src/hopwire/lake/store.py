@@ -41,7 +41,7 @@ from hopwire.disk import (
     not_regular,
     read_regular,
     replace_file,
-    sync_directory,
+    sync_path,
 )
 from hopwire.errors import LakeError
 from hopwire.lake.lock import held
@@ -275,17 +275,9 @@ def _move(staged: Path, final: Path, file_mode: int) -> None:
         return  # a file of the lake as it was, which the table keeps
     make_directory(final.parent, file_mode)
     staged.chmod(file_mode)  # what Spark has written has the mode that the umask gave it
-    _sync(staged)
+    sync_path(staged)
     os.replace(staged, final)
-    sync_directory(final.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_path(final.parent)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ A transport says what sending is: `_send_waiting`.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from itertools import count
 from time import monotonic
@@ -80,7 +81,7 @@ class Outbox:
         return load
 
     def take(self, load: Load) -> list[Item]:
-        """Take out what is being sent, so that nothing pushes it out meanwhile."""
+        """Take out what is sent, so that nothing pushes it out meanwhile."""
         items = [self.items.popleft() for _ in range(load.messages)]
         self.size_bytes -= load.size_bytes
         self.load = None
@@ -92,15 +93,8 @@ class Outbox:
         self.size_bytes += sum(size_bytes for _, size_bytes, _, _ in items)
         self.load = None
 
-    def unload(self, load: Load) -> None:
-        """Let go of what was sent."""
-        for _ in range(load.messages):
-            self.items.popleft()
-        self.size_bytes -= load.size_bytes
-        self.load = None
 
-
-class Outboxes:
+class Outboxes(ABC):
     """The queues of all peers of a transport."""
 
     _loop: asyncio.AbstractEventLoop
@@ -115,9 +109,9 @@ class Outboxes:
         self._numbers = count(1)
         self._is_closed = False
 
+    @abstractmethod
     def _send_waiting(self, uri: str, outbox: Outbox) -> bool:
         """Send what waits for a peer; False where no more is taken for now, and it is tried again."""
-        raise NotImplementedError
 
     def allow_trains(self, uri: str) -> None:
         """Send what waits for a peer in trains from now on."""

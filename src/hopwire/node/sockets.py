@@ -276,7 +276,7 @@ class Sockets(Outboxes):
             for part in parts:
                 send(part, NOBLOCK_MORE)
             send(last, NOBLOCK)
-            outbox.unload(load)
+            outbox.take(load)
         self._wake(outbox)
         return True
 

@@ -18,7 +18,6 @@ import errno
 import logging
 import os
 import socket
-import ssl
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +35,9 @@ from hopwire.node.transport import (
     advertised,
     check_addresses,
     check_uri,
+    host_of,
     is_reachable,
+    port_of,
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
 from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError, heads
@@ -52,7 +53,7 @@ MAX_FROM_ONE_ADDRESS = 1024
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
-READ_BYTES = TLS_READ_BYTES = 64 * 1024  # of one connection in one turn of the loop
+READ_BYTES = 64 * 1024  # of one connection in one turn of the loop
 MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
 MAX_PARTS = 512  # buffers of one call; Linux takes 1,024
 # fmt: off
@@ -61,18 +62,12 @@ CUT_OFF = {
     "not_zmtp":         "it does not speak ZMTP",
     "old_zmtp":         "it speaks a version of ZMTP that is too old",
     "mechanism":        "it wants to encrypt as this node does not: are the keys the same on both sides?",
-    "tls":              "its TLS or its certificate does not fit ours",
     "socket_type":      "its socket type cannot talk to a node",
     "too_large":        "it sent a message above the limits",
     "too_many_frames":  "it sent a message above the limits",
     "unread":           "it asks and does not read the answers",
 }
 # fmt: on
-
-
-def _split(uri: str) -> tuple[str, int]:
-    host, _, port = uri.partition("://")[2].rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def _is_not_ipv4(found: tuple[Any, ...]) -> bool:
@@ -82,9 +77,8 @@ def _is_not_ipv4(found: tuple[Any, ...]) -> bool:
 
 def _prepare(sock: socket.socket) -> None:
     sock.setblocking(False)
-    if sock.family != socket.AF_UNIX:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 class _Connection:
@@ -124,30 +118,20 @@ class _Connection:
         self.write([GREETING])
 
     def _readable(self) -> None:
-        """Read once, so that every connection has its turn; what TLS holds back is read too, since nobody would say."""
+        """Read once, so that every connection has its turn."""
+        room = self.zmtp.room()
         try:
-            count = self._pull(self.zmtp.room())
-            while count:
+            count = self._sock.recv_into(room, min(len(room), READ_BYTES))
+            if count:
                 self._took(count)
-                if not self.is_open or not self._holds_back():
-                    return
-                count = self._pull(self.zmtp.room())
+            else:
+                self.close("closed")
         except BlockingIOError:
             return
         except WireError as error:
             self.close(error.reason)
-        except ssl.SSLError:
-            self.close("tls")
         except OSError as error:
             self.close(_reason(error))
-        else:
-            self.close("closed")
-
-    def _pull(self, room: memoryview) -> int:
-        return self._sock.recv_into(room, min(len(room), READ_BYTES))
-
-    def _holds_back(self) -> bool:
-        return False
 
     def _took(self, count: int) -> None:
         zmtp, was_ready = self.zmtp, self.zmtp.is_ready
@@ -239,68 +223,6 @@ def _reason(error: OSError) -> str:
     return errno.errorcode.get(error.errno or 0, "broken").lower()
 
 
-class _TlsConnection(_Connection):
-    """The same within TLS."""
-
-    __slots__ = ("_incoming", "_is_secure", "_outgoing", "_tls", "_waiting")
-
-    def __init__(
-        self,
-        context: ssl.SSLContext,
-        is_server: bool,
-        loop: asyncio.AbstractEventLoop,
-        sock: socket.socket,
-        *others: Any,
-    ) -> None:
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
-        self._is_secure = False
-        self._waiting: Frames = []  # plain bytes, until the handshake of TLS is over
-        super().__init__(loop, sock, *others)
-        if not is_server:
-            self._shake_hands()
-
-    def _shake_hands(self) -> None:
-        try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._push()
-            return
-        self._is_secure = True
-        waiting, self._waiting = self._waiting, []
-        self.write(waiting)
-
-    def _push(self) -> bool:
-        return not self._outgoing.pending or super().write([self._outgoing.read()])
-
-    def write(self, parts: Frames) -> bool:
-        """Hand bytes to the kernel, encrypted."""
-        if not self._is_secure:
-            self._waiting += parts
-            return True
-        self._tls.write(b"".join(parts))
-        return self._push()
-
-    def _pull(self, room: memoryview) -> int:
-        while True:
-            if self._is_secure:
-                try:
-                    return self._tls.read(len(room), room)  # type: ignore[return-value]
-                except ssl.SSLWantReadError:
-                    self._push()  # an answer of TLS itself
-                except ssl.SSLZeroReturnError:
-                    return 0
-            data = self._sock.recv(TLS_READ_BYTES)
-            if not data:
-                return 0
-            self._incoming.write(data)
-            if not self._is_secure:
-                self._shake_hands()
-
-    def _holds_back(self) -> bool:
-        return bool(self._tls.pending() or self._incoming.pending)
-
-
 def _behind(parts: Frames, sent: int) -> list[memoryview]:
     """Give what is left of some bytes behind those that were sent."""
     left: list[memoryview] = []
@@ -345,12 +267,11 @@ class Streams(Outboxes):
         limits: OutboxLimits | None = None,
         advertise: str = "",
         message_limits: Limits | None = None,
-        tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,  # of who is dialled, and of who dials
     ) -> None:
         check_addresses(listen, advertise)
         super().__init__(limits, LARGE_BYTES)
         self._identity, self._listen, self._advertise = identity, listen, advertise
-        self._message_limits, self._tls = message_limits or Limits(), tls
+        self._message_limits = message_limits or Limits()
         self._links: dict[str, _Link] = {}
         self._inbound: set[_Connection] = set()
         self._from: Counter[str] = Counter()  # connections by the address that they come from
@@ -360,7 +281,7 @@ class Streams(Outboxes):
     @property
     def open_address(self) -> str:
         """The address that other machines can reach without a key, or nothing."""
-        return self._listen if self._tls is None and is_reachable(self._listen) else ""
+        return self._listen if is_reachable(self._listen) else ""
 
     # -- listening
 
@@ -369,7 +290,7 @@ class Streams(Outboxes):
         self._on_frames, self._on_refused = on_frames, on_refused
         self._loop = asyncio.get_running_loop()
         self._notices = Notices(self._loop.time)
-        host, port = _split(self._listen)
+        host, port = host_of(self._listen), port_of(self._listen)
         try:
             found = socket.getaddrinfo(
                 None if host in ("*", "") else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -409,7 +330,7 @@ class Streams(Outboxes):
                 sock.close()
                 continue
             _prepare(sock)
-            connection = self._open(sock, self._new_name(), True, _nothing, self._inbound_closed)
+            connection = self._open(sock, self._new_name(), _nothing, self._inbound_closed)
             self._inbound.add(connection)
             self._from[host] += 1
             self._hosts[connection] = host
@@ -418,16 +339,11 @@ class Streams(Outboxes):
         self,
         sock: socket.socket,
         name: bytes,
-        is_server: bool,
         on_ready: Callable[[_Connection], None],
         on_closed: Callable[[_Connection, str], None],
     ) -> _Connection:
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
-        others = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
-        if self._tls is None:
-            return _Connection(*others)
-        server, client = self._tls
-        return _TlsConnection(server if is_server else client, is_server, *others)
+        return _Connection(self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
 
     def _new_name(self) -> bytes:
         return connection_name(self._identity, os.urandom(CHANCE_BYTES)) if self._identity else b""
@@ -469,7 +385,6 @@ class Streams(Outboxes):
             self._open(
                 sock,
                 link.name,
-                False,
                 lambda connection: self._ready(link, connection),
                 lambda connection, reason: self._link_closed(link, reason),
             )
@@ -486,7 +401,7 @@ class Streams(Outboxes):
 
     async def _connected(self, uri: str) -> socket.socket | None:
         """Connect to the first of the addresses behind a name that answers; nothing where none does."""
-        host, port = _split(uri)
+        host, port = host_of(uri), port_of(uri)
         try:
             found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError:

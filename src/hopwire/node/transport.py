@@ -29,6 +29,7 @@ __all__ = [
     "check_uri",
     "host_of",
     "is_reachable",
+    "port_of",
 ]
 
 CURVE_KEY_BYTES = 40
@@ -85,6 +86,11 @@ def check_uri(uri: object, whose: str) -> None:
 def host_of(uri: str) -> str:
     """Give the host of an address, without the brackets of IPv6."""
     return uri.partition("://")[2].rpartition(":")[0].strip("[]")
+
+
+def port_of(uri: str) -> int:
+    """Give the port of an address."""
+    return int(uri.rpartition(":")[2])
 
 
 def check_addresses(listen: str, advertise: str) -> None:

@@ -26,7 +26,21 @@ from typing import TypeAlias
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
 
-__all__ = ["GREETING", "Frames", "Zmtp", "ZmtpError", "heads", "ready"]
+__all__ = [
+    "COMMAND",
+    "GREETING",
+    "GREETING_BYTES",
+    "LONG",
+    "LONG_HEAD",
+    "MORE",
+    "SHORT_HEAD",
+    "Frames",
+    "Zmtp",
+    "ZmtpError",
+    "heads",
+    "properties_of",
+    "ready",
+]
 
 Frames: TypeAlias = list[bytes]
 
@@ -122,10 +136,6 @@ class Zmtp:
     def waiting_bytes(self) -> int:
         """How much is held of a message that is not complete."""
         return self._size + self._end - self._at + self._filled
-
-    def set_limits(self, limits: Limits) -> None:
-        """Read with other limits from now on: who is known may say more."""
-        self._limits = limits
 
     def took(self, count: int) -> list[Frames]:
         """Read so many bytes more, and give the messages that end in them."""
@@ -280,7 +290,9 @@ class Zmtp:
             raise ZmtpError("refused", f"the other side says {body[6:80]!r}")
         if name != b"READY":
             raise ZmtpError("bad_command", f"found {name[:20]!r} instead of READY")
-        properties = _properties(body[6:])
+        properties = properties_of(body[6:])
+        if properties is None:
+            raise ZmtpError("bad_command", "a property of READY is cut off")
         self.socket_type = properties.get(b"socket-type", b"")
         if self.socket_type not in TYPES:
             raise ZmtpError("socket_type", f"a socket of type {self.socket_type[:20]!r} cannot talk to a node")
@@ -290,8 +302,8 @@ class Zmtp:
         self.is_ready = True
 
 
-def _properties(data: bytes) -> dict[bytes, bytes]:
-    """Read names and values of a READY."""
+def properties_of(data: bytes) -> dict[bytes, bytes] | None:
+    """Read the names, in small letters, and values of a READY; nothing where they are cut off."""
     found: dict[bytes, bytes] = {}
     at = 0
     while at < len(data):
@@ -299,7 +311,7 @@ def _properties(data: bytes) -> dict[bytes, bytes]:
         value_at = name_end + 4
         value_end = value_at + int.from_bytes(data[name_end:value_at], "big")
         if value_end > len(data) or value_at > len(data):
-            raise ZmtpError("bad_command", "a property of READY is cut off")
+            return None
         found[data[at + 1 : name_end].lower()] = data[value_at:value_end]
         at = value_end
     return found
