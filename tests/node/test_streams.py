@@ -11,10 +11,12 @@ import pytest
 import zmq
 import zmq.asyncio
 
+from hopwire.model.settings import Limits
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
 
 SECONDS = 10.0
+SMALL = Limits(max_bytes=1_000_000)
 Story = Callable[[], Awaitable[None]]
 MESSAGES = [[b"", b"body", b"meta"], [b"x" * 300, b""], [b"", b"y" * 70_000, b"z" * 1_000_000, b"end"], [b"", b"w"]]
 
@@ -177,6 +179,29 @@ def test_all_addresses_behind_a_name_are_tried(monkeypatch: pytest.MonkeyPatch) 
         dialler.send("tcp://somewhere:1", [b"", b"found"], 5)
         assert (await taken.messages.get())[1:] == [b"found"]
         await dialler.close(1)
+        await streams.close(1)
+
+    told(story)
+
+
+def test_a_message_that_the_other_side_refuses_is_given_up_and_the_next_one_arrives() -> None:
+    async def story() -> None:
+        taken, streams, refusing = Taken(), Streams(b"small", "tcp://127.0.0.1:0", message_limits=SMALL), Taken()
+        uri = streams.start(taken.take, taken.refuse)
+        sender = Streams(b"sender", "tcp://127.0.0.1:0")
+        sender.start(refusing.take, refusing.refuse)
+        sender.connect(uri)
+        large = bytes(50_000_000)  # more than the kernel takes at once
+        sender.send(uri, [b"", large], len(large))
+        while not refusing.refused:
+            await asyncio.sleep(0.01)
+        assert [(where, len(frames[1]), reason) for where, frames, reason in refusing.refused] == [
+            (uri, len(large), "unreachable")
+        ]
+        sender.send(uri, [b"", b"next"], 4)
+        assert (await taken.messages.get())[1:] == [b"next"]
+        assert streams.closed["too_large"] == 1
+        await sender.close(1)
         await streams.close(1)
 
     told(story)

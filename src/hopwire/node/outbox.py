@@ -87,12 +87,6 @@ class Outbox:
         self.load = None
         return items
 
-    def give_back(self, items: list[Item]) -> None:
-        """Put back what was taken out and not sent."""
-        self.items.extendleft(reversed(items))
-        self.size_bytes += sum(size_bytes for _, size_bytes, _, _ in items)
-        self.load = None
-
 
 class Outboxes(ABC):
     """The queues of all peers of a transport."""

@@ -6,7 +6,8 @@ opened. Both are read, so that the death of either is seen at once.
 - One owner: the event loop. Each socket is a reader of the loop; it is a writer only while the kernel takes no more.
 - Sends never wait. Each peer has a bounded queue of its own (`outbox.py`); what the kernel does not take stays there.
 - One read for each connection in a turn, so that nobody is served twice before everybody was served once.
-- A train that was sent in part when its connection died is sent again: the other side cannot have read it.
+- What was sent in part when its connection died is refused: the other side cannot have read it. Sent again, a message
+  that the other side refuses would cut the connection off for ever.
 
 The trap: a callback may close any connection, also the one that is being read. `is_open` is asked again after each.
 """
@@ -432,9 +433,8 @@ class Streams(Outboxes):
     def _link_closed(self, link: _Link, reason: str) -> None:
         self.closed[reason] += 1
         link.connection = None
-        outbox = self._peers.get(link.uri)
-        if outbox is not None and link.sending:  # the other side cannot have read it: its end is missing
-            outbox.give_back(link.sending)
+        for frames, _, _, _ in link.sending:
+            self._on_refused(link.uri, frames, "unreachable")
         link.sending = []
         if not self._is_closed and self._links.get(link.uri) is link:
             link.dialling = self._loop.create_task(self._dial_again(link))
