@@ -180,33 +180,25 @@ class Links:
         node = self._callers.nodes.get(connection)
         if frames:
             frames[0] = node or claimed_node(connection)
-        messages = [frames]
+        messages, is_met = [frames], True  # a message that comes alone is judged by itself
         if is_train(frames):
             try:
                 messages = unpack_train(frames, limits)  # a train within a train is noise
             except WireError as error:
                 self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
                 return 1
-            if node is None:
-                self._give_up_unmet(messages, read)
-                return len(messages)
+            is_met = node is not None
         for message in messages:
             try:
-                self._take_one(message, read, connection)
+                self._take_one(message, read, connection, is_met)
             except Exception as error:  # a fault of ours; the messages behind this one must not suffer from it
                 log.exception("a message could not be taken", extra={"hopwire_uri": self.uri})
                 self._router.dead.add(DeadLetter("node_failed", type(error).__name__, frames=tuple(message)))
         return len(messages)
 
-    def _give_up_unmet(self, messages: list[Frames], read: Callable[[Frames, Limits], Message]) -> None:
-        """Give up a train whose sender has not said hello, message by message: most come from before a restart."""
-        for frames in messages:
-            message = self._read_one(frames, read)
-            if message is not None:
-                self._router.give_up(Envelope(message), "not_met", shown(frames[0]))
-
-    def _read_one(self, frames: Frames, read: Callable[[Frames, Limits], Message]) -> Message | None:
-        """Write down what arrived, and give the message that it is, if it is one and is believed."""
+    def _take_one(
+        self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes, is_met: bool
+    ) -> None:
         self.traffic[0] += 1
         if self._tap is not None:
             self._tap.saw_in(frames)
@@ -215,17 +207,14 @@ class Links:
             if message.socket_identity != frames[0]:  # frames in front, or none: the sender does not choose its name
                 message = message.replace(socket_identity=frames[0])
             if self._domains.signing and not self._is_believed(message):
-                return None
+                return
             if type(message.version) is bytes:  # V3 and V4 spell versions, contracts number them
                 message = transcode(message, V6)
         except WireError as error:
             self._router.dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
-            return None
-        return message
-
-    def _take_one(self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes) -> None:
-        message = self._read_one(frames, read)
-        if message is None:
+            return
+        if not is_met:  # most such trains come from before a restart
+            self._router.give_up(Envelope(message), "not_met", shown(frames[0]))
             return
         if message.identity in CONTROL_IDENTITIES and message.contract in CONTROL_PAYLOADS:
             self._take_control(message, CONTROL_PAYLOADS[message.contract], connection)
