@@ -12,8 +12,9 @@ import zmq
 import zmq.asyncio
 
 from hopwire.model.settings import Limits
-from hopwire.node.streams import Streams
+from hopwire.node.streams import HAND_OVER_AT_MOST, Streams
 from hopwire.node.transport import Frames
+from hopwire.wire.zmtp import GREETING, ready
 
 SECONDS = 10.0
 SMALL = Limits(max_bytes=1_000_000)
@@ -202,6 +203,35 @@ def test_a_message_that_the_other_side_refuses_is_given_up_and_the_next_one_arri
         assert (await taken.messages.get())[1:] == [b"next"]
         assert streams.closed["too_large"] == 1
         await sender.close(1)
+        await streams.close(1)
+
+    told(story)
+
+
+def test_many_small_messages_of_one_connection_are_handed_over_in_many_turns_of_the_loop() -> None:
+    async def story() -> None:
+        loop, most, in_turn, total = asyncio.get_running_loop(), 0, 0, 0
+
+        def end_turn() -> None:
+            nonlocal most, in_turn
+            most, in_turn = max(most, in_turn), 0
+
+        def take(_: Frames) -> int:
+            nonlocal in_turn, total
+            if not in_turn:
+                loop.call_soon(end_turn)
+            in_turn, total = in_turn + 1, total + 1
+            return 1
+
+        streams = Streams(b"ours", "tcp://127.0.0.1:0")
+        uri = streams.start(take, Taken().refuse)
+        _, writer = await asyncio.open_connection("127.0.0.1", int(uri.rpartition(":")[2]))
+        writer.write(GREETING + ready(b"DEALER", b"") + b"\0\1x" * 20_000)
+        while total < 20_000:
+            await asyncio.sleep(0)
+        assert most <= HAND_OVER_AT_MOST
+        writer.close()
+        await writer.wait_closed()
         await streams.close(1)
 
     told(story)

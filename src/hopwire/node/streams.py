@@ -5,7 +5,8 @@ opened. Both are read, so that the death of either is seen at once.
 
 - One owner: the event loop. Each socket is a reader of the loop; it is a writer only while the kernel takes no more.
 - Sends never wait. Each peer has a bounded queue of its own (`outbox.py`); what the kernel does not take stays there.
-- One read for each connection in a turn, so that nobody is served twice before everybody was served once.
+- One read for each connection in a turn, and so many messages, so that nobody is served twice before everybody was
+  served once.
 - What was sent in part when its connection died is refused: the other side cannot have read it. Sent again, a message
   that the other side refuses would cut the connection off for ever.
 
@@ -55,8 +56,10 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts t
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
 READ_BYTES = 64 * 1024  # of one connection in one turn of the loop
+HAND_OVER_AT_MOST = 500  # messages of one connection in one turn, so that handlers get theirs
 MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
 MAX_PARTS = 512  # buffers of one call; Linux takes 1,024
+DISCONNECTED = "disconnected"  # the end of a connection that this side wants
 # fmt: off
 CUT_OFF = {
     # reason            in words
@@ -86,6 +89,7 @@ class _Connection:
     """One socket with ZMTP on it."""
 
     __slots__ = (
+        "_heard",
         "_loop",
         "_on_closed",
         "_on_frames",
@@ -112,6 +116,7 @@ class _Connection:
         self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
         self._on_frames, self._on_ready, self._on_closed = on_frames, on_ready, on_closed
         self._rest: deque[memoryview] = deque()
+        self._heard: deque[Frames] = deque()  # whole messages that were not handed over yet
         self.on_written: Callable[[], None] | None = None
         self.is_open = True
         self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
@@ -147,12 +152,24 @@ class _Connection:
                 self._timer.cancel()
                 self._timer = None
             self._on_ready(self)
-        name, on_frames = zmtp.identity or self.name, self._on_frames
-        for frames in messages:
+        self._heard.extend(messages)
+        self._hand_over()
+
+    def _hand_over(self, is_paused: bool = False) -> None:
+        """Hand over what was heard, up to the share of a turn; nothing more is read until all of it is handed over."""
+        heard, name, taken = self._heard, self.zmtp.identity or self.name, 0
+        while heard and taken < HAND_OVER_AT_MOST:
+            taken += 1
             try:
-                on_frames([name, *frames])
+                self._on_frames([name, *heard.popleft()])
             except Exception:  # a fault of ours must not cost the messages behind it
                 log.exception("a message could not be taken")
+        if heard:
+            if not is_paused and self.is_open:
+                self._loop.remove_reader(self._sock)
+            self._loop.call_soon(self._hand_over, True)
+        elif is_paused and self.is_open:
+            self._loop.add_reader(self._sock, self._readable)
 
     @property
     def is_writing(self) -> bool:
@@ -217,6 +234,8 @@ class _Connection:
         self._loop.remove_writer(self._sock)
         self._sock.close()
         self._rest.clear()
+        if reason == DISCONNECTED:  # by us: nobody is there any more who could take it
+            self._heard.clear()
         self._on_closed(self, reason)
 
 
@@ -424,7 +443,7 @@ class Streams(Outboxes):
 
     def _ready(self, link: _Link, connection: _Connection) -> None:
         if self._links.get(link.uri) is not link:
-            connection.close("disconnected")
+            connection.close(DISCONNECTED)
             return
         link.connection, link.pause = connection, FIRST_PAUSE_SECONDS
         connection.on_written = lambda: self._written(link)
@@ -448,7 +467,7 @@ class Streams(Outboxes):
         if link.dialling is not None:
             link.dialling.cancel()
         if link.connection is not None:
-            link.connection.close("disconnected")
+            link.connection.close(DISCONNECTED)
         self._refuse(uri, self._peers.pop(uri), "unreachable")
 
     # -- sending
@@ -490,10 +509,10 @@ class Streams(Outboxes):
             if link.dialling is not None:
                 link.dialling.cancel()
             if link.connection is not None:
-                link.connection.close("disconnected")
+                link.connection.close(DISCONNECTED)
             self._refuse(uri, self._peers[uri], "closed")
         for connection in list(self._inbound):
-            connection.close("disconnected")
+            connection.close(DISCONNECTED)
 
     def _is_sending(self) -> bool:
         """Whether something waits for a peer that can be written to; for others there is no hope within this time."""
