@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from benchmarks.timing import Case, best_times, print_table
 from hopwire.capture import SCHEMA, CaptureSettings, CaptureWriter, Direction, Sync, read_capture
-from hopwire.capture.record import Origin, batch_from_rows
+from hopwire.model.sighting import Origin, batch_from_rows
 from hopwire.wire import V6, encode
 from hopwire.wire.samples import sample_message
 

@@ -18,14 +18,12 @@ from hopwire.flows.hops import FATES
 from hopwire.flows.outcomes import FLOW_OUTCOMES
 from hopwire.lake.table import LAYERS, Table
 from hopwire.lake.tables import TABLES
-from hopwire.node.reasons import NODE_REASONS, PROMISE_REASONS
-from hopwire.routing import REASONS as ROUTING_REASONS
+from hopwire.model.reasons import DECODE_REASONS, ENCODE_REASONS, NODE_REASONS, PROMISE_REASONS, ROUTING_REASONS
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.shapes import Kind
 from hopwire.simulate.truth import COLUMNS as TRUTH_COLUMNS
 from hopwire.wire import FORMATS, SCHEMA, WireFormat
-from hopwire.wire.reasons import DECODE_REASONS, ENCODE_REASONS
 from hopwire.wire.schema import Entry, Field, FromEnd, Packed, Run, Type
 
 HERE = Path(__file__).parent

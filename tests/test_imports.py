@@ -24,7 +24,7 @@ LAYERS = (
     ("report", "capture", "simulate"),
     ("flows", "routing", "cluster", "security"),
     ("wire",),
-    ("model", "disk"),
+    ("model", "disk", "columnar"),
     ("errors",),
 )
 DEPTH = {part: depth for depth, line in enumerate(LAYERS) for part in line}

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.capture.buffer import Buffer
-from hopwire.capture.record import SKIP_REASONS, Direction, Row
 from hopwire.capture.settings import CaptureSettings
+from hopwire.model.reasons import SKIP_REASONS
+from hopwire.model.sighting import Direction, Row
 
 
 def buffer(**settings: Any) -> Buffer:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from hopwire.capture import SCHEMA, Fault, FaultKind, Sighting, batch_from_sightings, read_capture
-from hopwire.capture.record import VERSION_KEY
 from hopwire.capture.segment import END
 from hopwire.errors import CaptureError
+from hopwire.model.sighting import VERSION_KEY
 from tests.capture.making import read_all, write
 
 HEAD = SCHEMA.serialize().to_pybytes()

@@ -25,13 +25,14 @@ from typing import Any
 import msgspec
 
 import hopwire as hw
-from hopwire.cluster.events import SECOND_NS, Pace
+from hopwire.cluster.events import Pace
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
 from hopwire.security import Domain, Domains, Key
 from tests.chaos.work import TEMPERS, Done, Told, Work, Worker
 
 SIDES = {b"a": b"b", b"b": b"a"}  # who asks whom; nobody asks itself, so every question crosses the wire
-BEATS = Pace(beat_ns=SECOND_NS // 4, silence_ns=3 * SECOND_NS)
+BEATS = Pace(beat_ns=NS_PER_SECOND // 4, silence_ns=3 * NS_PER_SECOND)
 TIMEOUT_SECONDS = 2.0
 LAST_SECONDS = 30.0  # for all promises to end, though each has a timeout of a fifteenth of it
 LOOK_SECONDS = 0.01

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hopwire.cluster.events import SECOND_NS
 from hopwire.flows.rules import Rules
+from hopwire.model.units import NS_PER_SECOND
 from tests.chaos.judge import differences_of
 from tests.chaos.member import TIMEOUT_SECONDS, domains_of
 from tests.chaos.network import run
@@ -25,7 +25,7 @@ def test_no_member_ends_no_promise_hangs_and_the_lake_agrees_with_every_asker(tm
     assert (report.ended, report.attacks, report.hanging()) == ([], [], [])
     assert [(member["exit"], member["open_promises"]) for member in report.members] == [(0, 0)] * 4
     domains = domains_of((tmp_path / "chaos" / "secret").read_bytes())
-    rules = Rules(patience_ns=round(TIMEOUT_SECONDS * SECOND_NS))
+    rules = Rules(patience_ns=round(TIMEOUT_SECONDS * NS_PER_SECOND))
     judged = judge_captures(report.captures, domains, rules)
     differences, compared = differences_of(report, judged.requests.to_pylist())
     assert compared > 100

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hopwire.flows.clocks import CLOCKS
-from hopwire.flows.columns import schema_from_columns
 from hopwire.lake.store import writing
+from hopwire.model.columns import schema_from_columns
 from tests.cli.running import hopwire, process
 from tests.flows.story import Story, answering, asking
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from hopwire.cluster.announce import Beat, Bye, Hello, Route, Routes, RoutesWanted
 from hopwire.cluster.events import (
-    SECOND_NS,
     ApplyRoutes,
     Command,
     Connect,
@@ -34,6 +33,7 @@ from hopwire.cluster.events import (
 from hopwire.cluster.peers import MAX_HEARSAY, MAX_PEERS, Cluster, step
 from hopwire.errors import SettingsError
 from hopwire.model import Payload, body_from_payload, payload_from_body
+from hopwire.model.units import NS_PER_SECOND
 
 A = Self(b"A", 1, "tcp://a:1")
 B = Self(b"B", 7, "tcp://b:1", formats=(5,), capabilities=("train",))
@@ -73,14 +73,14 @@ def test_an_address_is_connected_and_greeted() -> None:
 def test_hellos_are_repeated_with_growing_pauses_until_answered() -> None:
     cluster, _ = run(Cluster(A), Dialled(B.uri))
     said_at = []
-    for now_ns in range(0, 20 * SECOND_NS, SECOND_NS // 10):
+    for now_ns in range(0, 20 * NS_PER_SECOND, NS_PER_SECOND // 10):
         cluster, commands = run(cluster, Ticked(), now_ns=now_ns)
         said_at += [now_ns] * names(commands).count("Hello")
     pauses = [b - a for a, b in pairwise(said_at)]
     assert pauses == sorted(pauses)
     assert pauses[-1] == Pace().longest_hello_ns
-    cluster, _ = run(cluster, Heard(hello_of(B, heard=A.incarnation, via=B.uri)), now_ns=20 * SECOND_NS)
-    assert "Hello" not in names(run(cluster, Ticked(), now_ns=24 * SECOND_NS)[1])
+    cluster, _ = run(cluster, Heard(hello_of(B, heard=A.incarnation, via=B.uri)), now_ns=20 * NS_PER_SECOND)
+    assert "Hello" not in names(run(cluster, Ticked(), now_ns=24 * NS_PER_SECOND)[1])
 
 
 def test_the_dialled_address_is_kept_where_the_peer_announces_another() -> None:
@@ -113,16 +113,16 @@ def test_a_peer_that_answered_is_not_given_up_for_a_hello_of_our_own() -> None:
 def test_an_address_that_does_not_answer_is_reported_with_growing_pauses() -> None:
     cluster, _ = run(Cluster(A), Dialled(B.uri))
     reported = []
-    for now_ns in range(0, 200 * SECOND_NS, SECOND_NS // 10):
+    for now_ns in range(0, 200 * NS_PER_SECOND, NS_PER_SECOND // 10):
         cluster, commands = run(cluster, Ticked(), now_ns=now_ns)
-        reported += [(now_ns // SECOND_NS, c.uri, c.detail) for c in commands if isinstance(c, Report)]
+        reported += [(now_ns // NS_PER_SECOND, c.uri, c.detail) for c in commands if isinstance(c, Report)]
     assert reported[0] == (6, B.uri, "no answer to 6 hellos in 6 s")
     assert [at for at, _, _ in reported] == [6, 16, 36, 76, 156]
 
 
 def test_hearsay_that_does_not_answer_is_forgotten_without_a_word() -> None:
     cluster, _ = run(Cluster(A), Heard(Beat(b"Z", 1, "tcp://z:1", 1)))
-    for now_ns in range(0, 100 * SECOND_NS, SECOND_NS):
+    for now_ns in range(0, 100 * NS_PER_SECOND, NS_PER_SECOND):
         cluster, commands = run(cluster, Ticked(), now_ns=now_ns)
         assert not any(isinstance(command, Report) for command in commands)
 
@@ -180,8 +180,8 @@ def test_a_second_hello_of_a_known_peer_changes_its_address_and_nothing_else() -
 
 def test_the_connection_to_the_former_address_of_a_peer_is_closed_when_all_has_arrived() -> None:
     cluster, _ = run(met(), Heard(Hello(b"B", 7, "tcp://b:2", heard=A.incarnation)))
-    assert Disconnect("tcp://b:1") not in run(cluster, Ticked(), now_ns=SECOND_NS)[1]
-    cluster, commands = run(cluster, Ticked(), now_ns=2 * SECOND_NS)
+    assert Disconnect("tcp://b:1") not in run(cluster, Ticked(), now_ns=NS_PER_SECOND)[1]
+    cluster, commands = run(cluster, Ticked(), now_ns=2 * NS_PER_SECOND)
     assert Disconnect("tcp://b:1") in commands
     assert not cluster.links
 
@@ -198,7 +198,7 @@ def test_the_former_address_of_a_peer_that_comes_back_to_it_stays_connected() ->
     there, back = (Heard(Hello(b"B", 7, uri, heard=A.incarnation)) for uri in ("tcp://b:2", "tcp://b:1"))
     cluster, commands = run(met(), there, back)
     assert commands == [MeetNode(cluster.peers[b"B"])]
-    commands = run(cluster, Ticked(), now_ns=3 * SECOND_NS)[1]
+    commands = run(cluster, Ticked(), now_ns=3 * NS_PER_SECOND)[1]
     assert Disconnect("tcp://b:1") not in commands
     assert Disconnect("tcp://b:2") in commands
 
@@ -215,7 +215,7 @@ def test_a_peer_that_was_dialled_and_restarted_elsewhere_is_talked_to_where_it_i
     cluster, commands = run(Cluster(A), Dialled(B.uri), heard, Heard(hello_of(elsewhere, via=A.uri)))
     assert [command.peer.uri for command in commands if isinstance(command, MeetNode)] == [elsewhere.uri]
     assert {command.uri for command in commands if isinstance(command, Say)} == {elsewhere.uri}
-    again = run(cluster, Ticked(), now_ns=SECOND_NS)[1]
+    again = run(cluster, Ticked(), now_ns=NS_PER_SECOND)[1]
     assert Say(B.uri, hello_of(A, via=B.uri)) in again  # somebody may come back there
 
 
@@ -229,7 +229,7 @@ def test_a_peer_that_is_found_at_the_dialled_address_is_met_again_there() -> Non
     assert cluster.peers[b"B"].uri == B.uri
     cluster, commands = run(cluster, Heard(hello_of(B, heard=A.incarnation, via="tcp://localhost:1")))
     assert commands == [MeetNode(cluster.peers[b"B"])]
-    assert Disconnect(B.uri) in run(cluster, Ticked(), now_ns=2 * SECOND_NS)[1]
+    assert Disconnect(B.uri) in run(cluster, Ticked(), now_ns=2 * NS_PER_SECOND)[1]
     assert cluster.peers[b"B"].uri == "tcp://localhost:1"
 
 
@@ -262,8 +262,8 @@ def test_a_silent_peer_is_lost_and_its_connection_closed() -> None:
 
 
 def test_the_connection_stays_while_another_peer_is_at_its_address() -> None:
-    cluster, _ = run(met(), Heard(Hello(b"C", 9, B.uri, heard=A.incarnation)), now_ns=SECOND_NS)
-    cluster, commands = run(cluster, Heard(Bye(b"B", 7)), now_ns=SECOND_NS)
+    cluster, _ = run(met(), Heard(Hello(b"C", 9, B.uri, heard=A.incarnation)), now_ns=NS_PER_SECOND)
+    cluster, commands = run(cluster, Heard(Bye(b"B", 7)), now_ns=NS_PER_SECOND)
     assert commands == [LoseNode(b"B", "left")]
     assert run(cluster, Heard(Bye(b"C", 9)))[1] == [LoseNode(b"C", "left"), Disconnect(B.uri)]
 
@@ -273,7 +273,7 @@ def test_an_address_that_is_given_up_stays_connected_if_a_peer_is_there() -> Non
     everything: list[Command] = []
     for second in range(60):
         alive = Heard(Beat(b"B", 7, B.uri, 0))
-        cluster, commands = run(cluster, alive, Ticked(), now_ns=second * SECOND_NS)
+        cluster, commands = run(cluster, alive, Ticked(), now_ns=second * NS_PER_SECOND)
         everything += commands
     assert cluster.links == {}
     assert "Disconnect" not in names(everything)
@@ -299,7 +299,7 @@ def test_a_lost_peer_that_was_dialled_is_dialled_again() -> None:
     cluster, _ = run(Cluster(A), Dialled(B.uri), Heard(hello_of(B, heard=A.incarnation, via=B.uri)))
     cluster, commands = run(cluster, Refused(b"B"))
     assert commands == [LoseNode(b"B", "unreachable")]
-    assert names(run(cluster, Ticked(), now_ns=SECOND_NS)[1]) == ["Hello"]
+    assert names(run(cluster, Ticked(), now_ns=NS_PER_SECOND)[1]) == ["Hello"]
 
 
 def test_a_peer_that_says_bye_is_lost_at_once() -> None:
@@ -317,7 +317,7 @@ def test_a_beat_of_a_stranger_is_answered_with_a_hello_a_few_times() -> None:
     assert names(commands) == ["Connect", "Hello"]
     everything: list[Command] = []
     for second in range(60):
-        cluster, commands = run(cluster, Ticked(), now_ns=second * SECOND_NS)
+        cluster, commands = run(cluster, Ticked(), now_ns=second * NS_PER_SECOND)
         everything += commands
     assert names(everything) == ["Hello"] * Pace().hearsay_tries + ["Disconnect"]
     assert cluster.links == {}
@@ -410,7 +410,7 @@ class Network:
 
     def settle(self, seconds: int) -> None:
         for _ in range(seconds * 4):
-            self.now_ns += SECOND_NS // 4
+            self.now_ns += NS_PER_SECOND // 4
             for uri in list(self.nodes):
                 self.hand_in(uri, Ticked())
             while self.flying:

@@ -10,7 +10,7 @@ import pytest
 from hopwire.errors import WireError
 from hopwire.flows.keys import KEY_BYTES, message_keys
 from hopwire.model import CallbackPoint, Message, RoutingEntry
-from hopwire.wire.columns import batch_from_messages
+from hopwire.wire.arrow import batch_from_messages
 from hopwire.wire.formats import V3, V5, V6
 
 MESSAGE = Message(

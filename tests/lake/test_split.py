@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 
 from hopwire.capture import Sighting, batch_from_sightings
-from hopwire.lake.split import KINO_OUTCOMES, MESSAGES, OUTCOME, QUARANTINE, SIGHTINGS, Split, split_batch
+from hopwire.lake.split import KINO_OUTCOMES, MESSAGES, QUARANTINE, SIGHTINGS, Split, split_batch
 from hopwire.model import Message
+from hopwire.model.names import OUTCOME
+from hopwire.model.outcome import Outcome
 from hopwire.model.payload import body_from_payload
 from hopwire.node.flow import OUTCOME as NODE_OUTCOME
-from hopwire.node.flow import Outcome
 from hopwire.security import OPEN, verify
 from hopwire.wire import FORMATS, decode, encode
 from hopwire.wire.extension import MAGIC, Extension, with_extension

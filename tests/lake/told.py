@@ -23,19 +23,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hopwire.capture.sources import list_sources, survey
-from hopwire.cluster.events import SECOND_NS, Pace
+from hopwire.cluster.events import Pace
 from hopwire.demo.summary import AGREES
 from hopwire.errors import HopwireError
 from hopwire.flows.rules import Rules
 from hopwire.model import Payload
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Actor, Context, Node, NodeSettings, handles
 from hopwire.security import OPEN
 from tests.lake.pure import judge_captures
 
 HOME, WORKERS = b"home", ("w1", "w2", "w3")
 LISTEN = "tcp://127.0.0.1:0"
-PACE = Pace(beat_ns=SECOND_NS // 4, silence_ns=SECOND_NS)  # a killed node is missed within a second
-RULES = Rules(patience_ns=3 * SECOND_NS)  # longer than a worker is held up, or what waits for it seems lost
+PACE = Pace(beat_ns=NS_PER_SECOND // 4, silence_ns=NS_PER_SECOND)  # a killed node is missed within a second
+RULES = Rules(patience_ns=3 * NS_PER_SECOND)  # longer than a worker is held up, or what waits for it seems lost
 START_SECONDS, END_SECONDS = 60.0, 10.0  # for a process to begin and to end, however slow the machine
 TIMEOUTS = (0.02, 0.1, 0.4, 1.0, 2.5)  # some too short, some longer than it takes to miss a node that was killed
 HELD_UP_SECONDS = 1.5  # long enough that others give up, and what a worker says then finds nobody
@@ -164,7 +165,7 @@ async def be_told(directory: Path, questions: int, kills: int, seed: int) -> dic
         await home.knows(Work, timeout=START_SECONDS)
         await asyncio.gather(*(asker.ask_many(numbers) for _ in range(AT_ONCE)))
         await asyncio.gather(*(crew.is_last.wait() for crew in crews))
-        await asyncio.sleep(max(TIMEOUTS) + RULES.patience_ns / SECOND_NS + 1)  # what is missing is missed so late
+        await asyncio.sleep(max(TIMEOUTS) + RULES.patience_ns / NS_PER_SECOND + 1)  # what is missing is missed so late
         for crew in crews:
             crew.is_over.set()
     return asker.told
@@ -256,7 +257,7 @@ def _contradicted(hops: list[dict[str, Any]]) -> Iterator[tuple[bytes, bytes, fl
     for hop in hops:
         acted = acts.get((hop["correlation_id"], hop["to_node"]), 0)
         if hop["fate"] == "lost" and hop["to_node"] != HOME and acted > hop["left_at_ns"]:
-            yield hop["correlation_id"], hop["to_node"], (acted - hop["left_at_ns"]) / SECOND_NS
+            yield hop["correlation_id"], hop["to_node"], (acted - hop["left_at_ns"]) / NS_PER_SECOND
 
 
 def _by_hand(directory: str, questions: str, kills: str, seed: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from hopwire.cluster.events import SECOND_NS, Pace
+from hopwire.cluster.events import Pace
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
 from tests.node.stories import Counter, Greeter, Sleeper
 
-PATIENT = Pace(silence_ns=60 * SECOND_NS)  # a machine that is busy with other tests stands still for some seconds
+PATIENT = Pace(silence_ns=60 * NS_PER_SECOND)  # a machine that is busy with other tests stands still for some seconds
 ACTORS = {"greeter": Greeter, "counter": Counter, "sleeper": Sleeper}
 
 

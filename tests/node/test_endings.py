@@ -12,8 +12,8 @@ import pytest
 import hopwire as hw
 from hopwire.errors import DeliveryError, NoRoute, QueueFull, Timeout, UnexpectedAnswer, Unreachable
 from hopwire.model import Payload
+from hopwire.model.outcome import Outcome
 from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
-from hopwire.node.flow import Outcome
 from hopwire.testing import Faults, Network, run
 from tests.node.stories import NETWORKS, Count, Counter, Greet, Greeter, Greeting, Nodes, Number, Sleeper
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from hopwire.model import CallbackPoint, Distribution, Message, RoutingEntry, contract_of, payload_from_body
+from hopwire.model.outcome import Outcome
 from hopwire.node import flow
-from hopwire.node.flow import OUTCOME, RECEIPT, Outcome, outcome_of, seconds_from_ticks, spawned, ticks_from_seconds
+from hopwire.node.flow import OUTCOME, RECEIPT, outcome_of, seconds_from_ticks, spawned, ticks_from_seconds
 from tests.node.stories import Greeting, Number
 
 HOME = CallbackPoint(*contract_of(Greeting))

@@ -11,8 +11,8 @@ import zmq
 from hopwire.cluster.announce import Beat, Hello, Routes
 from hopwire.errors import DeliveryError, PayloadError
 from hopwire.model import Message, Payload, body_from_payload, contract_of
+from hopwire.model.outcome import Outcome
 from hopwire.node import Address, Hub, Node
-from hopwire.node.flow import Outcome
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from hopwire.wire import encode

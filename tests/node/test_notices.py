@@ -9,7 +9,8 @@ import pytest
 import zmq
 
 from hopwire.cluster.announce import Hello
-from hopwire.cluster.events import SECOND_NS, Pace
+from hopwire.cluster.events import Pace
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import CurveKeys, Node, NodeSettings, new_curve_keys
 from hopwire.node.notices import EVERY_SECONDS, MOST, Notice, Notices, shown
 from hopwire.node.sockets import Sockets
@@ -17,7 +18,7 @@ from hopwire.security import OPEN, Domain, Domains, Key
 from hopwire.testing import Network, _Memory, run
 from tests.attacks.stranger import said
 
-IMPATIENT = NodeSettings(pace=Pace(unanswered_ns=SECOND_NS // 2))
+IMPATIENT = NodeSettings(pace=Pace(unanswered_ns=NS_PER_SECOND // 2))
 NAMES = ["greeter.*", "hopwire.*"]
 RIGHT, WRONG = b"0123456789abcdef", b"fedcba9876543210"
 PAST_NS = 1

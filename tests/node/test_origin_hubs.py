@@ -10,8 +10,8 @@ import pytest
 
 from hopwire.errors import Closed, NoRoute, SettingsError
 from hopwire.model import Message, Payload, body_from_payload, contract_of
+from hopwire.model.outcome import Outcome
 from hopwire.node import Actor, Context, Hub, handles
-from hopwire.node.flow import Outcome
 from hopwire.testing import Network, run
 from hopwire.wire import encode
 from tests.node.stories import Count, Greet, Greeter, Greeting, Number, Sleeper

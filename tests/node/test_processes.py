@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from hopwire.cluster.events import SECOND_NS, Pace
+from hopwire.cluster.events import Pace
 from hopwire.errors import Unreachable
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
 from tests.node.stories import Count, Greet, Greeting, Number
 
 ROOT = Path(__file__).parents[2]
-QUICK = NodeSettings(pace=Pace(beat_ns=SECOND_NS // 10, silence_ns=SECOND_NS))
+QUICK = NodeSettings(pace=Pace(beat_ns=NS_PER_SECOND // 10, silence_ns=NS_PER_SECOND))
 pytestmark = pytest.mark.slow
 
 

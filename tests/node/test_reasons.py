@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import hopwire.node
-from hopwire.node.reasons import DEAD_REASONS, NODE_REASONS, PROMISE_REASONS
+from hopwire.model.reasons import DEAD_REASONS, NODE_REASONS, PROMISE_REASONS
 
 SOURCES = "\n".join(path.read_text() for path in Path(hopwire.node.__file__).parent.glob("*.py"))
 

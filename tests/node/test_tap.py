@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from hopwire.capture import Sighting, read_capture
-from hopwire.capture.record import sightings_from_batch
+from hopwire.model.sighting import sightings_from_batch
 from hopwire.node import Node
 from hopwire.wire import decode
 from tests.node.stories import Greet, Greeter, Greeting

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from hopwire.model import Message
+from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report import dissection_to_json, error_to_json, rows_from_dissection
-from hopwire.wire import REASONS, V5, V6, WireError, encode
+from hopwire.wire import V5, V6, WireError, encode
 from hopwire.wire.dissect import dissect
 
 
@@ -43,5 +44,5 @@ def test_json_of_a_bad_message_has_its_error_and_what_was_found() -> None:
 
 
 def test_every_reason_can_be_told() -> None:
-    for reason in REASONS:
-        assert error_to_json(WireError(reason))["meaning"] == REASONS[reason]
+    for reason in WIRE_REASONS:
+        assert error_to_json(WireError(reason))["meaning"] == WIRE_REASONS[reason]

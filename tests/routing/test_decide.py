@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopwire.model import Contract, Distribution, Message, RoutingEntry, Selectors
-from hopwire.routing import HOP_LIMIT, REASONS, Decision, Tables, decide
+from hopwire.model.reasons import ROUTING_REASONS
+from hopwire.routing import HOP_LIMIT, Decision, Tables, decide
 from tests.routing.network import (
     BYE,
     CONTRACTS,
@@ -320,7 +321,7 @@ def test_every_decision_names_somebody_or_a_reason_that_is_in_the_table(
 ) -> None:
     found = decide(message, tables, HERE, exclude=excluded)
     assert bool(found.receivers or found.nodes) != bool(found.reason)
-    assert not found.reason or found.reason in REASONS
+    assert not found.reason or found.reason in ROUTING_REASONS
 
 
 @for_all

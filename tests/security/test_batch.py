@@ -12,7 +12,7 @@ from hopwire.model import Message
 from hopwire.security import ALWAYS, OPEN, SCHEMES, Domain, Domains, Key, Verdict, sign, verify
 from hopwire.security.batch import JUDGES, WRITERS, verify_batch
 from hopwire.wire import FORMATS, decode, decode_batch, encode
-from hopwire.wire.columns import batch_from_messages, messages_from_batch
+from hopwire.wire.arrow import batch_from_messages, messages_from_batch
 from hopwire.wire.samples import sample_message
 from hopwire.wire.schema import WireFormat
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hopwire.errors import SettingsError
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.security import ReplayWindow, ReplayWindows
-
-SECOND_NS = 1_000_000_000
 
 A, B = ("a", "k"), ("b", "k")
 
@@ -141,10 +140,10 @@ TestNeverTwice.settings = settings(max_examples=100, stateful_step_count=50, dea
 
 
 def test_the_holder_of_one_key_shuts_out_nobody_who_has_another() -> None:
-    windows = ReplayWindows(300 * SECOND_NS, 100, skew_ns=30 * SECOND_NS)
-    now_ns = 1000 * SECOND_NS
+    windows = ReplayWindows(300 * NS_PER_SECOND, 100, skew_ns=30 * NS_PER_SECOND)
+    now_ns = 1000 * NS_PER_SECOND
     for number in range(1000):
-        windows.admit(("theirs", "k"), b"%d" % number, now_ns + 25 * SECOND_NS + number, now_ns)
+        windows.admit(("theirs", "k"), b"%d" % number, now_ns + 25 * NS_PER_SECOND + number, now_ns)
     assert all(windows.admit(("ours", "k"), b"%d" % number, now_ns + number, now_ns) for number in range(100))
     assert not any(windows.admit(("ours", "k"), b"%d" % number, now_ns + number, now_ns) for number in range(100))
 

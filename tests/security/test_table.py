@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hopwire.errors import SettingsError
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.security import OPEN, Domain, Domains, Key, domains_from_table
 
 SECRET = b"0123456789abcdef"
-SECOND_NS = 1_000_000_000
 NOT_FOUND = "secret_name was not found; expected where the secret is, not the secret"
 
 TOML = """
@@ -46,7 +46,7 @@ DOMAINS = Domains(
     [
         Domain(
             "orders",
-            [Key("2024-06", SECRET[::-1], SECOND_NS, 2 * SECOND_NS + 1000), Key("2024-01", SECRET)],
+            [Key("2024-06", SECRET[::-1], NS_PER_SECOND, 2 * NS_PER_SECOND + 1000), Key("2024-01", SECRET)],
             ["orders.*", "KINO.PING"],
             unsigned=["KINO.PING"],
         ),

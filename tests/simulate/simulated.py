@@ -7,9 +7,9 @@ from functools import cache
 
 import pyarrow as pa
 
-from hopwire.capture.record import SCHEMA, Sighting, sightings_from_batch
 from hopwire.errors import WireError
 from hopwire.model import Message
+from hopwire.model.sighting import SCHEMA, Sighting, sightings_from_batch
 from hopwire.simulate import Chunk, SimulateSettings, World, rates_from_text, simulate_chunk
 from hopwire.wire import decode
 

@@ -8,14 +8,15 @@ import pytest
 
 from hopwire.errors import SettingsError
 from hopwire.model import Message
+from hopwire.model.names import OUTCOME
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.security import Verdict, verify
 from hopwire.simulate import FAULTS, rates_from_text
 from hopwire.simulate.kinds import KINDS
-from hopwire.simulate.world import OUTCOME, SECOND_NS
 from hopwire.wire.extension import extension_of
 from tests.simulate.simulated import Network, Seen, network
 
-MS = SECOND_NS // 1000
+MS = NS_PER_SECOND // 1000
 RATES = {"nodes": 1, "minutes": 1, "flows": 0.2, "sightings": 0.2, "MiB": 0.5}
 
 
@@ -68,7 +69,7 @@ def is_replayed(flow: list[Seen]) -> bool:
         each for each in came(flow) if [same(other.message) for other in came(flow)].count(same(each.message)) == 2
     ]
     is_signed = all(each.message and each.message.signature for each in again)
-    return is_signed and len(again) == 2 and abs(again[0].at_ns - again[1].at_ns) >= 5 * SECOND_NS
+    return is_signed and len(again) == 2 and abs(again[0].at_ns - again[1].at_ns) >= 5 * NS_PER_SECOND
 
 
 def is_reordered(flow: list[Seen]) -> bool:
@@ -217,7 +218,7 @@ def test_every_damaged_message_is_in_quarantine(fault: str) -> None:
 
 def test_clocks_differ_only_where_they_may() -> None:
     assert {node.offset_ns for node in of("loss").world.nodes} == {0}
-    assert all(0 < abs(node.offset_ns) <= 2 * SECOND_NS for node in of("clock_skew").world.nodes)
+    assert all(0 < abs(node.offset_ns) <= 2 * NS_PER_SECOND for node in of("clock_skew").world.nodes)
 
 
 def test_only_the_faults_that_are_asked_for_happen() -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from hopwire.wire import REASONS
+from hopwire.model.reasons import WIRE_REASONS
 from tests.wire.mutate import mutated
 from tests.wire.test_batch import SMALL, assert_read_alike
 
@@ -24,5 +24,5 @@ def test_mutated_messages_give_a_reason_or_a_message_and_both_readers_the_same(s
     for _ in range(max(1, fuzz_cases // SHARDS // BATCH)):
         batch = assert_read_alike([mutated(chance.choice(SMALL), chance) for _ in range(BATCH)])
         reasons.update(batch.column("reason").to_pylist())
-    assert reasons.keys() - {None} <= REASONS.keys()
+    assert reasons.keys() - {None} <= WIRE_REASONS.keys()
     assert len(reasons) > 10, "the mutations reach most of the reasons"

@@ -8,8 +8,8 @@ import pytest
 
 from hopwire.errors import WireError
 from hopwire.model import Message
-from hopwire.wire import FORMATS, REASONS, V3, V4, V5, V6, WireFormat, decode, encode, recognise
-from hopwire.wire.reasons import DECODE_REASONS
+from hopwire.model.reasons import DECODE_REASONS, WIRE_REASONS
+from hopwire.wire import FORMATS, V3, V4, V5, V6, WireFormat, decode, encode, recognise
 from tests.wire.golden import golden
 
 Frames = list[bytes]
@@ -127,7 +127,7 @@ def test_every_reason_is_shown_by_a_case() -> None:
 
 
 def test_every_reason_has_a_meaning_of_one_line() -> None:
-    assert all(meaning and "\n" not in meaning for meaning in REASONS.values())
+    assert all(meaning and "\n" not in meaning for meaning in WIRE_REASONS.values())
 
 
 def test_the_text_of_an_error_is_one_line_with_the_culprit() -> None:
@@ -186,4 +186,4 @@ def test_every_cut_of_a_message_is_refused_or_another_message(fmt: WireFormat) -
             try:
                 assert read(frames[:count]) != read(frames)
             except WireError as error:
-                assert error.reason in REASONS
+                assert error.reason in WIRE_REASONS

@@ -8,16 +8,10 @@ from hopwire.capture.faults import Fault, FaultKind
 from hopwire.capture.files import CaptureStatus, CaptureWriter
 from hopwire.capture.follow import follow_capture
 from hopwire.capture.reader import Segment, State, list_segments, read_capture
-from hopwire.capture.record import (
-    SCHEMA,
-    SKIP_REASONS,
-    Direction,
-    Sighting,
-    batch_from_sightings,
-    sightings_from_batch,
-)
 from hopwire.capture.settings import CaptureSettings, Sync
 from hopwire.capture.summary import Summary
+from hopwire.model.reasons import SKIP_REASONS
+from hopwire.model.sighting import SCHEMA, Direction, Sighting, batch_from_sightings, sightings_from_batch
 
 __all__ = [
     "SCHEMA",

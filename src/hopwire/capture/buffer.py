@@ -18,8 +18,8 @@ from itertools import accumulate
 from threading import Lock
 from typing import Final
 
-from hopwire.capture.record import Direction, Row
 from hopwire.capture.settings import CaptureSettings
+from hopwire.model.sighting import Direction, Row
 
 __all__ = ["SEEN_AT", "SKIPPED", "Buffer"]
 

@@ -25,11 +25,11 @@ from typing import Self
 import pyarrow as pa
 
 from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer
-from hopwire.capture.record import Direction, Origin, Row, batch_from_rows
 from hopwire.capture.segment import SegmentFile, segment_name
 from hopwire.capture.settings import CaptureSettings, Sync, is_batch_due, is_roll_due
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import CaptureError
+from hopwire.model.sighting import Direction, Origin, Row, batch_from_rows
 
 __all__ = ["CaptureStatus", "CaptureWriter"]
 

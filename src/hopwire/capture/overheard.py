@@ -25,11 +25,11 @@ import pyarrow as pa
 from hopwire.capture.connections import MESSAGE_BYTES, Connections, Heard
 from hopwire.capture.faults import Fault, FaultKind
 from hopwire.capture.pcap import CutOff, Packet, read_packets
-from hopwire.capture.record import Direction, Sighting, batch_from_sightings
 from hopwire.capture.zmtp import FRAME_BYTES
 from hopwire.disk import open_regular
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
+from hopwire.model.sighting import Direction, Sighting, batch_from_sightings
 from hopwire.wire.train import is_train, unpack_train
 
 __all__ = ["read_pcap"]

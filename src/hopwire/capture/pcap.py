@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
+from hopwire.model.units import NS_PER_SECOND
+
 __all__ = ["MAGICS", "CutOff", "Packet", "read_packets"]
 
 MAX_PACKET_BYTES = 16 * 1024 * 1024  # tcpdump takes at most 256 KB of a packet; a block has options beside it
 MAX_TIME_NS = 2**63 - 1
-NS_PER_S = 1_000_000_000
 LINK_BITS = 0xFFFF  # above them a pcap says whether packets end with a checksum
 
 # fmt: off
@@ -90,7 +91,7 @@ def _read_pcap(file: BinaryIO, order: str, unit_ns: int) -> Iterator[Packet]:
             raise CutOff(at, "ends within a packet")
         seconds, rest, size, _ = head.unpack(begin)
         _refuse_size(size, at)
-        yield Packet(seconds * NS_PER_S + rest * unit_ns, link, _exactly(file, size, at))
+        yield Packet(seconds * NS_PER_SECOND + rest * unit_ns, link, _exactly(file, size, at))
         at += head.size + size
 
 
@@ -105,7 +106,7 @@ class _Interface:
     offset_s: int = 0
 
     def time_ns(self, high: int, low: int) -> int:
-        time_ns = ((high << 32 | low) * NS_PER_S) // self.ticks_per_s + self.offset_s * NS_PER_S
+        time_ns = ((high << 32 | low) * NS_PER_SECOND) // self.ticks_per_s + self.offset_s * NS_PER_SECOND
         return max(0, min(time_ns, MAX_TIME_NS))
 
 

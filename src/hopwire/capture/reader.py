@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.capture.faults import Fault, FaultKind, refuse
-from hopwire.capture.record import SCHEMA
 from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, sealed_path
 from hopwire.capture.stream import read_stream
 from hopwire.capture.summary import Summary, read_index
 from hopwire.disk import not_regular, refuse_scheme
 from hopwire.errors import CaptureError
+from hopwire.model.sighting import SCHEMA
 
 __all__ = ["Segment", "State", "Wanted", "indexed", "list_segments", "read_capture", "segment_paths", "summed_up"]
 

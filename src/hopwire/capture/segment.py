@@ -20,10 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from hopwire.capture.record import SCHEMA
 from hopwire.capture.summary import INDEX_SUFFIX, Index, Summary
 from hopwire.capture.times import compact_time
 from hopwire.disk import OWNER_ONLY, create_file
+from hopwire.model.sighting import SCHEMA
 
 __all__ = ["END", "OPEN_SUFFIX", "SUFFIX", "SegmentFile", "index_path", "sealed_path", "segment_name"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from hopwire.capture.times import NS_PER_MS, NS_PER_S
 from hopwire.disk import OWNER_ONLY, check_mode
 from hopwire.errors import SettingsError
+from hopwire.model.units import NS_PER_MS, NS_PER_SECOND
 
 __all__ = ["CaptureSettings", "Sync", "is_batch_due", "is_roll_due"]
 
@@ -64,7 +64,7 @@ def is_batch_due(settings: CaptureSettings, row_count: int, size_bytes: int, wai
 
 def is_roll_due(settings: CaptureSettings, size_bytes: int, age_ns: int) -> bool:
     """Decide whether a segment of that size and age is sealed now."""
-    return size_bytes >= settings.segment_bytes or _is_over(age_ns, settings.segment_age_s * NS_PER_S)
+    return size_bytes >= settings.segment_bytes or _is_over(age_ns, settings.segment_age_s * NS_PER_SECOND)
 
 
 def _is_over(passed_ns: int, limit_ns: int) -> bool:

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from hopwire.capture.faults import Fault, FaultKind, refused
 from hopwire.capture.ipc import CONTINUATION, MAX_HEADER_BYTES, PREFIX_BYTES, Head, read_head
-from hopwire.capture.record import SCHEMA, check_schema
 from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
+from hopwire.model.sighting import SCHEMA, check_schema
 
 __all__ = ["read_stream"]
 

@@ -29,10 +29,10 @@ import pyarrow.compute as pc
 
 from hopwire.capture.faults import Fault, FaultKind
 from hopwire.capture.pages import check_ratio, unpacked_sizes
-from hopwire.capture.record import SCHEMA, Direction
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 from hopwire.model.settings import Limits
+from hopwire.model.sighting import SCHEMA, Direction
 
 __all__ = ["MAGIC", "read_table"]
 

@@ -6,11 +6,10 @@ import re
 from datetime import UTC, datetime
 
 from hopwire.errors import CaptureError, SettingsError
+from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["NS_PER_MS", "NS_PER_S", "compact_time", "ns_from_text", "time_text"]
+__all__ = ["compact_time", "ns_from_text", "time_text"]
 
-NS_PER_S = 1_000_000_000
-NS_PER_MS = 1_000_000
 FIRST_NS, LAST_NS = -(2**63), 2**63 - 1  # a column of times reaches no further
 WRITTEN = re.compile(r"(?P<begin>[^.,]+)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
@@ -26,7 +25,7 @@ def compact_time(seen_at_ns: int) -> str:
 
 
 def _written(seen_at_ns: int, form: str) -> str:
-    seconds, rest = divmod(seen_at_ns, NS_PER_S)
+    seconds, rest = divmod(seen_at_ns, NS_PER_SECOND)
     return f"{datetime.fromtimestamp(seconds, UTC):{form}}.{rest:09d}Z"
 
 
@@ -43,7 +42,7 @@ def ns_from_text(text: str, what: str) -> int:
         raise CaptureError(f"{what}: found {text!r:.40}, expected a time such as 2026-01-31T12:00:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    ns = round(moment.timestamp()) * NS_PER_S + int((found["fraction"] or "").ljust(9, "0"))
+    ns = round(moment.timestamp()) * NS_PER_SECOND + int((found["fraction"] or "").ljust(9, "0"))
     if not FIRST_NS <= ns <= LAST_NS:
         raise SettingsError(
             f"{what}: found {text!r:.40}, expected a time from {time_text(FIRST_NS)} to {time_text(LAST_NS)}"

@@ -27,12 +27,12 @@ from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
+from hopwire.model.units import NS_PER_TICK
 from hopwire.report.words import cut, duration, plural, printable, text_or_hex
 from hopwire.wire import decode_batch
 
 __all__ = ["COMMANDS", "cat", "ls"]
 
-NS_PER_TICK = 100
 POLL_SECONDS = 0.1  # between two looks at a capture that grows
 SECONDS = len("2026-01-31T12:00:00")
 DECODED = ("identity", "wire_format", "reason")

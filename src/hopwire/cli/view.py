@@ -18,10 +18,10 @@ from rich.text import Text
 
 from hopwire.cli.terminal import plain_table
 from hopwire.errors import WireError
+from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report import Row, hexdump, rows_from_dissection
 from hopwire.report.dissection import position
 from hopwire.report.words import plural, printable
-from hopwire.wire import REASONS
 from hopwire.wire.dissect import UNREAD, Dissection
 from hopwire.wire.schema import Type
 
@@ -146,7 +146,7 @@ def _bytes_per_line(console: Console) -> int:
 
 def show_error(console: Console, dissection: Dissection, error: WireError) -> None:
     """Show why a message is bad, and mark the byte."""
-    console.print(Text.assemble((error.reason, "bold red"), f": {REASONS[error.reason]}"))
+    console.print(Text.assemble((error.reason, "bold red"), f": {WIRE_REASONS[error.reason]}"))
     if error.frame is None:
         console.print(Text(error.detail))
         return

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from hopwire.cluster.announce import Beat, Route
 from hopwire.errors import SettingsError
 from hopwire.model import Payload
+from hopwire.model.units import NS_PER_SECOND
 
 __all__ = [
     "ApplyRoutes",
@@ -31,19 +32,17 @@ __all__ = [
     "Ticked",
 ]
 
-SECOND_NS = 1_000_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How often peers are talked to, and how long their silence is borne."""
 
-    beat_ns: int = 1 * SECOND_NS
-    silence_ns: int = 5 * SECOND_NS  # five beats: one lost message, or a pause for garbage, is not death
-    hello_ns: int = SECOND_NS // 10  # the first pause between two hellos; it doubles
-    longest_hello_ns: int = 5 * SECOND_NS
+    beat_ns: int = 1 * NS_PER_SECOND
+    silence_ns: int = 5 * NS_PER_SECOND  # five beats: one lost message, or a pause for garbage, is not death
+    hello_ns: int = NS_PER_SECOND // 10  # the first pause between two hellos; it doubles
+    longest_hello_ns: int = 5 * NS_PER_SECOND
     hearsay_tries: int = 5  # hellos to an address that nobody gave us
-    unanswered_ns: int = 5 * SECOND_NS  # until people are told of an address that does not answer; it doubles
+    unanswered_ns: int = 5 * NS_PER_SECOND  # until people are told of an address that does not answer; it doubles
 
     def __post_init__(self) -> None:
         if not 0 < self.beat_ns < self.silence_ns or not 0 < self.hello_ns <= self.longest_hello_ns:

@@ -38,7 +38,6 @@ from typing import TypeAlias
 
 from hopwire.cluster.announce import Beat, Bye, Hello, Route, Routes, RoutesWanted
 from hopwire.cluster.events import (
-    SECOND_NS,
     ApplyRoutes,
     Command,
     Connect,
@@ -59,11 +58,12 @@ from hopwire.cluster.events import (
     Self,
     Ticked,
 )
+from hopwire.model.units import NS_PER_SECOND
 
 __all__ = ["Cluster", "step"]
 
 MAX_PEERS = 1000  # each costs two connections and a beat a second; those that were dialled do not count against it
-LEAVE_NS = 2 * SECOND_NS  # what is inside a connection when its peer is talked to elsewhere still has to arrive
+LEAVE_NS = 2 * NS_PER_SECOND  # what is inside a connection when its peer is talked to elsewhere still has to arrive
 MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; anybody can name any number
 
 
@@ -281,7 +281,7 @@ def _dial_again(cluster: Cluster, link: Link, now_ns: int) -> Step:
     tries = None if link.tries_left is None else link.tries_left - 1
     waited_ns = now_ns - link.since_ns
     if tries is None and waited_ns >= link.report_ns:
-        detail = f"no answer to {link.hellos} hellos in {waited_ns // SECOND_NS} s"
+        detail = f"no answer to {link.hellos} hellos in {waited_ns // NS_PER_SECOND} s"
         commands.append(Report("unanswered", b"", link.uri, detail))
         link = replace(link, report_ns=2 * waited_ns)
     link = replace(link, pause_ns=pause, next_hello_ns=now_ns + pause, tries_left=tries, hellos=link.hellos + 1)

@@ -18,17 +18,18 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hopwire.cluster.events import SECOND_NS, Pace
+from hopwire.cluster.events import Pace
 from hopwire.demo.roles import ROLES, SHOP, domains_of
 from hopwire.demo.shopper import Shopper
 from hopwire.demo.stranger import STRANGER, disturb
 from hopwire.demo.trouble import FaultyWire
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
 
 __all__ = ["Identity", "main"]
 
 LISTEN = "tcp://127.0.0.1:0"
-BEATS = Pace(beat_ns=SECOND_NS // 4, silence_ns=10 * SECOND_NS)  # a busy machine is not a dead one
+BEATS = Pace(beat_ns=NS_PER_SECOND // 4, silence_ns=10 * NS_PER_SECOND)  # a busy machine is not a dead one
 READY_SECONDS = 30.0
 LOOK_SECONDS = 0.01  # between two looks at what changes by itself
 Acts: TypeAlias = Mapping[str, Callable[..., Coroutine[Any, Any, Any]]]

@@ -25,8 +25,8 @@ from hopwire.demo.stranger import STRANGER
 from hopwire.demo.trouble import TROUBLES
 from hopwire.disk import OWNER_ONLY, make_directory
 from hopwire.errors import Timeout, Unreachable
+from hopwire.model.reasons import WIRE_REASONS
 from hopwire.security import Domains
-from hopwire.wire import REASONS
 
 __all__ = ["CAPTURES", "PATIENCE_SECONDS", "Day", "live"]
 
@@ -190,6 +190,6 @@ async def _until_disturbed(world: _World) -> None:
     async with asyncio.timeout(STEP_SECONDS):
         while True:
             dead = await world.act("stock", "count")
-            broken = sum(count for reason, count in dead.items() if reason in REASONS)
+            broken = sum(count for reason, count in dead.items() if reason in WIRE_REASONS)
             if broken >= TROUBLES["broken"].times and dead.get("bad_signature", 0) >= TROUBLES["forged"].times:
                 return

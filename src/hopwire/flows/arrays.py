@@ -12,47 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.columnar import Bools, Ints, bools, ints, one_array
+
 __all__ = [
     "NO_TIME",
-    "Bools",
     "Groups",
-    "Ints",
-    "bools",
     "codes",
     "equal_text",
     "filled_forward",
-    "ints",
     "nullable",
     "number_codes",
-    "one_array",
     "pack",
 ]
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
-
 NO_TIME = np.iinfo(np.int64).min
 LARGEST = 2**61
-
-
-def one_array(column: Any) -> pa.Array:
-    """Give a column in one piece."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def ints(column: Any, null: int = 0) -> Ints:
-    """Give a column of numbers."""
-    array = one_array(column)
-    filled = pc.fill_null(array, null) if array.null_count else array
-    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def bools(column: Any) -> Bools:
-    """Give a column of booleans; null is no."""
-    filled = pc.fill_null(one_array(column), False)
-    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def equal_text(column: Any, text: str) -> Bools:

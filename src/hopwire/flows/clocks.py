@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.columns import Column, schema_from_columns
 from hopwire.flows.coverage import ENDINGS, OPEN, Coverage, LifeSpan
 from hopwire.flows.crossings import Crossing, Life, Pair, compared, contradicted, moved
 from hopwire.flows.offsets import Mark, Offset, Stretch, offsets_at, offsets_from_marks
 from hopwire.flows.spans import Placed, lives_of, skips_of
+from hopwire.model.columns import Column, schema_from_columns
 
 __all__ = ["CLOCKS", "Clock", "clocks_from_crossings", "coverage_from_rows", "rows_from_clocks"]
 

@@ -19,7 +19,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.arrays import NO_TIME, Bools, Groups, Ints, number_codes, pack
+from hopwire.columnar import Bools, Ints
+from hopwire.flows.arrays import NO_TIME, Groups, number_codes, pack
 from hopwire.flows.offsets import Offset, offsets_at
 
 __all__ = ["CLOSED", "ENDINGS", "OPEN", "OVERHEARD", "Coverage", "LifeSpan", "NodeCoverage", "Span"]

@@ -23,10 +23,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.arrays import Groups, codes, equal_text, ints, number_codes, pack
+from hopwire.columnar import ints
+from hopwire.flows.arrays import Groups, codes, equal_text, number_codes, pack
 from hopwire.flows.coverage import LifeSpan
 from hopwire.flows.offsets import MAX_DRIFT, Stretch
-from hopwire.flows.rules import NS_PER_SECOND
+from hopwire.model.units import NS_PER_SECOND
 
 __all__ = ["Crossing", "Life", "Pair", "compared", "contradicted", "moved", "quickest_crossings", "window_width"]
 

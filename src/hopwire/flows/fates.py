@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import Bools, Groups, Ints, bools, codes, filled_forward, ints, pack
+from hopwire.columnar import Bools, Ints, bools, ints
+from hopwire.flows.arrays import Groups, codes, filled_forward, pack
 from hopwire.flows.hops import FATES
 from hopwire.flows.pairs import Pairs, Seen
 from hopwire.flows.rules import Rules

@@ -16,19 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import (
-    NO_TIME,
-    Bools,
-    Groups,
-    Ints,
-    bools,
-    codes,
-    equal_text,
-    ints,
-    number_codes,
-    one_array,
-    pack,
-)
+from hopwire.columnar import Bools, Ints, bools, ints, one_array
+from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, number_codes, pack
 from hopwire.flows.coverage import Coverage
 from hopwire.flows.rules import Rules, deadlines
 from hopwire.flows.steps import FINDING_TYPE

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import NO_TIME, Groups, Ints, ints, nullable, one_array
+from hopwire.columnar import Ints, ints, one_array
+from hopwire.flows.arrays import NO_TIME, Groups, nullable
 from hopwire.flows.findings import Known, find
 from hopwire.flows.steps import FLOW_SCHEMA, STEP_TYPE
 from hopwire.flows.totals import lists, outcomes_of, totals_of

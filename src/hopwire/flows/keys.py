@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.columnar import binary_from_bounds, binary_from_rows, bools, one_array
+
 __all__ = ["KEY_BYTES", "KEY_TYPE", "message_keys"]
 
 KEY_BYTES = 16
@@ -43,13 +45,13 @@ _FINGERPRINT = blake2b(digest_size=KEY_BYTES, person=b"fingerprint")
 
 def message_keys(batch: pa.RecordBatch | pa.Table) -> pa.Array:
     """Give the key of each message, null where the row is not one; a column `message_id` may be missing."""
-    columns = {name: _array(batch[name]) for name in (*BLOBS, *NUMBERS, "body_frames")}
-    is_message = _bools(pc.is_valid(columns["identity"]))
+    columns = {name: one_array(batch[name]) for name in (*BLOBS, *NUMBERS, "body_frames")}
+    is_message = bools(pc.is_valid(columns["identity"]))
     has_id = np.zeros(len(batch), dtype=np.bool_)
     keys = np.zeros((len(batch), KEY_BYTES), dtype=np.uint8)
     if "message_id" in batch.schema.names:
-        ids = _array(batch["message_id"])
-        has_id = _bools(pc.fill_null(pc.greater(pc.binary_length(ids), 0), False)) & is_message
+        ids = one_array(batch["message_id"])
+        has_id = bools(pc.fill_null(pc.greater(pc.binary_length(ids), 0), False)) & is_message
         keys[has_id] = _hashes(_ID_HASH, ids.filter(pa.array(has_id)))
     has_none = is_message & ~has_id
     if has_none.any():
@@ -79,25 +81,11 @@ def _joined(rows: dict[str, pa.Array]) -> pa.Array:
     head = np.empty(len(frames), dtype=HEAD)
     for name, measure in zip(HEAD.names or (), measures, strict=True):
         head[name] = measure.to_numpy(zero_copy_only=False)
-    parts = [_fixed(head), _frame_sizes(frames), *blobs, pc.binary_join(frames, b"")]
+    parts = [binary_from_rows(head), _frame_sizes(frames), *blobs, pc.binary_join(frames, b"")]
     return pc.binary_join_element_wise(*[part.cast(pa.large_binary()) for part in parts], SEPARATOR)
-
-
-def _array(column: Any) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _bools(array: pa.Array) -> np.ndarray[Any, Any]:
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def _fixed(head: np.ndarray[Any, Any]) -> pa.Array:
-    bounds = np.arange(len(head) + 1, dtype=np.int32) * head.itemsize
-    return pa.Array.from_buffers(pa.binary(), len(head), [None, pa.py_buffer(bounds), pa.py_buffer(head)])
 
 
 def _frame_sizes(frames: pa.Array) -> pa.Array:
     """The sizes of the frames of each row, as bytes."""
     sizes = pc.binary_length(frames.values).to_numpy(zero_copy_only=False).astype("<i4")
-    bounds = frames.offsets.to_numpy(zero_copy_only=False).astype(np.int32) * sizes.itemsize
-    return pa.Array.from_buffers(pa.binary(), len(frames), [None, pa.py_buffer(bounds), pa.py_buffer(sizes)])
+    return binary_from_bounds(frames.offsets.to_numpy(zero_copy_only=False).astype(np.int64) * sizes.itemsize, sizes)

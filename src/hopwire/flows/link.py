@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import NO_TIME, Bools, Groups, Ints, bools, ints, nullable, one_array, pack
+from hopwire.columnar import Bools, Ints, bools, ints, one_array
+from hopwire.flows.arrays import NO_TIME, Groups, nullable, pack
 from hopwire.flows.coverage import Coverage
 from hopwire.flows.fates import FATE, fates_of, is_route_wrong, repeats_of
 from hopwire.flows.hops import AWAITS, FATES, HOP_SCHEMA, REPEATS

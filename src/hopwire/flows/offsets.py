@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from hopwire.flows.arrays import Ints
+from hopwire.columnar import Ints
 
 __all__ = ["MAX_DRIFT", "Mark", "Offset", "Stretch", "offsets_at", "offsets_from_marks"]
 

@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import Bools, Groups, Ints, bools, codes, equal_text, ints, one_array, pack
+from hopwire.columnar import Bools, Ints, bools, ints, one_array
+from hopwire.flows.arrays import Groups, codes, equal_text, pack
 from hopwire.flows.coverage import Coverage, NodeCoverage
 from hopwire.flows.rules import Rules
 

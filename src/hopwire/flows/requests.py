@@ -35,20 +35,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import (
-    NO_TIME,
-    Bools,
-    Groups,
-    Ints,
-    bools,
-    codes,
-    equal_text,
-    ints,
-    nullable,
-    number_codes,
-    one_array,
-    pack,
-)
+from hopwire.columnar import Bools, Ints, bools, ints, one_array
+from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, nullable, number_codes, pack
 from hopwire.flows.coverage import Coverage
 from hopwire.flows.outcomes import OUTCOMES, REQUEST_SCHEMA
 from hopwire.flows.rules import NEVER, Rules, deadlines

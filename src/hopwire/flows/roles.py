@@ -16,16 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import Bools, bools, codes, equal_text, ints, one_array
+from hopwire.columnar import Bools, binary_from_rows, bools, ints, one_array
+from hopwire.flows.arrays import codes, equal_text
+from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, NO_CORRELATION, RECEIPT
 
 __all__ = ["Roles", "roles_of"]
 
-HOPWIRE_RECEIPT = b"hopwire.receipt"
-KINO_RECEIPT = b"KINO.RCPTCONFIRM"
-KINO_EXCEPTION = b"KINO.EXCEPTION"
-RECEIPTS = pa.array([HOPWIRE_RECEIPT, KINO_RECEIPT], pa.binary())
-NOT_ANSWERS = pa.array([HOPWIRE_RECEIPT, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
-NO_FLOW = pa.array([b"", b"00000000-0000-0000-0000-000000000000", b"\0\0\0"], pa.binary())
+RECEIPTS = pa.array([RECEIPT, KINO_RECEIPT], pa.binary())
+NOT_ANSWERS = pa.array([RECEIPT, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
+NO_FLOW = pa.array(NO_CORRELATION, pa.binary())
 EMPTY = pa.scalar(b"", pa.binary())
 
 
@@ -57,9 +56,7 @@ class Roles:
         if not pc.any(has_none).as_py():
             return flow
         key = ints(messages["callback_key"]).astype(">i8")
-        bounds = np.arange(len(key) + 1, dtype=np.int32) * key.itemsize
-        key_bytes = pa.Array.from_buffers(pa.binary(), len(key), [None, pa.py_buffer(bounds), pa.py_buffer(key)])
-        of_key = pc.binary_join_element_wise(self.home_receiver, key_bytes, EMPTY)
+        of_key = pc.binary_join_element_wise(self.home_receiver, binary_from_rows(key), EMPTY)
         has_key = pc.and_(pa.array(key != 0), pc.greater(pc.binary_length(self.home_receiver), 0))
         return pc.if_else(has_none, pc.if_else(has_key, of_key, one_array(messages["message_key"])), flow)
 

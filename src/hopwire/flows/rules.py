@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hopwire.flows.arrays import Ints
+from hopwire.columnar import Ints
+from hopwire.model.units import NS_PER_SECOND, NS_PER_TICK
 
-__all__ = ["NEVER", "NS_PER_SECOND", "NS_PER_TICK", "Rules", "deadlines"]
+__all__ = ["NEVER", "Rules", "deadlines"]
 
-NS_PER_SECOND = 1_000_000_000
-NS_PER_TICK = 100
 NEVER = np.iinfo(np.int64).max
 LONGEST_TTL_TICKS = 10**16  # thirty years; the original writes the largest number it has for longer
 

@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.arrays import Groups, Ints, codes, ints, pack
+from hopwire.columnar import Ints, ints
+from hopwire.flows.arrays import Groups, codes, pack
 
 __all__ = ["Piece", "Run", "Summary", "pieces", "whole_runs"]
 

@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.arrays import Bools, Groups, Ints, codes, equal_text, ints, number_codes, pack
+from hopwire.columnar import Bools, Ints, ints
+from hopwire.flows.arrays import Groups, codes, equal_text, number_codes, pack
 from hopwire.flows.coverage import OPEN, OVERHEARD, LifeSpan
-from hopwire.flows.rules import NS_PER_SECOND
+from hopwire.model.units import NS_PER_SECOND
 
 __all__ = [
     "Gap",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hopwire.flows.columns import Column, schema_from_columns
+from hopwire.model.columns import Column, schema_from_columns
 
 __all__ = ["FINDING_TYPE", "FLOWS", "FLOW_SCHEMA", "STEP_TYPE"]
 

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.flows.arrays import NO_TIME, Groups, Ints, bools, codes, equal_text, ints, nullable, one_array
+from hopwire.columnar import Ints, bools, ints, one_array
+from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, nullable
 from hopwire.flows.outcomes import FLOW_OUTCOMES
 
 __all__ = ["TOTALS_SCHEMA", "added", "distinct_lists", "lists", "outcomes_of", "totals_of"]

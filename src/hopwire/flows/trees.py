@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.arrays import NO_TIME, Bools, Groups, Ints, codes, equal_text, filled_forward, ints, pack
+from hopwire.columnar import Bools, Ints, ints
+from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, filled_forward, pack
 
 __all__ = ["Steps", "Tree", "grow", "read_steps"]
 

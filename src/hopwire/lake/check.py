@@ -31,11 +31,12 @@ from hopwire.capture.sources import HIDDEN
 from hopwire.disk import is_regular, local_path
 from hopwire.errors import LakeError
 from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
+from hopwire.model.units import NS_PER_MS
 from hopwire.simulate import FAULTS, SCHEMAS
 
 __all__ = ["Checked", "Difference", "Tally", "check_lake"]
 
-CLOCK_TOLERANCE_NS = 1_000_000  # the quickest of many crossings takes hardly longer one way than the other
+CLOCK_TOLERANCE_NS = NS_PER_MS  # the quickest of many crossings takes hardly longer one way than the other
 SIGHTING = ("node", "incarnation", "sequence")
 REQUEST = ("callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id")
 FLOW = ("correlation_id",)

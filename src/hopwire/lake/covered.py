@@ -6,8 +6,9 @@ from pyspark.sql import DataFrame
 
 from hopwire.flows.clocks import coverage_from_rows
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.rules import NS_PER_SECOND, Rules
+from hopwire.flows.rules import Rules
 from hopwire.lake.settings import LakeSettings
+from hopwire.model.units import NS_PER_SECOND
 
 __all__ = ["coverage_of", "rules_of"]
 

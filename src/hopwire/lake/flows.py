@@ -12,12 +12,17 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hopwire.lake.store import read_arrow
+from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.report.words import text_or_hex
 
 __all__ = ["find_flows", "flow_ids_like", "node_names", "read_flow"]
 
 FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "gold.clocks"
-SERVICE = ("hopwire.", "KINO.")  # so begins the identity of what nodes say by themselves, ours and the original's
+# so begins the identity of what nodes say by themselves
+SERVICE = (
+    OWN_PREFIX.decode(),
+    KINO_PREFIX.decode(),
+)
 
 Test: TypeAlias = Callable[[pa.Array], pa.Array]
 

@@ -6,11 +6,11 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from hopwire.model.units import NS_PER_MINUTE, NS_PER_SECOND
+
 __all__ = ["MINUTE", "minute_of"]
 
 MINUTE = pa.timestamp("us", tz="UTC")
-NS_PER_SECOND = 1_000_000_000
-NS_PER_MINUTE = 60 * NS_PER_SECOND
 
 
 def minute_of(time_ns: Column) -> Column:

@@ -29,11 +29,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopwire.capture.record import SCHEMA
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
 from hopwire.capture.settings import CaptureSettings
 from hopwire.disk import create_file, local_path, make_directory
 from hopwire.errors import CaptureError, SettingsError
+from hopwire.model.sighting import SCHEMA
 from hopwire.simulate import (
     FAULTS,
     Chunk,

@@ -23,6 +23,8 @@ from hopwire.capture import SCHEMA as CAPTURE
 from hopwire.capture import Direction
 from hopwire.errors import WireError
 from hopwire.flows.keys import message_keys
+from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, OUTCOME
+from hopwire.model.outcome import Outcome
 from hopwire.security import Domains
 from hopwire.security.batch import verify_batch
 from hopwire.wire import SCHEMA as WIRE
@@ -34,8 +36,7 @@ __all__ = ["DECODER", "MESSAGES", "QUARANTINE", "SIGHTINGS", "Split", "split_bat
 DECODER = 1
 
 REASONS = ("reason", "reason_frame", "reason_byte")
-OUTCOME = b"hopwire.outcome"
-KINO_OUTCOMES = {b"KINO.EXCEPTION": ("failed", "exception"), b"KINO.RCPTCONFIRM": ("received", "")}
+KINO_OUTCOMES = {KINO_EXCEPTION: ("failed", "exception"), KINO_RECEIPT: ("received", "")}
 RENAMED = {"reason": "dead_reason", "note": "dead_note"}  # of a sighting, where the message has reasons of its own
 
 _SEEN = [pa.field(RENAMED.get(each.name, each.name), each.type) for each in CAPTURE if each.name != "skipped"]
@@ -166,12 +167,7 @@ def _flat(lists: pa.Array) -> Iterable[tuple[int, bytes]]:
     return zip(rows.tolist(), lists.flatten().to_pylist(), strict=True) if len(rows) else ()
 
 
-class _Outcome(msgspec.Struct):
-    kind: str
-    reason: str = ""
-
-
-_READ_OUTCOME: Callable[[bytes], _Outcome] = msgspec.msgpack.Decoder(_Outcome).decode
+_READ_OUTCOME: Callable[[bytes], Outcome] = msgspec.msgpack.Decoder(Outcome).decode
 
 
 def _outcomes(decoded: pa.RecordBatch) -> tuple[dict[str, pa.Array], list[int]]:

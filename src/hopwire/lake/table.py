@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from hopwire.errors import SettingsError
-from hopwire.flows.columns import Column
+from hopwire.model.columns import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

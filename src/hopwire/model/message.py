@@ -29,8 +29,6 @@ __all__ = [
 
 Version: TypeAlias = int | bytes
 
-TICKS_PER_SECOND = 10_000_000  # a tick is 100 nanoseconds, in all four formats
-
 
 class Distribution(IntEnum):
     """Who gets a message: any one actor, or all of them. Direct is unicast with a receiver node."""

@@ -23,14 +23,15 @@ from hopwire.model import (
     Version,
     body_from_payload,
     contract_of,
+    names,
 )
-from hopwire.model.message import TICKS_PER_SECOND
+from hopwire.model.outcome import Outcome
+from hopwire.model.units import TICKS_PER_SECOND
 from hopwire.report.words import text_or_hex
 
 __all__ = [
     "NO_ANSWER",
     "RECEIPT",
-    "Outcome",
     "Way",
     "outcome_of",
     "seconds_from_ticks",
@@ -40,16 +41,6 @@ __all__ = [
     "without_callback",
     "words_of",
 ]
-
-
-class Outcome(Payload, identity="hopwire.outcome", version=1, omit_defaults=True):
-    """What became of a message, said to whoever waits for it: `failed`, `undelivered` or `received`."""
-
-    kind: str
-    reason: str = ""
-    detail: str = ""
-    contract: str = ""  # of the message, in words: it may be another than the question, further along in the flow
-    node: bytes = b""  # that says so
 
 
 class Way(Payload, identity="hopwire.way", version=1):
@@ -67,7 +58,7 @@ ROUTING = int(TraceOptions.ROUTING)
 Onward: TypeAlias = tuple[tuple[CallbackPoint, ...], frozenset[tuple[bytes, Version, bytes]]]
 KNOWN, KNOWN_POINTS, KNOWN_BYTES = 1024, 16, 1024  # a sender chooses the points: few and small ones are remembered
 _KNOWN: dict[tuple[CallbackPoint, ...], Onward] = {}  # the same few questions are asked again and again
-RECEIPT = CallbackPoint(b"hopwire.receipt", 1)  # among the callback points of a message that wants a receipt
+RECEIPT = CallbackPoint(names.RECEIPT, 1)  # among the callback points of a message that wants a receipt
 
 
 def ticks_from_seconds(seconds: float) -> int:

@@ -49,6 +49,7 @@ from hopwire.model import (
     contract_of,
     payload_from_body,
 )
+from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
 from hopwire.node.flow import (
@@ -56,7 +57,6 @@ from hopwire.node.flow import (
     OUTCOME,
     RECEIPT,
     ROUTING,
-    Outcome,
     Way,
     seconds_from_ticks,
     ticks_from_seconds,

@@ -21,7 +21,6 @@ from functools import partial
 from hopwire.cluster.announce import CONTROL, Beat, Bye, Hello, Routes, RoutesWanted
 from hopwire.cluster.announce import Route as AnnouncedRoute
 from hopwire.cluster.events import (
-    SECOND_NS,
     ApplyRoutes,
     Command,
     Connect,
@@ -42,6 +41,7 @@ from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import HopwireError, PayloadError, SettingsError, WireError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
 from hopwire.model.settings import Limits
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.callers import Callers
 from hopwire.node.dead import DeadLetter
 from hopwire.node.flow import seconds_from_ticks, ticks_from_seconds
@@ -104,9 +104,9 @@ class Links:
         router.send_away, router.mark, router.is_queued = self.send_away, self.mark, self.is_queued
         self._seen = Seen(settings.seen_messages)
         self._replay = ReplayWindows(
-            round(settings.replay_seconds * SECOND_NS),
+            round(settings.replay_seconds * NS_PER_SECOND),
             settings.seen_messages,
-            skew_ns=round(settings.clock_skew_seconds * SECOND_NS),
+            skew_ns=round(settings.clock_skew_seconds * NS_PER_SECOND),
         )
         self._formats: dict[bytes, WireFormat] = {}
         self._addresses: dict[bytes, str] = {}
@@ -382,7 +382,7 @@ class Links:
         self._step(Ticked())
 
     def _step(self, event: Event) -> None:
-        self._cluster, commands = step(self._cluster, event, round(self._loop.time() * SECOND_NS))
+        self._cluster, commands = step(self._cluster, event, round(self._loop.time() * NS_PER_SECOND))
         for command in commands:
             try:
                 self._carry_out(command)

@@ -26,6 +26,7 @@ from hopwire.capture import CaptureStatus
 from hopwire.cluster.announce import Hello
 from hopwire.errors import Closed, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
+from hopwire.model.names import ACTOR, HUB
 from hopwire.node.actors import Actor
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
@@ -53,7 +54,6 @@ MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the b
 UNHOST_SECONDS = 10.0
 HELLO = contract_of(Hello).identity
 KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as for one
-HUB, ACTOR = b"\0", b"\1"  # the first byte of a receiver's identity
 
 
 class Node:

@@ -17,8 +17,9 @@ import msgspec
 
 from hopwire.errors import Closed
 from hopwire.model import Contract, Message, Payload, contract_of
+from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter, DeadLetters
-from hopwire.node.flow import NO_ANSWER, RECEIPT, Outcome, Way, outcome_of, spawned, wants_answer
+from hopwire.node.flow import NO_ANSWER, RECEIPT, Way, outcome_of, spawned, wants_answer
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.share import Share
 from hopwire.node.telemetry import Telemetry

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hopwire.errors import WireError
+from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report.meaning import meaning
 from hopwire.report.message import message_to_json
-from hopwire.wire import REASONS
 from hopwire.wire.dissect import Dissection
 from hopwire.wire.schema import Type
 from hopwire.wire.walk import Item
@@ -73,7 +73,7 @@ def error_to_json(error: WireError) -> dict[str, Any]:
     """Give the facts of an error, with the meaning of its reason."""
     return {
         "reason": error.reason,
-        "meaning": REASONS[error.reason],
+        "meaning": WIRE_REASONS[error.reason],
         "detail": error.detail,
         "frame": error.frame,
         "byte": error.byte,

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from hopwire.model.message import TICKS_PER_SECOND
+from hopwire.model.units import NS_PER_TICK, TICKS_PER_SECOND
 
 __all__ = ["cut", "duration", "plural", "printable", "printable_lines", "text_or_hex", "unpacked"]
 
 MAX_UNPACKED_BYTES = 65_536  # a larger body is not worth unpacking for a preview
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 FRACTIONS = (("s", TICKS_PER_SECOND), ("ms", TICKS_PER_SECOND // 1_000), ("us", TICKS_PER_SECOND // 1_000_000))
-NANOSECONDS_PER_TICK = 100
 REFUSALS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 
 
@@ -68,7 +67,7 @@ def duration(ticks: int) -> str:
         return "-" + duration(-ticks)
     if 0 < ticks < TICKS_PER_SECOND:
         short = (_decimal(ticks, *unit) for unit in FRACTIONS if ticks >= unit[1])
-        return next(short, f"{ticks * NANOSECONDS_PER_TICK} ns")
+        return next(short, f"{ticks * NS_PER_TICK} ns")
     parts = []
     for name, seconds in UNITS:
         count, ticks = divmod(ticks, seconds * TICKS_PER_SECOND)

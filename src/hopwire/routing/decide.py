@@ -25,7 +25,7 @@ decision changes is whose turn is next, so it is taken once for each message.
 The trap: an empty identity means "not named", and is also the identity of a node that stands alone. Both readings
 agree, since a node that stands alone is never named.
 
-A new case is a row above, and a reason in `reasons.py` if it can fail.
+A new case is a row above, and a reason in `model/reasons.py` if it can fail.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from copy import copy, deepcopy
 import msgspec
 
 from hopwire.model import Distribution, Message, Selectors
-from hopwire.routing.reasons import REASONS
+from hopwire.model.reasons import ROUTING_REASONS
 from hopwire.routing.tables import Tables
 from hopwire.routing.turns import Candidates, Index
 
@@ -55,7 +55,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 BROADCAST = int(Distribution.BROADCAST)
 NONE = Candidates()
-NOBODY = {reason: Decision(reason=reason) for reason in REASONS}
+NOBODY = {reason: Decision(reason=reason) for reason in ROUTING_REASONS}
 
 
 def decide(

@@ -20,7 +20,8 @@ from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from hopwire.model import Contract
-from hopwire.routing.routes import Node, Route, is_hub, keys_of
+from hopwire.model.names import is_hub
+from hopwire.routing.routes import Node, Route, keys_of
 from hopwire.routing.turns import Index
 
 __all__ = ["RemoteTable"]

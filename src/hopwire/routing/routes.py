@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from hopwire.errors import SettingsError
 from hopwire.model import Contract
+from hopwire.model.names import is_actor, is_hub
 
-__all__ = ["Node", "Route", "is_actor", "is_hub", "keys_of"]
+__all__ = ["Node", "Route", "keys_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,6 @@ class Route(NamedTuple):
     receiver: bytes
     contract: Contract | None = None
     is_local_only: bool = False
-
-
-def is_hub(receiver: bytes) -> bool:
-    """Tell whether an identity is a hub's."""
-    return receiver[:1] == b"\x00"
-
-
-def is_actor(receiver: bytes) -> bool:
-    """Tell whether an identity is an actor's."""
-    return receiver[:1] == b"\x01"
 
 
 def keys_of(receiver: bytes, contracts: Iterable[Contract]) -> tuple[Contract | None, ...]:

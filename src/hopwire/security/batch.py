@@ -16,18 +16,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.columnar import Bools, Ints, binary_from_rows
 from hopwire.security.domains import Domain, Domains, Key
 from hopwire.security.schemes import LABEL, MAC_BYTES, NONCE_BYTES, keyed, read_signature
 from hopwire.security.signing import Verdict
 
 __all__ = ["VERDICT_COLUMNS", "verify_batch"]
 
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Ints: TypeAlias = npt.NDArray[np.int64]
+
 Columns: TypeAlias = pa.RecordBatch
 
 VERDICT_COLUMNS = (
@@ -205,7 +204,7 @@ def _blob(part: Any, size: int) -> Any:
 def _legacy(messages: Columns, written: pa.Array | None) -> list[Any]:
     numbers = messages.column("version").fill_null(0).to_numpy(zero_copy_only=False)
     body = pc.binary_join(messages.column("body_frames"), b"")
-    number = _packed(numbers.astype("<u2").reshape(-1, 1))
+    number = binary_from_rows(numbers.astype("<u2").reshape(-1, 1))
     version = pc.coalesce(messages.column("version_raw"), number)
     names = ("identity", "partition", "callback_receiver_identity")
     identity, partition, receiver = (messages.column(name) for name in names)
@@ -228,7 +227,7 @@ def _hopwire_1(messages: Columns, written: pa.Array | None) -> list[Any]:
     fields = [
         written,
         messages.column("domain").cast(pa.binary()),
-        _packed(numbers),
+        binary_from_rows(numbers),
         messages.column("identity"),
         _versions(messages.column("version"), messages.column("version_raw")),
     ]
@@ -271,19 +270,9 @@ def _versions(numbers: pa.Array, raw: pa.Array) -> pa.Array:
     packed[:, 0] = ord("n")
     packed[:, 1:] = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype("<i8").view(np.uint8).reshape(-1, 8)
     marked = pc.binary_join_element_wise(pa.scalar(b"r"), raw, pa.scalar(b""))  # null where there is no raw version
-    return pc.coalesce(marked, _packed(packed))
+    return pc.coalesce(marked, binary_from_rows(packed))
 
 
 def _sizes(blobs: pa.Array) -> pa.Array:
     sizes = pc.fill_null(pc.binary_length(blobs), 0).to_numpy(zero_copy_only=False)
-    return _packed(sizes.astype("<u8").reshape(-1, 1))
-
-
-def _packed(rows: npt.NDArray[Any]) -> pa.Array:
-    """The bytes of each row of a matrix."""
-    width = rows.shape[1] * rows.itemsize
-    bounds = np.arange(len(rows) + 1, dtype=np.int64) * width
-    data = pa.py_buffer(np.ascontiguousarray(rows))
-    if bounds[-1] < 2**31:
-        return pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(bounds.astype(np.int32)), data])
-    return pa.Array.from_buffers(BLOB, len(rows), [None, pa.py_buffer(bounds), data])
+    return binary_from_rows(sizes.astype("<u8").reshape(-1, 1))

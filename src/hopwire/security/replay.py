@@ -28,12 +28,13 @@ from heapq import heappop, heappush
 from typing import Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
+from hopwire.model.units import NS_PER_SECOND
 
 __all__ = ["SKEW_NS", "Replay", "ReplayWindow", "ReplayWindows", "Scope"]
 
 Scope: TypeAlias = tuple[str, str]  # domain and key id: all that share one secret
 
-SKEW_NS = 2_000_000_000  # clocks kept by NTP differ by far less; a sender ahead by more needs its clock mended
+SKEW_NS = 2 * NS_PER_SECOND  # clocks kept by NTP differ by far less; a sender ahead by more needs its clock mended
 
 
 class Replay(Protocol):

@@ -12,17 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.simulate.draw import Columns, Ints
+from hopwire.columnar import Ints, binary_from_bounds
+from hopwire.model.units import MEBIBYTE
+from hopwire.simulate.draw import Columns
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, Says
 from hopwire.simulate.world import World
 
-__all__ = ["binary_from_rows", "bodies_of"]
+__all__ = ["bodies_of"]
 
 NOISE_BYTES = (40, 400)
 LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-", np.uint8)
 NUMBERS_PER_CHUNK = 1 << 32
-MEBIBYTE = 1 << 20
 PADDING = 512  # the original writes its buffer whole
 OUTCOMES = {
     Says.FAILED: {"kind": "failed", "reason": "ValueError", "detail": "Ledger.book: no such account"},
@@ -51,18 +52,11 @@ def bodies_of(world: World, plan: Plan, chance: np.random.Generator) -> pa.Array
     return _with_changes(world, messages, bodies, chance)
 
 
-def binary_from_rows(rows: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> pa.Array:
-    """Give the rows of a matrix as byte strings."""
-    bounds = np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1]
-    data = np.ascontiguousarray(rows)
-    return pa.Array.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(bounds), pa.py_buffer(data)])
-
-
 def _orders(chunk: int, count: int, chance: np.random.Generator) -> pa.Array:
     sizes: Ints = chance.integers(*NOISE_BYTES, count)
-    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
     noise = LETTERS[np.frombuffer(chance.bytes(int(bounds[-1])), np.uint8) & 63]
-    notes = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(bounds), pa.py_buffer(noise)])
+    notes = binary_from_bounds(bounds, noise)
     numbers = pa.array(chunk * NUMBERS_PER_CHUNK + np.arange(count)).cast(pa.string()).cast(pa.binary())
     head, middle, tail = (pa.scalar(text, pa.binary()) for text in (b'{"order":', b',"note":"', b'"}'))
     return pc.binary_join_element_wise(head, numbers, middle, notes, tail, b"")

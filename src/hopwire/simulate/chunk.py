@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hopwire.model.sighting import SCHEMA, Direction
 from hopwire.simulate.frames import frames_of
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.plan import DEAD, SKIPPED, Plan, plan_chunk
@@ -20,24 +21,9 @@ from hopwire.simulate.world import CHUNKS, SKIPPING, World, generator
 
 __all__ = ["Chunk", "Stretch", "counts_of_chunk", "next_bases", "simulate_chunk"]
 
-DIRECTIONS = ["in", "out", "dead", "skipped"]
+DIRECTIONS = list(Direction)
 SKIP_REASON = "too_slow"
 LATER = CHUNKS + 2  # the chance of what is said, apart from that of what happens
-SCHEMA = pa.schema(
-    [
-        ("node", pa.binary()),
-        ("node_name", pa.string()),
-        ("incarnation", pa.int64()),
-        ("sequence", pa.int64()),
-        ("seen_at_ns", pa.int64()),
-        ("direction", pa.string()),
-        ("peer", pa.binary()),
-        ("frames", pa.list_(pa.binary())),
-        ("reason", pa.string()),
-        ("note", pa.string()),
-        ("skipped", pa.int64()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hopwire.columnar import Ints
+from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, NS_PER_TICK
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.mix import Share
 from hopwire.simulate.shapes import ORDINARY_TTL, Kind, Span, Window
-from hopwire.simulate.world import CHUNKS, FAMILIES, PARTITIONS, SECOND_NS, World, generator
+from hopwire.simulate.world import CHUNKS, FAMILIES, PARTITIONS, World, generator
 
-__all__ = ["NS_PER_TICK", "V5", "V6", "Columns", "Ints", "draw_flows", "draw_times"]
+__all__ = ["V5", "V6", "Columns", "draw_flows", "draw_times"]
 
-Ints: TypeAlias = npt.NDArray[np.int64]
+
 Columns: TypeAlias = dict[str, Any]  # name: numpy array
 
 ROLES = 4  # nodes of one flow
 KEYS_PER_CHUNK = 1 << 24
-NS_PER_MS, NS_PER_TICK = 1_000_000, 100
 LONGEST_TAIL_MS = 150.0
 V5, V6 = 5, 6
 KINO_SHARE, TRACED_SHARE, WITHOUT_TTL_SHARE, TRACEPARENT_SHARE = 0.5, 0.5, 0.3, 0.3
@@ -88,7 +89,7 @@ def _fill(world: World, chunk: int, share: Share, flows: Columns, rows: slice, c
     if kind.is_traced is not None:
         flows["is_traced"][rows] = kind.is_traced
     low, high = WINDOWS[kind.window]
-    flows["begin"][rows] += ((low + (high - low) * chance.random(count)) * SECOND_NS).astype(np.int64)
+    flows["begin"][rows] += ((low + (high - low) * chance.random(count)) * NS_PER_SECOND).astype(np.int64)
     if kind.outcomes:
         may_lack = kind.ttl == ORDINARY_TTL
         lacks = flows["is_kino"][rows] & (chance.random(count) < WITHOUT_TTL_SHARE) & may_lack

@@ -12,21 +12,22 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from hopwire.simulate.bodies import binary_from_rows, bodies_of
+from hopwire.columnar import binary_from_rows
+from hopwire.model.names import ACTOR, KINO_EXCEPTION, KINO_RECEIPT, OUTCOME, RECEIPT
+from hopwire.simulate.bodies import bodies_of
 from hopwire.simulate.draw import V5, V6, Columns
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, Says, To, Waits
 from hopwire.simulate.signatures import domains_and_signatures
-from hopwire.simulate.world import EXCEPTION, FAMILIES, KINO_RECEIPT, OUTCOME, PARTITIONS, RECEIPT, World
-from hopwire.wire.columns import SCHEMA
+from hopwire.simulate.world import FAMILIES, PARTITIONS, World
+from hopwire.wire.arrow import SCHEMA
 from hopwire.wire.extension import MAGIC, Extension
 
 __all__ = ["columns_of_messages", "texts_from_ids"]
 
 CONTRACTS = len(FAMILIES[0].identities)  # what a message says below it is a contract of its family
 UNKNOWN_VERSION, UNKNOWN_RAW, FIRST_RAW = 99, b"9.9", b"1.0"
-ACTOR = b"\1"
 SECOND_FRAME = b'{"part":2}'
 SECOND_FRAME_EVERY = 8  # one of so many events has two body frames, where the format has room
 DASHES = (8, 13, 18, 23)
@@ -95,7 +96,7 @@ class _Told:
 
     def _identities(self) -> pa.Array:
         table = [family.identities[says] for says in range(CONTRACTS) for family in FAMILIES]
-        table += [OUTCOME, EXCEPTION, KINO_RECEIPT]
+        table += [OUTCOME, KINO_EXCEPTION, KINO_RECEIPT]
         says = self.messages["says"]
         other = np.select([says == Says.EXCEPTION, says == Says.CONFIRMED], [len(table) - 2, len(table) - 1])
         other = np.where(other == 0, len(table) - 3, other)
@@ -141,7 +142,7 @@ class _Told:
         reply = FAMILIES[flow["family"][row]].identities[Says.REPLY]
         answer = _point(reply, int(flow["version"][row]), PARTITIONS[flow["partition"][row]], is_raw)
         receipt = _point(KINO_RECEIPT if is_kino else RECEIPT, 1, b"", is_raw)
-        failure = [_point(EXCEPTION, 1, b"", is_raw)] if is_kino else []
+        failure = [_point(KINO_EXCEPTION, 1, b"", is_raw)] if is_kino else []
         return {
             Waits.ANSWER: [answer, *failure],
             Waits.ANSWER_AND_RECEIPT: [answer, receipt],

@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from hopwire.simulate.draw import NS_PER_TICK, Columns, Ints, draw_flows, draw_times
+from hopwire.columnar import Ints
+from hopwire.model.units import NS_PER_TICK
+from hopwire.simulate.draw import Columns, draw_flows, draw_times
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.mix import Share, shares_of
 from hopwire.simulate.shapes import Change, Kind, Mode, Says, Seen, Step, Window, way_of

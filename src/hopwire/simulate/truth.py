@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.columns import Column, schema_from_columns
+from hopwire.model.columns import Column, schema_from_columns
 from hopwire.security import Verdict
 from hopwire.simulate.draw import V5
 from hopwire.simulate.faults import FAULTS

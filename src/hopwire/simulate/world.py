@@ -26,41 +26,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hopwire.model.names import HUB, guid_from_bytes
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.security import Domain, Domains, Key
 from hopwire.simulate.settings import SimulateSettings
 
 __all__ = [
     "CHUNKS",
     "CLOSING_GAP_NS",
-    "EXCEPTION",
     "FAMILIES",
-    "KINO_RECEIPT",
-    "OUTCOME",
     "PARTITIONS",
-    "RECEIPT",
-    "SECOND_NS",
     "SKIPPING",
     "Family",
     "Node",
     "World",
     "generator",
-    "guid",
 ]
 
-SECOND_NS = 1_000_000_000
 BEGIN = datetime(2026, 1, 5, 8, tzinfo=UTC)
-BEGIN_NS = int(BEGIN.timestamp()) * SECOND_NS
-CHUNK_NS = 60 * SECOND_NS
-CLOSING_GAP_NS = 120 * SECOND_NS  # longer than anybody waits for an answer
+BEGIN_NS = int(BEGIN.timestamp()) * NS_PER_SECOND
+CHUNK_NS = 60 * NS_PER_SECOND
+CLOSING_GAP_NS = 120 * NS_PER_SECOND  # longer than anybody waits for an answer
 ROTATION_SECONDS = 60  # before and after the change, both keys are valid
-MAX_SKEW_NS = 2 * SECOND_NS
-CRASH_AT_NS = 35 * SECOND_NS  # sightings of the node after it belong to its next life
-SKIPPING = (44 * SECOND_NS, 50 * SECOND_NS)
+MAX_SKEW_NS = 2 * NS_PER_SECOND
+CRASH_AT_NS = 35 * NS_PER_SECOND  # sightings of the node after it belong to its next life
+SKIPPING = (44 * NS_PER_SECOND, 50 * NS_PER_SECOND)
 
-OUTCOME, RECEIPT = b"hopwire.outcome", b"hopwire.receipt"  # of hopwire's own nodes
-EXCEPTION, KINO_RECEIPT = b"KINO.EXCEPTION", b"KINO.RCPTCONFIRM"  # of the original
 PARTITIONS = (b"", b"EU-WEST", b"US-EAST")
-HUB = b"\0"
 WORLD, CHUNKS = 1, 2  # what a generator is for
 
 
@@ -109,12 +101,6 @@ class Node:
 def generator(settings: SimulateSettings, purpose: int, number: int = 0) -> np.random.Generator:
     """Give the chance of one chunk, or of the world."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((settings.seed, purpose, number))))
-
-
-def guid(data: bytes) -> bytes:
-    """Write 16 bytes as the original writes identities."""
-    digits = data.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])).encode()
 
 
 @dataclass(frozen=True)
@@ -186,7 +172,7 @@ class World:
 
 
 def _node(chance: np.random.Generator, number: int, share: float, dark: int) -> Node:
-    identity, hub = guid(chance.bytes(16)), HUB + guid(chance.bytes(16))
+    identity, hub = guid_from_bytes(chance.bytes(16)), HUB + guid_from_bytes(chance.bytes(16))
     offset = int(chance.integers(-MAX_SKEW_NS, MAX_SKEW_NS)) if chance.random() < share else 0
     name = "dark" if number == dark else f"node-{number + 1}"
     return Node(name, identity, hub, f"tcp://10.0.{number // 200}.{number % 200 + 11}:7400", offset, number == dark)
@@ -194,7 +180,7 @@ def _node(chance: np.random.Generator, number: int, share: float, dark: int) -> 
 
 def _domain(family: Family, chance: np.random.Generator, change_ns: int) -> Domain:
     old, new = chance.bytes(SECRET_BYTES), chance.bytes(SECRET_BYTES)
-    margin = ROTATION_SECONDS * SECOND_NS
+    margin = ROTATION_SECONDS * NS_PER_SECOND
     keys = [Key("2026-a", old)]
     if family.has_rotation:
         keys = [Key("2026-b", new, change_ns - margin, None), Key("2026-a", old, None, change_ns + margin)]
@@ -222,4 +208,4 @@ def _texts(patterns: tuple[bytes, ...]) -> str:
 
 
 def _time(at_ns: int) -> Any:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_ns // SECOND_NS)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_ns // NS_PER_SECOND)).strftime("%Y-%m-%dT%H:%M:%SZ")

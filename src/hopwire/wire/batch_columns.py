@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hopwire.wire.arrow import RAW_SUFFIX, SCHEMA
 from hopwire.wire.batch_frames import Bools, Frames, Ints
 from hopwire.wire.batch_read import Key, Part
-from hopwire.wire.columns import RAW_SUFFIX, SCHEMA
 from hopwire.wire.formats import FORMATS
 
 __all__ = ["columns_from_part", "copy_blobs", "has_right_text"]

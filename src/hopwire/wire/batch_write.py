@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.columnar import binary_from_bounds, binary_from_rows
 from hopwire.errors import WireError
+from hopwire.wire.arrow import FRAME_LISTS, RAW_SUFFIX, SCHEMA, messages_from_batch
 from hopwire.wire.batch_frames import Bools, Ints
 from hopwire.wire.check import check
-from hopwire.wire.columns import FRAME_LISTS, RAW_SUFFIX, SCHEMA, messages_from_batch
 from hopwire.wire.formats import FORMATS
 from hopwire.wire.schema import ENTRY_TYPES, Entry, Field, Packed, Run, Type, WireFormat, Word
 
@@ -159,9 +160,7 @@ def _column(part: Field | Entry) -> str:
 
 def _number_frames(numbers: Ints, code: str) -> pa.Array:
     """Numbers as little-endian byte strings."""
-    data = np.ascontiguousarray(numbers).astype(NUMPY_TYPES[code])
-    bounds = np.arange(len(data) + 1, dtype=np.int32) * data.itemsize
-    return pa.Array.from_buffers(pa.binary(), len(data), [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    return binary_from_rows(np.ascontiguousarray(numbers).astype(NUMPY_TYPES[code]))
 
 
 def _binary(values: pa.Array) -> pa.Array:
@@ -239,9 +238,7 @@ class _Writer:
     # -- values
 
     def _constant(self, value: bytes) -> pa.Array:
-        bounds = np.arange(self.size + 1, dtype=np.int32) * len(value)
-        data = pa.py_buffer(value * self.size)
-        return pa.Array.from_buffers(pa.binary(), self.size, [None, pa.py_buffer(bounds), data])
+        return binary_from_bounds(np.arange(self.size + 1) * len(value), value * self.size)
 
     def _blob(self, name: str) -> pa.Array:
         return _binary(self.batch.column(name))
@@ -302,7 +299,7 @@ class _Writer:
         rows = np.concatenate([[0], np.cumsum(counts)])
         _, starts, data = whole.buffers()
         bounds = np.frombuffer(starts, dtype=np.int32, count=len(whole) + 1 + whole.offset)[whole.offset :][rows]
-        return pa.Array.from_buffers(pa.binary(), self.size, [None, pa.py_buffer(bounds.copy()), data])
+        return binary_from_bounds(bounds, data)
 
 
 def _sized(values: pa.Array) -> list[pa.Array]:

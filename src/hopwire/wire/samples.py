@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from hopwire.model import CallbackPoint, Distribution, Message, RoutingEntry, TraceOptions, Version
-from hopwire.model.message import TICKS_PER_SECOND
+from hopwire.model.units import TICKS_PER_SECOND
 from hopwire.wire.schema import WireFormat
 
 __all__ = ["Chance", "break_frames", "sample_message"]

@@ -23,7 +23,6 @@ from hopwire.errors import CaptureError
 
 __all__ = [
     "SCHEMA",
-    "SKIP_REASONS",
     "VERSION_KEY",
     "Direction",
     "Origin",
@@ -49,16 +48,6 @@ class Direction(StrEnum):
 
 
 # fmt: off
-SKIP_REASONS = {
-    # code        why sightings are missing
-    "too_slow":   "the disk could not follow, and the buffer was full",
-    "disk_error": "the disk refused to write, and the buffer was full; the note says what it said",
-    "too_large":  "the message is larger than the whole buffer",
-    "not_frames": "the frames are not byte strings",
-    "closed":     "the capture was being closed",
-}
-
-
 class Sighting(NamedTuple):
     """One row of a capture."""
 

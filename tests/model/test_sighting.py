@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from hopwire.capture import SCHEMA, Direction, Sighting, batch_from_sightings, sightings_from_batch
-from hopwire.capture.record import ORIGIN_NAMES, VERSION_KEY, Origin, batch_from_rows, check_schema
 from hopwire.errors import CaptureError
+from hopwire.model.sighting import ORIGIN_NAMES, VERSION_KEY, Origin, batch_from_rows, check_schema
 
 ROW = Sighting(b"a", "A", 1, 7, 5, Direction.DEAD, b"b", [b"", b"x"], "no_route", "nobody knows b")
 GAP = Sighting(b"a", "A", 1, 8, 6, Direction.SKIPPED, b"", [], "too_slow", "", 3)

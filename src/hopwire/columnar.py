@@ -1,0 +1,54 @@
+"""Numbers to Arrow and back: what every room needs that works on columns.
+
+The trap: Arrow's `binary` counts bytes in 32 bits. `binary_from_rows` gives `large_binary` where a column is larger.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Bools", "Ints", "binary_from_bounds", "binary_from_rows", "bools", "ints", "one_array"]
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+LARGEST_BINARY = 2**31
+
+
+def one_array(column: Any) -> pa.Array:
+    """Give a column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def ints(column: Any, null: int = 0) -> Ints:
+    """Give a column of numbers."""
+    array = one_array(column)
+    filled = pc.fill_null(array, null) if array.null_count else array
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def bools(column: Any) -> Bools:
+    """Give a column of booleans; null is no."""
+    filled = pc.fill_null(one_array(column), False)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def binary_from_rows(rows: np.ndarray[Any, Any]) -> pa.Array:
+    """Give each row of an array as its bytes: a number, a record, or the numbers of a row of a matrix."""
+    data = np.ascontiguousarray(rows)
+    width = data.nbytes // len(data) if len(data) else 0
+    return binary_from_bounds(np.arange(len(data) + 1, dtype=np.int64) * width, data)
+
+
+def binary_from_bounds(bounds: np.ndarray[Any, Any], data: Any) -> pa.Array:
+    """Give the stretches of a buffer as byte strings: the n-th reaches from one bound to the next."""
+    is_large = len(bounds) and int(bounds[-1]) >= LARGEST_BINARY
+    kind, width = (pa.large_binary(), np.int64) if is_large else (pa.binary(), np.int32)
+    starts = np.ascontiguousarray(bounds, dtype=width)
+    return pa.Array.from_buffers(kind, len(starts) - 1, [None, pa.py_buffer(starts), pa.py_buffer(data)])

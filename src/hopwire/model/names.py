@@ -1,0 +1,58 @@
+"""Names that mean something to every node: the identities that hopwire and the original keep for themselves.
+
+An identity that begins with `hopwire.` or `KINO.` belongs to the nodes, not to their users. The first byte of a
+receiver's identity says what the receiver is.
+
+| first byte | receiver | reached by |
+|---|---|---|
+| 0 | hub | its identity |
+| 1 | actor | its identity, or a contract that it handles |
+
+The rest of such an identity is a guid as text, as the original writes guids.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+__all__ = [
+    "ACTOR",
+    "HUB",
+    "KINO_EXCEPTION",
+    "KINO_PREFIX",
+    "KINO_RECEIPT",
+    "NO_CORRELATION",
+    "OUTCOME",
+    "OWN_PREFIX",
+    "RECEIPT",
+    "guid_from_bytes",
+    "is_actor",
+    "is_hub",
+]
+
+HUB, ACTOR = b"\0", b"\1"
+OWN_PREFIX, KINO_PREFIX = b"hopwire.", b"KINO."  # ours, and the original's
+
+# fmt: off
+OUTCOME        = OWN_PREFIX + b"outcome"       # says what became of a question that gets no answer
+RECEIPT        = OWN_PREFIX + b"receipt"       # among callback points: the sender wants to know of the arrival
+KINO_EXCEPTION = KINO_PREFIX + b"EXCEPTION"    # the original's answer of a handler that failed
+KINO_RECEIPT   = KINO_PREFIX + b"RCPTCONFIRM"  # the original's receipt
+# fmt: on
+
+NO_CORRELATION = (b"", b"00000000-0000-0000-0000-000000000000", b"\0\0\0")  # correlation ids that are none
+
+
+def is_hub(receiver: bytes) -> bool:
+    """Tell whether an identity is a hub's."""
+    return receiver[:1] == HUB
+
+
+def is_actor(receiver: bytes) -> bool:
+    """Tell whether an identity is an actor's."""
+    return receiver[:1] == ACTOR
+
+
+def guid_from_bytes(data: bytes) -> bytes:
+    """Give sixteen bytes as the text that identities are made of."""
+    return str(UUID(bytes=data)).encode()
