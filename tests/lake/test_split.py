@@ -12,7 +12,7 @@ from hopwire.model import Message
 from hopwire.model.names import OUTCOME
 from hopwire.model.outcome import Outcome
 from hopwire.model.payload import body_from_payload
-from hopwire.node.flow import OUTCOME as NODE_OUTCOME
+from hopwire.node.spawn import OUTCOME as NODE_OUTCOME
 from hopwire.security import OPEN, verify
 from hopwire.wire import FORMATS, decode, encode
 from hopwire.wire.extension import MAGIC, Extension, with_extension

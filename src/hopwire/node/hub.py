@@ -52,7 +52,8 @@ from hopwire.model import (
 from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
-from hopwire.node.flow import (
+from hopwire.node.router import Envelope, Room, Router
+from hopwire.node.spawn import (
     NO_ANSWER,
     OUTCOME,
     RECEIPT,
@@ -62,7 +63,6 @@ from hopwire.node.flow import (
     ticks_from_seconds,
     words_of,
 )
-from hopwire.node.router import Envelope, Room, Router
 from hopwire.report.words import plural, text_or_hex
 from hopwire.routing import is_actor, is_hub
 from hopwire.security import Domains

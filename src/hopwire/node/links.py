@@ -44,12 +44,12 @@ from hopwire.model.settings import Limits
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.callers import Callers
 from hopwire.node.dead import DeadLetter
-from hopwire.node.flow import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.mailbox import Overflow
 from hopwire.node.notices import Notice, Notices, shown, why_refused
 from hopwire.node.router import Envelope, Room, Router
-from hopwire.node.seen import Seen
+from hopwire.node.seen import SeenMessages
 from hopwire.node.settings import NodeSettings
+from hopwire.node.spawn import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.tap import Tap
 from hopwire.node.transport import Frames, Transport
 from hopwire.routing import Node as KnownNode
@@ -102,7 +102,7 @@ class Links:
         self._domains, self._settings, self._tap = domains, settings, tap
         self._on_lost, self._on_routes = on_lost, on_routes
         router.send_away, router.mark, router.is_queued = self.send_away, self.mark, self.is_queued
-        self._seen = Seen(settings.seen_messages)
+        self._seen = SeenMessages(settings.seen_messages)
         self._replay = ReplayWindows(
             round(settings.replay_seconds * NS_PER_SECOND),
             settings.seen_messages,

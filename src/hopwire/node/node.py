@@ -30,7 +30,6 @@ from hopwire.model.names import ACTOR, HUB
 from hopwire.node.actors import Actor
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
-from hopwire.node.flow import words_of
 from hopwire.node.hub import Address, Hub
 from hopwire.node.links import Links
 from hopwire.node.mailbox import Mailbox, Overflow
@@ -38,6 +37,7 @@ from hopwire.node.router import Envelope, Router
 from hopwire.node.running import Running
 from hopwire.node.settings import NodeSettings, Statistics
 from hopwire.node.sockets import Sockets
+from hopwire.node.spawn import words_of
 from hopwire.node.streams import Streams
 from hopwire.node.tap import Tap
 from hopwire.node.telemetry import Telemetry

@@ -19,9 +19,9 @@ from hopwire.errors import Closed
 from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter, DeadLetters
-from hopwire.node.flow import NO_ANSWER, RECEIPT, Way, outcome_of, spawned, wants_answer
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.share import Share
+from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, outcome_of, spawned, wants_answer
 from hopwire.node.telemetry import Telemetry
 from hopwire.routing import HOP_LIMIT, Tables, decide, peek
 

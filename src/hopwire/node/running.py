@@ -10,8 +10,8 @@ from typing import Any
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
-from hopwire.node.flow import RECEIPT, spawned, without_callback
 from hopwire.node.router import Envelope, Inbox, Router
+from hopwire.node.spawn import RECEIPT, spawned, without_callback
 
 __all__ = ["Running"]
 

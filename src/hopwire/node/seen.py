@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["Seen"]
+__all__ = ["SeenMessages"]
 
 
-class Seen:
+class SeenMessages:
     """Remembers message ids."""
 
     def __init__(self, capacity: int) -> None:

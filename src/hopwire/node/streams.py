@@ -85,7 +85,7 @@ def _prepare(sock: socket.socket) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-class _Connection:
+class _ZmtpSocket:
     """One socket with ZMTP on it."""
 
     __slots__ = (
@@ -110,8 +110,8 @@ class _Connection:
         zmtp: Zmtp,
         name: bytes,
         on_frames: OnFrames,
-        on_ready: Callable[[_Connection], None],
-        on_closed: Callable[[_Connection, str], None],
+        on_ready: Callable[[_ZmtpSocket], None],
+        on_closed: Callable[[_ZmtpSocket, str], None],
     ) -> None:
         self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
         self._on_frames, self._on_ready, self._on_closed = on_frames, on_ready, on_closed
@@ -255,20 +255,20 @@ def _behind(parts: Frames, sent: int) -> list[memoryview]:
     return left
 
 
-class _Link:
+class _OutgoingLink:
     """The connection to one peer, and the name that it has there."""
 
     __slots__ = ("connection", "dialling", "name", "pause", "sending", "uri")
 
     def __init__(self, uri: str, name: bytes) -> None:
         self.uri, self.name = uri, name
-        self.connection: _Connection | None = None  # once it may be written to
+        self.connection: _ZmtpSocket | None = None  # once it may be written to
         self.dialling: asyncio.Task[None] | None = None
         self.pause = FIRST_PAUSE_SECONDS
         self.sending: list[Item] = []  # of which the kernel has taken a part
 
 
-def _nothing(_connection: _Connection) -> None:
+def _nothing(_connection: _ZmtpSocket) -> None:
     pass
 
 
@@ -292,10 +292,10 @@ class Streams(Outboxes):
         super().__init__(limits, LARGE_BYTES)
         self._identity, self._listen, self._advertise = identity, listen, advertise
         self._message_limits = message_limits or Limits()
-        self._links: dict[str, _Link] = {}
-        self._inbound: set[_Connection] = set()
+        self._links: dict[str, _OutgoingLink] = {}
+        self._inbound: set[_ZmtpSocket] = set()
         self._from: Counter[str] = Counter()  # connections by the address that they come from
-        self._hosts: dict[_Connection, str] = {}
+        self._hosts: dict[_ZmtpSocket, str] = {}
         self.closed: Counter[str] = Counter()  # connections by the reason of their end
 
     @property
@@ -359,11 +359,11 @@ class Streams(Outboxes):
         self,
         sock: socket.socket,
         name: bytes,
-        on_ready: Callable[[_Connection], None],
-        on_closed: Callable[[_Connection, str], None],
-    ) -> _Connection:
+        on_ready: Callable[[_ZmtpSocket], None],
+        on_closed: Callable[[_ZmtpSocket, str], None],
+    ) -> _ZmtpSocket:
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
-        return _Connection(self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
+        return _ZmtpSocket(self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
 
     def _new_name(self) -> bytes:
         return connection_name(self._identity, os.urandom(CHANCE_BYTES)) if self._identity else b""
@@ -372,7 +372,7 @@ class Streams(Outboxes):
         if not self._is_closed:
             self._loop.add_reader(self._server, self._accept)
 
-    def _inbound_closed(self, connection: _Connection, reason: str) -> None:
+    def _inbound_closed(self, connection: _ZmtpSocket, reason: str) -> None:
         self.closed[reason] += 1
         self._inbound.discard(connection)
         host = self._hosts.pop(connection, "")
@@ -391,11 +391,11 @@ class Streams(Outboxes):
         check_uri(uri, "a peer")
         if not uri.startswith("tcp://"):
             raise SettingsError(f"cannot connect to {uri}: a node that listens on tcp:// dials no other addresses")
-        self._links[uri] = link = _Link(uri, self._new_name())
+        self._links[uri] = link = _OutgoingLink(uri, self._new_name())
         self._peers[uri] = Outbox()
         link.dialling = self._loop.create_task(self._dial(link))
 
-    async def _dial(self, link: _Link) -> None:
+    async def _dial(self, link: _OutgoingLink) -> None:
         """Try to connect, again and again with growing pauses; names are looked up anew each time."""
         while not self._is_closed and link.uri in self._links:
             sock = await self._connected(link.uri)
@@ -411,11 +411,11 @@ class Streams(Outboxes):
             link.dialling = None
             return
 
-    async def _pause(self, link: _Link) -> None:
+    async def _pause(self, link: _OutgoingLink) -> None:
         await asyncio.sleep(link.pause)
         link.pause = min(2 * link.pause, LONGEST_PAUSE_SECONDS)
 
-    async def _dial_again(self, link: _Link) -> None:
+    async def _dial_again(self, link: _OutgoingLink) -> None:
         await self._pause(link)  # or a listener that hangs up at once would be dialled without end
         await self._dial(link)
 
@@ -441,7 +441,7 @@ class Streams(Outboxes):
                 return sock
         return None
 
-    def _ready(self, link: _Link, connection: _Connection) -> None:
+    def _ready(self, link: _OutgoingLink, connection: _ZmtpSocket) -> None:
         if self._links.get(link.uri) is not link:
             connection.close(DISCONNECTED)
             return
@@ -449,7 +449,7 @@ class Streams(Outboxes):
         connection.on_written = lambda: self._written(link)
         self._send_waiting(link.uri, self._peers[link.uri])
 
-    def _link_closed(self, link: _Link, reason: str) -> None:
+    def _link_closed(self, link: _OutgoingLink, reason: str) -> None:
         self.closed[reason] += 1
         link.connection = None
         for frames, _, _, _ in link.sending:
@@ -487,7 +487,7 @@ class Streams(Outboxes):
         self._wake(outbox)
         return True
 
-    def _written(self, link: _Link) -> None:
+    def _written(self, link: _OutgoingLink) -> None:
         link.sending = []
         self._send_waiting(link.uri, self._peers[link.uri])
 

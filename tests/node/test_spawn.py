@@ -4,8 +4,8 @@ import pytest
 
 from hopwire.model import CallbackPoint, Distribution, Message, RoutingEntry, contract_of, payload_from_body
 from hopwire.model.outcome import Outcome
-from hopwire.node import flow
-from hopwire.node.flow import OUTCOME, RECEIPT, outcome_of, seconds_from_ticks, spawned, ticks_from_seconds
+from hopwire.node import spawn
+from hopwire.node.spawn import OUTCOME, RECEIPT, outcome_of, seconds_from_ticks, spawned, ticks_from_seconds
 from tests.node.stories import Greeting, Number
 
 HOME = CallbackPoint(*contract_of(Greeting))
@@ -88,14 +88,14 @@ def test_callback_points_that_a_sender_made_large_are_not_kept() -> None:
         for number in range(20):
             points = tuple(CallbackPoint(b"%d" % number * size, each) for each in range(count))
             assert spawned(ASKED.replace(callback_points=points), Number(1), 0).callback_points == points
-    assert sum(len(point.identity) for points in flow._KNOWN for point in points) < 1_000_000
+    assert sum(len(point.identity) for points in spawn._KNOWN for point in points) < 1_000_000
 
 
 def test_callback_points_that_are_kept_are_few() -> None:
     for number in range(3000):
         points = (CallbackPoint(b"%d" % number),)
         assert spawned(ASKED.replace(callback_points=points), Number(1), 0).callback_points == points
-    assert len(flow._KNOWN) <= flow.KNOWN
+    assert len(spawn._KNOWN) <= spawn.KNOWN
 
 
 def test_time_to_live_is_counted_in_ticks() -> None:
