@@ -108,8 +108,8 @@ class Network:
         transport = _Memory(self, uri)
         node = Node(uri, transport=transport, **settings)
         transport.identity = node.identity
-        node._router.share.clock = lambda: 0.0  # how fast the machine is changes nothing
-        node._router.chance = self.chance.random
+        node._timing.share.clock = lambda: 0.0  # how fast the machine is changes nothing
+        node._timing.chance = self.chance.random
         return node
 
     def cut(self, one: Node, other: Node) -> None:

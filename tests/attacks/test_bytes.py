@@ -60,16 +60,16 @@ def test_one_bad_message_in_a_train_does_not_lose_the_others(monkeypatch: pytest
             greets[1] = [b"", *nested_message(1300)]
             greets[3] = [b"", b"", b"noise"]
             greets[4] = [b"", *said(Greet("fault"))]
-            node._links.take_frames([b"peer", *said(Hello(b"peer", 1, "tcp://127.0.0.1:1"))])
-            take = node._links._take_message
+            node._incoming.take_frames([b"peer", *said(Hello(b"peer", 1, "tcp://127.0.0.1:1"))])
+            take = node._incoming._take_message
 
             def fail_once(message: Message) -> None:
                 if b"fault" in message.body:
                     raise RuntimeError("a fault of ours")
                 take(message)
 
-            monkeypatch.setattr(node._links, "_take_message", fail_once)
-            assert node._links.take_frames([b"peer", pack_train(greets)]) == 6
+            monkeypatch.setattr(node._incoming, "_take_message", fail_once)
+            assert node._incoming.take_frames([b"peer", pack_train(greets)]) == 6
             while len(greeter.greeted) < 3:
                 await asyncio.sleep(0)
             assert greeter.greeted == ["0", "2", "5"]
@@ -109,9 +109,9 @@ def test_a_message_of_very_many_frames_reaches_its_peer_and_so_does_the_next(mon
             for name, node in (("one", one), ("two", two)):
                 while not (here.peers and node.identity in here.peers):
                     await asyncio.sleep(0.001)
-                monkeypatch.setattr(node._links, "_take_message", partial(write_down, heard[name]))
+                monkeypatch.setattr(node._incoming, "_take_message", partial(write_down, heard[name]))
             frames = [encode(Message(b"many", 1, body_frames=(b"",) * count)) for count in (65_534, 1, 300)]
-            transport = here._links._transport
+            transport = here._transport
             for each in frames:
                 assert transport.send(one.uri, each, sum(map(len, each))) == ""
             for each in frames[1:]:

@@ -107,7 +107,7 @@ def test_a_stranger_under_the_name_of_a_peer_cannot_speak_for_the_peer(kind: str
         async with node_of(kind) as a, node_of(kind, peers=(a.uri,)) as b:
             a.host(Greeter())
             await b.knows(Greet)
-            incarnation = a._links._cluster.peers[b.identity].incarnation
+            incarnation = a._membership._cluster.peers[b.identity].incarnation
             with ExitStack() as stack:
                 for name in names_of(b):
                     stranger = stack.enter_context(Stranger(a.uri, name))
@@ -164,10 +164,10 @@ def test_a_link_whose_tcp_connection_is_cut_comes_back_under_its_name() -> None:
             hub = b.hub()
             for _ in range(3):
                 await hub.ask(Greet("x"), Greeting, timeout=5, at_least_once=True)
-                before = len(a._links._callers)
+                before = len(a._membership._trust.callers)
                 cut()
                 await hub.ask(Greet("y"), Greeting, timeout=5, at_least_once=True)
-                assert len(a._links._callers) == before
+                assert len(a._membership._trust.callers) == before
             assert "not_met" not in a.dead_letters.counts
 
     asyncio.run(asyncio.wait_for(story(), timeout=30))

@@ -18,7 +18,7 @@ NOBODY = "tcp://127.0.0.1:1"
 
 def taken(node: Node, *said_by_x: list[bytes]) -> None:
     for frames in said_by_x:
-        node._links.take_frames([b"X", *frames])
+        node._incoming.take_frames([b"X", *frames])
 
 
 def test_who_asks_for_all_routes_again_and_again_makes_a_node_queue_two_answers() -> None:
@@ -41,7 +41,7 @@ def test_control_messages_have_more_room_than_others_but_not_any() -> None:
         async with Node(settings=NodeSettings(outbox_messages=10)) as node:
             taken(node, said(Hello(b"X", 1, NOBODY)))
             for _ in range(2 * CONTROL_MESSAGES):
-                node._links._say(NOBODY, RoutesWanted(b"me", 1))
+                node._membership._say(NOBODY, RoutesWanted(b"me", 1))
             assert node.statistics().outbox_messages <= CONTROL_MESSAGES + 10
             assert node.dead_letters.counts["queue_full"] > 0
 

@@ -301,7 +301,7 @@ def test_a_node_that_makes_no_sense_is_refused_before_it_runs(settings: dict[str
 
 def _end(node: Node) -> None:
     """A start that failed halfway leaves a ZeroMQ context, whose finaliser waits for its sockets for ever."""
-    context = getattr(node._links._transport, "_context", None)
+    context = getattr(node._transport, "_context", None)
     if context is not None and not context.closed:
         context.destroy(linger=0)
 
@@ -312,7 +312,7 @@ def test_a_node_that_could_not_start_leaves_no_open_context() -> None:
         try:
             with pytest.raises(SettingsError, match="cannot listen"):
                 await node.start()
-            assert node._links._transport._context.closed  # type: ignore[attr-defined]
+            assert node._transport._context.closed  # type: ignore[attr-defined]
         finally:
             _end(node)
 

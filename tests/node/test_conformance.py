@@ -255,13 +255,13 @@ def test_a_peer_that_reads_only_an_older_format_gets_that_format(tell: Tell, num
 def _spied(node: Node) -> list[int]:
     """The formats of the messages that a node sends from now on."""
     sent: list[int] = []
-    send = node._links._transport.send
+    send = node._transport.send
 
     def spy(uri: str, frames: list[bytes], size_bytes: int, is_control: bool = False) -> str:
         sent.append(recognise(frames).number)
         return send(uri, frames, size_bytes, is_control)
 
-    node._links._transport.send = spy  # type: ignore[method-assign]
+    node._transport.send = spy  # type: ignore[method-assign]
     return sent
 
 
@@ -290,7 +290,7 @@ def test_signed_messages_pass_between_nodes_that_share_a_key_and_no_others(tell:
 def test_what_is_not_a_message_is_a_dead_letter_with_the_reason_of_the_wire(tell: Tell) -> None:
     async def story(nodes: Nodes) -> None:
         async with nodes.node() as node:
-            node._links.take_frames([b"sender", b"", b"noise"])
+            node._incoming.take_frames([b"sender", b"", b"noise"])
             (letter,) = node.dead_letters.latest
             assert letter.reason == "unknown_version"
             assert letter.frames == (b"sender", b"", b"noise")

@@ -123,13 +123,13 @@ def test_time_to_live_shrinks_by_the_time_spent_on_the_way() -> None:
             sleeper = Sleeper()
             a.host(sleeper)
             await b.knows(Greet)
-            take = a._links._take_message
+            take = a._incoming._take_message
 
             def spy(message: Message) -> None:
                 left.append(message.ttl_ticks / 1e7)
                 take(message)
 
-            a._links._take_message = spy  # type: ignore[method-assign]
+            a._incoming._take_message = spy  # type: ignore[method-assign]
             network.faults = Faults(delay=1.0)
             with pytest.raises((Timeout, Expired)):
                 await b.hub().ask(Greet("Ada"), Greeting, timeout=4)

@@ -27,8 +27,8 @@ def said(payload: Payload) -> list[bytes]:
 
 async def a_node_at_an_address_that_cannot_be_connected_to() -> None:
     async with Node() as node:
-        node._links.take_frames(said(Hello(b"X", 5, "tcp://*:1")))
-        node._links.take_frames(said(Routes(b"X", 5, 2, 0, ((b"\1actor", b"greeter.greet", 1, b""),))))
+        node._incoming.take_frames(said(Hello(b"X", 5, "tcp://*:1")))
+        node._incoming.take_frames(said(Routes(b"X", 5, 2, 0, ((b"\1actor", b"greeter.greet", 1, b""),))))
         await node.hub().tell(Greet("x"), ttl=1)
 
 
@@ -36,7 +36,7 @@ async def full(node: Node, peer: Node) -> asyncio.Future[None]:
     """Let somebody wait for room in the queue of a peer."""
     peer.host(Greeter())
     await node.knows(Greet)
-    node._links._transport.send = lambda *_: "queue_full"  # type: ignore[method-assign]
+    node._transport.send = lambda *_: "queue_full"  # type: ignore[method-assign]
     waiting = asyncio.ensure_future(node.hub().tell(Greet("x")))
     await asyncio.sleep(0.1)
     assert not waiting.done()

@@ -56,7 +56,7 @@ def test_dead_letters_keep_no_more_than_some_megabytes() -> None:
         async with network.node() as node:
             noise = b"x" * MEGABYTE
             for _ in range(500):
-                node._links.take_frames([b"stranger", b"", noise])
+                node._incoming.take_frames([b"stranger", b"", noise])
             kept = sum(len(frame) for letter in node.dead_letters.latest for frame in letter.frames)
             assert kept <= 64 * MEGABYTE
 
@@ -67,7 +67,7 @@ def test_strangers_cannot_make_a_node_meet_any_number_of_nodes() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
             for i in range(1500):
-                node._links.take_frames([b"X%d" % i, *said(Hello(b"X%d" % i, 1, f"memory://x{i}"))[1:]])
+                node._incoming.take_frames([b"X%d" % i, *said(Hello(b"X%d" % i, 1, f"memory://x{i}"))[1:]])
             assert len(node.peers) == MAX_PEERS
 
     run(story)
@@ -110,7 +110,7 @@ def test_a_queue_that_drops_the_oldest_drops_one_for_one() -> None:
     async def story() -> None:
         settings = NodeSettings(overflow=Overflow.DROP_OLDEST, outbox_messages=100)
         async with Node(settings=settings) as node:
-            node._links.take_frames([b"X", *said(Hello(b"X", 1, "tcp://127.0.0.1:1"))[1:]])
+            node._incoming.take_frames([b"X", *said(Hello(b"X", 1, "tcp://127.0.0.1:1"))[1:]])
             answer = Message(
                 *contract_of(Greeting),
                 receiver_identity=b"\0hub",

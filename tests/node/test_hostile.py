@@ -52,9 +52,9 @@ def test_a_node_takes_anything_and_goes_on() -> None:
             node.host(Greeter())
             chance = Random(1)
             for frames in HOSTILE:
-                node._links.take_frames([b"stranger", *frames[1:]])
+                node._incoming.take_frames([b"stranger", *frames[1:]])
                 for _ in range(50):
-                    node._links.take_frames(mutated(list(frames), chance))
+                    node._incoming.take_frames(mutated(list(frames), chance))
             assert await node.hub().ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
             assert node.dead_letters.counts.total() > 100
 
@@ -77,7 +77,7 @@ def test_an_outcome_that_makes_no_sense_ends_the_promise_or_is_ignored(outcome: 
                 receiver_identity=hub.identity,
                 callback_key=1,
             )
-            node._links.take_frames(encode(forged))
+            node._incoming.take_frames(encode(forged))
             with pytest.raises((DeliveryError, PayloadError)):
                 await sent
 
@@ -95,7 +95,7 @@ def test_a_train_within_a_train_is_noise() -> None:
             train = pack_train([[b"", b"noise"]])
             for _ in range(2000):
                 train = pack_train([[b"", train]])
-            node._links.take_frames([b"stranger", train])
+            node._incoming.take_frames([b"stranger", train])
             assert node.dead_letters.counts.total() == 1
 
     run(story)
@@ -119,9 +119,9 @@ def test_noise_on_the_socket_is_a_dead_letter_and_gets_no_answer() -> None:
 def test_routes_of_receivers_that_are_none_are_refused_and_the_rest_is_kept() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
-            node._links.take_frames([b"X", *said(Hello(b"X", 5, "memory://x"))[1:]])
+            node._incoming.take_frames([b"X", *said(Hello(b"X", 5, "memory://x"))[1:]])
             routes = ((b"?what", b"greeter.greet", 1, b""), (b"\1actor", b"greeter.greet", 1, b""))
-            node._links.take_frames([b"X", *said(Routes(b"X", 5, 2, 0, routes))[1:]])
+            node._incoming.take_frames([b"X", *said(Routes(b"X", 5, 2, 0, routes))[1:]])
             assert node.dead_letters.counts["bad_control"] == 1
             assert node.peers == (b"X",)
             await node.knows(Greet)
@@ -138,7 +138,7 @@ def test_a_signed_message_that_is_sent_again_is_refused() -> None:
             a.host(greeter)
             await b.knows(Greet)
             heard: list[list[bytes]] = []
-            take = a._links.take_frames
+            take = a._incoming.take_frames
 
             def listen(frames: list[bytes]) -> int:
                 heard.append(frames)
@@ -161,7 +161,7 @@ def test_what_is_not_signed_by_the_domain_is_refused(verdict: str) -> None:
         domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
         async with network.node(domains=domains) as node:
             domain = {"unsigned": "all", "no_key": "other"}[verdict]
-            node._links.take_frames(encode(Message(b"greeter.greet", 1, domain=domain)))
+            node._incoming.take_frames(encode(Message(b"greeter.greet", 1, domain=domain)))
             (letter,) = node.dead_letters.latest
             assert (letter.reason, letter.detail) == ("bad_signature", verdict)
 

@@ -38,7 +38,7 @@ def test_pauses_grow_and_chance_makes_them_longer(chance: float, expected: list[
         async with network.node() as a, network.node(peers=[a.uri]) as b:
             a.host(Greeter())
             await b.knows(Greet)
-            b._router.chance = lambda: chance
+            b._timing.chance = lambda: chance
             sent = watched(network, b)
             with pytest.raises(Timeout, match=rf"nothing heard \({len(expected)} attempts\)"):
                 await b.hub().send(Greet("x"), timeout=4, at_least_once=True)
@@ -60,8 +60,8 @@ def test_what_waits_in_our_own_queue_is_not_sent_again() -> None:
                 asked.add((node, mark))
                 return loop.time() < began + 2.95
 
-            b._router.chance = lambda: 0.0
-            b._router.mark, b._router.is_queued = lambda node: 40 + len(sent), is_queued
+            b._timing.chance = lambda: 0.0
+            b._outgoing.mark, b._outgoing.is_queued = lambda node: 40 + len(sent), is_queued  # type: ignore[method-assign]
             with pytest.raises(Timeout, match="2 attempts"):
                 await b.hub().ask(Greet("x"), Greeting, timeout=3.2, at_least_once=True)
             first, second = sent
@@ -77,7 +77,7 @@ def test_a_pause_in_which_the_loop_was_held_counts_for_nothing() -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:
             a.host(Greeter())
             await b.knows(Greet)
-            b._router.chance = lambda: 0.0
+            b._timing.chance = lambda: 0.0
             sent, loop = watched(network, b), asyncio.get_running_loop()
 
             def hold() -> None:
@@ -97,7 +97,7 @@ def test_an_answer_ends_the_wait_for_our_own_queue() -> None:
             sleeper = Sleeper()
             a.host(sleeper)
             await b.knows(Greet)
-            b._router.is_queued = lambda node, mark: True
+            b._outgoing.is_queued = lambda node, mark: True  # type: ignore[method-assign]
             asked = asyncio.ensure_future(b.hub().ask(Greet("x"), Greeting, timeout=1000, at_least_once=True))
             await asyncio.sleep(5)
             sleeper.wake.set()

@@ -311,7 +311,7 @@ def test_a_process_that_comes_back_at_the_same_address_is_reached_when_the_old_o
             old.host(Greeter("old"))
             await b.knows(Greet)
             network.crash(old)
-            old._links._ticker.cancel()
+            old._membership._ticker.cancel()
             new = node_at(network, "memory://fixed")
             new._dial = (b.uri,)
             async with new:
@@ -350,8 +350,8 @@ def test_an_address_within_the_process_is_none_that_others_may_name(uri: str) ->
         failed: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
         async with Node(curve=new_curve_keys()) as node:
-            node._links.take_frames([b"X", *said(Hello(b"X", 1, uri))[1:]])
-            node._links.take_frames([b"X", *said(Beat(b"Y", 1, uri + "2", 3))[1:]])
+            node._incoming.take_frames([b"X", *said(Hello(b"X", 1, uri))[1:]])
+            node._incoming.take_frames([b"X", *said(Beat(b"Y", 1, uri + "2", 3))[1:]])
             await asyncio.sleep(0.2)
             assert node.dead_letters.counts["bad_control"]
         assert not failed
@@ -374,7 +374,7 @@ def test_the_heart_goes_on_beating_whatever_goes_wrong_in_between() -> None:
                 disconnect(uri)
 
             transport.disconnect = fails_once  # type: ignore[method-assign]
-            a._links.take_frames([b"X", *said(Hello(b"X", 1, "memory://silent"))[1:]])
+            a._incoming.take_frames([b"X", *said(Hello(b"X", 1, "memory://silent"))[1:]])
             for _ in range(60):
                 await asyncio.sleep(1)
                 assert b.peers == (a.identity,)
@@ -399,7 +399,7 @@ def test_a_fault_while_one_message_is_taken_does_not_leave_the_next_one_lying() 
                 add(letter)  # type: ignore[arg-type]
 
             seen.add = fails_once  # type: ignore[method-assign]
-            b._links._transport.send(a.uri, [b"", b"", b"noise"], 5)
+            b._transport.send(a.uri, [b"", b"", b"noise"], 5)
             for i in range(3):
                 await b.hub().tell(Greet(str(i)))
             async with asyncio.timeout(0.5):  # the next beat would wake it

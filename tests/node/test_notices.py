@@ -101,9 +101,9 @@ def test_a_key_that_is_over_is_named(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_address_in_a_hello_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def story(network: Network) -> None:
         async with network.node(domains=domains()) as node:
-            node._links.take_frames([b"X", *said(Hello(b"X", 1, "tcp://x:1\nERROR all is lost"))])
+            node._incoming.take_frames([b"X", *said(Hello(b"X", 1, "tcp://x:1\nERROR all is lost"))])
         async with network.node(identity=b"me") as node:
-            node._links.take_frames([b"me", *said(Hello(b"me", 1, "tcp://x:1\nERROR all is lost"))])
+            node._incoming.take_frames([b"me", *said(Hello(b"me", 1, "tcp://x:1\nERROR all is lost"))])
 
     run(story)
     assert len(warnings_of(caplog)) == 2

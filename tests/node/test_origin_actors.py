@@ -78,7 +78,7 @@ def test_an_actor_that_is_named_and_has_no_method_says_so() -> None:
             address = node.host(TwoOfOneVersion())
             hub = node.hub()
             unknown = Message(b"never heard of", 1, receiver_identity=address.receiver)
-            node._links.take_frames(encode(unknown))
+            node._incoming.take_frames(encode(unknown))
             await asyncio.sleep(1)
             assert node.dead_letters.counts["handler_missing"] == 1
             with pytest.raises(NoRoute, match="receiver_does_not_handle"):
@@ -145,8 +145,8 @@ def test_a_handler_is_chosen_by_identity_version_and_partition() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
             node.host(Greeter())
-            node._links.take_frames(encode(Message(contract_of(Greet).identity, 2)))
-            node._links.take_frames(encode(Message(contract_of(Greet).identity, 1, b"elsewhere")))
+            node._incoming.take_frames(encode(Message(contract_of(Greet).identity, 2)))
+            node._incoming.take_frames(encode(Message(contract_of(Greet).identity, 1, b"elsewhere")))
             assert node.dead_letters.counts["no_route"] == 2
 
     run(story)

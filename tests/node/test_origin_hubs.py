@@ -39,7 +39,7 @@ def test_an_answer_ends_the_promise_and_a_second_one_finds_nobody() -> None:
             key = open_key(hub)
             assert await asked == Greeting("hello x")
             assert hub.open_promises == 0
-            node._links.take_frames(answer(hub, Greeting("late"), key))
+            node._incoming.take_frames(answer(hub, Greeting("late"), key))
             assert dict(node.dead_letters.counts) == {"nobody_waits": 1}
 
     run(story)
@@ -53,7 +53,7 @@ def test_an_answer_to_another_question_ends_nothing() -> None:
             hub = node.hub()
             asked = asyncio.ensure_future(hub.ask(Greet("x"), Greeting, correlation_id=b"flow"))
             await asyncio.sleep(0.1)
-            node._links.take_frames(answer(hub, Greeting("foreign"), open_key(hub) ^ 1))
+            node._incoming.take_frames(answer(hub, Greeting("foreign"), open_key(hub) ^ 1))
             assert not asked.done()
             sleeper.wake.set()
             assert await asked == Greeting("x")
@@ -69,7 +69,7 @@ def test_an_answer_of_another_kind_than_asked_for_is_put_aside_and_the_promise_s
             hub = node.hub()
             asked = asyncio.ensure_future(hub.ask(Greet("x"), Greeting, correlation_id=b"flow"))
             await asyncio.sleep(0.1)
-            node._links.take_frames(answer(hub, Number(5), open_key(hub)))
+            node._incoming.take_frames(answer(hub, Number(5), open_key(hub)))
             await asyncio.sleep(0.1)
             assert node.dead_letters.counts["unexpected_answer"] == 1
             sleeper.wake.set()
@@ -113,7 +113,7 @@ def test_an_answer_that_belongs_to_another_flow_ends_nothing() -> None:
             asked = asyncio.ensure_future(hub.ask(Greet("x"), Greeting, correlation_id=b"flow"))
             await asyncio.sleep(0.1)
             for forged in (Greeting("forged"), Outcome("failed", "ValueError", "forged")):
-                node._links.take_frames(answer(hub, forged, open_key(hub), b"another flow"))
+                node._incoming.take_frames(answer(hub, forged, open_key(hub), b"another flow"))
             assert dict(node.dead_letters.counts) == {"wrong_flow": 2}
             sleeper.wake.set()
             assert await asked == Greeting("x")
@@ -164,12 +164,12 @@ def test_a_hub_for_each_question_is_one_hub_and_is_told_to_nobody() -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:
             a.host(Greeter())
             await b.knows(Greet)
-            said = list(b._links.traffic)
+            said = b._outgoing.message_count
             for _ in range(2000):
                 await b.hub().ask(Greet("x"), Greeting)
             assert len(b._hubs) == 1
             assert len(b._tables.local.routes()) == 1
-            assert b._links.traffic[1] - said[1] == 2000
+            assert b._outgoing.message_count - said == 2000
             assert a._tables.remote.routes_of(b.identity) == []
 
     run(story)

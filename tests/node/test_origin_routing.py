@@ -161,13 +161,13 @@ def test_a_node_speaks_for_itself_and_for_no_other(said_by_another: str) -> None
         async with network.node() as a, network.node(peers=[a.uri]) as b:
             b.host(Greeter())
             await a.knows(Greet)
-            incarnation = a._links._cluster.peers[b.identity].incarnation
+            incarnation = a._membership._cluster.peers[b.identity].incarnation
             forged: dict[str, Payload] = {
                 "bye": Bye(b.identity, incarnation),
                 "routes": Routes(b.identity, incarnation, 99),
                 "hello": Hello(b.identity, incarnation + 1, "memory://elsewhere"),
             }
-            a._links.take_frames([b"mallory", *said(forged[said_by_another])[1:]])
+            a._incoming.take_frames([b"mallory", *said(forged[said_by_another])[1:]])
             assert a.dead_letters.counts["bad_control"] == 1
             assert await a.hub().ask(Greet("x"), Greeting, timeout=1) == Greeting("hello x")
 

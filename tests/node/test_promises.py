@@ -168,7 +168,7 @@ def test_a_payload_that_cannot_be_read_is_counted_once() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
             node.host(Greeter())
-            node._links.take_frames(encode(Message(*contract_of(Greet), body_frames=(b"\xc1",))))
+            node._incoming.take_frames(encode(Message(*contract_of(Greet), body_frames=(b"\xc1",))))
             await asyncio.sleep(1)
             assert dict(node.dead_letters.counts) == {"bad_payload": 1}
 
@@ -179,7 +179,7 @@ def test_a_message_that_cannot_be_read_back_is_given_up_when_its_peer_is_gone() 
     async def story(network: Network) -> None:
         async with network.node() as node:
             ambiguous = encode(Message(b"x", b"1", body_frames=(encode(Message(b"y"))[-1],)), V3)
-            node._links._take_refused("memory://gone", ambiguous, "unreachable")
+            node._incoming.take_refused("memory://gone", ambiguous, "unreachable")
             assert node.dead_letters.counts["unreachable"] == 1
 
     run(story)

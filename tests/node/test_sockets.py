@@ -138,9 +138,9 @@ def test_a_node_tells_whether_what_it_sent_still_waits() -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:
             while not b.peers:
                 await asyncio.sleep(0.01)
-            assert b._links.mark(a.identity) == 0
-            assert not b._links.is_queued(a.identity, 5)
-            assert b._links.mark(b"nobody") == 0
-            assert not b._links.is_queued(b"nobody", 5)
+            assert b._outgoing.mark(a.identity) == 0
+            assert not b._outgoing.is_queued(a.identity, 5)
+            assert b._outgoing.mark(b"nobody") == 0
+            assert not b._outgoing.is_queued(b"nobody", 5)
 
     run(story)

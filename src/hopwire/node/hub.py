@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import get_ident
-from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -157,6 +157,16 @@ class _Promise(msgspec.Struct):
     last: str = ""  # what was heard of it and did not end the promise
 
 
+class Queues(Protocol):
+    """What waits here for other nodes."""
+
+    def mark(self, node: bytes) -> int:
+        """Give the number of the last message that waits here for a node, or 0 where none does."""
+
+    def is_queued(self, node: bytes, mark: int) -> bool:
+        """Tell whether a message up to that mark still waits here for a node: it has not even left."""
+
+
 class Hub:
     """Sends messages and receives answers; made by `Node.hub()`."""
 
@@ -164,6 +174,7 @@ class Hub:
         self,
         identity: bytes,
         router: Router,
+        outgoing: Queues,
         new_id: Callable[[], bytes],
         new_key: Callable[[], int],
         max_body_bytes: int,
@@ -171,7 +182,8 @@ class Hub:
         on_close: Callable[[Hub], None],
     ) -> None:
         self.identity = identity
-        self._node, self._router, self._new_id, self._new_key = router.here, router, new_id, new_key
+        self._node, self._router, self._outgoing, self._timing = router.here, router, outgoing, router.timing
+        self._new_id, self._new_key = new_id, new_key
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._promises: dict[int, _Promise] = {}
         self._deadlines = Deadlines(self._time_out)
@@ -271,8 +283,8 @@ class Hub:
     ) -> Message:
         if self._is_closed:
             raise Closed("the hub is closed")
-        if get_ident() != self._router.thread:
-            raise _wrong_thread(self._router.thread)
+        if get_ident() != self._timing.thread:
+            raise _wrong_thread(self._timing.thread)
         to, partition, correlation_id, trace = towards
         contract, body = contract_of(payload, partition), body_from_payload(payload)
         if len(body) > self._max_body_bytes:
@@ -304,7 +316,7 @@ class Hub:
         ttl_ticks, deadline = 0, 0.0
         if ttl is not None:
             check_seconds("ttl", ttl)
-            ttl_ticks, deadline = ticks_from_seconds(ttl), self._router.clock() + ttl
+            ttl_ticks, deadline = ticks_from_seconds(ttl), self._timing.clock() + ttl
         message = self._message(payload, towards, ttl_ticks, distribution=int(distribution))
         await self._submit(Envelope(message, deadline, may_wait=True))
 
@@ -342,8 +354,8 @@ class Hub:
         message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
             raise _own_answer(payload)
-        now = self._router.clock()
-        promise = _Promise(self._router.loop.create_future(), expected.types, message)
+        now = self._timing.clock()
+        promise = _Promise(self._timing.loop.create_future(), expected.types, message)
         ending = self._deadlines.add(key, now, timeout)
         self._promises[key] = promise
         envelope = Envelope(message, now + timeout, b"", True)
@@ -364,7 +376,7 @@ class Hub:
 
     async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
         """Send until there is a receipt, an answer, or no time left; each attempt takes another route than the last."""
-        promise.receipt = receipt = self._router.loop.create_future()
+        promise.receipt = receipt = self._timing.loop.create_future()
         message_id, pause = self._new_id(), FIRST_RETRY_SECONDS
         while not promise.future.done() and not receipt.done():
             extension = Extension(message_id=message_id, attempt=promise.attempts)
@@ -381,20 +393,20 @@ class Hub:
         What still waits in our own queue is not lost, and a second copy would only make the queue longer. So a message
         that leaves its queue at 3.00 s is sent again at 3.10 s, not at 0.10 s.
         """
-        router = self._router
-        queued = [(node, router.mark(node)) for node in nodes]
+        timing, outgoing = self._timing, self._outgoing
+        queued = [(node, outgoing.mark(node)) for node in nodes]
         if queued:
             await asyncio.sleep(0)  # what was sent in this turn of the loop leaves at its end
-        while queued := [each for each in queued if router.is_queued(*each)]:
+        while queued := [each for each in queued if outgoing.is_queued(*each)]:
             if await _is_one_done(ends, FIRST_RETRY_SECONDS):
                 return
-        pause *= 1 + JITTER * router.chance()
-        began = router.clock()
+        pause *= 1 + JITTER * timing.chance()
+        began = timing.clock()
         while not await _is_one_done(ends, pause):
-            was_held = router.clock() - began > HELD * pause  # the loop: a receipt may have come and not been read
+            was_held = timing.clock() - began > HELD * pause  # the loop: a receipt may have come and not been read
             if not was_held or pause >= LONGEST_RETRY_SECONDS:
                 return
-            pause, began = 2 * pause, router.clock()
+            pause, began = 2 * pause, timing.clock()
 
     # -- receiving
 

@@ -12,6 +12,7 @@ node.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import struct
 import time
@@ -19,7 +20,6 @@ import uuid
 from collections.abc import Callable, Iterable
 from itertools import chain, count
 from pathlib import Path
-from threading import get_ident
 from types import TracebackType
 
 from hopwire.capture import CaptureStatus
@@ -31,8 +31,10 @@ from hopwire.node.actors import Actor
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
 from hopwire.node.hub import Address, Hub
-from hopwire.node.links import Links
 from hopwire.node.mailbox import Mailbox, Overflow
+from hopwire.node.membership import Membership
+from hopwire.node.notices import Notices
+from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.router import Envelope, Router
 from hopwire.node.running import Running
 from hopwire.node.settings import NodeSettings, Statistics
@@ -41,7 +43,9 @@ from hopwire.node.spawn import words_of
 from hopwire.node.streams import Streams
 from hopwire.node.tap import Tap
 from hopwire.node.telemetry import Telemetry
+from hopwire.node.timing import Timing
 from hopwire.node.transport import CurveKeys, OutboxLimits, Transport, check_uri
+from hopwire.node.trust import Trust
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
 from hopwire.security import OPEN, Domains
@@ -49,11 +53,19 @@ from hopwire.wire.connection import MAX_NODE_BYTES
 
 __all__ = ["Node"]
 
+log = logging.getLogger("hopwire.node")
+
 MAX_IDENTITY_BYTES = MAX_NODE_BYTES  # those that begin with 0 are ZeroMQ's own
 MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
 UNHOST_SECONDS = 10.0
 HELLO = contract_of(Hello).identity
 KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as for one
+
+
+OPEN_TO_ALL = (
+    "%s is open to all who can reach it: everybody may ask, answer and take the place of a node; "
+    "give the node domains with keys (domains=...), keys of the network (curve=...), or listen on 127.0.0.1"
+)
 
 
 class Node:
@@ -82,18 +94,12 @@ class Node:
         self._incarnation = time.time_ns()
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
         self.uri = ""
-        self._tables = Tables()
-        self._router = Router(self.identity, self._tables, self.settings.hop_limit)
-        if self.settings.telemetry:
-            self._router.telemetry = Telemetry()
         self._domains = domains
         outbox, max_bytes = _outbox_limits(self.settings), self.settings.limits.max_bytes
         if transport is None and curve is None and all(_is_tcp(uri) for uri in (listen, *self._dial)):
             transport = Streams(self.identity, listen, outbox, advertise, self.settings.limits)
-        transport = transport or Sockets(self.identity, listen, outbox, curve, advertise, max_bytes)
-        self._links = Links(
-            self.identity, transport, self._router, domains, self.settings, self._tap, self._lose, self._wake_watchers
-        )
+        self._transport = transport or Sockets(self.identity, listen, outbox, curve, advertise, max_bytes)
+        self._build()
         self._actors: dict[int, Running] = {}
         self._hubs: dict[bytes, Hub] = {}
         self._shared_hub: Hub | None = None  # what everybody gets who asks for no hub of their own
@@ -101,6 +107,38 @@ class Node:
         self._stopping: asyncio.Task[None] | None = None
         self._watchers: dict[asyncio.Future[None], None] = {}
         self._state = "new"
+
+    def _build(self) -> None:
+        """Make the parts of the node, each with those that it needs: what leaves, who decides, what arrives."""
+        here, settings, tap = self.identity, self.settings, self._tap
+        self._timing = timing = Timing()
+        self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
+        self._outgoing = Outgoing(here, self._transport, self._domains, timing, tap)
+        trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met)
+        self._router = Router(
+            here,
+            self._tables,
+            self._outgoing,
+            self._dead,
+            timing,
+            hop_limit=settings.hop_limit,
+            waits_for_room=settings.overflow is Overflow.WAIT,
+            telemetry=Telemetry() if settings.telemetry else None,
+        )
+        self._membership = Membership(
+            here,
+            self._transport,
+            self._outgoing,
+            trust,
+            self._tables,
+            self._dead,
+            notices,
+            settings,
+            timing,
+            self._lose,
+            self._wake_watchers,
+        )
+        self._incoming = Incoming(self._router, self._membership, trust, self._dead, settings, timing, tap)
 
     # -- life
 
@@ -117,12 +155,14 @@ class Node:
         """Begin to listen, dial the peers, and let the actors work."""
         if self._state != "new":
             raise Closed(f"the node is {self._state}; a node is started once")
-        self._loop = asyncio.get_running_loop()
-        self._router.loop, self._router.clock = self._loop, _clock_of(self._loop)
-        self._router.thread = get_ident()
-        self.uri = self._links.start(self._incarnation, self._dial)
+        self._timing.start()
+        self.uri = self._transport.start(self._incoming.take_frames, self._incoming.take_refused)
+        if self._transport.open_address and not self._domains.signing:
+            log.warning(OPEN_TO_ALL, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
+        self._outgoing.start(self.uri)
+        self._membership.start(self.uri, self._incarnation, self._dial)
         if self._tap is not None:
-            self._router.dead.subscribe(self._tap.saw_dead)
+            self._dead.subscribe(self._tap.saw_dead)
             self._tap.start()
         self._state = "running"
         for running in self._actors.values():
@@ -145,7 +185,8 @@ class Node:
         for hub in list(self._hubs.values()):
             hub.close()
         await asyncio.gather(*(running.stop(timeout) for running in self._actors.values()))
-        await self._links.stop(timeout)
+        self._membership.stop()
+        await self._transport.close(timeout)
         if self._tap is not None:
             await self._tap.stop()
         self._state = "stopped"
@@ -155,10 +196,10 @@ class Node:
         self._refuse_unless_running()
         gone = [route for route in self._tables.local.public_routes() if route.contract is not None]
         self._announce(removed=gone)
-        give_up_at = self._loop.time() + timeout
-        await self._links.settle(timeout)
+        give_up_at = self._timing.now() + timeout
+        await self._membership.settle(timeout)
         while not all(running.is_idle for running in self._actors.values()):
-            if self._loop.time() >= give_up_at:
+            if self._timing.now() >= give_up_at:
                 return False
             await asyncio.sleep(0.01)
         return True
@@ -166,18 +207,17 @@ class Node:
     @property
     def dead_letters(self) -> DeadLetters:
         """What went no further, counted by reason."""
-        return self._router.dead
+        return self._dead
 
     def statistics(self) -> Statistics:
         """Give the counts of this node."""
         inboxes = [running.inbox for running in self._actors.values()]
-        messages_in, messages_out, bytes_in, bytes_out = self._links.traffic
-        outbox_messages, outbox_bytes = self._links.waiting()
+        outbox_messages, outbox_bytes = self._transport.waiting()
         return Statistics(
-            messages_in=messages_in,
-            messages_out=messages_out,
-            bytes_in=bytes_in,
-            bytes_out=bytes_out,
+            messages_in=self._incoming.message_count,
+            messages_out=self._outgoing.message_count,
+            bytes_in=self._incoming.byte_count,
+            bytes_out=self._outgoing.byte_count,
             peers=len(self.peers),
             actors=len(self._actors),
             open_promises=sum(hub.open_promises for hub in self._hubs.values()),
@@ -185,7 +225,7 @@ class Node:
             inbox_bytes=sum(inbox.size_bytes for inbox in inboxes),
             outbox_messages=outbox_messages,
             outbox_bytes=outbox_bytes,
-            dead_letters=dict(self._router.dead.counts),
+            dead_letters=dict(self._dead.counts),
         )
 
     @property
@@ -196,7 +236,7 @@ class Node:
     @property
     def peers(self) -> tuple[bytes, ...]:
         """The nodes that can be talked to."""
-        return self._links.peers if self._state == "running" else ()
+        return self._membership.peers if self._state == "running" else ()
 
     # -- actors and hubs
 
@@ -250,9 +290,18 @@ class Node:
 
     def _new_hub(self, local_only: bool) -> Hub:
         max_body_bytes = self.settings.limits.max_bytes - MOST_OF_A_HEADER
-        hub = Hub(HUB + _guid(), self._router, _new_ids(), _new_keys(), max_body_bytes, self._domains, self._forget_hub)
+        hub = Hub(
+            HUB + _guid(),
+            self._router,
+            self._outgoing,
+            _new_ids(),
+            _new_keys(),
+            max_body_bytes,
+            self._domains,
+            self._forget_hub,
+        )
         self._hubs[hub.identity] = hub
-        self._router.open_hub(hub.identity, hub.take, hub.take_answer)
+        self._router.open_home(hub.identity, hub)
         added = self._tables.local.register(hub.identity, is_local_only=local_only)
         if self._state == "running" and not local_only:
             self._announce(added=added)
@@ -272,7 +321,7 @@ class Node:
 
     async def _next_change(self) -> None:
         """Wait until a route is new, or gone."""
-        changed = self._loop.create_future()
+        changed = self._timing.loop.create_future()
         self._watchers[changed] = None
         try:
             await changed
@@ -288,7 +337,7 @@ class Node:
     def _announce(self, added: Iterable[TableRoute] = (), removed: Iterable[TableRoute] = ()) -> None:
         if self._state == "running":
             self._wake_watchers()
-            self._links.announce(added, removed)
+            self._membership.announce(added, removed)
 
     def _forget_hub(self, hub: Hub) -> None:
         self._hubs.pop(hub.identity, None)
@@ -305,7 +354,7 @@ class Node:
             hub.lose_node(node, reason)
 
     def _context(self, envelope: Envelope) -> Context:
-        return Context(envelope, self._own_hub, self._loop.time)
+        return Context(envelope, self._own_hub, self._timing.now)
 
     def _own_hub(self) -> Hub:
         if self._flow_hub is None:
@@ -347,11 +396,6 @@ def _is_tcp(uri: object) -> bool:
 def _outbox_limits(settings: NodeSettings) -> OutboxLimits:
     drops_oldest = settings.overflow is Overflow.DROP_OLDEST
     return OutboxLimits(settings.outbox_messages, settings.outbox_bytes, drops_oldest)
-
-
-def _clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
-    """Give the clock of a loop; asyncio's own is the system's, which is asked directly at half the price."""
-    return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
 
 
 def _guid() -> bytes:

@@ -1,31 +1,27 @@
 """The router of a node: asks `decide`, then delivers here or sends away.
 
-What goes nowhere is a dead letter, and whoever waits for it is told. The router holds no sockets, and its clock is the
-one of the event loop that the node is started on.
+What goes nowhere is a dead letter, and whoever waits for it is told. The router holds no sockets: what is for another
+node goes to its `Outlet`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from hopwire.errors import Closed
 from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.mailbox import Mailbox, Overflow
-from hopwire.node.share import Share
 from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, outcome_of, spawned, wants_answer
 from hopwire.node.telemetry import Telemetry
+from hopwire.node.timing import Timing
 from hopwire.routing import HOP_LIMIT, Tables, decide, peek
 
-__all__ = ["Envelope", "Router"]
+__all__ = ["Envelope", "Home", "Inbox", "Outlet", "Room", "Router"]
 
 MOST_OF_AN_ERROR = 2000  # characters of what an error says
 HEADER_BYTES = 200  # what a message weighs in a queue beside its body
@@ -45,65 +41,75 @@ class Envelope(msgspec.Struct, gc=False):
         return HEADER_BYTES + sum(map(len, self.message.body_frames))
 
 
-def _nowhere(_node: bytes, _envelope: Envelope) -> str:
-    return "unreachable"
+class Outlet(Protocol):
+    """The way to other nodes."""
+
+    @property
+    def uri(self) -> str:
+        """The address that others reach this node by."""
+
+    def send(self, node: bytes, envelope: Envelope) -> str:
+        """Send a message to another node; gives a reason where that is not possible, `queue_full` among them."""
+
+    async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
+        """Wait for room, and send; gives a reason where that is not possible."""
+
+    def is_reached_at(self, node: bytes, uri: str) -> bool:
+        """Tell whether a node is talked to at this address."""
 
 
-def _nothing_sent(_node: bytes) -> int:
-    return 0
+class Home(Protocol):
+    """A receiver that waits for answers: a hub. It takes what is addressed to it, and never waits."""
 
+    def take(self, message: Message) -> None:
+        """Take an answer, or what became of a question."""
 
-def _nothing_queued(_node: bytes, _mark: int) -> bool:
-    return False
-
-
-def _not_started() -> float:
-    raise Closed("the node is not started")
+    def take_answer(self, cause: Message, contract: Contract, payload: Payload) -> bool:
+        """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
 
 
 Inbox = Mailbox[Envelope]
 Room: TypeAlias = Callable[[Envelope], Awaitable[str]]  # waits for room and puts the message there, or gives a reason
 NOWHERE: tuple[tuple[bytes, ...], Sequence[Room]] = ((), ())
-TakeAnswer: TypeAlias = Callable[[Message, Contract, Payload], bool]  # to a question; tells whether it was waited for
-SendAway: TypeAlias = Callable[[bytes, Envelope], str | Room]  # to a node; gives a reason why not, or what to wait for
 
 
 class Router:
     """Finds the way of every message of one node."""
 
-    def __init__(self, here: bytes, tables: Tables, hop_limit: int = HOP_LIMIT) -> None:
-        self.here, self.tables, self.hop_limit = here, tables, hop_limit
-        self.dead = DeadLetters()
-        self.telemetry: Telemetry | None = None
-        self.uri = ""
-        self.loop: asyncio.AbstractEventLoop
-        self.thread = 0  # that the loop runs in; none before the start
-        self.clock: Callable[[], float] = _not_started
-        self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
-        self.chance: Callable[[], float] = random.random
-        self.send_away: SendAway = _nowhere
-        self.mark: Callable[[bytes], int] = _nothing_sent  # of the last message in the queue to a node
-        self.is_queued: Callable[[bytes, int], bool] = _nothing_queued  # whether a message with that mark still waits
+    def __init__(
+        self,
+        here: bytes,
+        tables: Tables,
+        outlet: Outlet,
+        dead: DeadLetters,
+        timing: Timing,
+        *,
+        hop_limit: int = HOP_LIMIT,
+        waits_for_room: bool = True,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self.here, self.dead, self.timing, self.telemetry = here, dead, timing, telemetry
+        self._tables, self._outlet, self._hop_limit = tables, outlet, hop_limit
+        self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
-        self.hubs: dict[bytes, Callable[[Message], None]] = {}  # that take what is addressed to them
-        self.answers: dict[bytes, TakeAnswer] = {}
+        self._homes: dict[bytes, Home] = {}
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
         """Let an actor take messages, into a queue."""
         self._inboxes[actor] = inbox
 
-    def open_hub(self, hub: bytes, take: Callable[[Message], None], take_answer: TakeAnswer) -> None:
-        """Let a hub take messages and answers, by functions that never wait."""
-        self.hubs[hub], self.answers[hub] = take, take_answer
+    def open_home(self, hub: bytes, home: Home) -> None:
+        """Let a hub take messages and answers."""
+        self._homes[hub] = home
 
     def shut(self, receiver: bytes) -> None:
         """Let a receiver take no more."""
-        for opened in (self._inboxes, self.hubs, self.answers):
-            opened.pop(receiver, None)
+        self._inboxes.pop(receiver, None)
+        self._homes.pop(receiver, None)
 
     def is_expired(self, envelope: Envelope) -> bool:
         """Tell whether the time of a message has run out."""
-        return bool(envelope.deadline) and self.clock() >= envelope.deadline
+        return bool(envelope.deadline) and self.timing.clock() >= envelope.deadline
 
     def say(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Room]]:
         """Pass on a message that begins here, with the context of whoever says it."""
@@ -117,13 +123,13 @@ class Router:
         Nodes to avoid are asked only where there is no other. Only hubs wait for room. What came from another node, and
         what an actor says, is refused instead: the one would stall the network, the other actors that wait in a circle.
         """
-        if envelope.deadline and self.clock() >= envelope.deadline:
+        if envelope.deadline and self.timing.clock() >= envelope.deadline:
             self.give_up(envelope, "expired")
             return NOWHERE
         message, came_from = envelope.message, envelope.came_from
-        decision = decide(message, self.tables, self.here, avoid, came_from, self.hop_limit)
+        decision = decide(message, self._tables, self.here, avoid, came_from, self._hop_limit)
         if avoid and decision.reason == "excluded":
-            decision = decide(message, self.tables, self.here, (), came_from, self.hop_limit)
+            decision = decide(message, self._tables, self.here, (), came_from, self._hop_limit)
         if decision.reason:
             self.give_up(envelope, decision.reason)
             return NOWHERE
@@ -133,11 +139,11 @@ class Router:
             if inbox is not None:
                 full = (*full, partial(self._put, inbox))
         for node in decision.nodes:
-            refused = self.send_away(node, envelope)
-            if not isinstance(refused, str):
-                full = (*full, refused)
-            elif refused:
-                self.give_up(envelope, refused, node.decode(errors="replace"))
+            reason = self._outlet.send(node, envelope)
+            if reason == "queue_full" and envelope.may_wait and self._waits_for_room:
+                full = (*full, partial(self._outlet.send_when_possible, node))
+            elif reason:
+                self.give_up(envelope, reason, node.decode(errors="replace"))
         return decision.nodes, full
 
     async def _put(self, inbox: Inbox, envelope: Envelope) -> str:
@@ -148,9 +154,9 @@ class Router:
 
     def _deliver(self, receiver: bytes, envelope: Envelope) -> Inbox | None:
         """Deliver here; a queue that is given back is full, and the sender may wait for it."""
-        take = self.hubs.get(receiver)
-        if take is not None:
-            take(envelope.message)
+        home = self._homes.get(receiver)
+        if home is not None:
+            home.take(envelope.message)
             envelope.is_taken = True
             return None
         inbox = self._inboxes[receiver]
@@ -169,24 +175,38 @@ class Router:
         self.give_up(envelope, "queue_full")
         return None
 
+    def is_home(self, message: Message) -> bool:
+        """Hand a message from another node to the hub of this node that it names; False if there is none.
+
+        An answer is at home here: it needs no decision, and its time to live does not matter any more.
+        """
+        home = self._homes.get(message.receiver_identity)
+        if home is None or message.receiver_node_identity != self.here:
+            return False
+        home.take(message)
+        return True
+
     def is_answered(self, cause: Message, payload: Payload) -> bool:
         """Hand an answer straight to a hub of this node that waits for it; False says that it takes the way of all."""
         if cause.callback_receiver_node_identity != self.here:
             return False
-        take = self.answers.get(cause.callback_receiver_identity)
-        return take is not None and take(cause, contract_of(payload, cause.partition), payload)
+        home = self._homes.get(cause.callback_receiver_identity)
+        return home is not None and home.take_answer(cause, contract_of(payload, cause.partition), payload)
+
+    def is_reached_at(self, node: bytes, uri: str) -> bool:
+        """Tell whether a node is talked to at this address."""
+        return self._outlet.is_reached_at(node, uri)
 
     def trace(self, envelope: Envelope) -> None:
         """Say which way a message would take from here; a node that it would be sent to goes on with the report."""
         message = envelope.message
-        decision = peek(message, self.tables, self.here, envelope.came_from, self.hop_limit)
+        decision = peek(message, self._tables, self.here, envelope.came_from, self._hop_limit)
         reason = decision.reason
         for node in decision.nodes:
-            refused = self.send_away(node, envelope)
-            reason = refused if isinstance(refused, str) else "queue_full"
+            reason = self._outlet.send(node, envelope)
         if decision.receivers:
             passed = tuple([(entry.uri, entry.identity) for entry in message.routing])
-            way = Way(self.here, self.uri, decision.receivers, passed)
+            way = Way(self.here, self._outlet.uri, decision.receivers, passed)
             self.route(Envelope(spawned(message, way, message.ttl_ticks), envelope.deadline))
         elif reason:
             self.tell_outcome(envelope, Outcome("undelivered", reason))

@@ -91,7 +91,7 @@ class Running:
     async def _work(self) -> None:
         assert self._started is not None
         failed = await asyncio.shield(self._started)
-        inbox, telemetry, share = self.inbox, self._router.telemetry, self._router.share
+        inbox, telemetry, share = self.inbox, self._router.telemetry, self._router.timing.share
         clock = share.clock
         while not self._is_stopping:
             if clock() >= share.ends_at and share.is_over():

@@ -1,0 +1,262 @@
+"""The post of a node: messages to bytes on their way out, bytes to messages on their way in.
+
+Out: a message gets the time that it has left, the format that the peer reads, a signature, and a place in the queue of
+the peer. In: a train is uncoupled, a signature judged, and a message handed over: control messages to the membership,
+all others to the router.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from hopwire.cluster.announce import CONTROL
+from hopwire.errors import HopwireError, WireError
+from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
+from hopwire.model.settings import Limits
+from hopwire.node.dead import DeadLetter, DeadLetters
+from hopwire.node.notices import shown
+from hopwire.node.router import Envelope, Router
+from hopwire.node.seen import SeenMessages
+from hopwire.node.settings import NodeSettings
+from hopwire.node.spawn import seconds_from_ticks, ticks_from_seconds
+from hopwire.node.tap import Tap
+from hopwire.node.timing import Timing
+from hopwire.node.transport import Frames, Transport
+from hopwire.node.trust import Trust
+from hopwire.routing import forwarded
+from hopwire.security import Domains, sign
+from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
+from hopwire.wire.codec import decode_received, encode_own
+from hopwire.wire.connection import claimed_node
+from hopwire.wire.extension import extension_of
+from hopwire.wire.train import is_train, unpack_train
+
+__all__ = ["CONTROL_PAYLOADS", "Incoming", "Outgoing", "TakeControl"]
+
+log = logging.getLogger("hopwire.node")
+CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
+CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
+
+
+class TakeControl(Protocol):
+    """Takes the control messages that arrive."""
+
+    def take(self, message: Message, payload: type[Payload], connection: bytes) -> None:
+        """Take one, with the name of the connection that it came over."""
+
+
+class Outgoing:
+    """Writes messages, and puts them into the queues of the transport."""
+
+    def __init__(
+        self,
+        identity: bytes,
+        transport: Transport,
+        domains: Domains,
+        timing: Timing,
+        tap: Tap | None,
+    ) -> None:
+        self._identity, self._transport, self._domains = identity, transport, domains
+        self._timing, self._tap = timing, tap
+        self._addresses: dict[bytes, str] = {}
+        self._formats: dict[bytes, WireFormat] = {}
+        self.uri = ""
+        self.message_count = 0
+        self.byte_count = 0
+
+    @property
+    def met(self) -> dict[bytes, str]:
+        """The nodes that can be talked to, with the address of each."""
+        return self._addresses
+
+    def start(self, uri: str) -> None:
+        """Sign what leaves with the address that others reach this node by."""
+        self.uri = uri
+
+    def meet(self, node: bytes, uri: str, fmt: WireFormat) -> None:
+        """Send what is for a node to this address from now on, in this format."""
+        self._addresses[node], self._formats[node] = uri, fmt
+
+    def lose(self, node: bytes) -> None:
+        """Send no more to a node; what waits for it is refused, unless its address has another node by now."""
+        uri = self._addresses.pop(node, None)
+        self._formats.pop(node, None)
+        if uri is not None and uri not in self._addresses.values():
+            self._transport.empty(uri)
+
+    def send(self, node: bytes, envelope: Envelope) -> str:
+        """Send a message to another node; gives a reason where that is not possible."""
+        uri = self._addresses.get(node)
+        if uri is None:
+            return "unreachable"
+        ticks = ticks_from_seconds(envelope.deadline - self._timing.clock()) if envelope.deadline else 0
+        message = forwarded(envelope.message, self.uri, self._identity, ticks)
+        return self._write(node, uri, message, self._formats.get(node, V6))
+
+    async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
+        """Wait for room in the queue to a node, and send; gives a reason where that is not possible."""
+        while await self._transport.room(self._addresses.get(node, "")):  # the node may have moved meanwhile
+            reason = self.send(node, envelope)
+            if reason != "queue_full":
+                return reason
+        return "unreachable"
+
+    def is_reached_at(self, node: bytes, uri: str) -> bool:
+        """Tell whether a node is talked to at this address."""
+        return self._addresses.get(node) == uri
+
+    def mark(self, node: bytes) -> int:
+        """Give the number of the last message that waits here for a node, or 0 where none does."""
+        return self._transport.mark(self._addresses.get(node, ""))
+
+    def is_queued(self, node: bytes, mark: int) -> bool:
+        """Tell whether a message up to that mark still waits here for a node: it has not even left."""
+        return self._transport.is_queued(self._addresses.get(node, ""), mark)
+
+    def say(self, uri: str, node: bytes, payload: Payload) -> tuple[str, Message]:
+        """Send a control message to an address; gives a reason where that is not possible."""
+        contract = contract_of(payload)
+        message = Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
+        return self._write(node, uri, message, V6, is_control=True), message
+
+    def _write(self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False) -> str:
+        """Sign, write and send a message; gives a reason where that is not possible."""
+        try:
+            if fmt is not V6:
+                message = transcode(message.replace(extensions=()), fmt)
+            if self._domains.signing and not message.signature:
+                message = sign(message, self._domains, time.time_ns(), os.urandom(16))
+                if fmt is V3 and not message.signature:
+                    message = message.replace(domain="")  # V3 has no place for it, and who reads unsigned needs none
+            frames = encode_own(message) if fmt is V6 else encode(message, fmt)
+        except WireError as error:
+            return error.reason
+        except HopwireError:
+            return "cannot_sign"
+        size_bytes = sum(map(len, frames))
+        left_at_ns = 0 if self._tap is None else time.time_ns()  # before it leaves, or it may arrive before it left
+        reason = self._transport.send(uri, frames, size_bytes, is_control)
+        if reason:
+            return reason
+        self.message_count += 1
+        self.byte_count += size_bytes
+        if self._tap is not None:
+            self._tap.saw_out(node, frames, left_at_ns)
+        return ""
+
+
+class Incoming:
+    """Reads what the transport hands over, and gives it to whom it is for."""
+
+    def __init__(
+        self,
+        router: Router,
+        control: TakeControl,
+        trust: Trust,
+        dead: DeadLetters,
+        settings: NodeSettings,
+        timing: Timing,
+        tap: Tap | None,
+    ) -> None:
+        self._router, self._control, self._trust, self._dead = router, control, trust, dead
+        self._limits, self._timing, self._tap = settings.limits, timing, tap
+        self._seen = SeenMessages(settings.seen_messages)
+        self.message_count = 0
+        self.byte_count = 0
+
+    def take_frames(self, frames: Frames) -> int:
+        """Take what arrived: a train, a control message, a message, or noise; gives the number of messages."""
+        size_bytes = sum(map(len, frames))
+        self.byte_count += size_bytes
+        limits = self._limits
+        read = decode_received if size_bytes <= limits.max_bytes else decode
+        connection = frames[0] if frames else b""
+        node = self._trust.callers.nodes.get(connection)
+        if frames:
+            frames[0] = node or claimed_node(connection)
+        messages, is_met = [frames], True  # a message that comes alone is judged by itself
+        if is_train(frames):
+            try:
+                messages = unpack_train(frames, limits)  # a train within a train is noise
+            except WireError as error:
+                self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+                return 1
+            is_met = node is not None
+        for message in messages:
+            try:
+                self._take_one(message, read, connection, is_met)
+            except Exception as error:  # a fault of ours; the messages behind this one must not suffer from it
+                log.exception("a message could not be taken")
+                self._dead.add(DeadLetter("node_failed", type(error).__name__, frames=tuple(message)))
+        return len(messages)
+
+    def _take_one(
+        self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes, is_met: bool
+    ) -> None:
+        self.message_count += 1
+        if self._tap is not None:
+            self._tap.saw_in(frames)
+        try:
+            message = read(frames, self._limits)
+            if message.socket_identity != frames[0]:  # frames in front, or none: the sender does not choose its name
+                message = message.replace(socket_identity=frames[0])
+            if self._trust.is_signing and not self._trust.is_believed(message):
+                return
+            if type(message.version) is bytes:  # V3 and V4 spell versions, contracts number them
+                message = transcode(message, V6)
+        except WireError as error:
+            self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+            return
+        if not is_met:  # most such trains come from before a restart
+            self._router.give_up(Envelope(message), "not_met", shown(frames[0]))
+            return
+        if message.identity in CONTROL_IDENTITIES and message.contract in CONTROL_PAYLOADS:
+            self._control.take(message, CONTROL_PAYLOADS[message.contract], connection)
+        else:
+            self._take_message(message)
+
+    def _take_message(self, message: Message) -> None:
+        if not message.extensions and self._router.is_home(message):
+            return
+        ticks = message.ttl_ticks
+        deadline = self._timing.clock() + seconds_from_ticks(ticks) if ticks > 0 else 0.0
+        envelope = Envelope(message, deadline, message.socket_identity)
+        if message.extensions:
+            self._take_extended(envelope)
+        else:
+            self._router.route(envelope)
+
+    def _take_extended(self, envelope: Envelope) -> None:
+        """Take a message that says more than the documents: it may be a trace, or have come before."""
+        try:
+            extension = extension_of(envelope.message)
+        except WireError as error:
+            self._dead.add(DeadLetter(error.reason, str(error), envelope.message))
+            return
+        if extension.trace_only:
+            self._router.trace(envelope)
+        elif not extension.message_id:
+            self._router.route(envelope)
+        elif self._seen.is_new(extension.message_id):
+            self._router.route(envelope)
+            if not envelope.is_taken:  # the next attempt finds room, or another way
+                self._seen.forget(extension.message_id)
+        else:
+            self._dead.add(DeadLetter("duplicate", f"attempt {extension.attempt}", envelope.message))
+            self._router.received(envelope)
+
+    def take_refused(self, uri: str, frames: Frames, reason: str) -> None:
+        """Take back what the transport could not send after all."""
+        try:
+            message = decode(frames)
+        except WireError:  # written by us, and still it can be read in two ways
+            self._dead.add(DeadLetter(reason, uri, frames=tuple(frames)))
+            return
+        if self._router.is_reached_at(message.callback_receiver_node_identity, uri):
+            self._dead.add(DeadLetter(reason, uri, message))  # telling the caller would push out the next message
+        else:
+            self._router.give_up(Envelope(message), reason, uri)

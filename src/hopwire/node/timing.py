@@ -1,0 +1,47 @@
+"""The event loop that a node was started on, its clock, and chance.
+
+Everybody in a node is given one `Timing` when the node is made. The node starts on a loop later, and `start` fills the
+value in. Before that there is no clock: whoever asks is told that the node is not started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from threading import get_ident
+
+from hopwire.errors import Closed
+from hopwire.node.share import Share
+
+__all__ = ["Timing"]
+
+
+def _not_started() -> float:
+    raise Closed("the node is not started")
+
+
+class Timing:
+    """The loop of a node, and what is measured on it."""
+
+    __slots__ = ("chance", "clock", "loop", "share", "thread")
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop
+        self.thread = 0  # that the loop runs in; none before the start
+        self.clock: Callable[[], float] = _not_started
+        self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
+        self.chance: Callable[[], float] = random.random
+
+    def start(self) -> None:
+        """Take the loop that runs here."""
+        self.loop, self.thread = asyncio.get_running_loop(), get_ident()
+        is_ordinary = type(self.loop).time is asyncio.BaseEventLoop.time
+        self.clock = (
+            time.monotonic if is_ordinary else self.loop.time
+        )  # the same time, asked directly at half the price
+
+    def now(self) -> float:
+        """Give the time of the loop."""
+        return self.clock()
