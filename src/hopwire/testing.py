@@ -23,7 +23,7 @@ from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from hopwire.node.node import Node
-from hopwire.node.transport import Frames, OnFrames, OnRefused
+from hopwire.node.transport import FirstWords, Frames, OnFrames, OnGone, OnRefused, ignore, in_silence
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
 
 __all__ = ["Faults", "Network", "run"]
@@ -151,15 +151,24 @@ class _Memory:
         self.connections: dict[str, bytes] = {}  # by address, each with its name
         self.open_address = ""
 
-    def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
+    def start(
+        self,
+        on_frames: OnFrames,
+        on_refused: OnRefused,
+        on_gone: OnGone = ignore,
+        first_words: FirstWords = in_silence,
+    ) -> str:
         self.on_frames = on_frames
         self._network._transports[self.uri] = self
         return self.uri
 
-    def connect(self, uri: str) -> None:
+    def connect(self, uri: str, over: bytes = b"") -> None:
         if uri not in self.connections:
             chance = next(self._network._names).to_bytes(CHANCE_BYTES, "big")
             self.connections[uri] = connection_name(self.identity, chance)
+
+    def prove(self, uri: str, over: bytes) -> None:
+        pass
 
     def disconnect(self, uri: str) -> None:
         self.connections.pop(uri, None)

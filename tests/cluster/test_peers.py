@@ -158,9 +158,12 @@ def test_a_stranger_is_connected_answered_and_told_all_routes() -> None:
     assert (peer.formats, peer.capabilities, peer.heard_at_ns) == ((5,), ("train",), 5)
 
 
-def test_an_answer_is_not_answered() -> None:
+def test_the_first_answer_is_answered_which_proves_that_it_was_heard_and_the_next_is_not() -> None:
     heard = Heard(hello_of(B, heard=A.incarnation, via=B.uri))
-    assert names(run(Cluster(A), Dialled(B.uri), heard)[1]) == ["MeetNode", "Routes"]
+    cluster, commands = run(Cluster(A), Dialled(B.uri), heard)
+    assert names(commands) == ["MeetNode", "Hello", "Routes"]
+    assert commands[1] == Say(B.uri, hello_of(A, heard=B.incarnation))
+    assert run(cluster, heard)[1] == []
 
 
 def test_the_first_word_over_a_new_connection_is_a_hello_that_wants_no_answer() -> None:

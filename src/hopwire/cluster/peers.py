@@ -162,7 +162,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     if is_moved:
         commands += [Connect(met.uri)] if is_connected else []
         commands.append(MeetNode(met))
-    if is_connected or not is_answer:
+    if is_connected or not is_answer or known is None:  # an answer to an answer proves that this node is here
         commands.append(Say(met.uri, cluster.hello("" if is_answer else said.via, heard=said.incarnation)))
     if known is None:
         commands.append(Say(met.uri, cluster.all_routes()))

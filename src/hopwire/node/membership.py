@@ -23,6 +23,7 @@ from hopwire.cluster.events import (
     LoseNode,
     MeetNode,
     Overheard,
+    Refused,
     Report,
     RoutesChanged,
     Say,
@@ -38,7 +39,7 @@ from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Outgoing
 from hopwire.node.settings import NodeSettings
 from hopwire.node.timing import Timing
-from hopwire.node.transport import Transport
+from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import Trust
 from hopwire.routing import Node as KnownNode
 from hopwire.routing import Route as TableRoute
@@ -85,6 +86,7 @@ class Membership:
         self._all_routes: dict[str, tuple[int, int]] = {}  # marks of the last two answers that went to each address
         self._route_counts: Counter[bytes] = Counter()  # routes of each peer
         self._asked: dict[bytes, asyncio.Future[None]] = {}  # peers whose answer is waited for
+        self._heard_over = b""  # the connection of the hello that is being heard
         self._is_closing = False
 
     @property
@@ -157,17 +159,36 @@ class Membership:
         if said.node != (former if former in self._outgoing.met else claimed_node(connection)):
             self._dead.add(DeadLetter("bad_control", "a node that speaks for another", message))
             return
+        self._heard_over = connection
         self._step(Heard(said))
+        self._heard_over = b""
         peer = self._cluster.peers.get(said.node)
         if peer is not None and peer.incarnation == said.incarnation:
             callers.hear(connection, said.node)
+            if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
+                self._transport.prove(peer.uri, connection)
 
     def _answered(self, node: bytes) -> None:
         answered = self._asked.pop(node, None)
         if answered is not None and not answered.done():
             answered.set_result(None)
 
+    def miss(self, uri: str) -> None:
+        """Give up the node at an address that cannot be reached any more."""
+        if not self._is_closing:
+            for node in self._tables.remote.nodes_at(uri):
+                self._step(Refused(node))
+
     # -- saying
+
+    def first_words(self, uri: str) -> list[Frames]:
+        """Say hello over a new connection to a peer: it tells who is here, and proves that this node heard the peer."""
+        at = (peer for peer in self._cluster.peers.values() if peer.uri == uri)
+        return [
+            frames
+            for peer in at
+            for frames in self._outgoing.first_words(peer.node, self._cluster.hello("", heard=peer.incarnation))
+        ]
 
     def _say(self, uri: str, payload: Payload) -> None:
         nodes = self._tables.remote.nodes_at(uri)
@@ -200,7 +221,7 @@ class Membership:
     def _carry_out(self, command: Command) -> None:
         match command:
             case Connect(uri):
-                self._transport.connect(uri)
+                self._transport.connect(uri, self._heard_over)
             case Disconnect(uri):
                 self._all_routes.pop(uri, None)
                 self._transport.disconnect(uri)

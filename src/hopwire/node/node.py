@@ -156,7 +156,12 @@ class Node:
         if self._state != "new":
             raise Closed(f"the node is {self._state}; a node is started once")
         self._timing.start()
-        self.uri = self._transport.start(self._incoming.take_frames, self._incoming.take_refused)
+        self.uri = self._transport.start(
+            self._incoming.take_frames,
+            self._incoming.take_refused,
+            self._membership.miss,
+            self._membership.first_words,
+        )
         if self._transport.open_address and not self._domains.signing:
             log.warning(OPEN_TO_ALL, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
         self._outgoing.start(self.uri)

@@ -95,7 +95,7 @@ class Outgoing:
             return "unreachable"
         ticks = ticks_from_seconds(envelope.deadline - self._timing.clock()) if envelope.deadline else 0
         message = forwarded(envelope.message, self.uri, self._identity, ticks)
-        return self._write(node, uri, message, self._formats.get(node, V6))
+        return self._send(node, uri, message, self._formats.get(node, V6))
 
     async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
         """Wait for room in the queue to a node, and send; gives a reason where that is not possible."""
@@ -119,20 +119,32 @@ class Outgoing:
 
     def say(self, uri: str, node: bytes, payload: Payload) -> tuple[str, Message]:
         """Send a control message to an address; gives a reason where that is not possible."""
-        contract = contract_of(payload)
-        message = Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
-        return self._write(node, uri, message, V6, is_control=True), message
+        message = _control(payload)
+        return self._send(node, uri, message, V6, is_control=True), message
 
-    def _write(self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False) -> str:
+    def first_words(self, node: bytes, payload: Payload) -> list[Frames]:
+        """Write a control message that goes over a new connection before all else."""
+        try:
+            frames = self._written(_control(payload), V6)
+        except HopwireError:  # what says the same in its turn tells of it
+            return []
+        self._note(node, frames, sum(map(len, frames)), time.time_ns())
+        return [frames]
+
+    def _written(self, message: Message, fmt: WireFormat) -> Frames:
+        """Sign and write a message."""
+        if fmt is not V6:
+            message = transcode(message.replace(extensions=()), fmt)
+        if self._domains.signing and not message.signature:
+            message = sign(message, self._domains, time.time_ns(), os.urandom(16))
+            if fmt is V3 and not message.signature:
+                message = message.replace(domain="")  # V3 has no place for it, and who reads unsigned needs none
+        return encode_own(message) if fmt is V6 else encode(message, fmt)
+
+    def _send(self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
         try:
-            if fmt is not V6:
-                message = transcode(message.replace(extensions=()), fmt)
-            if self._domains.signing and not message.signature:
-                message = sign(message, self._domains, time.time_ns(), os.urandom(16))
-                if fmt is V3 and not message.signature:
-                    message = message.replace(domain="")  # V3 has no place for it, and who reads unsigned needs none
-            frames = encode_own(message) if fmt is V6 else encode(message, fmt)
+            frames = self._written(message, fmt)
         except WireError as error:
             return error.reason
         except HopwireError:
@@ -140,13 +152,20 @@ class Outgoing:
         size_bytes = sum(map(len, frames))
         left_at_ns = 0 if self._tap is None else time.time_ns()  # before it leaves, or it may arrive before it left
         reason = self._transport.send(uri, frames, size_bytes, is_control)
-        if reason:
-            return reason
+        if not reason:
+            self._note(node, frames, size_bytes, left_at_ns)
+        return reason
+
+    def _note(self, node: bytes, frames: Frames, size_bytes: int, left_at_ns: int) -> None:
         self.message_count += 1
         self.byte_count += size_bytes
         if self._tap is not None:
             self._tap.saw_out(node, frames, left_at_ns)
-        return ""
+
+
+def _control(payload: Payload) -> Message:
+    contract = contract_of(payload)
+    return Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
 
 
 class Incoming:

@@ -38,12 +38,16 @@ from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.outbox import RETRY_SECONDS, Outbox, Outboxes
 from hopwire.node.transport import (
     CurveKeys,
+    FirstWords,
     OnFrames,
+    OnGone,
     OnRefused,
     OutboxLimits,
     advertised,
     check_addresses,
     check_uri,
+    ignore,
+    in_silence,
     is_reachable,
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
@@ -170,7 +174,13 @@ class Sockets(Outboxes):
         """The address that other machines can reach without a key, or nothing."""
         return self._listen if self._curve is None and is_reachable(self._listen) else ""
 
-    def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
+    def start(
+        self,
+        on_frames: OnFrames,
+        on_refused: OnRefused,
+        on_gone: OnGone = ignore,
+        first_words: FirstWords = in_silence,
+    ) -> str:
         """Bind, and give the address that others reach this node by."""
         self._on_frames, self._on_refused = on_frames, on_refused
         self._loop = asyncio.get_running_loop()
@@ -235,7 +245,7 @@ class Sockets(Outboxes):
 
     # -- sending
 
-    def connect(self, uri: str) -> None:
+    def connect(self, uri: str, over: bytes = b"") -> None:
         """Open a connection; frames may be sent to it from now on."""
         if uri in self._peers or self._is_closed:
             return
@@ -248,6 +258,9 @@ class Sockets(Outboxes):
         except zmq.ZMQError as error:
             raise SettingsError(f"cannot connect to {uri}: {error.strerror}") from None
         self._peers[uri] = Outbox(alias)
+
+    def prove(self, uri: str, over: bytes) -> None:
+        """Nothing changes: each direction has its own connection here."""
 
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""

@@ -1,7 +1,12 @@
 """The transport over TCP: ZMTP spoken by ourselves on sockets that never block. `wire/zmtp.py` knows the protocol.
 
-A link to a peer is one connection that this node opened; what the peer sends comes over the connection that the peer
-opened. Both are read, so that the death of either is seen at once.
+A link to a peer is one connection for both directions, whichever side opened it. A node that hears a hello over a
+connection that others opened answers over the same connection. Until the other side has proved that it heard the
+answer, nothing but control messages goes that way: anybody may repeat a hello that somebody else once said. Where no
+proof comes, the node dials the address that the hello named. Two nodes that dial each other at the same moment keep
+both connections, and each sends over its own.
+
+The death of a connection is seen at once. Who is dialled again and does not answer soon is reported as gone.
 
 - One owner: the event loop. Each socket is a reader of the loop; it is a writer only while the kernel takes no more.
 - Sends never wait. Each peer has a bounded queue of its own (`outbox.py`); what the kernel does not take stays there.
@@ -30,14 +35,18 @@ from hopwire.model.settings import Limits
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.outbox import Item, Outbox, Outboxes
 from hopwire.node.transport import (
+    FirstWords,
     Frames,
     OnFrames,
+    OnGone,
     OnRefused,
     OutboxLimits,
     advertised,
     check_addresses,
     check_uri,
     host_of,
+    ignore,
+    in_silence,
     is_reachable,
     port_of,
 )
@@ -52,6 +61,8 @@ HANDSHAKE_SECONDS = 3.0
 BACKLOG = 256
 MAX_CONNECTIONS = 4096  # that others opened
 MAX_FROM_ONE_ADDRESS = 1024
+PROOF_SECONDS = 1.0  # for the answer to an answer; then the address is dialled
+GONE_SECONDS = 0.3  # without a connection, after there was one, and the peer counts as gone; refused counts at once
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
@@ -172,6 +183,11 @@ class _ZmtpSocket:
             self._loop.add_reader(self._sock, self._readable)
 
     @property
+    def unread(self) -> int:
+        """How many pieces the other side has not taken yet."""
+        return len(self._rest)
+
+    @property
     def is_writing(self) -> bool:
         """Whether the kernel has not yet taken all."""
         return bool(self._rest)
@@ -258,18 +274,34 @@ def _behind(parts: Frames, sent: int) -> list[memoryview]:
 class _OutgoingLink:
     """The connection to one peer, and the name that it has there."""
 
-    __slots__ = ("connection", "dialling", "name", "pause", "sending", "uri")
+    __slots__ = (
+        "candidate",
+        "connection",
+        "dialling",
+        "missed",
+        "name",
+        "pause",
+        "proof",
+        "sending",
+        "uri",
+    )
 
     def __init__(self, uri: str, name: bytes) -> None:
         self.uri, self.name = uri, name
         self.connection: _ZmtpSocket | None = None  # once it may be written to
+        self.candidate: _ZmtpSocket | None = None  # that a hello came over; for control messages until it is proved
+        self.proof: asyncio.TimerHandle | None = None  # when waiting for the proof ends
+        self.missed: asyncio.TimerHandle | None = None  # when a peer that was connected counts as gone
         self.dialling: asyncio.Task[None] | None = None
         self.pause = FIRST_PAUSE_SECONDS
         self.sending: list[Item] = []  # of which the kernel has taken a part
 
-
-def _nothing(_connection: _ZmtpSocket) -> None:
-    pass
+    def rest(self) -> None:
+        """Stop everything that goes on by itself."""
+        for going_on in (self.dialling, self.proof, self.missed):
+            if going_on is not None:
+                going_on.cancel()
+        self.dialling = self.proof = self.missed = None
 
 
 def _cut_off(host: str, reason: str) -> Notice:
@@ -294,6 +326,8 @@ class Streams(Outboxes):
         self._message_limits = message_limits or Limits()
         self._links: dict[str, _OutgoingLink] = {}
         self._inbound: set[_ZmtpSocket] = set()
+        self._names: dict[bytes, _ZmtpSocket] = {}  # inbound connections by the name that they gave themselves
+        self._users: dict[_ZmtpSocket, _OutgoingLink] = {}  # links that send over a connection that others opened
         self._from: Counter[str] = Counter()  # connections by the address that they come from
         self._hosts: dict[_ZmtpSocket, str] = {}
         self.closed: Counter[str] = Counter()  # connections by the reason of their end
@@ -305,9 +339,16 @@ class Streams(Outboxes):
 
     # -- listening
 
-    def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
+    def start(
+        self,
+        on_frames: OnFrames,
+        on_refused: OnRefused,
+        on_gone: OnGone = ignore,
+        first_words: FirstWords = in_silence,
+    ) -> str:
         """Bind, and give the address that others reach this node by."""
-        self._on_frames, self._on_refused = on_frames, on_refused
+        self._on_frames, self._on_refused, self._on_gone = on_frames, on_refused, on_gone
+        self._first_words = first_words
         self._loop = asyncio.get_running_loop()
         self._notices = Notices(self._loop.time)
         host, port = host_of(self._listen), port_of(self._listen)
@@ -350,7 +391,7 @@ class Streams(Outboxes):
                 sock.close()
                 continue
             _prepare(sock)
-            connection = self._open(sock, self._new_name(), _nothing, self._inbound_closed)
+            connection = self._open(sock, self._new_name(), self._inbound_ready, self._inbound_closed)
             self._inbound.add(connection)
             self._from[host] += 1
             self._hosts[connection] = host
@@ -372,9 +413,28 @@ class Streams(Outboxes):
         if not self._is_closed:
             self._loop.add_reader(self._server, self._accept)
 
+    def _inbound_ready(self, connection: _ZmtpSocket) -> None:
+        """Remember the name of a connection; of two that live under one name the later one counts, if from one host."""
+        name = connection.zmtp.identity
+        if not name:
+            return
+        former = self._names.get(name)
+        if former is not None and self._hosts.get(former) != self._hosts.get(connection):
+            connection.close("name_taken")
+            return
+        self._names[name] = connection
+        if former is not None:
+            former.close("replaced")
+
     def _inbound_closed(self, connection: _ZmtpSocket, reason: str) -> None:
-        self.closed[reason] += 1
         self._inbound.discard(connection)
+        if self._names.get(connection.zmtp.identity) is connection:
+            del self._names[connection.zmtp.identity]
+        link = self._users.pop(connection, None)
+        if link is None:
+            self.closed[reason] += 1
+        else:
+            self._link_closed(link, connection, reason)
         host = self._hosts.pop(connection, "")
         if reason in CUT_OFF and not self._is_closed:
             self._notices.warn(("cut_off", host, reason), partial(_cut_off, host, reason))
@@ -384,8 +444,8 @@ class Streams(Outboxes):
 
     # -- links
 
-    def connect(self, uri: str) -> None:
-        """Open a connection; frames may be sent to it from now on."""
+    def connect(self, uri: str, over: bytes = b"") -> None:
+        """Open a connection, or answer over one that others opened; frames may be sent to it from now on."""
         if uri in self._links or self._is_closed:
             return
         check_uri(uri, "a peer")
@@ -393,20 +453,54 @@ class Streams(Outboxes):
             raise SettingsError(f"cannot connect to {uri}: a node that listens on tcp:// dials no other addresses")
         self._links[uri] = link = _OutgoingLink(uri, self._new_name())
         self._peers[uri] = Outbox()
+        candidate = self._names.get(over)
+        if candidate is None or candidate in self._users:
+            link.dialling = self._loop.create_task(self._dial(link))
+            return
+        link.candidate, self._users[candidate] = candidate, link
+        link.proof = self._loop.call_later(PROOF_SECONDS, self._dial_unproved, link)
+
+    def prove(self, uri: str, over: bytes) -> None:
+        """Send everything for an address over the connection that the peer there has proved to be its own."""
+        link, connection = self._links.get(uri), self._names.get(over)
+        if link is None or link.connection is not None or connection is None:
+            return
+        if self._users.setdefault(connection, link) is not link:
+            return
+        if link.candidate is not None and link.candidate is not connection:
+            self._users.pop(link.candidate, None)
+        link.rest()
+        link.candidate = None
+        self._ready(link, connection)
+
+    def _dial_unproved(self, link: _OutgoingLink) -> None:
+        link.proof = None
         link.dialling = self._loop.create_task(self._dial(link))
+
+    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
+        """Put frames into the queue of a peer; control messages need no proof of who is there."""
+        if is_control:
+            link = self._links.get(uri)
+            if link is not None and link.connection is None and link.candidate is not None and not self._is_closed:
+                link.candidate.write(heads(frames[1:]))
+                if link.candidate.unread > MAX_UNREAD:
+                    link.candidate.close("unread")
+                return ""
+        return super().send(uri, frames, size_bytes, is_control)
 
     async def _dial(self, link: _OutgoingLink) -> None:
         """Try to connect, again and again with growing pauses; names are looked up anew each time."""
         while not self._is_closed and link.uri in self._links:
             sock = await self._connected(link.uri)
             if sock is None:
+                self._gone(link)
                 await self._pause(link)
                 continue
             self._open(
                 sock,
                 link.name,
                 lambda connection: self._ready(link, connection),
-                lambda connection, reason: self._link_closed(link, reason),
+                lambda connection, reason: self._link_closed(link, connection, reason),
             )
             link.dialling = None
             return
@@ -445,18 +539,41 @@ class Streams(Outboxes):
         if self._links.get(link.uri) is not link:
             connection.close(DISCONNECTED)
             return
+        if link.connection is not None:  # the peer was quicker
+            connection.close(DISCONNECTED)
+            return
+        link.rest()
         link.connection, link.pause = connection, FIRST_PAUSE_SECONDS
         connection.on_written = lambda: self._written(link)
+        for frames in self._first_words(link.uri):
+            connection.write(heads(frames[1:]))
         self._send_waiting(link.uri, self._peers[link.uri])
 
-    def _link_closed(self, link: _OutgoingLink, reason: str) -> None:
+    def _link_closed(self, link: _OutgoingLink, connection: _ZmtpSocket, reason: str) -> None:
+        """A connection has ended: dial again, and if that takes long, or is refused, the peer is gone."""
         self.closed[reason] += 1
-        link.connection = None
+        if link.connection is not None and link.connection is not connection:
+            return  # there is a better one
+        was_connected, link.connection, link.candidate = link.connection is not None, None, None
         for frames, _, _, _ in link.sending:
             self._on_refused(link.uri, frames, "unreachable")
         link.sending = []
-        if not self._is_closed and self._links.get(link.uri) is link:
+        if self._is_closed or self._links.get(link.uri) is not link:
+            return
+        if was_connected:
+            link.rest()
+            link.missed = self._loop.call_later(GONE_SECONDS, self._gone, link)
+        elif link.proof is not None:
+            link.rest()
+        if link.dialling is None:
             link.dialling = self._loop.create_task(self._dial_again(link))
+
+    def _gone(self, link: _OutgoingLink) -> None:
+        """Report a peer that was connected, and is not any more."""
+        if link.missed is not None:
+            link.missed.cancel()
+            link.missed = None
+            self._on_gone(link.uri)
 
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
@@ -464,11 +581,17 @@ class Streams(Outboxes):
         if link is None:
             return
         self._busy.pop(uri, None)
-        if link.dialling is not None:
-            link.dialling.cancel()
-        if link.connection is not None:
-            link.connection.close(DISCONNECTED)
+        self._let_go(link)
         self._refuse(uri, self._peers.pop(uri), "unreachable")
+
+    def _let_go(self, link: _OutgoingLink) -> None:
+        """Close a connection of ours; one that others opened is theirs to close."""
+        link.rest()
+        for connection in (link.candidate, link.connection):
+            if connection is not None and self._users.pop(connection, None) is not None:
+                connection.on_written = None
+            elif connection is not None:
+                connection.close(DISCONNECTED)
 
     # -- sending
 
@@ -506,10 +629,7 @@ class Streams(Outboxes):
         self._loop.remove_reader(self._server)
         self._server.close()
         for uri, link in self._links.items():
-            if link.dialling is not None:
-                link.dialling.cancel()
-            if link.connection is not None:
-                link.connection.close(DISCONNECTED)
+            self._let_go(link)
             self._refuse(uri, self._peers[uri], "closed")
         for connection in list(self._inbound):
             connection.close(DISCONNECTED)

@@ -19,8 +19,10 @@ from hopwire.errors import SettingsError
 
 __all__ = [
     "CurveKeys",
+    "FirstWords",
     "Frames",
     "OnFrames",
+    "OnGone",
     "OnRefused",
     "OutboxLimits",
     "Transport",
@@ -28,6 +30,8 @@ __all__ = [
     "check_addresses",
     "check_uri",
     "host_of",
+    "ignore",
+    "in_silence",
     "is_reachable",
     "port_of",
 ]
@@ -38,6 +42,8 @@ EVERYWHERE = ("0.0.0.0", "*", "::")  # noqa: S104 - addresses to listen on, and 
 
 Frames: TypeAlias = list[bytes]
 OnFrames: TypeAlias = Callable[[Frames], int]  # gives the number of messages that the frames were
+OnGone: TypeAlias = Callable[[str], None]  # the address of a peer that was connected, and cannot be reached any more
+FirstWords: TypeAlias = Callable[[str], list[Frames]]  # what goes over a new connection to an address before all else
 OnRefused: TypeAlias = Callable[[str, Frames, str], None]  # address, frames, reason: unreachable, closed, queue_full
 
 
@@ -69,6 +75,15 @@ class CurveKeys:
             key = getattr(self, name)
             if not isinstance(key, bytes) or len(key) != CURVE_KEY_BYTES:
                 raise SettingsError(f"the {name} key of CURVE is {CURVE_KEY_BYTES} bytes of Z85 text")
+
+
+def ignore(_uri: str) -> None:
+    """Do nothing about a peer that is gone."""
+
+
+def in_silence(_uri: str) -> list[Frames]:
+    """Say nothing special over a new connection."""
+    return []
 
 
 def check_uri(uri: object, whose: str) -> None:
@@ -127,11 +142,23 @@ class Transport(Protocol):
     def open_address(self) -> str:
         """The address that other machines can reach without a key, or nothing."""
 
-    def start(self, on_frames: OnFrames, on_refused: OnRefused) -> str:
+    def start(
+        self,
+        on_frames: OnFrames,
+        on_refused: OnRefused,
+        on_gone: OnGone = ignore,
+        first_words: FirstWords = in_silence,
+    ) -> str:
         """Begin to listen, and give the address that others reach this one by."""
 
-    def connect(self, uri: str) -> None:
-        """Open a connection; frames may be sent to it from now on."""
+    def connect(self, uri: str, over: bytes = b"") -> None:
+        """Open a connection; frames may be sent to it from now on.
+
+        `over` names a connection that others opened and that the address was heard over: it may serve as well.
+        """
+
+    def prove(self, uri: str, over: bytes) -> None:
+        """Say that the peer at an address has proved that a connection which others opened is its own."""
 
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""

@@ -1,0 +1,169 @@
+"""One connection for both directions, and what happens when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hopwire.cluster.announce import Hello
+from hopwire.errors import Unreachable
+from hopwire.model import Payload, body_from_payload, contract_of
+from hopwire.model.message import Message
+from hopwire.node import Node
+from hopwire.node.streams import Streams
+from hopwire.wire import encode
+from hopwire.wire.connection import connection_name
+from tests.attacks.stranger import Stranger
+from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
+from tests.node.test_processes import child
+
+SECONDS = 10.0
+NOWHERE = "tcp://127.0.0.1:1"  # nobody listens on it, as nobody reaches an address behind NAT
+
+
+def told(story: Callable[[], Awaitable[None]]) -> None:
+    async def tell() -> None:
+        async with asyncio.timeout(SECONDS):
+            await story()
+
+    asyncio.run(tell())
+
+
+def streams_of(node: Node) -> Streams:
+    assert isinstance(node._transport, Streams)
+    return node._transport
+
+
+def connections_of(node: Node) -> int:
+    streams = streams_of(node)
+    own = [link for link in streams._links.values() if link.connection and link.connection not in streams._users]
+    return len(streams._inbound) + len(own)
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    while not is_so():
+        await asyncio.sleep(0.005)
+
+
+def said(payload: Payload) -> list[bytes]:
+    contract = contract_of(payload)
+    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))[1:]
+
+
+def test_two_nodes_of_which_one_dials_have_one_connection_for_both_directions() -> None:
+    async def story() -> None:
+        async with Node() as a, Node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            b.host(Counter())
+            await b.knows(Greet)
+            await a.knows(Count)
+            assert await b.hub().ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
+            assert await a.hub().ask(Count(1), Number) == Number(0)
+            assert (connections_of(a), connections_of(b)) == (1, 1)
+
+    told(story)
+
+
+def test_a_node_that_nobody_can_dial_is_asked_over_the_connection_that_it_opened() -> None:
+    async def story() -> None:
+        async with Node() as a, Node(peers=[a.uri], advertise=NOWHERE) as hidden:
+            hidden.host(Greeter())
+            await a.knows(Greet)
+            answers = [await a.hub().ask(Greet(str(number)), Greeting, timeout=2) for number in range(100)]
+            assert answers == [Greeting(f"hello {number}") for number in range(100)]
+
+    told(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_dialled", [False, True])
+def test_a_process_that_is_killed_is_gone_long_before_its_silence_tells(is_dialled: bool) -> None:
+    async def story() -> None:
+        async with Node() as first:
+            with child("sleeper", *([] if is_dialled else [first.uri])) as (process, uri):
+                async with Node(peers=[uri] if is_dialled else []) as second:
+                    node = second if is_dialled else first
+                    await node.knows(Greet)
+                    waiting = asyncio.ensure_future(node.hub().ask(Greet("Ada"), Greeting))
+                    await asyncio.sleep(0.1)
+                    process.kill()
+                    async with asyncio.timeout(2.0):  # the silence of a peer is borne for five seconds
+                        with pytest.raises(Unreachable, match="unreachable"):
+                            await waiting
+                        assert node.peers == ()
+
+    told(story)
+
+
+@pytest.mark.slow
+def test_a_process_that_stands_still_for_some_seconds_is_not_given_up() -> None:
+    async def story() -> None:
+        async with Node() as a:
+            with child("greeter", a.uri) as (process, _):
+                await a.knows(Greet)
+                os.kill(process.pid, signal.SIGSTOP)
+                waiting = asyncio.ensure_future(a.hub().ask(Greet("Ada"), Greeting))
+                await asyncio.sleep(2.0)
+                assert len(a.peers) == 1
+                os.kill(process.pid, signal.SIGCONT)
+                assert await waiting == Greeting("hello Ada")
+
+    told(story)
+
+
+def test_a_connection_that_breaks_is_opened_again_and_its_peer_is_not_given_up() -> None:
+    async def story() -> None:
+        lost: list[bytes] = []
+        async with Node() as a, Node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            b._membership._on_lost = lambda node, reason: lost.append(node)
+            (link,) = streams_of(b)._links.values()
+            former = link.connection
+            assert former is not None
+            former.close("broken")
+            await until(lambda: link.connection is not None)
+            assert await b.hub().ask(Greet("Ada"), Greeting, timeout=2) == Greeting("hello Ada")
+            assert lost == []
+
+    told(story)
+
+
+def test_who_repeats_a_hello_of_another_gets_no_message_that_is_for_the_other() -> None:
+    async def story() -> None:
+        async with Node() as node:
+            name = connection_name(b"victim", bytes(8))
+            with Stranger(node.uri, name) as stranger:
+                stranger.greet()
+                stranger.send(said(Hello(b"victim", 5, NOWHERE)))
+                await until(lambda: b"victim" in node.peers)
+                (link,) = streams_of(node)._links.values()
+                assert link.connection is None
+                assert link.candidate is not None
+                streams_of(node).send(NOWHERE, [b"", b"", b"for the victim"], 14)
+                assert streams_of(node).waiting() == (1, 14)
+                stranger.send(said(Hello(b"victim", 5, NOWHERE, heard=node._incarnation)))
+                await until(lambda: link.connection is not None)  # only the victim could have heard that number
+                assert streams_of(node).waiting() == (0, 0)
+
+    told(story)
+
+
+def test_a_second_connection_under_one_name_does_not_push_out_that_of_another_host() -> None:
+    async def story() -> None:
+        async with Node(listen="tcp://127.0.0.1:0") as node:
+            name = connection_name(b"peer", bytes(8))
+            streams = streams_of(node)
+            with Stranger(node.uri, name) as first, Stranger(node.uri, name) as second:
+                first.greet()
+                await until(lambda: name in streams._names)
+                streams._hosts[streams._names[name]] = "192.0.2.1"
+                second.greet()
+                await until(lambda: streams.closed["name_taken"])
+                assert streams._hosts[streams._names[name]] == "192.0.2.1"
+
+    told(story)
