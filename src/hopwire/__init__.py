@@ -42,15 +42,14 @@ if TYPE_CHECKING:
         Actor,
         Address,
         Context,
-        CurveKeys,
         DeadLetter,
         Hub,
         Node,
         NodeSettings,
         Overflow,
         Receipt,
+        Tls,
         handles,
-        new_curve_keys,
     )
 
 __version__ = "0.1.0"
@@ -64,7 +63,6 @@ __all__ = [
     "Codec",
     "Context",
     "Contract",
-    "CurveKeys",
     "DeadLetter",
     "DeliveryError",
     "Distribution",
@@ -87,13 +85,13 @@ __all__ = [
     "Selectors",
     "SettingsError",
     "Timeout",
+    "Tls",
     "TraceOptions",
     "UnexpectedAnswer",
     "Unreachable",
     "WireError",
     "__version__",
     "handles",
-    "new_curve_keys",
     "sync",
     "testing",
 ]
@@ -102,7 +100,7 @@ _NETWORK = (
     "Actor",
     "Address",
     "Context",
-    "CurveKeys",
+    "Tls",
     "DeadLetter",
     "Hub",
     "Node",
@@ -110,7 +108,6 @@ _NETWORK = (
     "Overflow",
     "Receipt",
     "handles",
-    "new_curve_keys",
 )
 _MODULES = ("sync", "testing")
 

@@ -124,7 +124,7 @@ def test_a_stranger_under_the_name_of_a_peer_cannot_speak_for_the_peer(kind: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["open", "signed", "curve"])
+@pytest.mark.parametrize("kind", ["open", "signed", "encrypted"])
 def test_nodes_that_dial_each_other_by_different_names_answer_every_question(kind: str) -> None:
     async def story() -> None:
         port = free_port()
@@ -164,10 +164,9 @@ def test_a_link_whose_tcp_connection_is_cut_comes_back_under_its_name() -> None:
             hub = b.hub()
             for _ in range(3):
                 await hub.ask(Greet("x"), Greeting, timeout=5, at_least_once=True)
-                before = len(a._membership._trust.callers)
                 cut()
                 await hub.ask(Greet("y"), Greeting, timeout=5, at_least_once=True)
-                assert len(a._membership._trust.callers) == before
+                assert len(a._membership._trust.callers) <= 2  # its own connection, and one that a opened meanwhile
             assert "not_met" not in a.dead_letters.counts
 
     asyncio.run(asyncio.wait_for(story(), timeout=30))

@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hopwire.node import CurveKeys, Node
+from hopwire.node import Node
 from hopwire.security import OPEN, Domain, Domains, Key
+from tests.node.certificates import OURS
 from tests.node.stories import Greeter
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,6 @@ DOMAINS = {
     "open": OPEN,
     "signed": Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])]),
 }
-CURVE = CurveKeys(b"Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID", b"D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs")
 LAG_EVERY_SECONDS = 0.01
 
 
@@ -53,7 +53,7 @@ class Victim:
 
 @contextmanager
 def victim(kind: str = "open", *peers: str, listen: str = "tcp://127.0.0.1:0") -> Iterator[Victim]:
-    """Start a node in a process of its own: `open`, `signed` or `curve`."""
+    """Start a node in a process of its own: `open`, `signed` or `encrypted`."""
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.attacks.victim", kind, listen, *peers],
@@ -73,7 +73,7 @@ def victim(kind: str = "open", *peers: str, listen: str = "tcp://127.0.0.1:0") -
 
 def node_of(kind: str, listen: str = "tcp://127.0.0.1:0", peers: tuple[str, ...] = ()) -> Node:
     """Make a node that such a victim talks to."""
-    return Node(listen, peers=peers, domains=DOMAINS.get(kind, OPEN), curve=CURVE if kind == "curve" else None)
+    return Node(listen, peers=peers, domains=DOMAINS.get(kind, OPEN), tls=OURS if kind == "encrypted" else None)
 
 
 def resident_bytes() -> int:

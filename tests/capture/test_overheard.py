@@ -16,7 +16,7 @@ import zmq
 from hopwire.capture import Direction, Fault, FaultKind
 from hopwire.capture.packets import tcp_piece
 from hopwire.model.settings import Limits
-from hopwire.node.sockets import Sockets
+from hopwire.node.streams import Streams
 from hopwire.wire import V5, V6, WireFormat, decode, encode
 from hopwire.wire.samples import sample_message
 from hopwire.wire.train import is_train, pack_train, unpack_train
@@ -556,7 +556,7 @@ async def _sent_by_train(sent: list[list[bytes]]) -> tuple[list[Timed], int]:
     def refuse(uri: str, _: list[bytes], reason: str) -> None:
         pytest.fail(f"{uri}: {reason}")
 
-    one, other = Sockets(b"node-a", "tcp://127.0.0.1:0"), Sockets(b"node-b", "tcp://127.0.0.1:0")
+    one, other = Streams(b"node-a", "tcp://127.0.0.1:0"), Streams(b"node-b", "tcp://127.0.0.1:0")
     one.start(arrive, refuse)
     with relayed(other.start(arrive, refuse)) as relay:
         uri = "tcp://{}:{}".format(*relay.address)

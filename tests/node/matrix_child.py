@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from hopwire.errors import DeliveryError
 from hopwire.model import Payload
-from hopwire.node import Actor, Address, CurveKeys, Hub, Node, NodeSettings, handles
+from hopwire.node import Actor, Address, Hub, Node, NodeSettings, handles
 from hopwire.security import OPEN, Domain, Domains, Key
+from tests.node.certificates import OURS
 
 
 class Way(NamedTuple):
@@ -23,7 +24,6 @@ class Way(NamedTuple):
 
 
 WAYS = [Way(*way) for way in product((3, 4, 5, 6), (False, True), (False, True))]
-KEYS = CurveKeys(b"Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID", b"D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs")  # RFC 26's
 SECRET = Key("k", b"sixteen or more bytes")
 SIGNED = Domains([Domain("shop", [SECRET], ["matrix.*"]), Domain("wires", [SECRET], ["hopwire.*"])])
 
@@ -117,7 +117,7 @@ def node_of(way: Way, peers: list[str], capture: str | None = None) -> Node:
     return Node(
         peers=peers,
         domains=SIGNED if way.is_signed else OPEN,
-        curve=KEYS if way.is_encrypted else None,
+        tls=OURS if way.is_encrypted else None,
         settings=NodeSettings(formats=(way.number,)),
         capture=capture,
     )

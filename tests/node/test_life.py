@@ -13,7 +13,7 @@ import pytest
 from hopwire.cluster.announce import Beat, Hello
 from hopwire.errors import HandlerFailed, HopwireError, NoRoute, SettingsError, Unreachable
 from hopwire.model import Codec, Message, Payload, body_from_payload, contract_of
-from hopwire.node import Actor, Node, handles, new_curve_keys
+from hopwire.node import Actor, Node, handles
 from hopwire.testing import Network, _Memory, run
 from hopwire.wire import encode
 from tests.node.stories import Greet, Greeter, Greeting, Sleeper
@@ -283,7 +283,7 @@ def test_a_node_that_cannot_listen_leaves_no_reader_on_the_loop() -> None:
         assert isinstance(loop, asyncio.SelectorEventLoop)
         before = len(loop._selector.get_map())  # type: ignore[attr-defined]
         with pytest.raises(SettingsError, match="cannot listen"):
-            await Node("tcp://256.0.0.1:1", curve=new_curve_keys()).start()
+            await Node("tcp://256.0.0.1:1", insecure=True).start()
         assert len(loop._selector.get_map()) == before  # type: ignore[attr-defined]
 
     asyncio.run(story())
@@ -349,7 +349,7 @@ def test_an_address_within_the_process_is_none_that_others_may_name(uri: str) ->
     async def story() -> None:
         failed: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
-        async with Node(curve=new_curve_keys()) as node:
+        async with Node() as node:
             node._incoming.take_frames([b"X", *said(Hello(b"X", 1, uri))[1:]])
             node._incoming.take_frames([b"X", *said(Beat(b"Y", 1, uri + "2", 3))[1:]])
             await asyncio.sleep(0.2)

@@ -7,7 +7,7 @@
 | from | this process to the others, another process to this one |
 | format | V3, V4, V5, V6, as announced and as captured |
 | signed | no, `hopwire-1` |
-| encrypted | no, CURVE |
+| encrypted | no, TLS |
 
 The processes live as long as the module; each has a node for each of the sixteen ways.
 """

@@ -6,23 +6,23 @@ import asyncio
 import logging
 
 import pytest
-import zmq
 
 from hopwire.cluster.announce import Hello
 from hopwire.cluster.events import Pace
+from hopwire.errors import SettingsError
 from hopwire.model.units import NS_PER_SECOND
-from hopwire.node import CurveKeys, Node, NodeSettings, new_curve_keys
+from hopwire.node import Node, NodeSettings, Tls
 from hopwire.node.notices import EVERY_SECONDS, MOST, Notice, Notices, shown
-from hopwire.node.sockets import Sockets
+from hopwire.node.streams import Streams
 from hopwire.security import OPEN, Domain, Domains, Key
 from hopwire.testing import Network, _Memory, run
 from tests.attacks.stranger import said
+from tests.node.certificates import OURS, THEIRS, tls_of
 
 IMPATIENT = NodeSettings(pace=Pace(unanswered_ns=NS_PER_SECOND // 2))
 NAMES = ["greeter.*", "hopwire.*"]
 RIGHT, WRONG = b"0123456789abcdef", b"fedcba9876543210"
 PAST_NS = 1
-OURS, OTHER = new_curve_keys(), new_curve_keys()
 
 
 def domains(secret: bytes = RIGHT, key_id: str = "k", name: str = "all", not_after_ns: int | None = None) -> Domains:
@@ -111,35 +111,18 @@ def test_the_address_in_a_hello_cannot_forge_a_line_of_the_log(caplog: pytest.Lo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theirs", [None, OTHER, CurveKeys(OURS.public, OTHER.secret)], ids=["none", "other", "mixed"])
-def test_refused_encryption_is_told_on_both_sides(theirs: CurveKeys | None, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("theirs", [None, THEIRS, tls_of("theirs", "ours")], ids=["none", "other", "mixed"])
+def test_refused_encryption_is_told_on_both_sides(theirs: Tls | None, caplog: pytest.LogCaptureFixture) -> None:
     def is_told() -> bool:
         lines = warnings_of(caplog)
-        return any("refused a connection" in line for line in lines) and any("no answer" in line for line in lines)
+        return all(any(words in line for line in lines) for words in ("it does not speak TLS", "no answer"))
 
     async def story() -> None:
-        async with Node(curve=OURS) as here, Node(peers=[here.uri], curve=theirs, settings=IMPATIENT):
+        async with Node(tls=OURS) as here, Node(peers=[here.uri], tls=theirs, settings=IMPATIENT):
             while not is_told():
                 await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(story(), timeout=20))
-
-
-def test_who_has_a_pair_of_its_own_is_refused_at_the_gate_with_its_address(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        async with Node(curve=OURS) as node:
-            with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
-                stranger.set(zmq.LINGER, 0)
-                stranger.set(zmq.CURVE_SERVERKEY, OURS.public)
-                stranger.set(zmq.CURVE_PUBLICKEY, OTHER.public)
-                stranger.set(zmq.CURVE_SECRETKEY, OTHER.secret)
-                stranger.connect(node.uri)
-                while not warnings_of(caplog):
-                    await asyncio.sleep(0.001)
-
-    asyncio.run(asyncio.wait_for(story(), timeout=20))
-    line = "refused a connection from '127.0.0.1': its CURVE key is not the one of this network"
-    assert warnings_of(caplog)[0] == line
 
 
 def test_the_same_list_of_peers_can_be_given_to_all_nodes_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
@@ -162,13 +145,21 @@ def test_an_address_that_others_can_reach_without_a_key_is_a_warning(
     async def story(network: Network) -> None:
         transport = _Memory(network, "memory://open")
         transport.open_address = address
-        async with Node(transport=transport, domains=domains() if is_signed else OPEN):
+        async with Node(transport=transport, domains=domains() if is_signed else OPEN, insecure=True):
             pass
 
     run(story)
     lines = warnings_of(caplog)
     assert len(lines) == (1 if address and not is_signed else 0)
     assert all(line.startswith(f"{address} is open to all who can reach it") for line in lines)
+
+
+def test_a_node_that_is_open_to_all_is_refused_unless_somebody_says_that_it_may_be() -> None:
+    with pytest.raises(SettingsError, match=r"tcp://0.0.0.0:0 is open to all .* or say insecure=True"):
+        Node("tcp://0.0.0.0:0", advertise="tcp://192.0.2.1:0")
+    Node("tcp://0.0.0.0:0", advertise="tcp://192.0.2.1:0", insecure=True)
+    Node("tcp://0.0.0.0:0", advertise="tcp://192.0.2.1:0", tls=OURS)
+    Node("tcp://0.0.0.0:0", advertise="tcp://192.0.2.1:0", domains=domains())
 
 
 OPEN_ADDRESSES = {
@@ -186,6 +177,6 @@ OPEN_ADDRESSES = {
 
 @pytest.mark.parametrize("uri", OPEN_ADDRESSES)
 def test_addresses_that_other_machines_can_reach_are_open_unless_encrypted(uri: str) -> None:
-    assert Sockets(b"x", uri).open_address == (uri if OPEN_ADDRESSES[uri] else "")
-    assert Sockets(b"x", "tcp://0.0.0.0:1", advertise="tcp://127.0.0.1:1").open_address == "tcp://0.0.0.0:1"
-    assert Sockets(b"x", uri, curve=OURS).open_address == ""
+    assert Streams(b"x", uri).open_address == (uri if OPEN_ADDRESSES[uri] else "")
+    assert Streams(b"x", "tcp://0.0.0.0:1", advertise="tcp://127.0.0.1:1").open_address == "tcp://0.0.0.0:1"
+    assert Streams(b"x", uri, tls=OURS).open_address == ""

@@ -7,14 +7,12 @@ from hopwire.node.hub import Address, Hub, Receipt
 from hopwire.node.mailbox import Overflow
 from hopwire.node.node import Node
 from hopwire.node.settings import NodeSettings, Statistics
-from hopwire.node.sockets import new_curve_keys
-from hopwire.node.transport import CurveKeys
+from hopwire.node.transport import Tls
 
 __all__ = [
     "Actor",
     "Address",
     "Context",
-    "CurveKeys",
     "DeadLetter",
     "Hub",
     "Node",
@@ -22,6 +20,6 @@ __all__ = [
     "Overflow",
     "Receipt",
     "Statistics",
+    "Tls",
     "handles",
-    "new_curve_keys",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hopwire.cluster.announce import Beat, Bye, Hello, Routes, RoutesWanted
 from hopwire.cluster.announce import Route as AnnouncedRoute
@@ -39,7 +39,7 @@ from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Outgoing
 from hopwire.node.settings import NodeSettings
 from hopwire.node.timing import Timing
-from hopwire.node.transport import Frames, Transport
+from hopwire.node.transport import Frames, Transport, is_ipc
 from hopwire.node.trust import Trust
 from hopwire.routing import Node as KnownNode
 from hopwire.routing import Route as TableRoute
@@ -94,11 +94,12 @@ class Membership:
         """The nodes that can be talked to."""
         return tuple(self._cluster.peers)
 
-    def start(self, uri: str, incarnation: int, dial: Iterable[str]) -> None:
+    def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
         me = Self(self._identity, incarnation, uri, self._settings.formats, (CAPABILITY,))
         self._cluster = Cluster(me, self._settings.pace)
         self.announce(added=self._tables.local.public_routes())
+        self._dial = frozenset(dial)
         for address in dial:
             self._step(Dialled(address))
         self._ticker = self._timing.loop.call_later(TICK_SECONDS, self._tick)
@@ -221,6 +222,8 @@ class Membership:
     def _carry_out(self, command: Command) -> None:
         match command:
             case Connect(uri):
+                if is_ipc(uri) and not (uri in self._dial or is_ipc(self._cluster.me.uri)):
+                    raise SettingsError(f"{shown(uri)} is a path that another node named, and none that was given here")
                 self._transport.connect(uri, self._heard_over)
             case Disconnect(uri):
                 self._all_routes.pop(uri, None)

@@ -38,13 +38,12 @@ from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.router import Envelope, Router
 from hopwire.node.running import Running
 from hopwire.node.settings import NodeSettings, Statistics
-from hopwire.node.sockets import Sockets
 from hopwire.node.spawn import words_of
 from hopwire.node.streams import Streams
 from hopwire.node.tap import Tap
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
-from hopwire.node.transport import CurveKeys, OutboxLimits, Transport, check_uri
+from hopwire.node.transport import OutboxLimits, Tls, Transport, check_uri
 from hopwire.node.trust import Trust
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
@@ -63,13 +62,19 @@ KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as 
 
 
 OPEN_TO_ALL = (
-    "%s is open to all who can reach it: everybody may ask, answer and take the place of a node; "
-    "give the node domains with keys (domains=...), keys of the network (curve=...), or listen on 127.0.0.1"
+    "%s is open to all who can reach it: everybody may ask, answer and take the place of a node; give the node "
+    "domains with keys (domains=...), a certificate (tls=...), or an address on 127.0.0.1; or say insecure=True"
 )
+IS_OPEN = "%s is open to all who can reach it, as insecure=True allows"
 
 
 class Node:
-    """One node of the network."""
+    """One node of the network.
+
+    `listen` is where others reach the node, `advertise` what they are told where that differs, `peers` whom the node
+    greets first. A node without `domains` that sign and without `tls` listens on this machine only, unless `insecure`
+    says otherwise.
+    """
 
     def __init__(
         self,
@@ -81,7 +86,8 @@ class Node:
         name: str = "",
         capture: str | Path | None = None,
         domains: Domains = OPEN,
-        curve: CurveKeys | None = None,
+        tls: Tls | None = None,
+        insecure: bool = False,
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
@@ -95,10 +101,11 @@ class Node:
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
         self.uri = ""
         self._domains = domains
-        outbox, max_bytes = _outbox_limits(self.settings), self.settings.limits.max_bytes
-        if transport is None and curve is None and all(_is_tcp(uri) for uri in (listen, *self._dial)):
-            transport = Streams(self.identity, listen, outbox, advertise, self.settings.limits)
-        self._transport = transport or Sockets(self.identity, listen, outbox, curve, advertise, max_bytes)
+        outbox = _outbox_limits(self.settings)
+        limits = self.settings.limits
+        self._transport = transport or Streams(self.identity, listen, outbox, advertise, limits, tls)
+        if self._transport.open_address and not domains.signing and not insecure:
+            raise SettingsError(OPEN_TO_ALL % self._transport.open_address)
         self._build()
         self._actors: dict[int, Running] = {}
         self._hubs: dict[bytes, Hub] = {}
@@ -163,7 +170,7 @@ class Node:
             self._membership.first_words,
         )
         if self._transport.open_address and not self._domains.signing:
-            log.warning(OPEN_TO_ALL, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
+            log.warning(IS_OPEN, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
         self._outgoing.start(self.uri)
         self._membership.start(self.uri, self._incarnation, self._dial)
         if self._tap is not None:
@@ -392,10 +399,6 @@ def _check(identity: object, peers: Iterable[object], domains: object, settings:
         raise SettingsError("domains must be Domains, and settings NodeSettings")
     if domains.signing and domains.find(HELLO) is None:
         raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
-
-
-def _is_tcp(uri: object) -> bool:
-    return not isinstance(uri, str) or uri.startswith("tcp://")  # what is no text is refused elsewhere
 
 
 def _outbox_limits(settings: NodeSettings) -> OutboxLimits:

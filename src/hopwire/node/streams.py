@@ -25,8 +25,11 @@ import errno
 import logging
 import os
 import socket
+import ssl
+import stat
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -41,13 +44,16 @@ from hopwire.node.transport import (
     OnGone,
     OnRefused,
     OutboxLimits,
+    Tls,
     advertised,
     check_addresses,
     check_uri,
     host_of,
     ignore,
     in_silence,
+    is_ipc,
     is_reachable,
+    path_of,
     port_of,
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
@@ -70,6 +76,7 @@ READ_BYTES = 64 * 1024  # of one connection in one turn of the loop
 HAND_OVER_AT_MOST = 500  # messages of one connection in one turn, so that handlers get theirs
 MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
 MAX_PARTS = 512  # buffers of one call; Linux takes 1,024
+NO_TLS = "tls"  # the end of a connection whose other side does not encrypt as this one does
 DISCONNECTED = "disconnected"  # the end of a connection that this side wants
 # fmt: off
 CUT_OFF = {
@@ -81,6 +88,7 @@ CUT_OFF = {
     "too_large":        "it sent a message above the limits",
     "too_many_frames":  "it sent a message above the limits",
     "unread":           "it asks and does not read the answers",
+    NO_TLS:             "it does not speak TLS, or shows no certificate of our authority",
 }
 # fmt: on
 
@@ -92,8 +100,57 @@ def _is_not_ipv4(found: tuple[Any, ...]) -> bool:
 
 def _prepare(sock: socket.socket) -> None:
     sock.setblocking(False)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _listening(uri: str) -> socket.socket:
+    """Give a socket that listens on an address."""
+    if is_ipc(uri):
+        return _listening_on_path(path_of(uri))
+    host = host_of(uri)
+    found = socket.getaddrinfo(
+        None if host in ("*", "") else host, port_of(uri), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, kind, _, _, address = min(found, key=_is_not_ipv4)
+    server = socket.socket(family, kind)
+    try:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return _bound(server, address)
+    except OSError:
+        server.close()
+        raise
+
+
+def _listening_on_path(path: str) -> socket.socket:
+    """Give a socket that listens on a path; one that a process left behind is replaced, anything else is not."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path[:1] != "\0" and os.path.exists(path):
+            if not stat.S_ISSOCK(os.stat(path).st_mode):
+                raise FileExistsError(errno.EEXIST, "there is a file of that name, and it is no socket")
+            try:
+                server.connect(path)
+            except ConnectionRefusedError:
+                os.unlink(path)
+            else:
+                raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        mask = os.umask(0o177)  # for its owner only
+        try:
+            return _bound(server, path)
+        finally:
+            os.umask(mask)
+    except OSError:
+        server.close()
+        raise
+
+
+def _bound(server: socket.socket, address: Any) -> socket.socket:
+    server.bind(address)
+    server.listen(BACKLOG)
+    server.setblocking(False)
+    return server
 
 
 class _ZmtpSocket:
@@ -106,6 +163,7 @@ class _ZmtpSocket:
         "_on_frames",
         "_on_ready",
         "_rest",
+        "_send",
         "_sock",
         "_timer",
         "is_open",
@@ -125,6 +183,7 @@ class _ZmtpSocket:
         on_closed: Callable[[_ZmtpSocket, str], None],
     ) -> None:
         self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
+        self._send = self._sender()
         self._on_frames, self._on_ready, self._on_closed = on_frames, on_ready, on_closed
         self._rest: deque[memoryview] = deque()
         self._heard: deque[Frames] = deque()  # whole messages that were not handed over yet
@@ -134,11 +193,22 @@ class _ZmtpSocket:
         loop.add_reader(sock, self._readable)
         self.write([GREETING])
 
+    def _sender(self) -> Callable[[bytes], int]:
+        """Give what hands the bytes of a small message to the kernel."""
+        return self._sock.send
+
+    def _receive(self, room: memoryview) -> int:
+        """Read bytes that are there, 0 at the end of all; a BlockingIOError says that there are none now."""
+        return self._sock.recv_into(room, min(len(room), READ_BYTES))
+
+    def _transmit(self, parts: Sequence[bytes | memoryview]) -> int:
+        """Hand bytes to the kernel, and give how many it took."""
+        return self._sock.sendmsg(parts[:MAX_PARTS])
+
     def _readable(self) -> None:
         """Read once, so that every connection has its turn."""
-        room = self.zmtp.room()
         try:
-            count = self._sock.recv_into(room, min(len(room), READ_BYTES))
+            count = self._receive(self.zmtp.room())
             if count:
                 self._took(count)
             else:
@@ -202,9 +272,9 @@ class _ZmtpSocket:
         size = sum(map(len, parts))
         try:
             if size <= LARGE_BYTES:
-                sent = self._sock.send(b"".join(parts) if len(parts) > 1 else parts[0])
+                sent = self._send(b"".join(parts) if len(parts) > 1 else parts[0])
             else:
-                sent = self._sock.sendmsg(parts[:MAX_PARTS])
+                sent = self._transmit(parts)
         except BlockingIOError:
             sent = 0
         except OSError as error:
@@ -213,13 +283,16 @@ class _ZmtpSocket:
         if sent == size:
             return True
         self._rest.extend(_behind(parts, sent))
-        self._loop.add_writer(self._sock, self._writable)
+        self._wait_to_write()
         return False
+
+    def _wait_to_write(self) -> None:
+        self._loop.add_writer(self._sock, self._writable)
 
     def _writable(self) -> None:
         rest = self._rest
         try:
-            sent = self._sock.sendmsg([rest[i] for i in range(min(len(rest), MAX_PARTS))])
+            sent = self._transmit([rest[i] for i in range(min(len(rest), MAX_PARTS))])
         except BlockingIOError:
             return
         except OSError as error:
@@ -255,7 +328,79 @@ class _ZmtpSocket:
         self._on_closed(self, reason)
 
 
+class _TlsSocket(_ZmtpSocket):
+    """The same within TLS: nothing is written or read before both sides have shown their certificates."""
+
+    __slots__ = ("_is_secure", "_tls")
+
+    def __init__(
+        self, context: ssl.SSLContext, is_server: bool, loop: asyncio.AbstractEventLoop, sock: Any, *others: Any
+    ):
+        self._tls = context.wrap_socket(sock, server_side=is_server, do_handshake_on_connect=False)
+        self._is_secure = False
+        super().__init__(loop, self._tls, *others)
+        if not is_server:
+            self._shake_hands()
+
+    def _sender(self) -> Callable[[bytes], int]:
+        return self._send_all
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._loop.remove_writer(self._tls)
+            return
+        except ssl.SSLWantWriteError:
+            self._loop.add_writer(self._tls, self._shake_hands)
+            return
+        except OSError:  # a certificate that is not trusted, or no TLS at all
+            self._loop.call_soon(self.close, NO_TLS)
+            return
+        self._loop.remove_writer(self._tls)
+        self._is_secure = True
+        if self._rest:
+            self._wait_to_write()
+
+    def _wait_to_write(self) -> None:
+        if self._is_secure:
+            super()._wait_to_write()
+
+    def _readable(self) -> None:
+        if not self._is_secure:
+            self._shake_hands()
+        if self._is_secure:
+            super()._readable()
+            if self.is_open and self._tls.pending() and not self._heard:  # what TLS holds is nothing the loop can see
+                self._loop.call_soon(self._readable)
+
+    def _receive(self, room: memoryview) -> int:
+        try:
+            return self._tls.recv_into(room, min(len(room), READ_BYTES))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+        except ssl.SSLEOFError:
+            return 0
+
+    def _transmit(self, parts: Sequence[bytes | memoryview]) -> int:
+        return self._send_all(b"".join(parts))
+
+    def _send_all(self, data: bytes) -> int:
+        """Encrypt as much as the kernel takes."""
+        view, sent = memoryview(data), 0
+        try:
+            while self._is_secure and sent < len(view):
+                sent += self._tls.send(view[sent:])
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        if not sent:
+            raise BlockingIOError
+        return sent
+
+
 def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return NO_TLS
     return errno.errorcode.get(error.errno or 0, "broken").lower()
 
 
@@ -319,8 +464,10 @@ class Streams(Outboxes):
         limits: OutboxLimits | None = None,
         advertise: str = "",
         message_limits: Limits | None = None,
+        tls: Tls | None = None,
     ) -> None:
         check_addresses(listen, advertise)
+        self._contexts = None if tls is None else tls.contexts()
         super().__init__(limits, LARGE_BYTES)
         self._identity, self._listen, self._advertise = identity, listen, advertise
         self._message_limits = message_limits or Limits()
@@ -335,7 +482,7 @@ class Streams(Outboxes):
     @property
     def open_address(self) -> str:
         """The address that other machines can reach without a key, or nothing."""
-        return self._listen if is_reachable(self._listen) else ""
+        return self._listen if is_reachable(self._listen) and self._contexts is None else ""
 
     # -- listening
 
@@ -351,24 +498,13 @@ class Streams(Outboxes):
         self._first_words = first_words
         self._loop = asyncio.get_running_loop()
         self._notices = Notices(self._loop.time)
-        host, port = host_of(self._listen), port_of(self._listen)
         try:
-            found = socket.getaddrinfo(
-                None if host in ("*", "") else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
-            family, kind, _, _, address = min(found, key=_is_not_ipv4)
-            self._server = server = socket.socket(family, kind)
+            self._server = _listening(self._listen)
         except OSError as error:
             raise SettingsError(f"cannot listen on {self._listen}: {error.strerror or error}") from None
-        try:
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            server.bind(address)
-            server.listen(BACKLOG)
-        except OSError as error:
-            server.close()
-            raise SettingsError(f"cannot listen on {self._listen}: {error.strerror or error}") from None
-        self._server.setblocking(False)
         self._loop.add_reader(self._server, self._accept)
+        if is_ipc(self._listen):
+            return self._advertise or self._listen
         bound_host, bound_port, *_ = self._server.getsockname()
         shown_host = f"[{bound_host}]" if ":" in bound_host else bound_host
         return advertised(self._advertise, f"tcp://{shown_host}:{bound_port}")
@@ -391,7 +527,7 @@ class Streams(Outboxes):
                 sock.close()
                 continue
             _prepare(sock)
-            connection = self._open(sock, self._new_name(), self._inbound_ready, self._inbound_closed)
+            connection = self._open(sock, self._new_name(), self._inbound_ready, self._inbound_closed, True)
             self._inbound.add(connection)
             self._from[host] += 1
             self._hosts[connection] = host
@@ -402,9 +538,13 @@ class Streams(Outboxes):
         name: bytes,
         on_ready: Callable[[_ZmtpSocket], None],
         on_closed: Callable[[_ZmtpSocket, str], None],
+        is_server: bool,
     ) -> _ZmtpSocket:
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
-        return _ZmtpSocket(self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
+        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
+        if self._contexts is None:
+            return _ZmtpSocket(*parts)
+        return _TlsSocket(self._contexts[is_server], is_server, *parts)
 
     def _new_name(self) -> bytes:
         return connection_name(self._identity, os.urandom(CHANCE_BYTES)) if self._identity else b""
@@ -449,8 +589,6 @@ class Streams(Outboxes):
         if uri in self._links or self._is_closed:
             return
         check_uri(uri, "a peer")
-        if not uri.startswith("tcp://"):
-            raise SettingsError(f"cannot connect to {uri}: a node that listens on tcp:// dials no other addresses")
         self._links[uri] = link = _OutgoingLink(uri, self._new_name())
         self._peers[uri] = Outbox()
         candidate = self._names.get(over)
@@ -501,6 +639,7 @@ class Streams(Outboxes):
                 link.name,
                 lambda connection: self._ready(link, connection),
                 lambda connection, reason: self._link_closed(link, connection, reason),
+                False,
             )
             link.dialling = None
             return
@@ -515,11 +654,12 @@ class Streams(Outboxes):
 
     async def _connected(self, uri: str) -> socket.socket | None:
         """Connect to the first of the addresses behind a name that answers; nothing where none does."""
-        host, port = host_of(uri), port_of(uri)
-        try:
-            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError:
-            return None
+        found: list[tuple[Any, ...]] = [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", path_of(uri))]
+        if not is_ipc(uri):
+            try:
+                found = await self._loop.getaddrinfo(host_of(uri), port_of(uri), type=socket.SOCK_STREAM)
+            except OSError:
+                return None
         for family, kind, _, _, address in sorted(found, key=_is_not_ipv4):
             sock = socket.socket(family, kind)
             try:
@@ -628,6 +768,9 @@ class Streams(Outboxes):
             self._flush_at.cancel()
         self._loop.remove_reader(self._server)
         self._server.close()
+        if is_ipc(self._listen) and not self._listen.startswith("ipc://@"):
+            with suppress(OSError):
+                os.unlink(path_of(self._listen))
         for uri, link in self._links.items():
             self._let_go(link)
             self._refuse(uri, self._peers[uri], "closed")

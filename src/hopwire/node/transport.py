@@ -10,21 +10,23 @@ the other side does not connect anew. Who is at the other end is for the node to
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
 
 __all__ = [
-    "CurveKeys",
     "FirstWords",
     "Frames",
     "OnFrames",
     "OnGone",
     "OnRefused",
     "OutboxLimits",
+    "Tls",
     "Transport",
     "advertised",
     "check_addresses",
@@ -32,11 +34,12 @@ __all__ = [
     "host_of",
     "ignore",
     "in_silence",
+    "is_ipc",
     "is_reachable",
+    "path_of",
     "port_of",
 ]
 
-CURVE_KEY_BYTES = 40
 MAX_PORT = 2**16 - 1
 EVERYWHERE = ("0.0.0.0", "*", "::")  # noqa: S104 - addresses to listen on, and no others
 
@@ -61,20 +64,43 @@ class OutboxLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class CurveKeys:
-    """The key pair of a network whose links are encrypted: all its nodes have the same, and nobody else gets in.
+class Tls:
+    """The certificate of a node, and the authority that has signed the certificates of all nodes of the network.
 
-    `hopwire.node.new_curve_keys()` makes one. The secret is as secret as everything that is said.
+    All three are files in PEM, as operators have them. Both sides of a connection show their certificate, and nobody
+    gets in without one. Which name or address a certificate is for does not matter: the authority vouches for members.
     """
 
-    public: bytes
-    secret: bytes = field(repr=False)
+    certificate: str | Path
+    key: str | Path
+    authority: str | Path
 
-    def __post_init__(self) -> None:
-        for name in ("public", "secret"):
-            key = getattr(self, name)
-            if not isinstance(key, bytes) or len(key) != CURVE_KEY_BYTES:
-                raise SettingsError(f"the {name} key of CURVE is {CURVE_KEY_BYTES} bytes of Z85 text")
+    def contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        """Give what a client needs, and what a server needs."""
+        return self._context(ssl.PROTOCOL_TLS_CLIENT), self._context(ssl.PROTOCOL_TLS_SERVER)
+
+    def _context(self, side: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(side)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(self.authority)
+        except OSError as error:
+            raise SettingsError(f"cannot read the authority {self.authority}: {_why(error)}") from None
+        try:
+            context.load_cert_chain(self.certificate, self.key, password=_no_password)
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"cannot read the certificate {self.certificate} or its key: {_why(error)}") from None
+        return context
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted, and nobody is here who could type its password")
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", "") or error)
 
 
 def ignore(_uri: str) -> None:
@@ -116,6 +142,17 @@ def check_addresses(listen: str, advertise: str) -> None:
     if host_of(advertise or listen) in EVERYWHERE:
         found = advertise or listen
         raise SettingsError(f"{found} is no address that others can reach: name one with advertise=...")
+
+
+def is_ipc(uri: str) -> bool:
+    """Tell whether an address is a path on this machine."""
+    return uri.startswith("ipc://")
+
+
+def path_of(uri: str) -> str:
+    """Give the path of an address on this machine; @ stands for a name without a file, as in ZeroMQ."""
+    path = uri.removeprefix("ipc://")
+    return "\0" + path[1:] if path.startswith("@") else path
 
 
 def is_reachable(uri: str) -> bool:

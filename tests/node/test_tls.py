@@ -1,0 +1,132 @@
+"""Encrypted links: nothing in clear on the wire, and nobody in without a certificate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from hopwire.errors import NoRoute, SettingsError
+from hopwire.node import Node, Tls
+from tests.node.certificates import HERE, OURS, THEIRS, tls_of
+from tests.node.stories import Greet, Greeter, Greeting
+
+SECRET = "a name that nobody else may read"
+
+
+@asynccontextmanager
+async def wiretap(uri: str) -> AsyncIterator[tuple[str, bytearray]]:
+    """An address that leads to another one, and everything that passes."""
+    heard = bytearray()
+    host, _, port = uri.removeprefix("tcp://").rpartition(":")
+    tasks: list[asyncio.Task[None]] = []
+    writers: list[asyncio.StreamWriter] = []
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            heard.extend(data)
+            writer.write(data)
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection(host, int(port))
+        writers.extend((writer, there[1]))
+        tasks.extend((asyncio.ensure_future(copy(reader, there[1])), asyncio.ensure_future(copy(there[0], writer))))
+
+    server = await asyncio.start_server(relay, "127.0.0.1", 0)
+    try:
+        yield f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}", heard
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in writers:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
+
+
+@pytest.mark.parametrize("tls", [None, OURS], ids=["in clear", "encrypted"])
+def test_what_passes_on_an_encrypted_link_cannot_be_read(tls: Tls | None) -> None:
+    async def story() -> None:
+        async with Node(tls=tls) as there, wiretap(there.uri) as (uri, heard):
+            async with Node(peers=[uri], tls=tls) as here:
+                there.host(Greeter())
+                await here.knows(Greet)
+                assert await here.hub().ask(Greet(SECRET), Greeting) == Greeting(f"hello {SECRET}")
+            assert len(heard) > 500
+            assert (SECRET.encode() in heard) is (tls is None)
+            assert (b"greeter.greet" in heard) is (tls is None)
+
+    asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+STRANGERS = {
+    "no certificate": None,
+    "of another authority": tls_of("theirs", "ours"),
+    "does not trust us": tls_of("ours", "theirs"),
+    "of another network": THEIRS,
+}
+
+
+@pytest.mark.parametrize("other", STRANGERS)
+@pytest.mark.parametrize("is_caller", [True, False])
+def test_nobody_gets_in_without_a_certificate(other: str, is_caller: bool) -> None:
+    async def story() -> None:
+        mine, theirs = (OURS, STRANGERS[other]) if is_caller else (STRANGERS[other], OURS)
+        async with Node(tls=mine) as there:
+            there.host(Greeter())
+            async with Node(peers=[there.uri], tls=theirs) as here:
+                with pytest.raises(NoRoute):
+                    await here.knows(Greet, timeout=0.5)
+                assert there.peers == here.peers == ()
+
+    asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+@pytest.mark.parametrize("size", [1, 100_000, 5_000_000])
+def test_messages_of_any_size_pass_encrypted_in_both_directions(size: int) -> None:
+    async def story() -> None:
+        async with Node(tls=OURS) as there, Node(peers=[there.uri], tls=OURS) as here:
+            there.host(Greeter())
+            await here.knows(Greet)
+            names = [f"{number}" * size for number in range(3)]
+            answers = await asyncio.gather(*(here.hub().ask(Greet(name), Greeting) for name in names))
+            assert answers == [Greeting(f"hello {name}") for name in names]
+
+    asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+def test_who_speaks_no_tls_is_cut_off_and_the_others_are_served() -> None:
+    async def story() -> None:
+        async with Node(tls=OURS) as there:
+            there.host(Greeter())
+            host, _, port = there.uri.removeprefix("tcp://").rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET / HTTP/1.1\r\n\r\n" * 100)
+            with suppress(ConnectionResetError):
+                while await reader.read(1000):
+                    pass
+            async with Node(peers=[there.uri], tls=OURS) as here:
+                await here.knows(Greet)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+@pytest.mark.parametrize(
+    ("tls", "words"),
+    [
+        (Tls(HERE / "none.pem", HERE / "ours-node.key", HERE / "ours-authority.pem"), "cannot read the certificate"),
+        (Tls(HERE / "ours-node.pem", HERE / "theirs-node.key", HERE / "ours-authority.pem"), "cannot read the certif"),
+        (Tls(HERE / "ours-node.pem", HERE / "ours-node.key", HERE / "none.pem"), "cannot read the authority"),
+        (Tls(HERE / "ours-node.pem", HERE / "ours-node.key", HERE / "ours-node.key"), "cannot read the authority"),
+    ],
+)
+def test_files_that_are_no_certificates_are_named(tls: Tls, words: str) -> None:
+    with pytest.raises(SettingsError, match=words) as found:
+        Node(tls=tls)
+    assert "\n" not in str(found.value)
