@@ -6,15 +6,22 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import zmq
 import zmq.asyncio
 
+from hopwire.cluster.announce import Hello
+from hopwire.errors import SettingsError
 from hopwire.model.settings import Limits
-from hopwire.node.streams import HAND_OVER_AT_MOST, Streams
+from hopwire.node import Node
+from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
+from hopwire.node.zmtp_socket import HAND_OVER_AT_MOST
 from hopwire.wire.zmtp import GREETING, ready
+from tests.node.stories import Greet, Greeter, Greeting
+from tests.node.test_one_link import said
 
 SECONDS = 10.0
 SMALL = Limits(max_bytes=1_000_000)
@@ -233,5 +240,42 @@ def test_many_small_messages_of_one_connection_are_handed_over_in_many_turns_of_
         writer.close()
         await writer.wait_closed()
         await streams.close(1)
+
+    told(story)
+
+
+def test_nodes_talk_over_a_path_of_this_machine_and_leave_no_file_behind(tmp_path: Path) -> None:
+    path = tmp_path / "node"
+
+    async def story() -> None:
+        async with Node(f"ipc://{path}") as a, Node("ipc://@hopwire-test", peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            assert await b.hub().ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
+            assert path.stat().st_mode & 0o077 == 0
+            with pytest.raises(SettingsError, match=r"cannot listen on ipc://.*in use"):
+                await Node(a.uri).start()
+
+    told(story)
+    assert not path.exists()
+    path.write_text("precious")
+    with pytest.raises(SettingsError, match="no socket"):
+        asyncio.run(Node(f"ipc://{path}").start())
+    assert path.read_text() == "precious"
+
+
+def test_a_path_that_another_node_names_is_not_opened(tmp_path: Path) -> None:
+    async def story() -> None:
+        with socket.socket(socket.AF_UNIX) as private:
+            private.bind(str(tmp_path / "private"))
+            private.listen()
+            private.setblocking(False)
+            async with Node() as node:
+                uri = f"ipc://{tmp_path / 'private'}"
+                node._incoming.take_frames([b"X", *said(Hello(b"X", 1, uri))])
+                assert node.dead_letters.counts["bad_control"] > 0
+                await asyncio.sleep(0)
+                with pytest.raises(BlockingIOError):
+                    private.accept()
 
     told(story)

@@ -34,12 +34,13 @@ from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Contract, Message, Payload, payload_from_body
 from hopwire.model.units import NS_PER_SECOND
+from hopwire.node.addresses import is_ipc
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Outgoing
 from hopwire.node.settings import NodeSettings
 from hopwire.node.timing import Timing
-from hopwire.node.transport import Frames, Transport, is_ipc
+from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import Trust
 from hopwire.routing import Node as KnownNode
 from hopwire.routing import Route as TableRoute

@@ -28,6 +28,7 @@ from hopwire.errors import Closed, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, HUB
 from hopwire.node.actors import Actor
+from hopwire.node.addresses import check_uri
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
 from hopwire.node.hub import Address, Hub
@@ -43,7 +44,7 @@ from hopwire.node.streams import Streams
 from hopwire.node.tap import Tap
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
-from hopwire.node.transport import OutboxLimits, Tls, Transport, check_uri
+from hopwire.node.transport import OutboxLimits, Tls, Transport
 from hopwire.node.trust import Trust
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables

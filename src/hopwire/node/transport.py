@@ -13,7 +13,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -28,20 +27,10 @@ __all__ = [
     "OutboxLimits",
     "Tls",
     "Transport",
-    "advertised",
-    "check_addresses",
-    "check_uri",
-    "host_of",
     "ignore",
     "in_silence",
-    "is_ipc",
-    "is_reachable",
-    "path_of",
-    "port_of",
 ]
 
-MAX_PORT = 2**16 - 1
-EVERYWHERE = ("0.0.0.0", "*", "::")  # noqa: S104 - addresses to listen on, and no others
 
 Frames: TypeAlias = list[bytes]
 OnFrames: TypeAlias = Callable[[Frames], int]  # gives the number of messages that the frames were
@@ -110,66 +99,6 @@ def ignore(_uri: str) -> None:
 def in_silence(_uri: str) -> list[Frames]:
     """Say nothing special over a new connection."""
     return []
-
-
-def check_uri(uri: object, whose: str) -> None:
-    """Refuse what is no address of another process: `tcp://host:port` or `ipc://path`."""
-    if not isinstance(uri, str):
-        raise SettingsError(f"the address of {whose} is text, found {uri!r:.80}")
-    scheme, _, rest = uri.partition("://")
-    if scheme == "ipc" and rest:
-        return
-    host, _, port = rest.rpartition(":")
-    if scheme != "tcp" or not host or not (port.isascii() and port.isdigit() and int(port) <= MAX_PORT):
-        raise SettingsError(f"the address of {whose} is like tcp://host:port, found {uri!r:.80}")
-
-
-def host_of(uri: str) -> str:
-    """Give the host of an address, without the brackets of IPv6."""
-    return uri.partition("://")[2].rpartition(":")[0].strip("[]")
-
-
-def port_of(uri: str) -> int:
-    """Give the port of an address."""
-    return int(uri.rpartition(":")[2])
-
-
-def check_addresses(listen: str, advertise: str) -> None:
-    """Refuse addresses that a node cannot listen on, or that nobody could reach it by."""
-    check_uri(listen, "this node")
-    if advertise:
-        check_uri(advertise, "this node, as others see it,")
-    if host_of(advertise or listen) in EVERYWHERE:
-        found = advertise or listen
-        raise SettingsError(f"{found} is no address that others can reach: name one with advertise=...")
-
-
-def is_ipc(uri: str) -> bool:
-    """Tell whether an address is a path on this machine."""
-    return uri.startswith("ipc://")
-
-
-def path_of(uri: str) -> str:
-    """Give the path of an address on this machine; @ stands for a name without a file, as in ZeroMQ."""
-    path = uri.removeprefix("ipc://")
-    return "\0" + path[1:] if path.startswith("@") else path
-
-
-def is_reachable(uri: str) -> bool:
-    """Tell whether other machines can reach an address."""
-    host = host_of(uri)
-    if not uri.startswith("tcp://") or host in ("localhost", "lo"):
-        return False
-    try:
-        return not ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return True
-
-
-def advertised(advertise: str, bound: str) -> str:
-    """Give the address that others reach a node by; a port 0 stands for the one that was bound."""
-    host, _, port = advertise.rpartition(":")
-    return f"{host}:{bound.rpartition(':')[2]}" if port == "0" else advertise or bound
 
 
 class Transport(Protocol):

@@ -1,0 +1,306 @@
+"""One socket with ZMTP on it, in clear or within TLS. `wire/zmtp.py` knows the protocol.
+
+- One owner: the event loop. The socket is a reader of the loop; it is a writer only while the kernel takes no more.
+- One read in a turn of the loop, and so many messages, so that nobody is served twice before everybody was served once.
+
+The trap: a callback may close any connection, also the one that is being read. `is_open` is asked again after each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hopwire.errors import WireError
+from hopwire.node.transport import Frames, OnFrames
+from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError
+
+__all__ = [
+    "DISCONNECTED",
+    "HANDSHAKE_SECONDS",
+    "HAND_OVER_AT_MOST",
+    "LARGE_BYTES",
+    "MAX_UNREAD",
+    "NO_TLS",
+    "TlsSocket",
+    "ZmtpSocket",
+]
+
+log = logging.getLogger("hopwire.node")
+LARGE_BYTES = 16 * 1024  # what is larger is handed to the kernel frame by frame, without a copy
+HANDSHAKE_SECONDS = 3.0
+READ_BYTES = 64 * 1024  # of one connection in one turn of the loop
+HAND_OVER_AT_MOST = 500  # messages of one connection in one turn, so that handlers get theirs
+MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
+MAX_PARTS = 512  # buffers of one call; Linux takes 1,024
+NO_TLS = "tls"  # the end of a connection whose other side does not encrypt as this one does
+DISCONNECTED = "disconnected"  # the end of a connection that this side wants
+
+
+class ZmtpSocket:
+    """One socket with ZMTP on it."""
+
+    __slots__ = (
+        "_heard",
+        "_loop",
+        "_on_closed",
+        "_on_frames",
+        "_on_ready",
+        "_rest",
+        "_send",
+        "_sock",
+        "_timer",
+        "is_open",
+        "name",
+        "on_written",
+        "zmtp",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        zmtp: Zmtp,
+        name: bytes,
+        on_frames: OnFrames,
+        on_ready: Callable[[ZmtpSocket], None],
+        on_closed: Callable[[ZmtpSocket, str], None],
+    ) -> None:
+        self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
+        self._send = self._sender()
+        self._on_frames, self._on_ready, self._on_closed = on_frames, on_ready, on_closed
+        self._rest: deque[memoryview] = deque()
+        self._heard: deque[Frames] = deque()  # whole messages that were not handed over yet
+        self.on_written: Callable[[], None] | None = None
+        self.is_open = True
+        self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
+        loop.add_reader(sock, self._readable)
+        self.write([GREETING])
+
+    def _sender(self) -> Callable[[bytes], int]:
+        """Give what hands the bytes of a small message to the kernel."""
+        return self._sock.send
+
+    def _receive(self, room: memoryview) -> int:
+        """Read bytes that are there, 0 at the end of all; a BlockingIOError says that there are none now."""
+        return self._sock.recv_into(room, min(len(room), READ_BYTES))
+
+    def _transmit(self, parts: Sequence[bytes | memoryview]) -> int:
+        """Hand bytes to the kernel, and give how many it took."""
+        return self._sock.sendmsg(parts[:MAX_PARTS])
+
+    def _readable(self) -> None:
+        """Read once, so that every connection has its turn."""
+        try:
+            count = self._receive(self.zmtp.room())
+            if count:
+                self._took(count)
+            else:
+                self.close("closed")
+        except BlockingIOError:
+            return
+        except WireError as error:
+            self.close(error.reason)
+        except OSError as error:
+            self.close(_reason(error))
+
+    def _took(self, count: int) -> None:
+        zmtp, was_ready = self.zmtp, self.zmtp.is_ready
+        messages = zmtp.took(count)
+        if zmtp.replies:
+            replies, zmtp.replies = zmtp.replies, []
+            if len(self._rest) > MAX_UNREAD:
+                raise ZmtpError("unread", "the other side asks and does not read")
+            self.write(replies)
+        if not was_ready and zmtp.is_ready and self.is_open:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._on_ready(self)
+        self._heard.extend(messages)
+        self._hand_over()
+
+    def _hand_over(self, is_paused: bool = False) -> None:
+        """Hand over what was heard, up to the share of a turn; nothing more is read until all of it is handed over."""
+        heard, name, taken = self._heard, self.zmtp.identity or self.name, 0
+        while heard and taken < HAND_OVER_AT_MOST:
+            taken += 1
+            try:
+                self._on_frames([name, *heard.popleft()])
+            except Exception:  # a fault of ours must not cost the messages behind it
+                log.exception("a message could not be taken")
+        if heard:
+            if not is_paused and self.is_open:
+                self._loop.remove_reader(self._sock)
+            self._loop.call_soon(self._hand_over, True)
+        elif is_paused and self.is_open:
+            self._loop.add_reader(self._sock, self._readable)
+
+    @property
+    def unread(self) -> int:
+        """How many pieces the other side has not taken yet."""
+        return len(self._rest)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the kernel has not yet taken all."""
+        return bool(self._rest)
+
+    def write(self, parts: Frames) -> bool:
+        """Hand bytes to the kernel; False where it does not take all at once, and `on_written` says when it did."""
+        if not self.is_open:
+            return False
+        if self._rest:
+            self._rest.extend(map(memoryview, parts))
+            return False
+        size = sum(map(len, parts))
+        try:
+            if size <= LARGE_BYTES:
+                sent = self._send(b"".join(parts) if len(parts) > 1 else parts[0])
+            else:
+                sent = self._transmit(parts)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._loop.call_soon(self.close, _reason(error))
+            sent = 0
+        if sent == size:
+            return True
+        self._rest.extend(_behind(parts, sent))
+        self._wait_to_write()
+        return False
+
+    def _wait_to_write(self) -> None:
+        self._loop.add_writer(self._sock, self._writable)
+
+    def _writable(self) -> None:
+        rest = self._rest
+        try:
+            sent = self._transmit([rest[i] for i in range(min(len(rest), MAX_PARTS))])
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(_reason(error))
+            return
+        while sent:
+            first = rest[0]
+            if sent < len(first):
+                rest[0] = first[sent:]
+                break
+            sent -= len(first)
+            rest.popleft()
+        while rest and not len(rest[0]):
+            rest.popleft()
+        if not rest:
+            self._loop.remove_writer(self._sock)
+            if self.on_written is not None:
+                self.on_written()
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._sock.close()
+        self._rest.clear()
+        if reason == DISCONNECTED:  # by us: nobody is there any more who could take it
+            self._heard.clear()
+        self._on_closed(self, reason)
+
+
+class TlsSocket(ZmtpSocket):
+    """The same within TLS: nothing is written or read before both sides have shown their certificates."""
+
+    __slots__ = ("_is_secure", "_tls")
+
+    def __init__(
+        self, context: ssl.SSLContext, is_server: bool, loop: asyncio.AbstractEventLoop, sock: Any, *others: Any
+    ):
+        self._tls = context.wrap_socket(sock, server_side=is_server, do_handshake_on_connect=False)
+        self._is_secure = False
+        super().__init__(loop, self._tls, *others)
+        if not is_server:
+            self._shake_hands()
+
+    def _sender(self) -> Callable[[bytes], int]:
+        return self._send_all
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._loop.remove_writer(self._tls)
+            return
+        except ssl.SSLWantWriteError:
+            self._loop.add_writer(self._tls, self._shake_hands)
+            return
+        except OSError:  # a certificate that is not trusted, or no TLS at all
+            self._loop.call_soon(self.close, NO_TLS)
+            return
+        self._loop.remove_writer(self._tls)
+        self._is_secure = True
+        if self._rest:
+            self._wait_to_write()
+
+    def _wait_to_write(self) -> None:
+        if self._is_secure:
+            super()._wait_to_write()
+
+    def _readable(self) -> None:
+        if not self._is_secure:
+            self._shake_hands()
+        if self._is_secure:
+            super()._readable()
+            if self.is_open and self._tls.pending() and not self._heard:  # what TLS holds is nothing the loop can see
+                self._loop.call_soon(self._readable)
+
+    def _receive(self, room: memoryview) -> int:
+        try:
+            return self._tls.recv_into(room, min(len(room), READ_BYTES))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+        except ssl.SSLEOFError:
+            return 0
+
+    def _transmit(self, parts: Sequence[bytes | memoryview]) -> int:
+        return self._send_all(b"".join(parts))
+
+    def _send_all(self, data: bytes) -> int:
+        """Encrypt as much as the kernel takes."""
+        view, sent = memoryview(data), 0
+        try:
+            while self._is_secure and sent < len(view):
+                sent += self._tls.send(view[sent:])
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        if not sent:
+            raise BlockingIOError
+        return sent
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return NO_TLS
+    return errno.errorcode.get(error.errno or 0, "broken").lower()
+
+
+def _behind(parts: Frames, sent: int) -> list[memoryview]:
+    """Give what is left of some bytes behind those that were sent."""
+    left: list[memoryview] = []
+    for part in parts:
+        if sent >= len(part):
+            sent -= len(part)
+            continue
+        left.append(memoryview(part)[sent:])
+        sent = 0
+    return left
