@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hopwire.errors import DeliveryError, Expired, Timeout
+from hopwire.errors import DeliveryError, Expired, HandlerFailed, Timeout
 from hopwire.model import Message, Payload, contract_of
 from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
 from hopwire.node.dead import DeadLetter
@@ -38,19 +38,67 @@ def test_a_receipt_means_that_the_message_was_taken_also_after_it_was_refused_be
     run(story)
 
 
-def test_what_must_be_answered_does_not_wait_for_a_node_that_took_it_and_died() -> None:
+def test_what_must_be_answered_is_asked_elsewhere_when_the_node_that_took_it_dies() -> None:
     async def story(network: Network) -> None:
         loop = asyncio.get_running_loop()
-        async with network.node() as a, network.node(peers=[a.uri]) as b:
+        async with network.node() as a, network.node() as c, network.node(peers=[a.uri, c.uri]) as b:
             a.host(Sleeper())
             await b.knows(Greet)
             asked = asyncio.ensure_future(b.hub().ask(Greet("Ada"), Greeting, at_least_once=True, timeout=1000))
             await asyncio.sleep(1)
+            c.host(Greeter("the other"))
             network.crash(a)
             began = loop.time()
-            with pytest.raises(DeliveryError):
+            assert await asked == Greeting("the other Ada")
+            assert loop.time() - began < 7  # the silence of a node is borne for five seconds
+
+    run(story)
+
+
+def test_what_must_be_answered_and_finds_nobody_any_more_ends_with_its_time() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Sleeper())
+            await b.knows(Greet)
+            asked = asyncio.ensure_future(b.hub().ask(Greet("Ada"), Greeting, at_least_once=True, timeout=20))
+            await asyncio.sleep(1)
+            network.crash(a)
+            with pytest.raises((Timeout, Expired), match=r"greeter\.greet"):
                 await asked
-            assert loop.time() - began < 30
+
+    run(story)
+
+
+def test_answers_that_get_lost_are_asked_for_again_and_nothing_is_handled_twice() -> None:
+    async def story(network: Network) -> None:
+        greeter = Greeter()
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(greeter)
+            await b.knows(Greet)
+            network.faults = Faults(drop=0.3)
+            names = [str(number) for number in range(100)]
+            hub = b.hub()
+            answers = await asyncio.gather(
+                *(hub.ask(Greet(name), Greeting, timeout=300, at_least_once=True) for name in names)
+            )
+            assert answers == [Greeting(f"hello {name}") for name in names]
+            assert sorted(greeter.greeted) == sorted(names)
+
+    run(story)
+
+
+def test_an_error_that_got_lost_is_told_again_and_nothing_is_handled_twice() -> None:
+    async def story(network: Network) -> None:
+        greeter = Greeter()
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(greeter)
+            await b.knows(Greet)
+            network.faults = Faults(drop=0.5)
+            hub = b.hub()
+            asked = [hub.ask(Greet("nobody"), Greeting, timeout=300, at_least_once=True) for _ in range(30)]
+            ended = await asyncio.gather(*asked, return_exceptions=True)
+            assert {type(error) for error in ended} == {HandlerFailed}
+            assert len(greeter.greeted) == 30
 
     run(story)
 

@@ -6,8 +6,10 @@
 | `send` | a receipt from the node that took it, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `Timeout` |
 | `tell`, `broadcast` | nothing: at most once, and what goes nowhere is a dead letter |
 
-With `at_least_once` a message is sent again, to another route where there is one, until a receipt comes or the time is
-over; receivers drop what they have seen. Every promise ends: at the latest when its time is over.
+With `at_least_once` a message is sent again, to another route where there is one, until the promise is kept or the time
+is over: `send` until a receipt comes, `ask` until the answer comes. After a receipt the node that gave it is asked
+again, with the same id, and answers from memory what it has answered before. If that node dies, another is asked.
+Receivers handle a message once. Every promise ends: at the latest when its time is over.
 
 What a handler returns is the answer if its contract was asked for. Anything else goes on in the flow, to whoever takes
 it, and the answer may come from there. So `UnexpectedAnswer` says one of two things: what was returned finds nobody, or
@@ -52,6 +54,7 @@ from hopwire.model import (
 from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
+from hopwire.node.retries import Retries
 from hopwire.node.router import Envelope, Room, Router
 from hopwire.node.spawn import (
     NO_ANSWER,
@@ -72,10 +75,12 @@ __all__ = ["Address", "Hub", "Options", "Receipt", "check_seconds"]
 
 R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
-Ends: TypeAlias = tuple["asyncio.Future[Any]", "asyncio.Future[None]"]  # an answer, a receipt
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
-FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.1, 2.0
+LOOK_SECONDS = 0.1  # between two looks at a message that waits in our own queue
+LONGEST_RETRY_SECONDS = 2.0  # between two attempts without a receipt, unless a round trip takes longer
+ASK_AGAIN_SECONDS, LONGEST_ASK_SECONDS = 1.0, 10.0  # after a receipt, until the answer is asked for again
+MOST_DOUBLINGS = 10  # of a pause
 JITTER = 0.5  # the part of a pause that chance may add, or all who lost a message at once would send again at once
 HELD = 1.5  # pauses that took so many times as long as they should count for nothing
 TRACE_ONLY = Extension(trace_only=True)
@@ -151,9 +156,10 @@ class _Promise(msgspec.Struct):
     expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
     question: Message
     sent_to: tuple[bytes, ...] = ()
-    receipt: asyncio.Future[None] | None = None  # where a message is sent until it is received
+    is_insisted: bool = False  # whether the message is sent until the promise is kept
+    news: asyncio.Future[None] | None = None  # done when a receipt came, or the message is lost, since the last attempt
     taken_by: bytes = b""  # the node that the receipt came from
-    attempts: int = 0  # where a message is sent until it is received
+    attempts: int = 0  # of a message that is sent until the promise is kept
     last: str = ""  # what was heard of it and did not end the promise
 
 
@@ -175,6 +181,7 @@ class Hub:
         identity: bytes,
         router: Router,
         outgoing: Queues,
+        retries: Retries,
         new_id: Callable[[], bytes],
         new_key: Callable[[], int],
         max_body_bytes: int,
@@ -183,7 +190,7 @@ class Hub:
     ) -> None:
         self.identity = identity
         self._node, self._router, self._outgoing, self._timing = router.here, router, outgoing, router.timing
-        self._new_id, self._new_key = new_id, new_key
+        self._retries, self._new_id, self._new_key = retries, new_id, new_key
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._promises: dict[int, _Promise] = {}
         self._deadlines = Deadlines(self._time_out)
@@ -375,38 +382,70 @@ class Hub:
             del self._promises[key]
 
     async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
-        """Send until there is a receipt, an answer, or no time left; each attempt takes another route than the last."""
-        promise.receipt = receipt = self._timing.loop.create_future()
-        message_id, pause = self._new_id(), FIRST_RETRY_SECONDS
-        while not promise.future.done() and not receipt.done():
+        """Send until the promise is kept, or no time is left; without a receipt each attempt takes another route."""
+        message_id, timing = self._new_id(), self._timing
+        promise.is_insisted = True
+        self._retries.first()
+        while not promise.future.done():
+            message, avoid = envelope.message, promise.sent_to
+            if promise.taken_by and not message.receiver_node_identity:
+                message, avoid = message.replace(receiver_node_identity=promise.taken_by), ()
             extension = Extension(message_id=message_id, attempt=promise.attempts)
             promise.attempts += 1
-            again = Envelope(with_extension(envelope.message, extension), envelope.deadline, may_wait=True)
-            promise.sent_to = await self._submit(again, avoid=promise.sent_to)
-            await self._until_due((promise.future, receipt), promise.sent_to, pause)
-            pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+            promise.news = timing.loop.create_future()
+            began = timing.clock()
+            again = Envelope(with_extension(message, extension), envelope.deadline, may_wait=True)
+            promise.sent_to = await self._submit(again, avoid=avoid)
+            await self._until_due(promise, began)
         return await promise.future
 
-    async def _until_due(self, ends: Ends, nodes: tuple[bytes, ...], pause: float) -> None:
-        """Wait for one of the ends, or until it is time to send again: a pause after the message has left this node.
+    async def _until_due(self, promise: _Promise, began: float) -> None:
+        """Wait until the promise is kept, or it is time to send again.
 
         What still waits in our own queue is not lost, and a second copy would only make the queue longer. So a message
         that leaves its queue at 3.00 s is sent again at 3.10 s, not at 0.10 s.
         """
         timing, outgoing = self._timing, self._outgoing
-        queued = [(node, outgoing.mark(node)) for node in nodes]
+        queued = [(node, outgoing.mark(node)) for node in promise.sent_to]
         if queued:
             await asyncio.sleep(0)  # what was sent in this turn of the loop leaves at its end
         while queued := [each for each in queued if outgoing.is_queued(*each)]:
-            if await _is_one_done(ends, FIRST_RETRY_SECONDS):
-                return
+            if await self._has_news(promise, LOOK_SECONDS):
+                break
+        if not promise.taken_by and not _is_over(promise):
+            await self._for_receipt(promise)
+            if promise.taken_by and promise.attempts == 1:
+                self._retries.measured(promise.taken_by, timing.clock() - began)
+        if promise.taken_by and not promise.future.done():
+            await self._for_answer(promise)
+
+    async def _for_receipt(self, promise: _Promise) -> None:
+        """Wait for a receipt until it is late, and resends are left; a pause in which the loop was held is repeated."""
+        timing, retries = self._timing, self._retries
+        pause = retries.late_after(promise.sent_to)
+        pause *= min(_doubled(promise), max(1.0, LONGEST_RETRY_SECONDS / pause))
         pause *= 1 + JITTER * timing.chance()
         began = timing.clock()
-        while not await _is_one_done(ends, pause):
-            was_held = timing.clock() - began > HELD * pause  # the loop: a receipt may have come and not been read
-            if not was_held or pause >= LONGEST_RETRY_SECONDS:
+        while not await self._has_news(promise, pause):
+            was_held = timing.clock() - began > HELD * pause  # a receipt may have come and not been read
+            if (not was_held or pause >= LONGEST_RETRY_SECONDS) and retries.may_send(timing.clock()):
                 return
-            pause, began = 2 * pause, timing.clock()
+            pause, began = min(2 * pause, max(pause, LONGEST_RETRY_SECONDS)), timing.clock()
+
+    async def _for_answer(self, promise: _Promise) -> None:
+        """Wait for the answer of a node that has the question; what this node itself has cannot get lost."""
+        promise.news = self._timing.loop.create_future()
+        pause = min(ASK_AGAIN_SECONDS * _doubled(promise), LONGEST_ASK_SECONDS)
+        while promise.taken_by == self._node and not await self._has_news(promise, LONGEST_ASK_SECONDS):
+            pass
+        if promise.taken_by and not _is_over(promise):
+            await self._has_news(promise, pause * (1 + JITTER * self._timing.chance()))
+
+    async def _has_news(self, promise: _Promise, seconds: float) -> bool:
+        assert promise.news is not None
+        ends = (promise.future, promise.news)
+        done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
 
     # -- receiving
 
@@ -448,9 +487,8 @@ class Hub:
 
     def _take_outcome(self, promise: _Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
-            if promise.receipt is not None and not promise.receipt.done():
-                promise.receipt.set_result(None)
-                promise.taken_by = bytes.fromhex(outcome.detail)
+            promise.taken_by = bytes.fromhex(outcome.detail)
+            _tell_news(promise)
             if not promise.expected:
                 promise.future.set_result(Receipt(bytes.fromhex(outcome.detail)))
             promise.last = "received"
@@ -458,6 +496,8 @@ class Hub:
         is_last_word, error = _judged(promise, outcome)
         if is_last_word:
             promise.future.set_exception(error)
+        elif promise.taken_by and outcome.kind == "undelivered":  # who had it has it no longer
+            promise.taken_by = b""
         promise.last = outcome.reason
 
     def _time_out(self, key: int) -> None:
@@ -466,13 +506,18 @@ class Hub:
             promise.future.set_exception(_timeout(promise))
 
     def lose_node(self, node: bytes, reason: str) -> None:
-        """A node is gone: what it had and did not answer is lost, or sent again where that was asked for."""
+        """A node is gone: what it had and did not answer is lost, or sent again at once where that was asked for."""
         for promise in self._promises.values():
-            is_there = node in promise.sent_to if promise.receipt is None else node == promise.taken_by
-            if is_there and not promise.future.done():
-                contract = words_of(promise.question.contract)
-                detail = f"{contract} at {text_or_hex(node)}: the node is gone: {reason}"
-                promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
+            had = (promise.taken_by,) if promise.taken_by else promise.sent_to
+            if node not in had or promise.future.done():
+                continue
+            if promise.is_insisted:
+                promise.taken_by, promise.last = b"", "unreachable"
+                _tell_news(promise)
+                continue
+            contract = words_of(promise.question.contract)
+            detail = f"{contract} at {text_or_hex(node)}: the node is gone: {reason}"
+            promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
 
     def close(self) -> None:
         """Take no more; everything that is waited for ends."""
@@ -485,9 +530,19 @@ class Hub:
         self._on_close(self)
 
 
-async def _is_one_done(ends: Ends, seconds: float) -> bool:
-    done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    return bool(done)
+def _tell_news(promise: _Promise) -> None:
+    if promise.news is not None and not promise.news.done():
+        promise.news.set_result(None)
+
+
+def _doubled(promise: _Promise) -> int:
+    """Give 1, 2, 4 ... for the first, second, third attempt."""
+    return 1 << min(promise.attempts - 1, MOST_DOUBLINGS)
+
+
+def _is_over(promise: _Promise) -> bool:
+    """Tell whether nothing is waited for any more after the last attempt."""
+    return promise.future.done() or (promise.news is not None and promise.news.done())
 
 
 def _judged(promise: _Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
@@ -507,7 +562,7 @@ def _judged(promise: _Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
         return promise.attempts < 2, UnexpectedAnswer("unexpected_answer", text, *facts)
     where = f"{outcome.contract or asked} at {text_or_hex(outcome.node)}" if outcome.node else asked
     error = ERRORS.get(reason, NoRoute)(reason, f"{where}: {detail}" if detail else where, *facts)
-    return promise.receipt is None or reason in FOR_GOOD, error
+    return not promise.is_insisted or reason in FOR_GOOD, error
 
 
 def _timeout(promise: _Promise) -> Timeout:

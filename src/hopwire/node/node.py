@@ -36,8 +36,10 @@ from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.notices import Notices
 from hopwire.node.post import Incoming, Outgoing
+from hopwire.node.retries import Retries
 from hopwire.node.router import Envelope, Router
 from hopwire.node.running import Running
+from hopwire.node.seen import SeenMessages
 from hopwire.node.settings import NodeSettings, Statistics
 from hopwire.node.spawn import words_of
 from hopwire.node.streams import Streams
@@ -120,8 +122,10 @@ class Node:
         """Make the parts of the node, each with those that it needs: what leaves, who decides, what arrives."""
         here, settings, tap = self.identity, self.settings, self._tap
         self._timing = timing = Timing()
+        self._retries = Retries()
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, tap)
+        seen = SeenMessages(settings.seen_messages)
         trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met)
         self._router = Router(
             here,
@@ -129,6 +133,7 @@ class Node:
             self._outgoing,
             self._dead,
             timing,
+            seen,
             hop_limit=settings.hop_limit,
             waits_for_room=settings.overflow is Overflow.WAIT,
             telemetry=Telemetry() if settings.telemetry else None,
@@ -146,7 +151,7 @@ class Node:
             self._lose,
             self._wake_watchers,
         )
-        self._incoming = Incoming(self._router, self._membership, trust, self._dead, settings, timing, tap)
+        self._incoming = Incoming(self._router, self._membership, trust, self._dead, seen, settings, timing, tap)
 
     # -- life
 
@@ -307,6 +312,7 @@ class Node:
             HUB + _guid(),
             self._router,
             self._outgoing,
+            self._retries,
             _new_ids(),
             _new_keys(),
             max_body_bytes,
@@ -363,6 +369,7 @@ class Node:
         self._announce(removed=[route for route in gone if not route.is_local_only])
 
     def _lose(self, node: bytes, reason: str) -> None:
+        self._retries.forget(node)
         for hub in self._hubs.values():
             hub.lose_node(node, reason)
 

@@ -177,13 +177,13 @@ class Incoming:
         control: TakeControl,
         trust: Trust,
         dead: DeadLetters,
+        seen: SeenMessages,
         settings: NodeSettings,
         timing: Timing,
         tap: Tap | None,
     ) -> None:
-        self._router, self._control, self._trust, self._dead = router, control, trust, dead
+        self._router, self._control, self._trust, self._dead, self._seen = router, control, trust, dead, seen
         self._limits, self._timing, self._tap = settings.limits, timing, tap
-        self._seen = SeenMessages(settings.seen_messages)
         self.message_count = 0
         self.byte_count = 0
 
@@ -261,12 +261,17 @@ class Incoming:
         elif not extension.message_id:
             self._router.route(envelope)
         elif self._seen.is_new(extension.message_id):
+            envelope.message_id = extension.message_id
             self._router.route(envelope)
             if not envelope.is_taken:  # the next attempt finds room, or another way
                 self._seen.forget(extension.message_id)
         else:
             self._dead.add(DeadLetter("duplicate", f"attempt {extension.attempt}", envelope.message))
-            self._router.received(envelope)
+            answer = self._seen.answer_to(extension.message_id)
+            if answer is None:
+                self._router.received(envelope)
+            else:
+                self._router.route(Envelope(answer, envelope.deadline))
 
     def take_refused(self, uri: str, frames: Frames, reason: str) -> None:
         """Take back what the transport could not send after all."""

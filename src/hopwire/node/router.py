@@ -16,6 +16,7 @@ from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.mailbox import Mailbox, Overflow
+from hopwire.node.seen import SeenMessages
 from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, outcome_of, spawned, wants_answer
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
@@ -35,6 +36,7 @@ class Envelope(msgspec.Struct, gc=False):
     came_from: bytes = b""  # the node that sent it, none if it started here
     may_wait: bool = False  # whether its sender waits where there is no room
     is_taken: bool = False  # whether a receiver here has it
+    message_id: bytes = b""  # of a message that may come again; its answer is remembered
 
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
@@ -83,13 +85,14 @@ class Router:
         outlet: Outlet,
         dead: DeadLetters,
         timing: Timing,
+        seen: SeenMessages,
         *,
         hop_limit: int = HOP_LIMIT,
         waits_for_room: bool = True,
         telemetry: Telemetry | None = None,
     ) -> None:
         self.here, self.dead, self.timing, self.telemetry = here, dead, timing, telemetry
-        self._tables, self._outlet, self._hop_limit = tables, outlet, hop_limit
+        self._tables, self._outlet, self._seen, self._hop_limit = tables, outlet, seen, hop_limit
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
         self._homes: dict[bytes, Home] = {}
@@ -193,6 +196,12 @@ class Router:
         home = self._homes.get(cause.callback_receiver_identity)
         return home is not None and home.take_answer(cause, contract_of(payload, cause.partition), payload)
 
+    def answer(self, envelope: Envelope, message: Message) -> None:
+        """Send an answer home, and remember it where the question may come again."""
+        if envelope.message_id:
+            self._seen.answered(envelope.message_id, message)
+        self.say(Envelope(message, envelope.deadline))
+
     def is_reached_at(self, node: bytes, uri: str) -> bool:
         """Tell whether a node is talked to at this address."""
         return self._outlet.is_reached_at(node, uri)
@@ -231,6 +240,8 @@ class Router:
         """Tell whoever waits for a message what became of it."""
         told = outcome_of(envelope.message, outcome, self.here)
         if told is not None:
+            if envelope.message_id and outcome.kind == "failed":
+                self._seen.answered(envelope.message_id, told)
             self.route(Envelope(told))
 
     def fail(self, envelope: Envelope, error: BaseException, where: str, reason: str = "handler_failed") -> None:

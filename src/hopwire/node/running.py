@@ -191,8 +191,11 @@ class Running:
             messages.sort(key=lambda message: not message.receiver_identity)
         for message in messages:
             is_home = bool(message.receiver_identity)
-            said = message if is_home or not is_answered else without_callback(message)
-            self._router.say(Envelope(said, envelope.deadline))
+            if is_home:
+                self._router.answer(envelope, message)
+            else:
+                said = without_callback(message) if is_answered else message
+                self._router.say(Envelope(said, envelope.deadline))
             is_answered = is_answered or is_home
         return is_answered
 

@@ -1,16 +1,27 @@
-"""What has arrived already: message ids, as many as memory is given for; the oldest are forgotten first."""
+"""What has arrived already, and what was answered: as much as memory is given for; the oldest is forgotten first.
+
+A message that must arrive may come again: the receipt or the answer got lost, or was late. The message is not handled a
+second time. If its answer is remembered, the answer is sent again.
+"""
 
 from __future__ import annotations
 
+from hopwire.model import Message
+
 __all__ = ["SeenMessages"]
+
+ANSWER_BYTES = 16 * 1024 * 1024  # of all answers together
+HEADER_BYTES = 500  # what an answer takes beside its body
 
 
 class SeenMessages:
-    """Remembers message ids."""
+    """Remembers message ids, and answers."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._ids: dict[bytes, None] = {}
+        self._answers: dict[bytes, Message] = {}
+        self._answer_bytes = 0
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -25,5 +36,30 @@ class SeenMessages:
             return False
         self._ids[message_id] = None
         if len(self._ids) > self._capacity:
-            del self._ids[next(iter(self._ids))]
+            oldest = next(iter(self._ids))
+            del self._ids[oldest]
+            self._drop(oldest)
         return True
+
+    def answered(self, message_id: bytes, answer: Message) -> None:
+        """Remember the first answer to a message, unless the answer alone takes all there is for answers."""
+        size = _size(answer)
+        if message_id in self._answers or size > ANSWER_BYTES:
+            return
+        self._answers[message_id] = answer
+        self._answer_bytes += size
+        while self._answer_bytes > ANSWER_BYTES:
+            self._drop(next(iter(self._answers)))
+
+    def answer_to(self, message_id: bytes) -> Message | None:
+        """Give the answer to a message, if it is remembered."""
+        return self._answers.get(message_id)
+
+    def _drop(self, message_id: bytes) -> None:
+        answer = self._answers.pop(message_id, None)
+        if answer is not None:
+            self._answer_bytes -= _size(answer)
+
+
+def _size(answer: Message) -> int:
+    return HEADER_BYTES + sum(map(len, answer.body_frames))
