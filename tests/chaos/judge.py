@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from hopwire.demo.summary import AGREES
+from hopwire.demo.day_summary import AGREES
 from tests.chaos.network import Report
 
 __all__ = ["Difference", "differences_of"]

@@ -9,7 +9,7 @@ import pytest
 
 from hopwire.capture import CaptureWriter, Direction
 from hopwire.cli.day import summary_to_json
-from hopwire.demo.summary import Difference, Link, Met, Summary
+from hopwire.demo.day_summary import DaySummary, Disagreement, LinkTraffic, TroubleMet
 from hopwire.lake import check as lake_check
 from hopwire.lake import run as lake_run
 from hopwire.lake.check import Checked, Tally
@@ -125,14 +125,14 @@ def test_a_comparison_with_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_day_of_the_demonstration() -> None:
-    summary = Summary(
+    summary = DaySummary(
         seconds=1.5,
         endings={"answered": 2},
-        troubles=[Met("dropped", "the wire swallows it", 5, {"Timeout": 5}, {"lost": 5}, True)],
+        troubles=[TroubleMet("dropped", "the wire swallows it", 5, {"Timeout": 5}, {"lost": 5}, True)],
         outcomes={"answered": 2},
         losses={},
-        differences=[Difference("order-001", "answered", "lost")],
-        links=[Link("shop", "stock", 5, 2, 0, 1, None, None)],
+        differences=[Disagreement("order-001", "answered", "lost")],
+        links=[LinkTraffic("shop", "stock", 5, 2, 0, 1, None, None)],
         control_count=0,
         dead_letters={},
         verdicts={},

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hopwire.demo.summary import AGREES
+from hopwire.demo.day_summary import AGREES
 from hopwire.demo.trouble import TROUBLES, FaultyWire, flow_id, trouble_of
 from hopwire.model import Message
 from hopwire.node.transport import Frames

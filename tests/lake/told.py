@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from hopwire.capture.sources import list_sources, survey
 from hopwire.cluster.events import Pace
-from hopwire.demo.summary import AGREES
+from hopwire.demo.day_summary import AGREES
 from hopwire.errors import HopwireError
 from hopwire.flows.rules import Rules
 from hopwire.model import Payload

@@ -42,7 +42,7 @@ NODE_WIDTH, IDENTITY_WIDTH = 20, 28  # of a line of `cat`
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a capture, or one of its files.")]
 
 
-class _Faults:
+class _FaultTeller:
     """What is wrong with the files, one line each."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def ls(
     Segments that are open or cut off are read as far as they go. Parquet files of raw frames, and recordings of the
     network (pcap, pcapng) with messages over ZeroMQ in them, are listed with them.
     """
-    faults = _Faults()
+    faults = _FaultTeller()
     segments = [survey(source) for source in list_sources(directory)]
     if as_json:
         for segment in segments:
@@ -143,8 +143,8 @@ def cat(
     """
     sources = list_sources(directory)
     segments = [survey(source) for source in sources]
-    faults = _Faults()
-    wanted: _Wanted = {
+    faults = _FaultTeller()
+    wanted: _ReaderOptions = {
         "since": ns_from_text(since, "--since") if since else None,
         "until": ns_from_text(until, "--until") if until else None,
         "nodes": _identities(node, segments) if node else None,
@@ -160,7 +160,7 @@ def cat(
     faults.end()
 
 
-class _Wanted(TypedDict):
+class _ReaderOptions(TypedDict):
     """The options, as the readers take them."""
 
     since: int | None
@@ -174,7 +174,7 @@ def _wait() -> bool:
     return True
 
 
-class _Seen(NamedTuple):
+class _DecodedSighting(NamedTuple):
     """A sighting and what its message is."""
 
     sighting: Sighting
@@ -183,16 +183,16 @@ class _Seen(NamedTuple):
     fault: str | None
 
 
-def _seen(batches: Iterator[pa.RecordBatch]) -> Iterator[_Seen]:
+def _seen(batches: Iterator[pa.RecordBatch]) -> Iterator[_DecodedSighting]:
     for batch in batches:
         decoded = decode_batch(batch.column("frames"), columns=DECODED)
         columns = (decoded.column(name).to_pylist() for name in DECODED)
         for sighting, *message in zip(sightings_from_batch(batch), *columns, strict=True):
             is_message = sighting.direction != Direction.SKIPPED
-            yield _Seen(sighting, *(message if is_message else (None, None, None)))
+            yield _DecodedSighting(sighting, *(message if is_message else (None, None, None)))
 
 
-def _read(sources: list[Source], wanted: _Wanted) -> Iterator[pa.RecordBatch]:
+def _read(sources: list[Source], wanted: _ReaderOptions) -> Iterator[pa.RecordBatch]:
     for source in sources:
         yield from read_source(source, **wanted)
 
@@ -221,7 +221,7 @@ def _names(identity: bytes, name: str) -> tuple[str, ...]:
     return name, text_or_hex(identity), identity.hex(), f"0x{identity.hex()}"
 
 
-def _seen_to_json(seen: _Seen) -> dict[str, Any]:
+def _seen_to_json(seen: _DecodedSighting) -> dict[str, Any]:
     row = seen.sighting._asdict()
     hexed = {name: row[name].hex() for name in ("node", "peer")}
     frames = [frame.hex() for frame in seen.sighting.frames]
@@ -233,7 +233,7 @@ def _seen_to_json(seen: _Seen) -> dict[str, Any]:
     return {"seen_at": time_text(seen.sighting.seen_at_ns), **row, **hexed, **message, "frames": frames}
 
 
-def _line(seen: _Seen) -> str:
+def _line(seen: _DecodedSighting) -> str:
     row = seen.sighting
     node = _node(row.node, row.node_name)
     begin = f"{time_text(row.seen_at_ns)}  {node:<{NODE_WIDTH}}  {printable(row.direction):<7}"

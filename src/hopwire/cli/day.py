@@ -13,8 +13,8 @@ from rich.text import Text
 
 from hopwire.cli.flows import ASCII
 from hopwire.cli.terminal import plain_table
-from hopwire.demo.summary import Difference, Link, Met, Summary
-from hopwire.report.flow import Glyphs, lines_of_flow, request_line, took
+from hopwire.demo.day_summary import DaySummary, Disagreement, LinkTraffic, TroubleMet
+from hopwire.report.flow_tree import Glyphs, lines_of_flow, request_line, took
 from hopwire.report.words import plural
 
 __all__ = ["show_day", "summary_to_json"]
@@ -24,13 +24,13 @@ SHOWN_DIFFERENCES = 5
 LABEL_WIDTH = 14
 
 
-def summary_to_json(summary: Summary) -> dict[str, Any]:
+def summary_to_json(summary: DaySummary) -> dict[str, Any]:
     """Give a summary as JSON."""
     rows = {name: [each._asdict() for each in getattr(summary, name)] for name in ("troubles", "links", "differences")}
     return {**asdict(summary), **rows, "is_balanced": summary.is_balanced, "is_fine": summary.is_fine}
 
 
-def show_day(console: Console, summary: Summary, lake: Path | None, keep: Path | None, seconds: float) -> None:
+def show_day(console: Console, summary: DaySummary, lake: Path | None, keep: Path | None, seconds: float) -> None:
     """Show a day, and where to look further."""
     build = ", then Spark made tables of what they wrote down" if lake else ""
     times = f"{summary.seconds:.0f} s{build}: {seconds:.0f} s in all"
@@ -47,7 +47,7 @@ def show_day(console: Console, summary: Summary, lake: Path | None, keep: Path |
         _show_commands(console, keep, lake)
 
 
-def _links(links: list[Link]) -> Table:
+def _links(links: list[LinkTraffic]) -> Table:
     table = plain_table()
     table.add_column("what was sent", style="cyan", no_wrap=True)
     table.add_column("in", no_wrap=True)
@@ -61,7 +61,7 @@ def _links(links: list[Link]) -> Table:
     return table
 
 
-def _troubles(summary: Summary) -> Table:
+def _troubles(summary: DaySummary) -> Table:
     table = plain_table()
     table.add_column("went wrong", style="cyan", no_wrap=True)
     table.add_column("what happened to it", style="dim")
@@ -80,12 +80,12 @@ def _words(counts: Mapping[str, int], times: int) -> str:
     return ", ".join(word if count == times else f"{word} {count}" for word, count in counts.items())
 
 
-def _shown(met: Met) -> Text:
+def _shown(met: TroubleMet) -> Text:
     words = _words(met.shown, met.times)
     return Text(words) if met.is_as_expected else Text(f"{words}: NOT ALL OF THEM", "bold red")
 
 
-def _show_counts(console: Console, summary: Summary) -> None:
+def _show_counts(console: Console, summary: DaySummary) -> None:
     asked = sum(summary.endings.values())
     _show_count(console, "hubs", f"{plural(asked, 'question')}: {_counted(summary.endings)}")
     if not summary.has_lake:
@@ -112,7 +112,7 @@ def _show_count(console: Console, label: str, text: str | Text) -> None:
     console.print(Text.assemble((f"{label:<{LABEL_WIDTH}}", "cyan"), text))
 
 
-def _show_agreement(console: Console, differences: list[Difference]) -> None:
+def _show_agreement(console: Console, differences: list[Disagreement]) -> None:
     if not differences:
         _show_count(console, "", Text("hubs and lake agree on every single one", "bold green"))
         return

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from hopwire.capture.faults import Fault, refuse
+from hopwire.cli.dissection_table import show_dissection
+from hopwire.cli.domains_file import read_domains
 from hopwire.cli.exits import ExitCode, complain
-from hopwire.cli.inputs import STDIN, Given, format_named, given_from_arguments, read_given
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.message_input import STDIN, GivenMessage, format_named, given_from_arguments, read_given
 from hopwire.cli.terminal import say, screen
-from hopwire.cli.view import show_dissection
 from hopwire.errors import SettingsError
 from hopwire.report import dissection_to_json
 from hopwire.report.words import plural
@@ -31,10 +31,10 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
+class _DecodedMessage:
     """One message, taken apart and, where there are domains, judged."""
 
-    given: Given
+    given: GivenMessage
     dissection: Dissection
     verdict: Verdict | None
     is_accepted: bool
@@ -74,11 +74,11 @@ def decode(
     """
     wanted = format_named(fmt, "--format") if fmt != AUTO else None
     known = read_domains(domains) if domains else None
-    show = _write_json if as_json else _Screen(screen(), full).show
+    show = _write_json if as_json else _MessageScreen(screen(), full).show
     faults: Counter[str] = Counter()
     for given in _given(frames or [], file):
         dissection = dissect(given.frames, fmt=wanted)
-        result = _Result(given, dissection, *_judge(dissection, known))
+        result = _DecodedMessage(given, dissection, *_judge(dissection, known))
         faults[result.fault] += 1
         show(result)
     if not as_json and faults.total() > 1:
@@ -87,7 +87,7 @@ def decode(
         raise typer.Exit(ExitCode.BAD)
 
 
-def _given(frames: list[str], file: str | None) -> Iterator[Given]:
+def _given(frames: list[str], file: str | None) -> Iterator[GivenMessage]:
     if frames == [STDIN] or (not frames and file is None and not sys.stdin.isatty()):
         frames, file = [], file or STDIN
     if frames and file is not None:
@@ -112,13 +112,13 @@ def _judge(dissection: Dissection, domains: Domains | None) -> tuple[Verdict | N
     return verdict, is_accepted(verdict, dissection.message, domains)
 
 
-def _write_json(result: _Result) -> None:
+def _write_json(result: _DecodedMessage) -> None:
     verdict: dict[str, Any] = {"signature": str(result.verdict)} if result.verdict else {}
     named = {"name": result.given.name} if result.given.name else {}
     say(json.dumps({**named, **dissection_to_json(result.dissection), **verdict}))
 
 
-class _Screen:
+class _MessageScreen:
     """One message below the other."""
 
     def __init__(self, console: Console, full: bool) -> None:
@@ -126,7 +126,7 @@ class _Screen:
         self.full = full
         self.count = 0
 
-    def show(self, result: _Result) -> None:
+    def show(self, result: _DecodedMessage) -> None:
         if self.count:
             self.console.print()
         self.count += 1

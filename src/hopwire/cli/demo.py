@@ -20,9 +20,9 @@ import typer
 from hopwire.cli.day import show_day, summary_to_json
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.terminal import error_screen, say, screen
+from hopwire.demo.day_summary import summarise
 from hopwire.demo.pipeline import build_lake, what_is_missing
-from hopwire.demo.summary import summarise
-from hopwire.demo.world import live
+from hopwire.demo.supervisor import live
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import SettingsError
 

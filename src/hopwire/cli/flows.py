@@ -19,10 +19,10 @@ from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import LakeError, SettingsError
 from hopwire.flows.findings import KINDS
 from hopwire.flows.outcomes import FLOW_OUTCOMES
-from hopwire.report.flow import (
+from hopwire.report.flow_tree import (
+    FlowLine,
     Glyphs,
-    Line,
-    Mark,
+    Remark,
     finding_line,
     flow_to_json,
     lines_of_flow,
@@ -232,7 +232,9 @@ def _show(console: Console, flow: dict[str, Any], requests: list[dict[str, Any]]
     if left_out > 0:
         console.print(Text(f"... {plural(left_out, 'more step')}; --json has {len(flow['steps']):,} of them", "dim"))
     _show_marks(console, "requests", [request_line(each, names) for each in requests[:SHOWN_STEPS]])
-    _show_marks(console, "findings", [Mark(finding_line(each, names), True) for each in flow["findings"][:SHOWN_STEPS]])
+    _show_marks(
+        console, "findings", [Remark(finding_line(each, names), True) for each in flow["findings"][:SHOWN_STEPS]]
+    )
 
 
 def _headline(flow: dict[str, Any]) -> Text:
@@ -258,7 +260,7 @@ def _counts(flow: dict[str, Any]) -> str:
     return ", ".join(counts) + critical + oversized
 
 
-def _steps(lines: list[Line], width: int) -> Table:
+def _steps(lines: list[FlowLine], width: int) -> Table:
     table = plain_table()
     if width >= NARROW:
         table.add_column("at", justify="right", no_wrap=True, style="dim")
@@ -275,7 +277,7 @@ def _steps(lines: list[Line], width: int) -> Table:
     return table
 
 
-def _show_marks(console: Console, title: str, marks: list[Mark]) -> None:
+def _show_marks(console: Console, title: str, marks: list[Remark]) -> None:
     if marks:
         console.print(Text(f"\n{title}", "dim"))
     for mark in marks:

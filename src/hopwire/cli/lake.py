@@ -16,9 +16,9 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hopwire.cli.check import check
+from hopwire.cli.domains_file import read_domains
 from hopwire.cli.exits import ExitCode, complain
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.lake_check import check
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.report.words import plural

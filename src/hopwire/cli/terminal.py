@@ -22,7 +22,7 @@ __all__ = ["error_screen", "plain_table", "say", "screen"]
 PIPED_WIDTH = 120  # wide enough for every column of a dissection
 
 
-class _Screen(Console):
+class _GuardedConsole(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
@@ -38,7 +38,7 @@ def say(text: str, *, flush: bool = False) -> None:
 
 def screen() -> Console:
     """Give the terminal that stdout is; text is shown as it is, without markup."""
-    console = _Screen(markup=False, emoji=False, highlight=False)
+    console = _GuardedConsole(markup=False, emoji=False, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console
@@ -46,7 +46,7 @@ def screen() -> Console:
 
 def error_screen() -> Console:
     """Give the terminal that stderr is, for what is being done."""
-    return _Screen(stderr=True, markup=False, emoji=False, highlight=False)
+    return _GuardedConsole(stderr=True, markup=False, emoji=False, highlight=False)
 
 
 def plain_table() -> Table:

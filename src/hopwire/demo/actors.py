@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hopwire.demo.payloads import Charge, Entry, Order, Paid, PriceChanged, Refund, Statement, Visit
+from hopwire.demo.shop import Charge, LedgerEntry, Order, Paid, PriceChanged, Refund, Statement, Visit
 from hopwire.node import Actor, Context, handles
 
 __all__ = ["MOST_EXPENSIVE", "Bookkeeper", "Cashier", "Label", "Warehouse"]
@@ -49,13 +49,13 @@ class Cashier(Actor):
         """Charge a card, and have it written down."""
         if bill.price > MOST_EXPENSIVE:
             raise ValueError(f"the card is not good for {bill.price}")
-        await context.tell(Entry(item=bill.item, price=bill.price))
+        await context.tell(LedgerEntry(item=bill.item, price=bill.price))
         return Paid(item=bill.item, price=bill.price)
 
     @handles
     async def refund(self, refund: Refund, context: Context) -> None:
         """Give money back, and have it written down."""
-        await context.tell(Entry(item=refund.item, price=-refund.price))
+        await context.tell(LedgerEntry(item=refund.item, price=-refund.price))
 
     @handles
     async def print_statement(self, statement: Statement) -> None:
@@ -70,7 +70,7 @@ class Bookkeeper(Actor):
         self.balance, self.visits = 0, 0
 
     @handles
-    async def enter(self, entry: Entry) -> None:
+    async def enter(self, entry: LedgerEntry) -> None:
         """Write a line."""
         self.balance += entry.price
 

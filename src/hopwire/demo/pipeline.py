@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from hopwire.demo.world import PATIENCE_SECONDS, Day
+from hopwire.demo.supervisor import PATIENCE_SECONDS, Day
 from hopwire.errors import SettingsError
 
 __all__ = ["build_lake", "what_is_missing"]

@@ -26,7 +26,7 @@ from hopwire.demo.trouble import FaultyWire
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
 
-__all__ = ["Identity", "main"]
+__all__ = ["Assignment", "main"]
 
 LISTEN = "tcp://127.0.0.1:0"
 BEATS = Pace(beat_ns=NS_PER_SECOND // 4, silence_ns=10 * NS_PER_SECOND)  # a busy machine is not a dead one
@@ -35,7 +35,7 @@ LOOK_SECONDS = 0.01  # between two looks at what changes by itself
 Acts: TypeAlias = Mapping[str, Callable[..., Coroutine[Any, Any, Any]]]
 
 
-class Identity(msgspec.Struct):
+class Assignment(msgspec.Struct):
     """Who a process is."""
 
     name: str
@@ -54,7 +54,7 @@ async def main() -> None:
     first = await lines.readline()
     if not first:
         return
-    identity = msgspec.json.decode(first, type=Identity)
+    identity = msgspec.json.decode(first, type=Assignment)
     if identity.name == STRANGER:
         _say("")
         await _obey(lines, {"disturb": disturb})
@@ -66,7 +66,7 @@ async def main() -> None:
         await _obey(lines, _acts_of(node, identity))
 
 
-def _node_of(identity: Identity) -> Node:
+def _node_of(identity: Assignment) -> Node:
     name = identity.name
     return Node(
         LISTEN,
@@ -80,7 +80,7 @@ def _node_of(identity: Identity) -> Node:
     )
 
 
-def _acts_of(node: Node, identity: Identity) -> Acts:
+def _acts_of(node: Node, identity: Assignment) -> Acts:
     async def ready() -> None:
         for payload in ROLES[identity.name].needs:
             await node.knows(payload, timeout=READY_SECONDS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hopwire.demo.actors import Bookkeeper, Cashier, Label, Warehouse
-from hopwire.demo.payloads import Charge, Entry, Order, PriceChanged, Statement, Visit
+from hopwire.demo.shop import Charge, LedgerEntry, Order, PriceChanged, Statement, Visit
 from hopwire.model import Payload
 from hopwire.node import Actor
 from hopwire.security import Domain, Domains, Key
@@ -32,7 +32,7 @@ ROLES = {role.name: role for role in (
     #     name       reads         actors         says
     Role("ledger",  (4, 3),       (Bookkeeper,), ()),
     Role("labels",  (3,),         (Label,),      ()),
-    Role("billing", (6, 5, 4, 3), (Cashier,),    (Entry, Order)),  # no order; but who hears of stock is known there
+    Role("billing", (6, 5, 4, 3), (Cashier,),    (LedgerEntry, Order)),  # no order; but who hears of stock is known there
     Role("stock",   (5, 4, 3),    (Warehouse,),  (Charge,)),
     Role("shop",    (6, 5, 4, 3), (),            (Order, Statement, Visit, PriceChanged)),
 )}

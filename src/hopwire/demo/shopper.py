@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable
 
 from hopwire.demo.actors import MOST_EXPENSIVE
-from hopwire.demo.payloads import Order, Paid, PriceChanged, Refund, Return, Statement, Visit
+from hopwire.demo.shop import Order, Paid, PriceChanged, Refund, Return, Statement, Visit
 from hopwire.demo.trouble import TROUBLES, flow_id
 from hopwire.errors import HopwireError
 from hopwire.model import Payload

@@ -6,8 +6,8 @@ import asyncio
 import os
 import time
 
-from hopwire.demo.payloads import Order
 from hopwire.demo.roles import domains_of
+from hopwire.demo.shop import Order
 from hopwire.demo.trouble import TROUBLES, flow_id
 from hopwire.model import Message, body_from_payload, contract_of
 from hopwire.node.streams import Streams

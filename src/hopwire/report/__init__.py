@@ -2,7 +2,7 @@
 
 from hopwire.report.dissection import Row, dissection_to_json, error_to_json, rows_from_dissection
 from hopwire.report.hexdump import hexdump
-from hopwire.report.message import message_from_json, message_to_json
+from hopwire.report.jsonable import message_from_json, message_to_json
 
 __all__ = [
     "Row",

@@ -11,8 +11,8 @@ from typing import Any
 
 from hopwire.errors import WireError
 from hopwire.model.reasons import WIRE_REASONS
+from hopwire.report.jsonable import message_to_json
 from hopwire.report.meaning import meaning
-from hopwire.report.message import message_to_json
 from hopwire.wire.dissect import Dissection
 from hopwire.wire.schema import Type
 from hopwire.wire.walk import Item

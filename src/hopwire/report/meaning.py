@@ -26,7 +26,7 @@ NOT_SET = "not set"
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ItemValue:
     """One value and what is needed to explain it."""
 
     value: Any
@@ -42,30 +42,30 @@ class _Seen:
 def meaning(item: Item, fmt: WireFormat | None, frame_count: int, length: int | None = None) -> str:
     """Say what an item of a message with so many frames means, in at most `length` characters."""
     key = item.name.rpartition(".")[2].partition("[")[0] or item.title.lower()
-    return cut(MEANINGS.get(key, _plain)(_Seen(item.value, item, fmt, frame_count)), length)
+    return cut(MEANINGS.get(key, _plain)(_ItemValue(item.value, item, fmt, frame_count)), length)
 
 
-def _plain(seen: _Seen) -> str:
+def _plain(seen: _ItemValue) -> str:
     if isinstance(seen.value, int):
         return str(seen.value)
     data = seen.value.encode() if isinstance(seen.value, str) else seen.value
     return text_or_hex(data) if data else NOT_SET
 
 
-def _receiver(seen: _Seen) -> str:
+def _receiver(seen: _ItemValue) -> str:
     if not seen.value:
         return NOT_SET
     kind = RECEIVERS.get(seen.value[0])
     return f"{kind} {text_or_hex(seen.value[1:])}" if kind else f"neither hub nor actor: {text_or_hex(seen.value)}"
 
 
-def _content(seen: _Seen) -> str:
+def _content(seen: _ItemValue) -> str:
     if not seen.value:
         return "empty"
     return f"{plural(len(seen.value), 'byte')}: {unpacked(seen.value) or text_or_hex(seen.value)}"
 
 
-def _signature(seen: _Seen) -> str:
+def _signature(seen: _ItemValue) -> str:
     if not seen.value:
         return "unsigned"
     parts = read_signature(seen.value, "hopwire-1")
@@ -75,18 +75,18 @@ def _signature(seen: _Seen) -> str:
     return plural(len(seen.value), "byte") + (f", like {name}" if name else "")
 
 
-def _ttl(seen: _Seen) -> str:
+def _ttl(seen: _ItemValue) -> str:
     if seen.value == 0:
         return "none"
     return duration(seen.value) + (", below zero" if seen.value < 0 else "")
 
 
-def _distribution(seen: _Seen) -> str:
+def _distribution(seen: _ItemValue) -> str:
     names = {each.value: each.name.lower() for each in Distribution}
     return names.get(seen.value, f"unknown {seen.value}")
 
 
-def _trace_options(seen: _Seen) -> str:
+def _trace_options(seen: _ItemValue) -> str:
     rest = seen.value
     names = []
     for option in TraceOptions:
@@ -96,7 +96,7 @@ def _trace_options(seen: _Seen) -> str:
     return ", ".join(names + ([f"unknown {rest:#x}"] if rest else [])) or "none"
 
 
-def _number_of_format(seen: _Seen) -> str:
+def _number_of_format(seen: _ItemValue) -> str:
     fmt = seen.fmt
     assert fmt is not None
     if seen.value not in [int.from_bytes(number, "little") for number in fmt.numbers]:
@@ -107,17 +107,17 @@ def _number_of_format(seen: _Seen) -> str:
     return f"{fmt}" + (f", in {width} bytes as older writers had it" if width != len(fmt.numbers[0]) else "")
 
 
-def _callback_key(seen: _Seen) -> str:
+def _callback_key(seen: _ItemValue) -> str:
     return str(seen.value) if seen.value else NOT_SET
 
 
-def _count(seen: _Seen) -> str:
+def _count(seen: _ItemValue) -> str:
     if seen.value == 0:
         return "none"
     return plural(seen.value, "frame") if seen.block == "body_frames" else plural(seen.value, "entry", "entries")
 
 
-def _offset(seen: _Seen) -> str:
+def _offset(seen: _ItemValue) -> str:
     if seen.value in (0, -1) and seen.block != "body_frames":
         return "none"
     if not 1 <= seen.value <= seen.frame_count:
@@ -126,31 +126,31 @@ def _offset(seen: _Seen) -> str:
     return f"frame {seen.frame_count - seen.value}, the {which} of the {BLOCKS.get(seen.block, seen.block)}"
 
 
-def _stride(seen: _Seen) -> str:
+def _stride(seen: _ItemValue) -> str:
     known = next((len(run.entry) for run in (seen.fmt.runs if seen.fmt else ()) if run.name == seen.block), seen.value)
     newer = f", {seen.value - known} of them newer than the document" if seen.value > known else ""
     return f"{plural(seen.value, 'frame')} per entry{newer}"
 
 
-def _size(seen: _Seen) -> str:
+def _size(seen: _ItemValue) -> str:
     return f"entry of {plural(seen.value, 'byte')}"
 
 
-def _reserved(seen: _Seen) -> str:
+def _reserved(seen: _ItemValue) -> str:
     is_zero = not any(seen.value) if isinstance(seen.value, bytes) else seen.value == 0
     return "zero" if is_zero else "not zero, ignored"
 
 
-def _separator(seen: _Seen) -> str:
+def _separator(seen: _ItemValue) -> str:
     return ""
 
 
-def _after(words: str) -> Callable[[_Seen], str]:
+def _after(words: str) -> Callable[[_ItemValue], str]:
     return lambda seen: f"{words}, {_content(seen)}"
 
 
 # fmt: off
-MEANINGS: dict[str, Callable[[_Seen], str]] = {
+MEANINGS: dict[str, Callable[[_ItemValue], str]] = {
     "wire_format_version":        _number_of_format,
     "receiver_identity":          _receiver,
     "callback_receiver_identity": _receiver,

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from hopwire.demo.actors import MOST_EXPENSIVE, Bookkeeper, Cashier, Label, Warehouse
-from hopwire.demo.payloads import Charge, Order, Paid, PriceChanged
 from hopwire.demo.roles import ROLES, domains_of
+from hopwire.demo.shop import Charge, Order, Paid, PriceChanged
 from hopwire.errors import HandlerFailed
 from hopwire.node import Node, NodeSettings
 

@@ -15,21 +15,31 @@ from typing import Any, NamedTuple
 from hopwire.flows.findings import KINDS
 from hopwire.report.words import cut, duration, printable, text_or_hex
 
-__all__ = ["Glyphs", "Line", "Mark", "finding_line", "flow_to_json", "lines_of_flow", "name_of", "request_line", "took"]
+__all__ = [
+    "FlowLine",
+    "Glyphs",
+    "Remark",
+    "finding_line",
+    "flow_to_json",
+    "lines_of_flow",
+    "name_of",
+    "request_line",
+    "took",
+]
 
 TICKS_PER_US = 10
 MAX_INDENT = 8  # levels, unless the caller wants fewer; what lies deeper is not indented further
 NAME_LENGTH = 20
 
 
-class Mark(NamedTuple):
+class Remark(NamedTuple):
     """What a line says beyond the crossing, and whether it is bad news."""
 
     text: str
     is_bad: bool = False
 
 
-class Line(NamedTuple):
+class FlowLine(NamedTuple):
     """One step of a flow."""
 
     number: int
@@ -38,7 +48,7 @@ class Line(NamedTuple):
     contract: str
     way: str
     took: str
-    mark: Mark
+    mark: Remark
     is_critical: bool
 
 
@@ -54,14 +64,14 @@ class Glyphs(NamedTuple):
 # fmt: off
 FATES = {
     # fate          what is said of it, and whether it is bad news
-    "arrived":      Mark(""),
-    "lost":         Mark("LOST: left {from_node}, never came to {to_node}", True),
-    "in_flight":    Mark("the capture ends before it could arrive"),
-    "unwitnessed":  Mark("{to_node} wrote nothing down then"),
-    "unsent":       Mark("{from_node} wrote nothing down then"),
-    "duplicate":    Mark("came once more than it was sent", True),
-    "foreign":      Mark("FOREIGN: {from_node} never sent it", True),
-    "dead":         Mark("DEAD: {dead_reason}", True),
+    "arrived":      Remark(""),
+    "lost":         Remark("LOST: left {from_node}, never came to {to_node}", True),
+    "in_flight":    Remark("the capture ends before it could arrive"),
+    "unwitnessed":  Remark("{to_node} wrote nothing down then"),
+    "unsent":       Remark("{from_node} wrote nothing down then"),
+    "duplicate":    Remark("came once more than it was sent", True),
+    "foreign":      Remark("FOREIGN: {from_node} never sent it", True),
+    "dead":         Remark("DEAD: {dead_reason}", True),
 }
 # fmt: on
 
@@ -82,7 +92,7 @@ def lines_of_flow(
     limit: int | None = None,
     glyphs: Glyphs | None = None,
     max_indent: int = MAX_INDENT,
-) -> Iterator[Line]:
+) -> Iterator[FlowLine]:
     """Give the steps as a tree, top to bottom; at most so many."""
     steps: Sequence[Mapping[str, Any]] = flow["steps"]
     for number, indent in _tree([step["parent"] for step in steps], limit, glyphs or Glyphs(), max_indent):
@@ -92,7 +102,7 @@ def lines_of_flow(
         way = " -> ".join(name_of(step[end], names) for end in ("from_node", "to_node"))
         if step["fate"] == "dead":
             way = f"at {name_of(step['from_node'], names)}"
-        yield Line(
+        yield FlowLine(
             number,
             indent,
             at_us,
@@ -131,20 +141,20 @@ def _contract(step: Mapping[str, Any]) -> str:
     return f"{name} v{version}{attempt}"
 
 
-def _mark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark:
+def _mark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
     mark = FATES[step["fate"]]
     if step["repeat"] == "replayed":
-        mark = Mark("REPLAYED: came again, later or from another node", True)
+        mark = Remark("REPLAYED: came again, later or from another node", True)
     if mark.text:
         words = {end: name_of(step[end], names) for end in ("from_node", "to_node")}
         return mark._replace(text=mark.text.format(**words, dead_reason=printable(step["dead_reason"] or "")))
     if step["outcome_kind"]:
         reason = f": {printable(step['outcome_reason'])}" if step["outcome_reason"] else ""
-        return Mark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] != "received")
-    return Mark("answer" if step["is_reply"] else "")
+        return Remark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] != "received")
+    return Remark("answer" if step["is_reply"] else "")
 
 
-def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark:
+def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
     """Say what became of a request, and if it was lost, where."""
     outcome, reason = request["outcome"], printable(request["reason"] or "")
     words = f"{text_or_hex(request['identity'])} from {name_of(request['home_node'], names)}: {outcome}"
@@ -156,7 +166,7 @@ def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark
         words += f" after {took(request['latency_us'])}"
     if request["is_reused"]:
         words += "; its callback key was used again"
-    return Mark(words, outcome not in ("answered", "open"))
+    return Remark(words, outcome not in ("answered", "open"))
 
 
 def _place(request: Mapping[str, Any], names: Mapping[bytes, str]) -> str:

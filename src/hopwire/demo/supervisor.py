@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from hopwire.demo.process import Identity
+from hopwire.demo.process import Assignment
 from hopwire.demo.roles import KILLED, ROLES, SHOP, domains_of
 from hopwire.demo.stranger import STRANGER
 from hopwire.demo.trouble import TROUBLES
@@ -114,10 +114,10 @@ async def _process(name: str, logs: Path) -> AsyncIterator[_Process]:
         await running.kill()
 
 
-class _World:
+class _Supervisor:
     """The processes, and who is where."""
 
-    def __init__(self, stack: AsyncExitStack, me: Identity, logs: Path) -> None:
+    def __init__(self, stack: AsyncExitStack, me: Assignment, logs: Path) -> None:
         self._stack, self._me, self._logs = stack, me, logs
         self._idle: dict[str, list[_Process]] = {}
         self.processes: dict[str, _Process] = {}
@@ -146,16 +146,16 @@ async def live(directory: Path, seed: int, orders: int, on_step: OnStep = lambda
     logs, captures, secret = directory / LOGS, directory / CAPTURES, os.urandom(SECRET_BYTES)
     make_directory(logs)
     began = time.monotonic()
-    me = Identity("", secret, str(captures), (), seed, PATIENCE_SECONDS + MARGIN_SECONDS)
+    me = Assignment("", secret, str(captures), (), seed, PATIENCE_SECONDS + MARGIN_SECONDS)
     async with AsyncExitStack() as stack:
-        world = _World(stack, me, logs)
+        world = _Supervisor(stack, me, logs)
         endings = await _day(world, orders, on_step)
         on_step("closing")
         await asyncio.gather(*(process.end() for process in world.processes.values()))
     return Day(captures, domains_of(secret), endings, time.monotonic() - began)
 
 
-async def _day(world: _World, orders: int, on_step: OnStep) -> dict[str, str]:
+async def _day(world: _Supervisor, orders: int, on_step: OnStep) -> dict[str, str]:
     on_step("starting the processes")
     await world.open(*ROLES, STRANGER, KILLED)  # the second of them is for later
     for name in (*ROLES, STRANGER):
@@ -185,7 +185,7 @@ async def _day(world: _World, orders: int, on_step: OnStep) -> dict[str, str]:
     return endings
 
 
-async def _until_disturbed(world: _World) -> None:
+async def _until_disturbed(world: _Supervisor) -> None:
     """Wait until everything that the stranger sent has been refused."""
     async with asyncio.timeout(STEP_SECONDS):
         while True:

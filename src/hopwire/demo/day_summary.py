@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hopwire.cluster.announce import CONTROL
+from hopwire.demo.supervisor import Day
 from hopwire.demo.trouble import TROUBLES, Trouble, trouble_of
-from hopwire.demo.world import Day
 from hopwire.model import contract_of
 
-__all__ = ["AGREES", "Difference", "Link", "Met", "Summary", "summarise"]
+__all__ = ["AGREES", "DaySummary", "Disagreement", "LinkTraffic", "TroubleMet", "summarise"]
 
 # fmt: off
 AGREES: Mapping[str, frozenset[str]] = {
@@ -37,7 +37,7 @@ CONTROLS = frozenset(contract_of(each).identity for each in CONTROL)
 PERCENTILES = (50, 95, 99)
 
 
-class Link(NamedTuple):
+class LinkTraffic(NamedTuple):
     """What one node sent to another in one format; latencies in microseconds, of what arrived."""
 
     from_node: str
@@ -50,7 +50,7 @@ class Link(NamedTuple):
     p99_us: int | None
 
 
-class Met(NamedTuple):
+class TroubleMet(NamedTuple):
     """One kind of trouble: what the hubs saw of it, and how many of its flows the lake shows in which way."""
 
     name: str
@@ -61,7 +61,7 @@ class Met(NamedTuple):
     is_as_expected: bool
 
 
-class Difference(NamedTuple):
+class Disagreement(NamedTuple):
     """A request of which hub and lake tell different stories."""
 
     flow: str
@@ -70,16 +70,16 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class DaySummary:
     """Everything that is reported."""
 
     seconds: float
     endings: dict[str, int]  # of questions, as the hubs saw them
-    troubles: list[Met]
+    troubles: list[TroubleMet]
     outcomes: dict[str, int]  # of requests, as the lake sees them
     losses: dict[str, int]  # why requests are lost, as the lake sees it
-    differences: list[Difference]
-    links: list[Link]
+    differences: list[Disagreement]
+    links: list[LinkTraffic]
     control_count: int
     dead_letters: dict[str, int]
     verdicts: dict[str, int]  # of what arrived
@@ -99,18 +99,18 @@ class Summary:
         return self.balance.get("rows_in", 0) == out
 
 
-def summarise(day: Day, lake: Path | None) -> Summary:
+def summarise(day: Day, lake: Path | None) -> DaySummary:
     """Give the summary of a day; without a lake it has only what the hubs saw."""
-    return _with_lake(day, _Rows.read(lake)) if lake else _without_lake(day)
+    return _with_lake(day, _LakeRows.read(lake)) if lake else _without_lake(day)
 
 
-def _without_lake(day: Day) -> Summary:
+def _without_lake(day: Day) -> DaySummary:
     met = [_met(trouble, day.endings, Counter(), False) for trouble in TROUBLES.values()]
     endings = _counts(day.endings.values())
-    return Summary(day.seconds, endings, met, {}, {}, [], [], 0, {}, {}, {}, {}, False)
+    return DaySummary(day.seconds, endings, met, {}, {}, [], [], 0, {}, {}, {}, {}, False)
 
 
-class _Rows(NamedTuple):
+class _LakeRows(NamedTuple):
     """The rows of the lake that count here."""
 
     hops: list[dict[str, Any]]  # without what nodes say to each other by themselves
@@ -121,7 +121,7 @@ class _Rows(NamedTuple):
     balance: dict[str, int]
 
     @classmethod
-    def read(cls, lake: Path) -> _Rows:
+    def read(cls, lake: Path) -> _LakeRows:
         """Read them, without Spark."""
         from hopwire.lake.store import read_arrow
 
@@ -158,10 +158,10 @@ def _balance(quality: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return {name: sum(row[name] for row in steps) for name in names}
 
 
-def _with_lake(day: Day, rows: _Rows) -> Summary:
+def _with_lake(day: Day, rows: _LakeRows) -> DaySummary:
     shown = _shown(rows)
     arrived = [hop for hop in rows.hops if hop["fate"] in ("arrived", "unsent", "foreign", "duplicate")]
-    return Summary(
+    return DaySummary(
         seconds=day.seconds,
         endings=_counts(day.endings.values()),
         troubles=[_met(trouble, day.endings, shown[trouble.name], True) for trouble in TROUBLES.values()],
@@ -183,7 +183,7 @@ def _counts(words: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(words).items(), key=lambda item: (-item[1], item[0])))
 
 
-def _shown(rows: _Rows) -> dict[str, Counter[str]]:
+def _shown(rows: _LakeRows) -> dict[str, Counter[str]]:
     """How many flows of each trouble the lake shows in which way."""
     shows = {(row["flow_id"], row["outcome"]) for row in rows.requests}
     shows |= {(hop["flow_id"], hop["verdict"]) for hop in rows.hops if hop["verdict"] == "invalid"}
@@ -196,30 +196,30 @@ def _shown(rows: _Rows) -> dict[str, Counter[str]]:
     return counts
 
 
-def _met(trouble: Trouble, endings: Mapping[str, str], shown: Counter[str], has_lake: bool) -> Met:
+def _met(trouble: Trouble, endings: Mapping[str, str], shown: Counter[str], has_lake: bool) -> TroubleMet:
     seen = Counter(ending for flow, ending in endings.items() if trouble_of(flow.encode()) == trouble.name)
     words = {word: shown[word] for word in trouble.shown} if has_lake else {}
     is_found = all(count == trouble.times for count in words.values())
-    return Met(trouble.name, trouble.what, trouble.times, dict(seen), words, is_found)
+    return TroubleMet(trouble.name, trouble.what, trouble.times, dict(seen), words, is_found)
 
 
-def _differences(endings: Mapping[str, str], requests: Iterable[Mapping[str, Any]]) -> list[Difference]:
+def _differences(endings: Mapping[str, str], requests: Iterable[Mapping[str, Any]]) -> list[Disagreement]:
     """Where the two stories part, also where one of them does not have a request at all."""
     outcomes: dict[str, list[str]] = {}
     for row in requests:
         outcomes.setdefault(row["flow_id"].decode(errors="replace"), []).append(row["outcome"])
     told = {flow: ", ".join(words) for flow, words in outcomes.items()}
     pairs = [(flow, endings.get(flow, "nothing"), told.get(flow, "nothing")) for flow in {**endings, **told}]
-    return [Difference(*pair) for pair in sorted(pairs) if pair[2] not in AGREES.get(pair[1], ())]
+    return [Disagreement(*pair) for pair in sorted(pairs) if pair[2] not in AGREES.get(pair[1], ())]
 
 
-def _links(hops: Iterable[Mapping[str, Any]]) -> list[Link]:
+def _links(hops: Iterable[Mapping[str, Any]]) -> list[LinkTraffic]:
     groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
     for hop in hops:
         if hop["fate"] not in ("dead", "duplicate", "foreign"):  # nobody sent these
             key = (hop["from_node"].decode(), hop["to_node"].decode(), hop["wire_format"])
             groups.setdefault(key, []).append(hop)
-    links = [Link(*key, len(group), _lost(group), *_percentiles(group)) for key, group in groups.items()]
+    links = [LinkTraffic(*key, len(group), _lost(group), *_percentiles(group)) for key, group in groups.items()]
     return sorted(links, key=lambda link: (-link.sent, link))
 
 

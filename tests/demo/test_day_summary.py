@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hopwire import errors
-from hopwire.demo.summary import AGREES, Difference, _differences, _links, summarise
+from hopwire.demo.day_summary import AGREES, Disagreement, _differences, _links, summarise
+from hopwire.demo.supervisor import Day
 from hopwire.demo.trouble import TROUBLES
-from hopwire.demo.world import Day
 from hopwire.flows.outcomes import OUTCOMES
 from hopwire.security import OPEN
 
@@ -41,7 +41,7 @@ def test_hub_and_lake_are_compared_request_by_request(
     hub: dict[str, str], lake: list[tuple[str, str]], differences: list[tuple[str, str, str]]
 ) -> None:
     requests = [{"flow_id": flow.encode(), "outcome": outcome} for flow, outcome in lake]
-    assert _differences(hub, requests) == [Difference(*each) for each in differences]
+    assert _differences(hub, requests) == [Disagreement(*each) for each in differences]
 
 
 def test_a_link_counts_what_was_sent_and_how_long_it_took() -> None:

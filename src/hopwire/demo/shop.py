@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hopwire.model import Payload
 
-__all__ = ["Charge", "Entry", "Order", "Paid", "PriceChanged", "Refund", "Return", "Statement", "Visit"]
+__all__ = ["Charge", "LedgerEntry", "Order", "Paid", "PriceChanged", "Refund", "Return", "Statement", "Visit"]
 
 
 class Order(Payload, identity="shop.order", version=1):
@@ -48,7 +48,7 @@ class Return(Payload, identity="shop.return", version=1):
     item: str
 
 
-class Entry(Payload, identity="ledger.entry", version=1):
+class LedgerEntry(Payload, identity="ledger.entry", version=1):
     """One line in the books."""
 
     item: str
