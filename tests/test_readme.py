@@ -14,7 +14,8 @@ import pytest
 from rich.console import Console
 
 from hopwire.cli.day import show_day
-from hopwire.demo.day_summary import DaySummary, Disagreement, LinkTraffic, TroubleMet
+from hopwire.demo.agreement import Disagreement
+from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 
 ROOT = Path(__file__).parents[1]
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/messages.md")}

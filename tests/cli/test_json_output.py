@@ -9,7 +9,8 @@ import pytest
 
 from hopwire.capture import CaptureWriter, Direction
 from hopwire.cli.day import summary_to_json
-from hopwire.demo.day_summary import DaySummary, Disagreement, LinkTraffic, TroubleMet
+from hopwire.demo.agreement import Disagreement
+from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 from hopwire.lake import check as lake_check
 from hopwire.lake import run as lake_run
 from hopwire.lake.check import Checked, Tally
@@ -51,8 +52,8 @@ BUILT = (
 CHECKED = (
     '{"is_same": false, "flows": {"loss": 2}, "faults": {"loss": {"expected": 3, "found": 2, "missed": 1, '
     '"false": 0}}, "aspects": [{"aspect": "requests", "fault": "loss", "expected": 3, "found": 2, "missed": 1, '
-    '"false": 0}], "differences": [{"aspect": "requests", "fault": "loss", "key": {"node": "0xff", "sequence": "7", "peer": "None"}, '
-    '"truth": "lost", "lake": null}], "left_out": ["clocks"]}\n'
+    '"false": 0}], "differences": [{"aspect": "requests", "fault": "loss", "key": {"node": "0xff", "sequence": "7", '
+    '"peer": "None"}, "truth": "lost", "lake": null}], "left_out": ["clocks"]}\n'
 )
 DAY = (
     '{"seconds": 1.5, "endings": {"answered": 2}, "troubles": [{"name": "dropped", "what": "the wire swallows it", '

@@ -18,7 +18,8 @@ from hopwire.cli.day import show_day
 from hopwire.cli.exits import complain
 from hopwire.cli.main import run
 from hopwire.cli.terminal import say, screen
-from hopwire.demo.day_summary import DaySummary, Disagreement, LinkTraffic, TroubleMet
+from hopwire.demo.agreement import Disagreement
+from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 from hopwire.lake.tables import TABLES
 from hopwire.model import Message
 from hopwire.report.words import printable, printable_lines

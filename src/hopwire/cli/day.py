@@ -13,7 +13,8 @@ from rich.text import Text
 
 from hopwire.cli.flows import ASCII
 from hopwire.cli.terminal import plain_table
-from hopwire.demo.day_summary import DaySummary, Disagreement, LinkTraffic, TroubleMet
+from hopwire.demo.agreement import Disagreement
+from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 from hopwire.report.flow_tree import Glyphs, lines_of_flow, request_line, took
 from hopwire.report.words import plural
 
