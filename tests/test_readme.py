@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hopwire.cli.day import show_day
+from hopwire.cli.demo import show_day
 from hopwire.demo.agreement import Disagreement
 from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from hopwire.capture import CaptureWriter, Direction
-from hopwire.cli.day import summary_to_json
 from hopwire.demo.agreement import Disagreement
-from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
+from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet, summary_to_json
 from hopwire.lake import check as lake_check
 from hopwire.lake import run as lake_run
 from hopwire.lake.check import Checked, Tally

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from hopwire.capture import CaptureWriter, Direction
-from hopwire.cli.day import show_day
+from hopwire.cli.demo import show_day
 from hopwire.cli.exits import complain
 from hopwire.cli.main import run
 from hopwire.cli.terminal import say, screen

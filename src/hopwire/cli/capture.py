@@ -28,7 +28,8 @@ from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.model.units import NS_PER_TICK
-from hopwire.report.words import cut, duration, plural, printable, text_or_hex
+from hopwire.report.jsonable import jsonable
+from hopwire.report.words import cut, duration, node_label, nodes_called, plural, printable, text_or_hex
 from hopwire.wire import decode_batch
 
 __all__ = ["COMMANDS", "cat", "ls"]
@@ -113,7 +114,7 @@ def _show_segments(segments: list[Segment]) -> None:
             duration((summary.last_seen_at_ns - summary.first_seen_at_ns) // NS_PER_TICK) if summary.row_count else ""
         )
         counts = (f"{count:,}" for count in (summary.row_count, summary.skipped, segment.size_bytes))
-        nodes = ", ".join(_node(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
+        nodes = ", ".join(node_label(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
         style = STYLES.get(segment.state, "")
         table.add_row(segment.state, nodes, *counts, begin, span, printable(segment.path.name), style=style)
     screen().print(table)
@@ -147,16 +148,16 @@ def cat(
     wanted: _ReaderOptions = {
         "since": ns_from_text(since, "--since") if since else None,
         "until": ns_from_text(until, "--until") if until else None,
-        "nodes": _identities(node, segments) if node else None,
+        "nodes": _nodes_named(node, segments) if node else None,
         "on_fault": faults.tell,
     }
     if follow:
-        sightings = _seen(follow_capture(directory, _wait, **wanted))
+        sightings = _decoded(follow_capture(directory, _wait, **wanted))
     else:
-        streams = [_seen(_read(group, wanted)) for group in _by_node(sources, segments)]
-        sightings = merge(*streams, key=lambda seen: seen.sighting.seen_at_ns)
-    for seen in islice(sightings, limit):
-        say(json.dumps(_seen_to_json(seen)) if as_json else _line(seen), flush=follow)
+        streams = [_decoded(_read(group, wanted)) for group in _by_node(sources, segments)]
+        sightings = merge(*streams, key=lambda each: each.sighting.seen_at_ns)
+    for each in islice(sightings, limit):
+        say(json.dumps(_sighting_to_json(each)) if as_json else _line(each), flush=follow)
     faults.end()
 
 
@@ -183,7 +184,7 @@ class _DecodedSighting(NamedTuple):
     fault: str | None
 
 
-def _seen(batches: Iterator[pa.RecordBatch]) -> Iterator[_DecodedSighting]:
+def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[_DecodedSighting]:
     for batch in batches:
         decoded = decode_batch(batch.column("frames"), columns=DECODED)
         columns = (decoded.column(name).to_pylist() for name in DECODED)
@@ -205,51 +206,41 @@ def _by_node(sources: Sequence[Source], segments: list[Segment]) -> list[list[So
     return list(groups.values())
 
 
-def _identities(wanted: list[str], segments: list[Segment]) -> set[bytes]:
-    known = {identity: name for segment in segments for identity, name in segment.summary.nodes.items()}
+def _nodes_named(wanted: list[str], segments: list[Segment]) -> set[bytes]:
+    known = {bytes.fromhex(node): name for segment in segments for node, name in segment.summary.nodes.items()}
     found = set()
     for each in wanted:
-        matches = {bytes.fromhex(node) for node, name in known.items() if each in _names(bytes.fromhex(node), name)}
+        matches = nodes_called(each, known)
         if not matches:
-            names = ", ".join(_node(bytes.fromhex(node), name) for node, name in sorted(known.items()))
-            raise SettingsError(f"--node: found {each!r:.40}, the capture has {cut(names, 200) or 'no nodes'}")
-        found |= matches
+            labels = ", ".join(node_label(node, name) for node, name in sorted(known.items()))
+            raise SettingsError(f"--node: found {each!r:.40}, the capture has {cut(labels, 200) or 'no nodes'}")
+        found.update(matches)
     return found
 
 
-def _names(identity: bytes, name: str) -> tuple[str, ...]:
-    return name, text_or_hex(identity), identity.hex(), f"0x{identity.hex()}"
-
-
-def _seen_to_json(seen: _DecodedSighting) -> dict[str, Any]:
-    row = seen.sighting._asdict()
-    hexed = {name: row[name].hex() for name in ("node", "peer")}
-    frames = [frame.hex() for frame in seen.sighting.frames]
+def _sighting_to_json(decoded: _DecodedSighting) -> dict[str, Any]:
+    row = decoded.sighting
     message = {
-        "identity": None if seen.identity is None else seen.identity.hex(),
-        "format": f"V{seen.wire_format}" if seen.wire_format else None,
-        "fault": seen.fault,
+        "identity": decoded.identity,
+        "format": f"V{decoded.wire_format}" if decoded.wire_format else None,
+        "fault": decoded.fault,
     }
-    return {"seen_at": time_text(seen.sighting.seen_at_ns), **row, **hexed, **message, "frames": frames}
+    return dict(jsonable({"seen_at": time_text(row.seen_at_ns), **row._asdict(), **message}))
 
 
-def _line(seen: _DecodedSighting) -> str:
-    row = seen.sighting
-    node = _node(row.node, row.node_name)
+def _line(decoded: _DecodedSighting) -> str:
+    row = decoded.sighting
+    node = node_label(row.node, row.node_name)
     begin = f"{time_text(row.seen_at_ns)}  {node:<{NODE_WIDTH}}  {printable(row.direction):<7}"
     why = "".join(f"  {printable(text)}" for text in (row.reason, row.note) if text)
     if row.direction == Direction.SKIPPED:
         return f"{begin}  {plural(row.skipped, 'sighting')} missing from sequence {row.sequence} on{why}"
     peer = text_or_hex(row.peer) if row.peer else "-"
-    identity = text_or_hex(seen.identity) if seen.identity is not None else "-"
-    wire_format = f"V{seen.wire_format}" if seen.wire_format else "--"
+    identity = text_or_hex(decoded.identity) if decoded.identity is not None else "-"
+    wire_format = f"V{decoded.wire_format}" if decoded.wire_format else "--"
     size = plural(sum(map(len, row.frames)), "byte")
-    fault = f"  {seen.fault}" if seen.fault else ""
+    fault = f"  {decoded.fault}" if decoded.fault else ""
     return f"{begin}  {peer:<{NODE_WIDTH}}  {identity:<{IDENTITY_WIDTH}}  {wire_format}  {size}{fault}{why}"
-
-
-def _node(identity: bytes, name: str) -> str:
-    return printable(name) if name else text_or_hex(identity)
 
 
 COMMANDS = (ls, cat)

@@ -30,18 +30,18 @@ from hopwire.report.flow_tree import (
     request_line,
     took,
 )
-from hopwire.report.words import cut, plural, text_or_hex
+from hopwire.report.words import cut, nodes_called, plural, spellings, text_or_hex
 
-__all__ = ["COMMANDS", "ls", "show"]
+__all__ = ["COMMANDS", "glyphs_of", "ls", "show"]
 
 WIDE, FAIR, NARROW = 120, 100, 70  # columns of the screen
 DATE, MILLISECONDS = len("2026-01-31T"), len("2026-01-31T12:00:00.000")
 SHOWN_STEPS = 200
-WIDTH_OF_A_LEVEL = 14  # of the screen, for each level that a tree may be indented
-SHOWN_NAMES = 5  # of flows that begin alike
+WIDTH_OF_A_LEVEL = 14  # a tree may be indented by one level for so many columns of the screen
+SHOWN_IDS = 5  # of flows whose ids begin alike
 STYLES = {"lost": "bold red", "expired": "red", "late": "yellow", "failed": "red", "open": "cyan", "answered": "green"}
 ASCII = Glyphs("+- ", "`- ", "|  ", "   ")
-READ = ("gold.flows", "gold.requests", "gold.clocks")  # what both commands are made of
+READ = ("gold.flows", "gold.requests", "gold.clocks")  # the tables that both commands read
 LISTED = (
     "flow_id",
     "identity",
@@ -67,7 +67,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object for each f
 
 
 def _complain_if_stale(lake: Path) -> None:
-    """Say that what is shown is older than what it was made from."""
+    """Say that the flows are older than the tables that they were made from."""
     from hopwire.lake.manifest import stale_tables
     from hopwire.lake.store import read_manifest
 
@@ -106,7 +106,7 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List flows, the latest first: what became of them, how long they took, where they went, what is odd."""
-    from hopwire.lake.flows import find_flows, node_names  # loads what other commands do not need
+    from hopwire.lake.flows import find_flows, node_names  # other commands do not load it
 
     _check("--outcome", outcome, FLOW_OUTCOMES)
     _check("--finding", finding, KINDS)
@@ -118,7 +118,7 @@ def ls(
         limit=limit,
         outcomes=outcome,
         contract=contract,
-        nodes=_identities(node, names) if node else None,
+        nodes=nodes_called(node, names) or spellings(node) if node else None,
         findings=finding,
         since_ns=ns_from_text(since, "--from") if since else None,
         until_ns=ns_from_text(until, "--to") if until else None,
@@ -139,20 +139,6 @@ def _check(option: str, values: list[str] | None, known: Iterable[str]) -> None:
     for each in values or ():
         if each not in known:
             raise SettingsError(f"{option}: found {each!r:.40}, expected one of {', '.join(known)}")
-
-
-def _identities(wanted: str, names: dict[bytes, str]) -> list[bytes]:
-    """The nodes that are meant: a name may have had several; one that does not capture is known by its identity."""
-    found = [node for node, name in names.items() if wanted in (name, text_or_hex(node), node.hex())]
-    return found or [_bytes(wanted)]
-
-
-def _bytes(text: str) -> bytes:
-    typed = text.encode("utf-8", "surrogateescape")  # what was no UTF-8 is no UTF-8 again
-    try:
-        return bytes.fromhex(text[2:]) if text.startswith("0x") else typed
-    except ValueError:
-        return typed
 
 
 def _listing(rows: list[dict[str, Any]], names: dict[bytes, str], width: int) -> Table:
@@ -206,12 +192,12 @@ def show(
     """
     from hopwire.lake.flows import flow_ids_like, node_names, read_flow
 
-    ids = flow_ids_like(lake, flow, SHOWN_NAMES + 1)
+    ids = flow_ids_like(lake, flow, SHOWN_IDS + 1)
     if not ids:
         raise LakeError(f"{lake}: has no flow {flow!r:.80}; hopwire flows ls {lake}")
     if len(ids) > 1:
-        some = ", ".join(text_or_hex(each) for each in ids[:SHOWN_NAMES])
-        raise LakeError(f"{lake}: several flows begin with {flow!r:.80}: {some}{', ...' * (len(ids) > SHOWN_NAMES)}")
+        some = ", ".join(text_or_hex(each) for each in ids[:SHOWN_IDS])
+        raise LakeError(f"{lake}: several flows begin with {flow!r:.80}: {some}{', ...' * (len(ids) > SHOWN_IDS)}")
     _complain_if_stale(lake)
     names = node_names(lake)
     found, requests = read_flow(lake, ids[0])
@@ -225,16 +211,20 @@ def _show(console: Console, flow: dict[str, Any], requests: list[dict[str, Any]]
     console.print(_headline(flow), soft_wrap=True)
     console.print(Text(f"{time_text(flow['started_at_ns'])}  {_counts(flow)}", "dim"), soft_wrap=True)
     console.print()
-    glyphs = ASCII if console.options.ascii_only else Glyphs()
-    lines = list(lines_of_flow(flow, names, SHOWN_STEPS, glyphs, console.width // WIDTH_OF_A_LEVEL))
+    lines = list(lines_of_flow(flow, names, SHOWN_STEPS, glyphs_of(console), console.width // WIDTH_OF_A_LEVEL))
     console.print(_steps(lines, console.width))
     left_out = flow["hop_count"] - len(lines)
     if left_out > 0:
         console.print(Text(f"... {plural(left_out, 'more step')}; --json has {len(flow['steps']):,} of them", "dim"))
-    _show_marks(console, "requests", [request_line(each, names) for each in requests[:SHOWN_STEPS]])
-    _show_marks(
+    _show_remarks(console, "requests", [request_line(each, names) for each in requests[:SHOWN_STEPS]])
+    _show_remarks(
         console, "findings", [Remark(finding_line(each, names), True) for each in flow["findings"][:SHOWN_STEPS]]
     )
+
+
+def glyphs_of(console: Console) -> Glyphs:
+    """Give the pieces of a tree that the screen can show."""
+    return ASCII if console.options.ascii_only else Glyphs()
 
 
 def _headline(flow: dict[str, Any]) -> Text:
@@ -271,18 +261,18 @@ def _steps(lines: list[FlowLine], width: int) -> Table:
     for line in lines:
         at = [Text(took(line.at_us))] if width >= NARROW else []
         message = Text.assemble((line.indent, "dim"), (line.contract, "bold" if line.is_critical else ""))
-        mark = Text(line.mark.text, "bold red" if line.mark.is_bad else "dim")
-        style = "red" if line.mark.text.startswith("LOST") else ""
-        table.add_row(*at, message, Text(line.way), Text(line.took), mark, style=style)
+        remark = Text(line.remark.text, "bold red" if line.remark.is_bad else "dim")
+        style = "red" if line.remark.text.startswith("LOST") else ""
+        table.add_row(*at, message, Text(line.way), Text(line.took), remark, style=style)
     return table
 
 
-def _show_marks(console: Console, title: str, marks: list[Remark]) -> None:
-    if marks:
+def _show_remarks(console: Console, title: str, remarks: list[Remark]) -> None:
+    if remarks:
         console.print(Text(f"\n{title}", "dim"))
-    for mark in marks:
-        style = "bold red" if "LOST" in mark.text else "yellow" if mark.is_bad else ""
-        console.print(Padding(Text(mark.text, style), (0, 0, 0, 2), expand=False))
+    for remark in remarks:
+        style = "bold red" if "LOST" in remark.text else "yellow" if remark.is_bad else ""
+        console.print(Padding(Text(remark.text, style), (0, 0, 0, 2), expand=False))
 
 
 COMMANDS = (ls, show)

@@ -1,4 +1,4 @@
-"""`hopwire lake build` and `tables`: captures into tables, and what the tables are."""
+"""`hopwire lake build` and `tables`: captures to tables, and what the tables are; `check` is in `lake_check.py`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _need_spark() -> None:
 
 @contextmanager
 def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
-    """Give the function that starts Spark; what it started is stopped at the end."""
+    """Give the function that starts Spark; a Spark that was started is stopped at the end."""
     from hopwire.lake.frames import plain_errors
     from hopwire.lake.memory import choose_memory, free_bytes
     from hopwire.lake.spark import check_master, session
@@ -104,12 +104,12 @@ def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
     elif memory:
         settings["spark.executor.memory"] = memory
     started: list[Any] = []
-    logging.getLogger().addHandler(logging.NullHandler())  # or what py4j says of Ctrl+C is on the terminal
+    logging.getLogger().addHandler(logging.NullHandler())  # or py4j writes to the terminal on Ctrl+C
 
     def start() -> Any:
         with plain_errors("Spark does not start"):
             started.append(session("hopwire lake build", **settings))
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own asks Java while Java is being asked
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the handler of Spark asks Java, which already waits
         return started[0]
 
     try:
@@ -121,7 +121,7 @@ def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _progress() -> Iterator[OnProgress]:
-    """Bars on a terminal, nothing elsewhere."""
+    """Give a function that shows progress as bars, if stderr is a terminal."""
     columns = (TextColumn("{task.description:<20}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=error_screen(), disable=not sys.stderr.isatty()) as bars:
         tasks: dict[str, TaskID] = {}
@@ -146,11 +146,11 @@ def _built_to_json(built: Built) -> dict[str, Any]:
     stored = built.manifest.tables.items()
     return {
         "lake": str(built.lake),
-        "sources_read": list(built.read),
-        "tables_built": list(built.tables),
+        "sources_read": built.read,
+        "tables_built": built.tables,
         "tables": {name: {"row_count": each.row_count, "size_bytes": each.size_bytes} for name, each in stored},
-        "faults": list(built.faults),
-        "bad": list(built.bad),
+        "faults": built.faults,
+        "bad": built.bad,
     }
 
 
@@ -162,7 +162,10 @@ def _show_built(built: Built) -> None:
 
 
 def _show_invalid(built: Built) -> None:
-    """A secret that was corrected under its old key id is not noticed: say so where it may be the reason."""
+    """Say that signatures are invalid, and what helps if a secret was corrected.
+
+    A build does not notice a new secret under an old key id: messages that were judged before keep their verdict.
+    """
     from hopwire.lake.store import read_arrow
 
     if SECURITY not in built.manifest.tables:

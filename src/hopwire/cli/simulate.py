@@ -65,7 +65,7 @@ def _rates(text: str) -> dict[str, float]:
 
 
 def _run(settings: SimulateSettings, out: Path, spark: bool, on_chunk: Callable[[int], None]) -> Simulated:
-    from hopwire.lake.simulate import simulate_here, simulate_on_spark  # loads what other commands do not need
+    from hopwire.lake.simulate import simulate_here, simulate_on_spark  # other commands do not load it
 
     if not spark:
         return simulate_here(settings, out, on_chunk)
