@@ -1,4 +1,4 @@
-"""`hopwire capture ls` and `cat`: what nodes saw, as files and line by line."""
+"""`hopwire capture ls` and `cat`: what nodes saw, file by file and sighting by sighting."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from hopwire.wire import decode_batch
 __all__ = ["COMMANDS", "cat", "ls"]
 
 POLL_SECONDS = 0.1  # between two looks at a capture that grows
-SECONDS = len("2026-01-31T12:00:00")
+SECONDS = len("2026-01-31T12:00:00")  # so much of a time is shown in a table
 DECODED = ("identity", "wire_format", "reason")
 STYLES = {State.OPEN: "cyan", State.CUT_OFF: "yellow", State.UNREADABLE: "bold red"}
-NODE_WIDTH, IDENTITY_WIDTH = 20, 28  # of a line of `cat`
+NODE_WIDTH, IDENTITY_WIDTH = 20, 28  # characters, in a line of `cat`
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a capture, or one of its files.")]
 
 
 class _FaultTeller:
-    """What is wrong with the files, one line each."""
+    """Says what is wrong with the files, one line each, and ends the command with a code if a file was unreadable."""
 
     def __init__(self) -> None:
         self.is_any_unreadable = False
@@ -67,8 +67,8 @@ def ls(
 ) -> None:
     """List the segments of a capture: what is in them, from when to when, and whether they are whole.
 
-    Segments that are open or cut off are read as far as they go. Parquet files of raw frames, and recordings of the
-    network (pcap, pcapng) with messages over ZeroMQ in them, are listed with them.
+    Segments that are open or cut off are read as far as they go. Parquet files of raw frames are listed too, and
+    recordings of the network (pcap, pcapng) that hold messages over ZeroMQ.
     """
     faults = _FaultTeller()
     segments = [survey(source) for source in list_sources(directory)]
@@ -130,17 +130,22 @@ def cat(
     node: Annotated[
         list[str] | None, typer.Option("--node", help="Only this node, by name or identity.", show_default=False)
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Stop after so many.", show_default=False)] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, as it comes.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Stop after so many lines.", show_default=False)
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for new sightings, and show them as they come.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object for each line; `hopwire decode -f -` reads it.")
     ] = False,
 ) -> None:
     """Show what the nodes of a capture saw, in the order of time, one line for each sighting.
 
-    A line has time, node, direction, peer, what the message is, its wire format and size; a dead letter has its reason,
-    a message that cannot be read what is wrong with it, and where sightings are missing it says how many and why.
-    Parquet files and recordings of the network are read as well; --follow only goes on with captures.
+    A line has time, node, direction, peer, the identity of the message, its wire format and its size. The line of a
+    dead letter also has the reason, and the line of an unreadable message what is wrong with it. Where sightings are
+    missing, a line says how many and why. Parquet files and recordings of the network are read as well; --follow
+    follows captures only.
     """
     sources = list_sources(directory)
     segments = [survey(source) for source in sources]
@@ -162,7 +167,7 @@ def cat(
 
 
 class _ReaderOptions(TypedDict):
-    """The options, as the readers take them."""
+    """The options of `cat`, as the readers of captures take them."""
 
     since: int | None
     until: int | None
@@ -176,7 +181,7 @@ def _wait() -> bool:
 
 
 class _DecodedSighting(NamedTuple):
-    """A sighting and what its message is."""
+    """A sighting, and what could be read of its message."""
 
     sighting: Sighting
     identity: bytes | None
@@ -199,7 +204,7 @@ def _read(sources: list[Source], wanted: _ReaderOptions) -> Iterator[pa.RecordBa
 
 
 def _by_node(sources: Sequence[Source], segments: list[Segment]) -> list[list[Source]]:
-    """The files of each node, so that nodes can be merged by time."""
+    """The sources of each node: those of one node follow each other, those of several nodes are merged by time."""
     groups: dict[tuple[str, ...], list[Source]] = {}
     for source, segment in zip(sources, segments, strict=True):
         groups.setdefault(tuple(sorted(segment.summary.nodes)), []).append(source)

@@ -32,7 +32,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class _DecodedMessage:
-    """One message, taken apart and, where there are domains, judged."""
+    """One message taken apart; where domains are given, with the verdict on its signature."""
 
     given: GivenMessage
     dissection: Dissection
@@ -41,7 +41,7 @@ class _DecodedMessage:
 
     @property
     def fault(self) -> str:
-        """Why the message is not fine, or nothing."""
+        """Why the message is bad; empty for a good message."""
         if self.dissection.error:
             return self.dissection.error.reason
         return "" if self.is_accepted else f"signature {self.verdict}"
@@ -59,18 +59,18 @@ def decode(
         typer.Option("--file", "-f", help="Read messages from a file, or from stdin (-).", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each message.")] = False,
-    fmt: Annotated[str, typer.Option("--format", help="Read as V3, V4, V5 or V6, whatever it claims to be.")] = AUTO,
+    fmt: Annotated[str, typer.Option("--format", help="Read as V3, V4, V5 or V6, whatever the message claims.")] = AUTO,
     domains: Annotated[
         str | None,
         typer.Option("--domains", help="Judge signatures by the domains in this TOML file.", show_default=False),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show every byte.")] = False,
 ) -> None:
-    """Show every frame of a message: where it stands, its name, its bytes and what they mean.
+    """Show every item of a message: its place, its name, its bytes and what they mean.
 
-    Files hold JSON, JSON lines, or one message on each line with its frames in hex; or they are files of a capture,
-    Parquet, or recordings of the network (pcap, pcapng). A bad message is shown as far as it could be read, with the
-    byte that is wrong.
+    A file holds JSON, JSON lines, or one message on each line with its frames in hex. It may also be a file of a
+    capture, a Parquet file, or a recording of the network (pcap, pcapng). A bad message is shown as far as it could be
+    read, with a mark at the byte that is wrong.
     """
     wanted = format_named(fmt, "--format") if fmt != AUTO else None
     known = read_domains(domains) if domains else None
@@ -119,7 +119,7 @@ def _write_json(result: _DecodedMessage) -> None:
 
 
 class _MessageScreen:
-    """One message below the other."""
+    """Shows one message below the other."""
 
     def __init__(self, console: Console, full: bool) -> None:
         self.console = console

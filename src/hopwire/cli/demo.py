@@ -51,9 +51,9 @@ def demo(
 ) -> None:
     """Run a network of processes in which everything goes wrong, and look at it through the lake.
 
-    Five nodes talk over ZeroMQ in all four wire formats, while messages are dropped, doubled, forged and a node is
-    killed. Their captures become tables on Spark, and what these say is compared with what the nodes saw. Takes about a
-    minute. Ends with 1 if the two do not agree. Without Spark only the network runs.
+    Five nodes talk over ZeroMQ in all four wire formats, while messages are dropped, doubled and forged, and a node is
+    killed. Spark makes tables of their captures. Then the tables are compared with what the nodes saw. All this takes
+    about a minute. The command ends with 1 if nodes and tables do not agree. Without Spark only the network runs.
     """
     began = monotonic()
     with _directory(keep) as directory, _steps() as on_step:

@@ -83,29 +83,33 @@ def ls(
     lake: Lake,
     outcome: Annotated[
         list[str] | None,
-        typer.Option("--outcome", help=f"Only these: {', '.join(FLOW_OUTCOMES)}.", show_default=False),
+        typer.Option("--outcome", help=f"Only flows with these: {', '.join(FLOW_OUTCOMES)}.", show_default=False),
     ] = None,
     contract: Annotated[
         str | None, typer.Option("--contract", help="Only flows with a message of this identity.", show_default=False)
     ] = None,
     node: Annotated[
-        str | None, typer.Option("--node", help="Only through this node, by name or identity.", show_default=False)
+        str | None,
+        typer.Option("--node", help="Only flows through this node, by name or identity.", show_default=False),
     ] = None,
     finding: Annotated[
         list[str] | None,
-        typer.Option("--finding", help=f"Only flows with one of these: {', '.join(KINDS)}.", show_default=False),
+        typer.Option("--finding", help=f"Only flows with these: {', '.join(KINDS)}.", show_default=False),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--from", help="Begun at this time or later, in UTC.", show_default=False)
+        str | None,
+        typer.Option("--from", help="Only flows that began at this time or later, in UTC.", show_default=False),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Begun before this time.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the latest.")] = 20,
+    until: Annotated[
+        str | None, typer.Option("--to", help="Only flows that began before this time.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many flows, the latest.")] = 20,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also beats and all else that nodes say themselves.")
+        bool, typer.Option("--all", help="Also flows of messages that nodes send by themselves.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List flows, the latest first: what became of them, how long they took, where they went, what is odd."""
+    """List flows, the latest first: what became of each, how long it took, where it went, what is odd."""
     from hopwire.lake.flows import find_flows, node_names  # other commands do not load it
 
     _check("--outcome", outcome, FLOW_OUTCOMES)
@@ -183,12 +187,14 @@ def _cells(row: dict[str, Any], names: dict[bytes, str], width: int) -> list[Tex
 
 def show(
     lake: Lake,
-    flow: Annotated[str, typer.Argument(metavar="ID", help="The flow, or as much of its beginning as is unique.")],
+    flow: Annotated[
+        str, typer.Argument(metavar="ID", help="The id of the flow, or enough of its beginning to be unique.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show one flow as a tree: every hop with its nodes and latency, what became of its requests, where it was lost.
 
-    Steps in bold are on the critical path, which leads to the last arrival.
+    Hops in bold are on the critical path, which leads to the last arrival.
     """
     from hopwire.lake.flows import flow_ids_like, node_names, read_flow
 

@@ -62,8 +62,8 @@ def build(
     """Bring a lake up to date with its captures: read what is new, build what depends on it.
 
     To build again is harmless. Nothing is visible before everything is built. A file that is no capture, or is cut off,
-    is named and counted in gold.quality, and the build goes on. It ends with 4 if a source could not be read: one that
-    is damaged, packed, forbidden, a symlink or no file at all.
+    is named and counted in gold.quality, and the build goes on. The command ends with 4 if a source could not be read:
+    a file that is damaged, packed or forbidden, a symlink, or no file at all.
     """
     _need_spark()
     known = read_domains(domains) if domains else OPEN
@@ -197,11 +197,11 @@ def _by_layer(item: tuple[str, Any]) -> tuple[int, str]:
 
 def tables(
     lake: Annotated[
-        Path | None, typer.Argument(metavar="[LAKE]", help="Count the rows of this lake.", show_default=False)
+        Path | None, typer.Argument(metavar="[LAKE]", help="Also count the rows of this lake.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each table.")] = False,
 ) -> None:
-    """Describe the tables of a lake: what one row is, its key, and its columns with --json; Spark is not started."""
+    """Describe the tables of a lake: what one row is, the key, and with --json the columns. Spark is not started."""
     _need_spark()
     from hopwire.lake.manifest import Manifest, stale_tables
     from hopwire.lake.store import read_manifest

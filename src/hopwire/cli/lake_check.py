@@ -31,8 +31,8 @@ def check(
 ) -> None:
     """Compare a lake with the truth of a simulated network: verdicts, quarantine, requests, flows, findings, clocks.
 
-    Facts that only the truth has are missed, those that only the lake has are false. Ends with 1 if there are any.
-    Spark is not started.
+    A fact that only the truth has is missed, a fact that only the lake has is false. The command ends with 1 if a fact
+    is missed or false. Spark is not started.
     """
     from hopwire.lake.check import check_lake  # other commands do not load it
 

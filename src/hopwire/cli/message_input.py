@@ -1,13 +1,13 @@
-"""Messages and JSON from arguments, files and stdin; what it is, is told by its first line.
+"""Messages and JSON from arguments, files and stdin. The beginning of a file decides how the file is read.
 
-| first line | read as |
+| the file begins with | read as |
 |---|---|
-| JSON | JSON lines: each line a list of frames, or an object that has `frames` |
-| begins like JSON, goes on | one JSON text: a message, or a list of messages |
-| of a capture, of Parquet or of pcap | sightings, those in a recording of the network once for each message |
+| a line of JSON | JSON lines: each line is a list of frames, or an object that has `frames` |
+| JSON over several lines | one JSON text: a message, or a list of messages |
+| the head of a capture, of Parquet or of pcap | sightings; those of a recording only as they arrive, so each once |
 | anything else | one message for each line, frames in hex with spaces or commas between them; `#` begins a comment |
 
-Hex may have colons, `0x` and, where spaces do not divide frames, spaces. An empty frame is `-` or `""`.
+Hex may have colons and `0x`. Hex may also have spaces where spaces do not divide frames. An empty frame is `-` or `""`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ EXPECTED = "frames in hex, JSON or JSON lines"
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """One line or one JSON value, and where it stood."""
+    """One line or one JSON value of a file, and its place in the file."""
 
     where: str
     value: Any
@@ -56,7 +56,7 @@ class InputRecord:
 
 @dataclass(frozen=True, slots=True)
 class GivenMessage:
-    """One message as it was given."""
+    """The frames of one message as a user gave them, with the place and perhaps a name."""
 
     where: str
     name: str
@@ -64,7 +64,7 @@ class GivenMessage:
 
 
 def format_named(name: str, option: str) -> WireFormat:
-    """Find the format that an option names."""
+    """Give the wire format that an option names."""
     known = {fmt.name: fmt for fmt in FORMATS}
     if name.upper() not in known:
         raise SettingsError(f"{option}: found {name!r:.40}, expected one of {', '.join(known)}")
@@ -72,7 +72,7 @@ def format_named(name: str, option: str) -> WireFormat:
 
 
 def read_given(path: str, on_fault: Callable[[Fault], None]) -> Iterator[GivenMessage]:
-    """Read the messages of a file, or of stdin for `-`, whatever it is."""
+    """Give the messages of a file, or of stdin for `-`."""
     if path == STDIN or not _is_source(path):
         return map(given_from_record, read_records(path))
     return _given_from_sightings(path, on_fault)
@@ -96,7 +96,7 @@ def _given_from_sightings(path: str, on_fault: Callable[[Fault], None]) -> Itera
 
 
 def read_records(path: str) -> Iterator[InputRecord]:
-    """Read a file, or stdin for `-`, and give its lines or its JSON values one by one."""
+    """Give the lines or the JSON values of a file, or of stdin for `-`, one by one."""
     place = "stdin" if path == STDIN else path
     with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
         lines = _lines(file, place)
@@ -160,13 +160,13 @@ def _messages(whole: Any, place: str) -> Iterator[InputRecord]:
 
 
 def given_from_arguments(arguments: list[str]) -> GivenMessage:
-    """Take each argument for one frame."""
+    """Give the message whose frames are the arguments."""
     expected = "one frame in hex; a file is read with --file"
     return GivenMessage("", "", [_frame(text, f"argument {n}", expected) for n, text in enumerate(arguments, 1)])
 
 
 def given_from_record(record: InputRecord) -> GivenMessage:
-    """Find the frames in a line or a JSON value."""
+    """Give the message that a line or a JSON value holds."""
     value, where = record.value, record.where
     if not record.is_json:
         parts = value.split(",") if "," in value else value.split()
