@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hopwire.cli.day import show_day
-from hopwire.demo.summary import Difference, Link, Met, Summary
+from hopwire.cli.demo import show_day
+from hopwire.demo.agreement import Disagreement
+from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 
 ROOT = Path(__file__).parents[1]
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/messages.md")}
@@ -62,10 +63,10 @@ def test_the_demonstration_prints_what_the_readme_shows_but_for_the_numbers(
     demo_run: tuple[dict[str, Any], Path],
 ) -> None:
     said, directory = demo_run
-    rows = {"troubles": Met, "links": Link, "differences": Difference}
-    values: dict[str, Any] = {name: said[name] for name in Summary.__dataclass_fields__}
+    rows = {"troubles": TroubleMet, "links": LinkTraffic, "differences": Disagreement}
+    values: dict[str, Any] = {name: said[name] for name in DaySummary.__dataclass_fields__}
     values |= {name: [row(**each) for each in said[name]] for name, row in rows.items()}
-    summary = Summary(**values)
+    summary = DaySummary(**values)
     console = Console(file=StringIO(), width=110, markup=False, highlight=False)
     show_day(console, summary, directory / "lake", None, 60.0)
     shown = dict(_steps("README.md"))[DEMO]

@@ -1,15 +1,15 @@
-"""How files are opened: only regular ones, no symlink followed, and nobody but their owner may read what is new.
+"""How files are opened and made: only regular files, no symlink is followed, and only the owner may read a new file.
 
-Captures and lakes lie in directories that others may be able to write to. What lies there is not trusted:
+Captures and lakes lie in directories that others may be able to write to. So the files in them are not trusted:
 
 | found | done |
 |---|---|
-| a FIFO, a socket, a device, a directory where a file is to be read | refused; never waited for |
-| a symlink where a file is to be read | refused; a path that the user names is followed |
-| a symlink where a file is to be written | removed, or refused; what it points to is not touched |
+| a FIFO, a socket, a device or a directory where a file is to be read | refused; never waited for |
+| a symlink where a file is to be read | refused; only a path that the user names is followed |
+| a symlink where a file is to be written | removed, or refused; the target of the link is not touched |
 
-A new file has `file_mode`, whatever the umask is; a new directory has the same, with the right to enter for whoever may
-read. Directories that are there keep the mode that they have.
+A new file has the mode `file_mode`, whatever the umask is. A new directory has this mode too, and whoever may read may
+also enter. A directory that exists keeps its mode.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ __all__ = [
 
 OWNER_ONLY = 0o600
 ALL_BITS = 0o777
-SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two; C:/ has one letter only
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # one slash, as pathlib leaves it; C:/ has too few letters to match
 
-# Windows knows none of these, and no FIFO in a directory either.
+# Windows has none of these flags, and no FIFO in a directory either.
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
@@ -53,7 +53,7 @@ BINARY = getattr(os, "O_BINARY", 0)
 
 # fmt: off
 KINDS = (
-    # test            what it is
+    # test            what is found
     (stat.S_ISLNK,    "a symlink, which is not followed"),
     (stat.S_ISDIR,    "a directory"),
     (stat.S_ISFIFO,   "a FIFO"),
@@ -68,7 +68,7 @@ KINDS = (
 
 
 def local_path(path: Path | str) -> Path:
-    """Give a path of this machine, from the root; refuse one with a scheme, and one that is not UTF-8."""
+    """Give the absolute path; refuse a path with a scheme, with a NUL, or that is not UTF-8."""
     refuse_scheme(path)
     text = os.fspath(path)
     try:
@@ -77,7 +77,7 @@ def local_path(path: Path | str) -> Path:
         raise SettingsError(f"{shown_name(text)}: is not UTF-8; name another path") from None
     if "\0" in text:
         raise SettingsError(f"{shown_name(text)}: has a NUL in it; name another path")
-    return Path(path).absolute()  # Arrow takes `run:1/lake` for a URI, but no path that begins at the root
+    return Path(path).absolute()  # Arrow takes `run:1/lake` for a URI, but `/run:1/lake` for a path
 
 
 def refuse_scheme(path: Path | str) -> None:
@@ -90,24 +90,24 @@ def refuse_scheme(path: Path | str) -> None:
 
 
 def shown_name(path: Path | str) -> str:
-    r"""Give the name of a file as text that every encoding takes: what is not UTF-8 becomes `\xff`."""
+    r"""Give the name of a file as text that every encoding takes: a byte that is not UTF-8 becomes `\xff`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def check_mode(file_mode: object) -> None:
-    """Refuse a mode that is none, or that keeps the owner out."""
+    """Refuse a value that is no mode, and a mode that keeps the owner out."""
     is_mode = isinstance(file_mode, int) and 0 <= file_mode <= ALL_BITS and file_mode & OWNER_ONLY == OWNER_ONLY
     if not is_mode or isinstance(file_mode, bool):
         raise SettingsError(f"file_mode must be a mode such as 0o600 or 0o640, not {file_mode!r:.40}")
 
 
 def directory_mode(file_mode: int) -> int:
-    """Give the mode of a directory for such files: who may read them may enter."""
+    """Give the mode of a directory for files of this mode: whoever may read the files may enter."""
     return file_mode | (file_mode & 0o444) >> 2
 
 
 def make_directory(path: Path, file_mode: int = OWNER_ONLY) -> None:
-    """Make a directory, and those above it that are missing; one that is there stays as it is."""
+    """Make a directory, and all missing directories above it; a directory that exists stays as it is."""
     mode = directory_mode(file_mode)
     missing = [path]
     while not missing[-1].parent.exists():
@@ -126,14 +126,14 @@ def make_directory(path: Path, file_mode: int = OWNER_ONLY) -> None:
 
 
 class NotRegular(OSError):
-    """What was to be read is no regular file."""
+    """A path that was to be read is no regular file."""
 
     def __init__(self, said: str, path: Path | str) -> None:
         super().__init__(errno.EINVAL, said, os.fspath(path))
 
 
 def is_regular(path: Path) -> bool:
-    """Tell whether there is a file of that name itself, not a symlink to one."""
+    """Tell whether the path is a regular file itself, and no symlink to one."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -141,7 +141,7 @@ def is_regular(path: Path) -> bool:
 
 
 def not_regular(mode: int) -> str:
-    """Say what a path leads to, if it is no regular file; else nothing."""
+    """Say what a mode stands for, if it is not the mode of a regular file; else give empty text."""
     if stat.S_ISREG(mode):
         return ""
     return f"is {next((what for test, what in KINDS if test(mode)), 'something else')}, expected a regular file"
@@ -150,7 +150,7 @@ def not_regular(mode: int) -> str:
 def open_regular(path: Path | str, *, is_named: bool = False, buffer_bytes: int = -1) -> BinaryIO:
     """Open a file for reading, or raise NotRegular; a symlink is followed only if a user named it.
 
-    What was opened is looked at, not the name: whoever changes the directory meanwhile gains nothing.
+    The check looks at the opened file, not at its name. So whoever changes the directory in between gains nothing.
     """
     flags = os.O_RDONLY | NO_WAIT | CLOSE_ON_EXEC | BINARY | (0 if is_named else NO_FOLLOW)
     try:
@@ -165,7 +165,7 @@ def open_regular(path: Path | str, *, is_named: bool = False, buffer_bytes: int 
 
 
 def read_regular(path: Path | str, max_bytes: int) -> bytes:
-    """Read a small file; an OSError says so if it is larger."""
+    """Read a small file; a file with more than `max_bytes` is an OSError."""
     with open_regular(path) as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
@@ -177,7 +177,7 @@ def read_regular(path: Path | str, max_bytes: int) -> bytes:
 
 
 def create_file(path: Path, file_mode: int = OWNER_ONLY, flags: int = 0) -> int:
-    """Open a new file for writing; whatever has its name already, also a symlink to nowhere, is refused."""
+    """Open a new file for writing; an OSError if the name is taken, also by a symlink to nowhere."""
     chosen = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY | flags
     handle = os.open(path, chosen, file_mode)
     if hasattr(os, "fchmod"):
@@ -186,9 +186,9 @@ def create_file(path: Path, file_mode: int = OWNER_ONLY, flags: int = 0) -> int:
 
 
 def replace_file(path: Path, content: bytes, file_mode: int = OWNER_ONLY, *, aside: Path | None = None) -> None:
-    """Write a file such that there is always the old one or the new one, whole; `aside` is where it is written."""
+    """Write a file under the name `aside`, then rename it: readers find the whole old file or the whole new file."""
     aside = aside or path.with_name(f"{path.name}.new")
-    aside.unlink(missing_ok=True)  # left by a run that died; of a symlink only the link goes
+    aside.unlink(missing_ok=True)  # left by a run that died; a symlink is removed, its target is not
     with os.fdopen(create_file(aside, file_mode), "wb") as file:
         file.write(content)
         file.flush()
@@ -198,7 +198,7 @@ def replace_file(path: Path, content: bytes, file_mode: int = OWNER_ONLY, *, asi
 
 
 def sync_path(path: Path) -> None:
-    """Have the disk keep a file, or the names in a directory."""
+    """Wait until the disk has a file, or the names in a directory."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

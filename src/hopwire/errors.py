@@ -1,16 +1,16 @@
 """Every exception that hopwire raises on purpose.
 
-HopwireError                  catch this one to catch them all
+HopwireError                  catch this error to catch them all
 ├── WireError                 bytes that are not a message, or a message that a format cannot carry
 ├── PayloadError              a body that is not what its contract promises
 ├── DeliveryError             a message that was not answered, and why
-│   ├── NoRoute               nobody takes it
-│   ├── Expired               its time to live ran out on the way
-│   ├── Unreachable           the node that had it is gone
-│   ├── QueueFull             there was no room for it
+│   ├── NoRoute               no actor takes the message
+│   ├── Expired               the time to live of the message ran out on the way
+│   ├── Unreachable           the node that had the message is gone
+│   ├── QueueFull             there was no room for the message
 │   ├── Timeout               nothing came back in time; also a TimeoutError
-│   ├── HandlerFailed         the actor that took it raised an error
-│   └── UnexpectedAnswer      the actor that took it returned nothing, or something that nobody asked for or takes
+│   ├── HandlerFailed         the actor that took the message raised an error
+│   └── UnexpectedAnswer      the actor returned nothing, or an answer that was not asked for and that nobody takes
 ├── Closed                    a node or hub that has been stopped
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
 │   └── NotInDomain           an identity that no domain, or another domain, owns
@@ -55,7 +55,7 @@ class WireError(HopwireError):
 
     `reason` is one of the stable codes of `hopwire.wire.REASONS`. `frame` counts from 0 at the front, `byte` from 0
     within that frame; both are None where no place can be named. `field` is the name of the row in the format's
-    table, `detail` says in words what was found and what was expected.
+    table. `detail` says in words what was found and what was expected.
     """
 
     def __init__(
@@ -85,9 +85,10 @@ class PayloadError(HopwireError):
 
 
 class DeliveryError(HopwireError):
-    """A message that was not answered; `reason` is a stable code, the class says what kind it is.
+    """A message that was not answered; the class says in which way, and `reason` is a stable code.
 
-    `contract` names the message that went no further, in words, and `node` is where that was, as far as it is known.
+    `contract` names the message that went no further, in words. `node` is the node where the message ended; empty where
+    this node is not known.
     """
 
     def __init__(self, reason: str, detail: str = "", contract: str = "", node: bytes = b"") -> None:
@@ -104,11 +105,11 @@ class DeliveryError(HopwireError):
         text = f"{self.reason}: {self.detail}" if self.detail else self.reason
         if text.isprintable():
             return text
-        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)  # it may come from afar
+        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)  # another node wrote it
 
 
 class NoRoute(DeliveryError):
-    """Nobody takes the message."""
+    """No actor takes the message."""
 
 
 class Expired(DeliveryError):
@@ -132,7 +133,7 @@ class HandlerFailed(DeliveryError):
 
 
 class UnexpectedAnswer(DeliveryError):
-    """The actor that took the message returned nothing, or something that was not asked for and that nobody takes."""
+    """The actor that took the message returned nothing, or an answer that was not asked for and that nobody takes."""
 
 
 class Closed(HopwireError):

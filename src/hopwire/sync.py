@@ -1,11 +1,13 @@
-"""The same node and hub for code that blocks.
+"""Node and hub for code that blocks.
 
     with sync.Node(peers=["tcp://127.0.0.1:7400"]) as node:
         greeting = node.hub().ask(Greet(name="Ada"), Greeting, timeout=2)
 
-The node runs on an event loop in a thread of its own; every call is handed over and waited for. Any number of threads
-may call. No call waits longer than its timeout and a little, whatever holds the loop: a `Timeout` says so. If the loop
-ends, every call that waits for it ends with `Closed`.
+The node runs on an event loop in a thread of its own. Every call is handed over to this loop, and the caller waits for
+the result. Any number of threads may call. A call ends shortly after its timeout, also if a handler holds the loop: the
+caller gets a `Timeout`. If the loop ends, every waiting call ends with `Closed`.
+
+    timeout=2, and a handler holds the loop for 10 s: the call raises Timeout after about 3 s
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ __all__ = ["Hub", "Node"]
 R = TypeVar("R", bound=Payload)
 T = TypeVar("T")
 log = logging.getLogger("hopwire.node")
-ASK_SECONDS, KNOWS_SECONDS = 30.0, 10.0  # what the calls of a node wait unless they are told otherwise
-CALL_SECONDS = 30.0  # for what takes no time on a loop that is free
-LATEST, GRACE_SECONDS = 33 / 32, 1.0  # a promise ends up to a thirty-second part late; the loop says so itself, mostly
+ASK_SECONDS, KNOWS_SECONDS = 30.0, 10.0  # the timeouts of a node's calls, where the caller gives none
+CALL_SECONDS = 30.0  # for a call that takes no time unless the loop is held
+# A promise ends up to 1/32 of its timeout late. A free loop ends its promises itself within the grace.
+LATEST, GRACE_SECONDS = 33 / 32, 1.0
 
 
 class _Portal:
@@ -42,7 +45,7 @@ class _Portal:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
-        self._waiting: set[Future[Any]] = set()  # what the loop has to end before it does
+        self._waiting: set[Future[Any]] = set()  # calls that are cancelled when the loop ends
         self._is_over = False
         self._thread = threading.Thread(target=self._run, name="hopwire", daemon=True)
         self._thread.start()
@@ -58,7 +61,7 @@ class _Portal:
             future.cancel()
 
     def call(self, seconds: float | None, function: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-        """Run a coroutine function over there and wait for its result, for so many seconds and a little."""
+        """Run a coroutine function on the loop and wait for its result, for so many seconds and a grace."""
         if threading.current_thread() is self._thread:
             raise SettingsError("a blocking call from a coroutine of the node would wait for itself: use its context")
 
@@ -84,10 +87,10 @@ class _Portal:
         except TimeoutError:
             if future.cancel():
                 raise Timeout("timed_out", f"the loop of the node was held for longer than {seconds:g} s") from None
-            return future.result()  # the call itself says so, or ended in this moment
+            return future.result()  # the call has ended at this moment, with its own error or its result
 
     def call_plain(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run a function over there and wait for its result."""
+        """Run a function on the loop and wait for its result."""
 
         async def run() -> T:
             return function(*args, **kwargs)
@@ -95,7 +98,7 @@ class _Portal:
         return self.call(CALL_SECONDS, run)
 
     def end(self, function: Callable[[], Awaitable[None]]) -> None:
-        """Run a last coroutine function, here if the thread is gone already, and end the thread."""
+        """Run a last coroutine function and end the thread; if the loop has ended already, the caller runs it."""
         try:
             if self._is_over:
                 self._loop.run_until_complete(function())
@@ -105,7 +108,7 @@ class _Portal:
             self.close()
 
     def close(self) -> None:
-        """End the thread; one whose loop is held is left behind."""
+        """End the thread; a thread whose loop is held is left behind."""
         if not self._is_over:
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(GRACE_SECONDS)
@@ -129,7 +132,7 @@ class Hub:
         return self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.send, payload, **options)
 
     def tell(self, payload: Payload, **options: Any) -> None:
-        """Send a message and wait for nothing but room."""
+        """Send a message; wait only while there is no room for it."""
         self._portal.call(options.get("ttl"), self._hub.tell, payload, **options)
 
     def broadcast(self, payload: Payload, **options: Any) -> None:
@@ -138,7 +141,7 @@ class Hub:
 
 
 class Node:
-    """A node whose calls block; takes what `hopwire.node.Node` takes."""
+    """A node whose calls block; takes the arguments of `hopwire.node.Node`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self._node = AsyncNode(*args, **settings)
@@ -159,17 +162,17 @@ class Node:
 
     @property
     def uri(self) -> str:
-        """The address that others reach this node by."""
+        """The address of this node."""
         return self._node.uri
 
     @property
     def identity(self) -> bytes:
-        """Who this node is."""
+        """The identity of this node."""
         return self._node.identity
 
     @property
     def dead_letters(self) -> DeadLetters:
-        """What went no further, counted by reason."""
+        """The messages that went no further, counted by reason."""
         return self._node.dead_letters
 
     def hub(self, *, new: bool = False, local_only: bool = False) -> Hub:
@@ -185,5 +188,5 @@ class Node:
         self._portal.call(CALL_SECONDS, self._node.unhost, actor)
 
     def knows(self, payload: type[Payload], **options: Any) -> None:
-        """Wait until somebody handles a payload."""
+        """Wait until an actor somewhere handles a payload."""
         self._portal.call(options.get("timeout", KNOWS_SECONDS), self._node.knows, payload, **options)

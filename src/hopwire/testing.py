@@ -6,9 +6,11 @@
 
     run(story)
 
-Under `run` no time passes while anything can happen; when nothing can, the clock jumps to the next timer. A minute of
-timeouts takes milliseconds, and a test never waits. While a handler works in a thread, the time of all is real: the
-clock goes as fast as the one on the wall, so that nothing is over before the thread had its time.
+Under `run` the clock stands still while anything can happen. When nothing can happen, the clock jumps to the next
+timer. So a minute of timeouts takes milliseconds, and a test never waits. While a handler works in a thread, the clock
+goes as fast as the clock on the wall, or timeouts would be over before the thread had its time.
+
+    an `ask` with timeout=30 to a node that is gone: the test goes on at once, and its clock has moved by 30 s
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ STEP = 1e-9  # seconds between two messages that arrive one after the other
 
 
 class _Selector(selectors.SelectSelector):
-    """Jumps to the next timer instead of waiting for it, unless a thread is at work."""
+    """Moves the clock to the next timer instead of waiting for it, unless a thread is at work."""
 
-    clock = 1000.0
-    threads = 0  # at work for the loop
+    clock = 1000.0  # seconds
+    threads = 0  # that work for the loop
 
     def select(self, timeout: float | None = None) -> Any:
         if self.threads and timeout is not None:
@@ -81,12 +83,12 @@ def run(story: Callable[[Network], Awaitable[T]], *, seed: int = 0) -> T:
 
 @dataclass(slots=True)
 class Faults:
-    """What goes wrong between nodes: shares of 0 to 1, and seconds."""
+    """What goes wrong between nodes."""
 
-    drop: float = 0.0
-    duplicate: float = 0.0
-    delay: float = 0.0
-    jitter: float = 0.0  # up to so many seconds more, each message its own: they overtake each other
+    drop: float = 0.0  # the share of messages that are lost, 0 to 1
+    duplicate: float = 0.0  # the share of messages that arrive once more, 0 to 1
+    delay: float = 0.0  # seconds
+    jitter: float = 0.0  # up to so many seconds more, different for each message: messages overtake each other
 
 
 class Network:
@@ -97,18 +99,18 @@ class Network:
         self.chance = Random(seed)  # noqa: S311
         self._transports: dict[str, _Memory] = {}
         self._cuts: set[frozenset[str]] = set()
-        self._latest: dict[tuple[str, str], float] = {}  # when the last message between two arrives
+        self._latest: dict[tuple[str, str], float] = {}  # when the last message from one address to another arrives
         self._names = count()
         self._count = 0
 
     def node(self, **settings: Any) -> Node:
-        """Make a node on this network; takes what Node takes."""
+        """Make a node on this network; takes the settings of `Node`."""
         self._count += 1
         uri = f"memory://{self._count}"
         transport = _Memory(self, uri)
         node = Node(uri, transport=transport, **settings)
         transport.identity = node.identity
-        node._timing.share.clock = lambda: 0.0  # how fast the machine is changes nothing
+        node._timing.share.clock = lambda: 0.0  # the speed of the machine changes nothing
         node._timing.chance = self.chance.random
         return node
 
@@ -121,7 +123,7 @@ class Network:
         self._cuts.clear()
 
     def crash(self, node: Node) -> None:
-        """Let a node fall silent, as a process that is killed."""
+        """Let a node fall silent, like a process that is killed."""
         self._transports.pop(node.uri, None)
 
     def _carry(self, sender: _Memory, uri: str, frames: Frames) -> None:
@@ -132,7 +134,7 @@ class Network:
         loop = asyncio.get_running_loop()
         for _ in range(copies):
             at = loop.time() + self.faults.delay + self.faults.jitter * self.chance.random()
-            if not self.faults.jitter:  # in order: timers of one time come in any
+            if not self.faults.jitter:  # or messages of one time would arrive in any order
                 at = self._latest[sender.uri, uri] = max(at, self._latest.get((sender.uri, uri), 0.0) + STEP)
             loop.call_at(at, self._arrive, uri, [sender.connections[uri], *frames[1:]])
 
@@ -148,7 +150,7 @@ class _Memory:
     def __init__(self, network: Network, uri: str) -> None:
         self.uri, self.identity = uri, b""
         self._network = network
-        self.connections: dict[str, bytes] = {}  # by address, each with its name
+        self.connections: dict[str, bytes] = {}  # address: name of the connection
         self.open_address = ""
 
     def start(

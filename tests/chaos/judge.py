@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from hopwire.demo.summary import AGREES
+from hopwire.demo.agreement import is_agreed, outcomes_by_flow
 from tests.chaos.network import Report
 
 __all__ = ["Difference", "differences_of"]
@@ -34,9 +34,7 @@ class Difference(NamedTuple):
 
 def differences_of(report: Report, requests: Iterable[Mapping[str, Any]]) -> tuple[list[Difference], int]:
     """Give the promises on which asker and lake do not agree, and how many were compared."""
-    outcomes: dict[str, list[str]] = {}
-    for row in requests:
-        outcomes.setdefault(row["correlation_id"].decode(errors="replace"), []).append(row["outcome"])
+    outcomes = outcomes_by_flow(requests, "correlation_id")
     compared, found = 0, []
     for promise in report.promises.values():
         if not promise.told:
@@ -45,9 +43,7 @@ def differences_of(report: Report, requests: Iterable[Mapping[str, Any]]) -> tup
         lake = outcomes.get(promise.flow, [])
         if not lake and promise.told in AT_HOME:
             continue
-        agreeing = AGREES.get(promise.told, frozenset())
-        if promise.call == "insist" and promise.told == "Timeout":
-            agreeing |= {"failed"}
-        if len(lake) != 1 or lake[0] not in agreeing:
+        also = {"failed"} if promise.call == "insist" and promise.told == "Timeout" else ()
+        if not is_agreed(promise.told, lake, also):
             found.append(Difference(promise.flow, promise.call, promise.temper, promise.told, ", ".join(lake)))
     return found, compared

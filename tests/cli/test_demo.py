@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from hopwire.demo.roles import ROLES
-from hopwire.demo.stranger import STRANGER
-from hopwire.demo.trouble import TROUBLES
+from hopwire.demo.shop import ROLES
+from hopwire.demo.trouble import STRANGER, TROUBLES
 from tests.cli.running import command, environment, heed_ctrl_c, hopwire
 
 Run = tuple[dict[str, Any], Path]

@@ -171,6 +171,17 @@ def test_flow_that_nobody_knows_the_begin_of_is_shown_without_it(tmp_path: Path)
     assert "LOST: left beta, never came to alpha" in shown.out
 
 
+def test_fate_that_this_hopwire_does_not_know_is_one_line_of_the_flow(tmp_path: Path) -> None:
+    rows = story().flows().to_pylist()
+    for row in rows:
+        row["steps"][0]["fate"] = "teleported"
+    lake = write_lake(tmp_path, pa.Table.from_pylist(rows, schema=story().flows().schema))
+    shown = hopwire("flows", "show", str(lake), "12-lost")
+    assert (shown.code, shown.err) == (0, "")
+    assert "teleported: a fate that this hopwire does not know" in shown.out
+    assert "LOST: left beta, never came to alpha" in shown.out
+
+
 @pytest.mark.parametrize("arguments", [["ls"], ["show", "12-lost"]])
 def test_lake_with_a_damaged_file_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
     lake = write_lake(tmp_path, story().flows())

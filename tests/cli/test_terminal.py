@@ -14,11 +14,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from hopwire.capture import CaptureWriter, Direction
-from hopwire.cli.day import show_day
+from hopwire.cli.demo import show_day
 from hopwire.cli.exits import complain
 from hopwire.cli.main import run
 from hopwire.cli.terminal import say, screen
-from hopwire.demo.summary import Difference, Link, Met, Summary
+from hopwire.demo.agreement import Disagreement
+from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 from hopwire.lake.tables import TABLES
 from hopwire.model import Message
 from hopwire.report.words import printable, printable_lines
@@ -183,14 +184,14 @@ def test_flows_are_shown_harmlessly(hostile_lake: Path, capsys: pytest.CaptureFi
 def test_demonstration_is_summed_up_harmlessly(capsys: pytest.CaptureFixture[str]) -> None:
     words: dict[str, Any] = {HOSTILE: 1}
     balance = dict.fromkeys(("rows_in", "message_count", "quarantine_count", "skipped_rows"), 1)
-    summary = Summary(
+    summary = DaySummary(
         seconds=1.0,
         endings=words,
-        troubles=[Met(HOSTILE, HOSTILE, 1, words, words, False)],
+        troubles=[TroubleMet(HOSTILE, HOSTILE, 1, words, words, False)],
         outcomes=words,
         losses=words,
-        differences=[Difference(HOSTILE, HOSTILE, HOSTILE)],
-        links=[Link(HOSTILE, HOSTILE, 6, 1, 1, 1, 1, 1)],
+        differences=[Disagreement(HOSTILE, HOSTILE, HOSTILE)],
+        links=[LinkTraffic(HOSTILE, HOSTILE, 6, 1, 1, 1, 1, 1)],
         control_count=0,
         dead_letters=words,
         verdicts=words,

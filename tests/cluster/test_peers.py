@@ -28,6 +28,7 @@ from hopwire.cluster.events import (
     RoutesChanged,
     Say,
     Self,
+    Stirred,
     Ticked,
 )
 from hopwire.cluster.peers import MAX_HEARSAY, MAX_PEERS, Cluster, step
@@ -466,3 +467,18 @@ def test_whatever_is_lost_on_the_way_all_know_the_routes_of_all_in_the_end(
     for uri, known in network.known.items():
         others = {other.me.node: set(other.routes) for at, other in network.nodes.items() if at != uri}
         assert known == others
+
+
+def test_a_peer_that_says_anything_is_alive() -> None:
+    cluster = met()
+    for second in range(1, 20):
+        cluster, commands = run(cluster, Stirred((b"B", b"nobody")), Ticked(), now_ns=second * NS_PER_SECOND)
+        assert "LoseNode" not in names(commands)
+    assert "LoseNode" in names(run(cluster, Ticked(), now_ns=25 * NS_PER_SECOND)[1])
+
+
+def test_a_node_that_stood_still_does_not_hold_the_time_against_its_peers() -> None:
+    late_ns = 60 * NS_PER_SECOND
+    cluster, commands = run(met(), Ticked(late_ns), now_ns=late_ns + NS_PER_SECOND)
+    assert "LoseNode" not in names(commands)
+    assert "LoseNode" in names(run(cluster, Ticked(), now_ns=late_ns + 6 * NS_PER_SECOND)[1])

@@ -1,4 +1,4 @@
-"""Troubles can be found again by the correlation id, and the wire does what they say and nothing else."""
+"""Troubles are found by the correlation id; the wire does what they say and no more; nobody believes the stranger."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import asyncio
 
 import pytest
 
-from hopwire.demo.summary import AGREES
-from hopwire.demo.trouble import TROUBLES, FaultyWire, flow_id, trouble_of
+from hopwire.demo.agreement import AGREES
+from hopwire.demo.shop import domains_of
+from hopwire.demo.trouble import TROUBLES, FaultyWire, broken_frames, flow_id, forged_frames, trouble_of
+from hopwire.errors import WireError
 from hopwire.model import Message
 from hopwire.node.transport import Frames
+from hopwire.security import Verdict, verify
 from hopwire.wire import V5, V6, WireFormat, decode, encode
 
 MESSAGE = Message(b"shop.order", 1, body_frames=(b"an order",))
@@ -69,3 +72,21 @@ def test_the_wire_does_what_the_trouble_says(name: str, bodies: list[bytes], fmt
 
     asyncio.run(story())
     assert arrived == [*bodies, b"last"]
+
+
+# -- the stranger
+
+
+def test_a_forged_order_is_whole_and_not_believed() -> None:
+    message = decode(forged_frames(1))
+    assert trouble_of(message.correlation_id) == "forged"
+    assert verify(message, domains_of(b"the secret of the shop")) is Verdict.INVALID
+
+
+def test_no_broken_message_can_be_read_and_they_break_in_several_ways() -> None:
+    reasons = set()
+    for number in range(1, TROUBLES["broken"].times + 1):
+        with pytest.raises(WireError) as caught:
+            decode(broken_frames(number))
+        reasons.add(caught.value.reason)
+    assert len(reasons) > 2

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.capture.sources import list_sources, read_source
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.domains_file import read_domains
 from hopwire.flows.clocks import clocks_from_crossings, coverage_from_rows, rows_from_clocks
 from hopwire.flows.coverage import CLOSED, OPEN
 from hopwire.flows.crossings import quickest_crossings, window_width

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.domains_file import read_domains
 from hopwire.lake.check import check_lake
 from hopwire.lake.run import build
 from hopwire.lake.simulate import simulate_here
@@ -30,7 +30,7 @@ MESSAGES = 3_000
 BUILD = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.domains_file import read_domains
 from hopwire.lake.run import build
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.spark import session

@@ -31,7 +31,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from pyspark.sql.classic.dataframe import DataFrame
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.domains_file import read_domains
 from hopwire.lake.run import build
 from hopwire.lake.spark import session
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.capture import State, list_segments
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.domains_file import read_domains
 from hopwire.errors import CaptureError, SettingsError
 from hopwire.lake import simulate as lake_simulate
 from hopwire.lake.simulate import simulate_here, simulate_on_spark

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from hopwire.capture import sightings_from_batch
 from hopwire.capture.sources import list_sources, read_source
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.domains_file import read_domains
 from hopwire.errors import LakeError
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import SPANS_TABLE, rows_from_spans, spans_from_rows

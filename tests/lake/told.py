@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from hopwire.capture.sources import list_sources, survey
 from hopwire.cluster.events import Pace
-from hopwire.demo.summary import AGREES
+from hopwire.demo.agreement import is_agreed
 from hopwire.errors import HopwireError
 from hopwire.flows.rules import Rules
 from hopwire.model import Payload
@@ -239,7 +239,7 @@ def judge(captures: Path, told: dict[bytes, str]) -> Verdict:
     return Verdict(
         Counter(told.values()),
         Counter(pairs.values()),
-        [(flow, *pair) for flow, pair in pairs.items() if pair[1] not in AGREES.get(pair[0], ())],
+        [(flow, *pair) for flow, pair in pairs.items() if not is_agreed(pair[0], [pair[1]])],
         [flow for flow, word in told.items() if word == "answered" and flows.get(flow) == "lost"],
         list(_contradicted(hops)),
         [hop["correlation_id"] for hop in judged.hops.to_pylist() if hop["fate"] == "foreign"],

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.report.words import cut, duration, plural, text_or_hex, unpacked
+from hopwire.report.words import cut, duration, node_label, nodes_called, plural, spellings, text_or_hex, unpacked
 
 # fmt: off
 DURATIONS = [
@@ -80,3 +80,39 @@ def test_long_text_is_cut_and_says_so() -> None:
 def test_nouns_follow_their_count() -> None:
     assert [plural(count, "byte") for count in (0, 1, 2)] == ["0 bytes", "1 byte", "2 bytes"]
     assert plural(2, "entry", "entries") == "2 entries"
+
+
+# -- nodes
+
+NODES = {b"\x01\xff": "alpha", b"beta": "", b"b2": "alpha"}
+
+
+def test_a_node_is_called_by_its_name_or_its_identity() -> None:
+    assert [node_label(node, name) for node, name in NODES.items()] == ["alpha", "beta", "alpha"]
+    assert node_label(b"\x01\xff") == "0x01ff"
+    assert node_label(b"x", "\x1b[2J") == "\\x1b[2J"
+
+
+# fmt: off
+CALLED = [
+    ("alpha",    [b"\x01\xff", b"b2"]),
+    ("beta",     [b"beta"]),
+    ("0x01ff",   [b"\x01\xff"]),
+    ("01ff",     [b"\x01\xff"]),
+    ("62657461", [b"beta"]),
+    ("b2",       [b"b2"]),
+    ("nobody",   []),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "nodes"), CALLED)
+def test_nodes_are_found_by_name_and_by_identity(text: str, nodes: list[bytes]) -> None:
+    assert nodes_called(text, NODES) == nodes
+
+
+def test_a_text_may_stand_for_itself_and_for_its_hex() -> None:
+    assert spellings("x") == [b"x"]
+    assert spellings("0xff01") == [b"0xff01", b"\xff\x01"]
+    assert spellings("0xzz") == [b"0xzz"]
+    assert spellings("\udcff") == [b"\xff"], "bytes that are no UTF-8, as the shell gives them"

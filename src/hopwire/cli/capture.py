@@ -1,4 +1,4 @@
-"""`hopwire capture ls` and `cat`: what nodes saw, as files and line by line."""
+"""`hopwire capture ls` and `cat`: what nodes saw, file by file and sighting by sighting."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.model.units import NS_PER_TICK
-from hopwire.report.words import cut, duration, plural, printable, text_or_hex
+from hopwire.report.jsonable import jsonable
+from hopwire.report.words import cut, duration, node_label, nodes_called, plural, printable, text_or_hex
 from hopwire.wire import decode_batch
 
 __all__ = ["COMMANDS", "cat", "ls"]
 
 POLL_SECONDS = 0.1  # between two looks at a capture that grows
-SECONDS = len("2026-01-31T12:00:00")
+SECONDS = len("2026-01-31T12:00:00")  # so much of a time is shown in a table
 DECODED = ("identity", "wire_format", "reason")
 STYLES = {State.OPEN: "cyan", State.CUT_OFF: "yellow", State.UNREADABLE: "bold red"}
-NODE_WIDTH, IDENTITY_WIDTH = 20, 28  # of a line of `cat`
+NODE_WIDTH, IDENTITY_WIDTH = 20, 28  # characters, in a line of `cat`
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a capture, or one of its files.")]
 
 
-class _Faults:
-    """What is wrong with the files, one line each."""
+class _FaultTeller:
+    """Says what is wrong with the files, one line each, and ends the command with a code if a file was unreadable."""
 
     def __init__(self) -> None:
         self.is_any_unreadable = False
@@ -66,10 +67,10 @@ def ls(
 ) -> None:
     """List the segments of a capture: what is in them, from when to when, and whether they are whole.
 
-    Segments that are open or cut off are read as far as they go. Parquet files of raw frames, and recordings of the
-    network (pcap, pcapng) with messages over ZeroMQ in them, are listed with them.
+    Segments that are open or cut off are read as far as they go. Parquet files of raw frames are listed too, and
+    recordings of the network (pcap, pcapng) that hold messages over ZeroMQ.
     """
-    faults = _Faults()
+    faults = _FaultTeller()
     segments = [survey(source) for source in list_sources(directory)]
     if as_json:
         for segment in segments:
@@ -113,7 +114,7 @@ def _show_segments(segments: list[Segment]) -> None:
             duration((summary.last_seen_at_ns - summary.first_seen_at_ns) // NS_PER_TICK) if summary.row_count else ""
         )
         counts = (f"{count:,}" for count in (summary.row_count, summary.skipped, segment.size_bytes))
-        nodes = ", ".join(_node(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
+        nodes = ", ".join(node_label(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
         style = STYLES.get(segment.state, "")
         table.add_row(segment.state, nodes, *counts, begin, span, printable(segment.path.name), style=style)
     screen().print(table)
@@ -129,39 +130,44 @@ def cat(
     node: Annotated[
         list[str] | None, typer.Option("--node", help="Only this node, by name or identity.", show_default=False)
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Stop after so many.", show_default=False)] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, as it comes.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Stop after so many lines.", show_default=False)
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for new sightings, and show them as they come.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object for each line; `hopwire decode -f -` reads it.")
     ] = False,
 ) -> None:
     """Show what the nodes of a capture saw, in the order of time, one line for each sighting.
 
-    A line has time, node, direction, peer, what the message is, its wire format and size; a dead letter has its reason,
-    a message that cannot be read what is wrong with it, and where sightings are missing it says how many and why.
-    Parquet files and recordings of the network are read as well; --follow only goes on with captures.
+    A line has time, node, direction, peer, the identity of the message, its wire format and its size. The line of a
+    dead letter also has the reason, and the line of an unreadable message what is wrong with it. Where sightings are
+    missing, a line says how many and why. Parquet files and recordings of the network are read as well; --follow
+    follows captures only.
     """
     sources = list_sources(directory)
     segments = [survey(source) for source in sources]
-    faults = _Faults()
-    wanted: _Wanted = {
+    faults = _FaultTeller()
+    wanted: _ReaderOptions = {
         "since": ns_from_text(since, "--since") if since else None,
         "until": ns_from_text(until, "--until") if until else None,
-        "nodes": _identities(node, segments) if node else None,
+        "nodes": _nodes_named(node, segments) if node else None,
         "on_fault": faults.tell,
     }
     if follow:
-        sightings = _seen(follow_capture(directory, _wait, **wanted))
+        sightings = _decoded(follow_capture(directory, _wait, **wanted))
     else:
-        streams = [_seen(_read(group, wanted)) for group in _by_node(sources, segments)]
-        sightings = merge(*streams, key=lambda seen: seen.sighting.seen_at_ns)
-    for seen in islice(sightings, limit):
-        say(json.dumps(_seen_to_json(seen)) if as_json else _line(seen), flush=follow)
+        streams = [_decoded(_read(group, wanted)) for group in _by_node(sources, segments)]
+        sightings = merge(*streams, key=lambda each: each.sighting.seen_at_ns)
+    for each in islice(sightings, limit):
+        say(json.dumps(_sighting_to_json(each)) if as_json else _line(each), flush=follow)
     faults.end()
 
 
-class _Wanted(TypedDict):
-    """The options, as the readers take them."""
+class _ReaderOptions(TypedDict):
+    """The options of `cat`, as the readers of captures take them."""
 
     since: int | None
     until: int | None
@@ -174,8 +180,8 @@ def _wait() -> bool:
     return True
 
 
-class _Seen(NamedTuple):
-    """A sighting and what its message is."""
+class _DecodedSighting(NamedTuple):
+    """A sighting, and what could be read of its message."""
 
     sighting: Sighting
     identity: bytes | None
@@ -183,73 +189,63 @@ class _Seen(NamedTuple):
     fault: str | None
 
 
-def _seen(batches: Iterator[pa.RecordBatch]) -> Iterator[_Seen]:
+def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[_DecodedSighting]:
     for batch in batches:
         decoded = decode_batch(batch.column("frames"), columns=DECODED)
         columns = (decoded.column(name).to_pylist() for name in DECODED)
         for sighting, *message in zip(sightings_from_batch(batch), *columns, strict=True):
             is_message = sighting.direction != Direction.SKIPPED
-            yield _Seen(sighting, *(message if is_message else (None, None, None)))
+            yield _DecodedSighting(sighting, *(message if is_message else (None, None, None)))
 
 
-def _read(sources: list[Source], wanted: _Wanted) -> Iterator[pa.RecordBatch]:
+def _read(sources: list[Source], wanted: _ReaderOptions) -> Iterator[pa.RecordBatch]:
     for source in sources:
         yield from read_source(source, **wanted)
 
 
 def _by_node(sources: Sequence[Source], segments: list[Segment]) -> list[list[Source]]:
-    """The files of each node, so that nodes can be merged by time."""
+    """The sources of each node: those of one node follow each other, those of several nodes are merged by time."""
     groups: dict[tuple[str, ...], list[Source]] = {}
     for source, segment in zip(sources, segments, strict=True):
         groups.setdefault(tuple(sorted(segment.summary.nodes)), []).append(source)
     return list(groups.values())
 
 
-def _identities(wanted: list[str], segments: list[Segment]) -> set[bytes]:
-    known = {identity: name for segment in segments for identity, name in segment.summary.nodes.items()}
+def _nodes_named(wanted: list[str], segments: list[Segment]) -> set[bytes]:
+    known = {bytes.fromhex(node): name for segment in segments for node, name in segment.summary.nodes.items()}
     found = set()
     for each in wanted:
-        matches = {bytes.fromhex(node) for node, name in known.items() if each in _names(bytes.fromhex(node), name)}
+        matches = nodes_called(each, known)
         if not matches:
-            names = ", ".join(_node(bytes.fromhex(node), name) for node, name in sorted(known.items()))
-            raise SettingsError(f"--node: found {each!r:.40}, the capture has {cut(names, 200) or 'no nodes'}")
-        found |= matches
+            labels = ", ".join(node_label(node, name) for node, name in sorted(known.items()))
+            raise SettingsError(f"--node: found {each!r:.40}, the capture has {cut(labels, 200) or 'no nodes'}")
+        found.update(matches)
     return found
 
 
-def _names(identity: bytes, name: str) -> tuple[str, ...]:
-    return name, text_or_hex(identity), identity.hex(), f"0x{identity.hex()}"
-
-
-def _seen_to_json(seen: _Seen) -> dict[str, Any]:
-    row = seen.sighting._asdict()
-    hexed = {name: row[name].hex() for name in ("node", "peer")}
-    frames = [frame.hex() for frame in seen.sighting.frames]
+def _sighting_to_json(decoded: _DecodedSighting) -> dict[str, Any]:
+    row = decoded.sighting
     message = {
-        "identity": None if seen.identity is None else seen.identity.hex(),
-        "format": f"V{seen.wire_format}" if seen.wire_format else None,
-        "fault": seen.fault,
+        "identity": decoded.identity,
+        "format": f"V{decoded.wire_format}" if decoded.wire_format else None,
+        "fault": decoded.fault,
     }
-    return {"seen_at": time_text(seen.sighting.seen_at_ns), **row, **hexed, **message, "frames": frames}
+    return dict(jsonable({"seen_at": time_text(row.seen_at_ns), **row._asdict(), **message}))
 
 
-def _line(seen: _Seen) -> str:
-    row = seen.sighting
-    node = _node(row.node, row.node_name)
+def _line(decoded: _DecodedSighting) -> str:
+    row = decoded.sighting
+    node = node_label(row.node, row.node_name)
     begin = f"{time_text(row.seen_at_ns)}  {node:<{NODE_WIDTH}}  {printable(row.direction):<7}"
     why = "".join(f"  {printable(text)}" for text in (row.reason, row.note) if text)
     if row.direction == Direction.SKIPPED:
         return f"{begin}  {plural(row.skipped, 'sighting')} missing from sequence {row.sequence} on{why}"
     peer = text_or_hex(row.peer) if row.peer else "-"
-    identity = text_or_hex(seen.identity) if seen.identity is not None else "-"
-    wire_format = f"V{seen.wire_format}" if seen.wire_format else "--"
+    identity = text_or_hex(decoded.identity) if decoded.identity is not None else "-"
+    wire_format = f"V{decoded.wire_format}" if decoded.wire_format else "--"
     size = plural(sum(map(len, row.frames)), "byte")
-    fault = f"  {seen.fault}" if seen.fault else ""
+    fault = f"  {decoded.fault}" if decoded.fault else ""
     return f"{begin}  {peer:<{NODE_WIDTH}}  {identity:<{IDENTITY_WIDTH}}  {wire_format}  {size}{fault}{why}"
-
-
-def _node(identity: bytes, name: str) -> str:
-    return printable(name) if name else text_or_hex(identity)
 
 
 COMMANDS = (ls, cat)

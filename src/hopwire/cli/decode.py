@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from hopwire.capture.faults import Fault, refuse
+from hopwire.cli.dissection_table import show_dissection
+from hopwire.cli.domains_file import read_domains
 from hopwire.cli.exits import ExitCode, complain
-from hopwire.cli.inputs import STDIN, Given, format_named, given_from_arguments, read_given
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.message_input import STDIN, GivenMessage, format_named, given_from_arguments, read_given
 from hopwire.cli.terminal import say, screen
-from hopwire.cli.view import show_dissection
 from hopwire.errors import SettingsError
 from hopwire.report import dissection_to_json
 from hopwire.report.words import plural
@@ -31,17 +31,17 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class _Result:
-    """One message, taken apart and, where there are domains, judged."""
+class _DecodedMessage:
+    """One message taken apart; where domains are given, with the verdict on its signature."""
 
-    given: Given
+    given: GivenMessage
     dissection: Dissection
     verdict: Verdict | None
     is_accepted: bool
 
     @property
     def fault(self) -> str:
-        """Why the message is not fine, or nothing."""
+        """Why the message is bad; empty for a good message."""
         if self.dissection.error:
             return self.dissection.error.reason
         return "" if self.is_accepted else f"signature {self.verdict}"
@@ -59,26 +59,26 @@ def decode(
         typer.Option("--file", "-f", help="Read messages from a file, or from stdin (-).", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each message.")] = False,
-    fmt: Annotated[str, typer.Option("--format", help="Read as V3, V4, V5 or V6, whatever it claims to be.")] = AUTO,
+    fmt: Annotated[str, typer.Option("--format", help="Read as V3, V4, V5 or V6, whatever the message claims.")] = AUTO,
     domains: Annotated[
         str | None,
         typer.Option("--domains", help="Judge signatures by the domains in this TOML file.", show_default=False),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show every byte.")] = False,
 ) -> None:
-    """Show every frame of a message: where it stands, its name, its bytes and what they mean.
+    """Show every item of a message: its place, its name, its bytes and what they mean.
 
-    Files hold JSON, JSON lines, or one message on each line with its frames in hex; or they are files of a capture,
-    Parquet, or recordings of the network (pcap, pcapng). A bad message is shown as far as it could be read, with the
-    byte that is wrong.
+    A file holds JSON, JSON lines, or one message on each line with its frames in hex. It may also be a file of a
+    capture, a Parquet file, or a recording of the network (pcap, pcapng). A bad message is shown as far as it could be
+    read, with a mark at the byte that is wrong.
     """
     wanted = format_named(fmt, "--format") if fmt != AUTO else None
     known = read_domains(domains) if domains else None
-    show = _write_json if as_json else _Screen(screen(), full).show
+    show = _write_json if as_json else _MessageScreen(screen(), full).show
     faults: Counter[str] = Counter()
     for given in _given(frames or [], file):
         dissection = dissect(given.frames, fmt=wanted)
-        result = _Result(given, dissection, *_judge(dissection, known))
+        result = _DecodedMessage(given, dissection, *_judge(dissection, known))
         faults[result.fault] += 1
         show(result)
     if not as_json and faults.total() > 1:
@@ -87,7 +87,7 @@ def decode(
         raise typer.Exit(ExitCode.BAD)
 
 
-def _given(frames: list[str], file: str | None) -> Iterator[Given]:
+def _given(frames: list[str], file: str | None) -> Iterator[GivenMessage]:
     if frames == [STDIN] or (not frames and file is None and not sys.stdin.isatty()):
         frames, file = [], file or STDIN
     if frames and file is not None:
@@ -112,21 +112,21 @@ def _judge(dissection: Dissection, domains: Domains | None) -> tuple[Verdict | N
     return verdict, is_accepted(verdict, dissection.message, domains)
 
 
-def _write_json(result: _Result) -> None:
+def _write_json(result: _DecodedMessage) -> None:
     verdict: dict[str, Any] = {"signature": str(result.verdict)} if result.verdict else {}
     named = {"name": result.given.name} if result.given.name else {}
     say(json.dumps({**named, **dissection_to_json(result.dissection), **verdict}))
 
 
-class _Screen:
-    """One message below the other."""
+class _MessageScreen:
+    """Shows one message below the other."""
 
     def __init__(self, console: Console, full: bool) -> None:
         self.console = console
         self.full = full
         self.count = 0
 
-    def show(self, result: _Result) -> None:
+    def show(self, result: _DecodedMessage) -> None:
         if self.count:
             self.console.print()
         self.count += 1

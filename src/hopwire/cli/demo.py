@@ -1,6 +1,6 @@
 """`hopwire demo`: a small network of processes has a bad day; then the lake tells what happened, and the hubs agree.
 
-The traffic follows from the seed; what the machine makes of it does not, so times differ from run to run.
+The seed decides the traffic. Times depend on the machine and differ from run to run.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,19 +16,28 @@ from time import monotonic
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from hopwire.cli.day import show_day, summary_to_json
 from hopwire.cli.exits import ExitCode
-from hopwire.cli.terminal import error_screen, say, screen
+from hopwire.cli.flows import glyphs_of
+from hopwire.cli.terminal import error_screen, plain_table, say, screen
+from hopwire.demo.agreement import Disagreement
+from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet, summarise, summary_to_json
 from hopwire.demo.pipeline import build_lake, what_is_missing
-from hopwire.demo.summary import summarise
-from hopwire.demo.world import live
+from hopwire.demo.supervisor import live
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import SettingsError
+from hopwire.report.flow_tree import lines_of_flow, request_line, took
+from hopwire.report.words import plural
 
-__all__ = ["demo"]
+__all__ = ["demo", "show_day"]
 
 LAKE = "lake"
+EXAMPLE = "order-001"  # the flow that is shown as a tree
+SHOWN_DIFFERENCES = 5
+LABEL_WIDTH = 14
 
 
 def demo(
@@ -42,9 +51,9 @@ def demo(
 ) -> None:
     """Run a network of processes in which everything goes wrong, and look at it through the lake.
 
-    Five nodes talk over ZeroMQ in all four wire formats, while messages are dropped, doubled, forged and a node is
-    killed. Their captures become tables on Spark, and what these say is compared with what the nodes saw. Takes about a
-    minute. Ends with 1 if the two do not agree. Without Spark only the network runs.
+    Five nodes talk over ZeroMQ in all four wire formats, while messages are dropped, doubled and forged, and a node is
+    killed. Spark makes tables of their captures. Then the tables are compared with what the nodes saw. All this takes
+    about a minute. The command ends with 1 if nodes and tables do not agree. Without Spark only the network runs.
     """
     began = monotonic()
     with _directory(keep) as directory, _steps() as on_step:
@@ -67,7 +76,7 @@ def demo(
 
 @contextmanager
 def _directory(keep: Path | None) -> Iterator[Path]:
-    """Give a directory that is gone afterwards, or the one to keep."""
+    """Give a directory that is removed afterwards, or the directory to keep."""
     if keep is None:
         with TemporaryDirectory(prefix="hopwire-demo-", ignore_cleanup_errors=True) as directory:
             yield Path(directory)
@@ -80,10 +89,133 @@ def _directory(keep: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _steps() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows what is being done, on a terminal."""
+    """Give a function that shows the current step, if stderr is a terminal."""
     console = error_screen()
     if not sys.stderr.isatty():
         yield lambda step: None
         return
     with console.status("") as status:
         yield lambda step: status.update(step) if step else status.stop()
+
+
+# -- the screen
+
+
+def show_day(console: Console, summary: DaySummary, lake: Path | None, keep: Path | None, seconds: float) -> None:
+    """Show a day, and where to look further."""
+    build = ", then Spark made tables of what they wrote down" if lake else ""
+    times = f"{summary.seconds:.0f} s{build}: {seconds:.0f} s in all"
+    console.print(Text(f"Five processes talked for {times}.\n", "bold"))
+    if lake:
+        console.print(_links(summary.links))
+        console.print()
+    console.print(_troubles(summary))
+    console.print()
+    _show_counts(console, summary)
+    if lake:
+        console.print()
+        _show_flow(console, lake)
+        _show_commands(console, keep, lake)
+
+
+def _links(links: list[LinkTraffic]) -> Table:
+    table = plain_table()
+    table.add_column("what was sent", style="cyan", no_wrap=True)
+    table.add_column("in", no_wrap=True)
+    for name in ("messages", "lost", "p50", "p95", "p99"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for link in links:
+        lost = Text(f"{link.lost:,}" if link.lost else "", "red")
+        latencies = (_short(each) for each in (link.p50_us, link.p95_us, link.p99_us))
+        way = f"{link.from_node} -> {link.to_node}"
+        table.add_row(way, f"V{link.wire_format}", f"{link.sent:,}", lost, *latencies)
+    return table
+
+
+def _troubles(summary: DaySummary) -> Table:
+    table = plain_table()
+    table.add_column("went wrong", style="cyan", no_wrap=True)
+    table.add_column("what happened to it", style="dim")
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("the hub saw")
+    if summary.has_lake:
+        table.add_column("the lake shows")
+    for met in summary.troubles:
+        shown = [_shown(met)] if summary.has_lake else []
+        table.add_row(met.name, met.what, str(met.times), _words(met.seen, met.times), *shown)
+    return table
+
+
+def _words(counts: Mapping[str, int], times: int) -> str:
+    """Words with their counts; a word without a count holds for all."""
+    return ", ".join(word if count == times else f"{word} {count}" for word, count in counts.items())
+
+
+def _shown(met: TroubleMet) -> Text:
+    words = _words(met.shown, met.times)
+    return Text(words) if met.is_as_expected else Text(f"{words}: NOT ALL OF THEM", "bold red")
+
+
+def _show_counts(console: Console, summary: DaySummary) -> None:
+    asked = sum(summary.endings.values())
+    _show_count(console, "hubs", f"{plural(asked, 'question')}: {_counted(summary.endings)}")
+    if not summary.has_lake:
+        return
+    requests = sum(summary.outcomes.values())
+    _show_count(console, "lake", f"{plural(requests, 'request')}: {_counted(summary.outcomes)}")
+    _show_agreement(console, summary.differences)
+    _show_count(console, "why lost", _counted(summary.losses))
+    _show_count(console, "dead letters", _counted(summary.dead_letters))
+    _show_count(console, "signatures", _counted(summary.verdicts))
+    _show_count(console, "quarantine", _counted(summary.quarantine))
+    counts = summary.balance
+    sums = f"{counts['rows_in']:,} rows in = {counts['message_count']:,} messages"
+    sums += f" + {counts['quarantine_count']:,} quarantined + {counts['skipped_rows']:,} skipped: "
+    verdict = ("adds up", "bold green") if summary.is_balanced else ("DOES NOT ADD UP", "bold red")
+    _show_count(console, "balance", Text.assemble(sums, verdict))
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items()) or "none"
+
+
+def _show_count(console: Console, label: str, text: str | Text) -> None:
+    console.print(Text.assemble((f"{label:<{LABEL_WIDTH}}", "cyan"), text))
+
+
+def _show_agreement(console: Console, differences: list[Disagreement]) -> None:
+    if not differences:
+        _show_count(console, "", Text("hubs and lake agree on every single one", "bold green"))
+        return
+    _show_count(console, "", Text(f"HUBS AND LAKE DO NOT AGREE on {len(differences)}:", "bold red"))
+    for each in differences[:SHOWN_DIFFERENCES]:
+        _show_count(console, "", Text(f"{each.flow}: the hub saw {each.hub}, the lake shows {each.lake}", "red"))
+
+
+def _show_flow(console: Console, lake: Path) -> None:
+    """Show the first order as a tree."""
+    from hopwire.lake.flows import node_names, read_flow
+
+    names = node_names(lake)
+    flow, requests = read_flow(lake, EXAMPLE.encode())
+    headline = "; ".join(request_line(each, names).text for each in requests)
+    console.print(Text.assemble((f"{EXAMPLE}  ", "bold cyan"), (headline, "bold")))
+    table = Table.grid(padding=(0, 2))
+    for line in lines_of_flow(flow, names, glyphs=glyphs_of(console)):
+        table.add_row("", _short(line.at_us), line.indent + line.contract, line.way, line.took, line.remark.text)
+    console.print(table)
+
+
+def _short(duration_us: int | None) -> str:
+    """A duration, rounded to three digits."""
+    return took(None if duration_us is None else int(float(f"{duration_us:.3g}")))
+
+
+def _show_commands(console: Console, keep: Path | None, lake: Path) -> None:
+    if keep is None:
+        console.print(Text("\nhopwire demo --keep DIR keeps captures and tables; then look at what you like:", "bold"))
+    else:
+        console.print(Text(f"\nEverything is in {keep}:", "bold"))
+    place = f"DIR/{lake.name}" if keep is None else lake
+    for command in ("flows ls {} --outcome lost", "flows show {} insisted-001", "lake tables {}"):
+        console.print(Text(f"  hopwire {command.format(place)}", "cyan"))

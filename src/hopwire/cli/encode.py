@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hopwire.cli.exits import ExitCode, fail
-from hopwire.cli.inputs import STDIN, Record, format_named, read_records
+from hopwire.cli.message_input import STDIN, InputRecord, format_named, read_records
 from hopwire.cli.terminal import say
 from hopwire.errors import SettingsError, WireError
 from hopwire.model import Message
@@ -29,7 +29,7 @@ def encode(
         bool, typer.Option("--json/--hex", help="One JSON object for each message, or frames in hex.")
     ] = False,
 ) -> None:
-    """Write messages as frames, from JSON as `decode --json` gives it: the object itself, or its `fields`.
+    """Write messages as frames, from JSON as `decode --json` prints it: the whole object, or only its `fields`.
 
     A message that the format cannot carry without loss is refused.
     """
@@ -48,7 +48,7 @@ def encode(
             say(" ".join(frame.hex() or "-" for frame in frames))
 
 
-def _fields(record: Record) -> Any:
+def _fields(record: InputRecord) -> Any:
     if not record.is_json:
         raise SettingsError("expected JSON")
     value = record.value

@@ -1,7 +1,7 @@
-"""How a command ends: with a code, and with one line when something is wrong; never with a traceback.
+"""How a command ends: with a code, and with one line if something is wrong; never with a traceback.
 
-`guarded` is the wrapper that each command has around it. What nobody foresaw is a fault of hopwire: one line as well,
-and the traceback for who sets HOPWIRE_TRACEBACK=1.
+Each command is wrapped by `guarded`. An unforeseen error is a fault of hopwire itself. Such an error is one line
+too; HOPWIRE_TRACEBACK=1 shows its traceback.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def fail(text: str, code: ExitCode) -> NoReturn:
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """Give the command such that every way in which it can fail is one line and a code."""
+    """Wrap a command: every error becomes one line and an exit code."""
 
     @wraps(command)
     def guard(*args: P.args, **kwargs: P.kwargs) -> None:
-        if sys.stdout is None:  # the next file that is opened would take its place
+        if sys.stdout is None:  # or the next file that is opened becomes the output
             fail("the output is closed; send it somewhere, such as to /dev/null", ExitCode.CLOSED)
         try:
             command(*args, **kwargs)
@@ -107,5 +107,5 @@ def _fail_ourselves(error: Exception) -> NoReturn:
 
 
 def _discard_output() -> None:
-    """Nobody reads any more; let what is still buffered go nowhere, or Python complains at exit."""
+    """Send the rest of the output nowhere: nobody reads it, and Python would complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,10 +19,10 @@ from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import LakeError, SettingsError
 from hopwire.flows.findings import KINDS
 from hopwire.flows.outcomes import FLOW_OUTCOMES
-from hopwire.report.flow import (
+from hopwire.report.flow_tree import (
+    FlowLine,
     Glyphs,
-    Line,
-    Mark,
+    Remark,
     finding_line,
     flow_to_json,
     lines_of_flow,
@@ -30,18 +30,18 @@ from hopwire.report.flow import (
     request_line,
     took,
 )
-from hopwire.report.words import cut, plural, text_or_hex
+from hopwire.report.words import cut, nodes_called, plural, spellings, text_or_hex
 
-__all__ = ["COMMANDS", "ls", "show"]
+__all__ = ["COMMANDS", "glyphs_of", "ls", "show"]
 
 WIDE, FAIR, NARROW = 120, 100, 70  # columns of the screen
 DATE, MILLISECONDS = len("2026-01-31T"), len("2026-01-31T12:00:00.000")
 SHOWN_STEPS = 200
-WIDTH_OF_A_LEVEL = 14  # of the screen, for each level that a tree may be indented
-SHOWN_NAMES = 5  # of flows that begin alike
+WIDTH_OF_A_LEVEL = 14  # a tree may be indented by one level for so many columns of the screen
+SHOWN_IDS = 5  # of flows whose ids begin alike
 STYLES = {"lost": "bold red", "expired": "red", "late": "yellow", "failed": "red", "open": "cyan", "answered": "green"}
 ASCII = Glyphs("+- ", "`- ", "|  ", "   ")
-READ = ("gold.flows", "gold.requests", "gold.clocks")  # what both commands are made of
+READ = ("gold.flows", "gold.requests", "gold.clocks")  # the tables that both commands read
 LISTED = (
     "flow_id",
     "identity",
@@ -67,7 +67,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object for each f
 
 
 def _complain_if_stale(lake: Path) -> None:
-    """Say that what is shown is older than what it was made from."""
+    """Say that the flows are older than the tables that they were made from."""
     from hopwire.lake.manifest import stale_tables
     from hopwire.lake.store import read_manifest
 
@@ -83,30 +83,34 @@ def ls(
     lake: Lake,
     outcome: Annotated[
         list[str] | None,
-        typer.Option("--outcome", help=f"Only these: {', '.join(FLOW_OUTCOMES)}.", show_default=False),
+        typer.Option("--outcome", help=f"Only flows with these: {', '.join(FLOW_OUTCOMES)}.", show_default=False),
     ] = None,
     contract: Annotated[
         str | None, typer.Option("--contract", help="Only flows with a message of this identity.", show_default=False)
     ] = None,
     node: Annotated[
-        str | None, typer.Option("--node", help="Only through this node, by name or identity.", show_default=False)
+        str | None,
+        typer.Option("--node", help="Only flows through this node, by name or identity.", show_default=False),
     ] = None,
     finding: Annotated[
         list[str] | None,
-        typer.Option("--finding", help=f"Only flows with one of these: {', '.join(KINDS)}.", show_default=False),
+        typer.Option("--finding", help=f"Only flows with these: {', '.join(KINDS)}.", show_default=False),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--from", help="Begun at this time or later, in UTC.", show_default=False)
+        str | None,
+        typer.Option("--from", help="Only flows that began at this time or later, in UTC.", show_default=False),
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="Begun before this time.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the latest.")] = 20,
+    until: Annotated[
+        str | None, typer.Option("--to", help="Only flows that began before this time.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many flows, the latest.")] = 20,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also beats and all else that nodes say themselves.")
+        bool, typer.Option("--all", help="Also flows of messages that nodes send by themselves.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List flows, the latest first: what became of them, how long they took, where they went, what is odd."""
-    from hopwire.lake.flows import find_flows, node_names  # loads what other commands do not need
+    """List flows, the latest first: what became of each, how long it took, where it went, what is odd."""
+    from hopwire.lake.flows import find_flows, node_names  # other commands do not load it
 
     _check("--outcome", outcome, FLOW_OUTCOMES)
     _check("--finding", finding, KINDS)
@@ -118,7 +122,7 @@ def ls(
         limit=limit,
         outcomes=outcome,
         contract=contract,
-        nodes=_identities(node, names) if node else None,
+        nodes=nodes_called(node, names) or spellings(node) if node else None,
         findings=finding,
         since_ns=ns_from_text(since, "--from") if since else None,
         until_ns=ns_from_text(until, "--to") if until else None,
@@ -139,20 +143,6 @@ def _check(option: str, values: list[str] | None, known: Iterable[str]) -> None:
     for each in values or ():
         if each not in known:
             raise SettingsError(f"{option}: found {each!r:.40}, expected one of {', '.join(known)}")
-
-
-def _identities(wanted: str, names: dict[bytes, str]) -> list[bytes]:
-    """The nodes that are meant: a name may have had several; one that does not capture is known by its identity."""
-    found = [node for node, name in names.items() if wanted in (name, text_or_hex(node), node.hex())]
-    return found or [_bytes(wanted)]
-
-
-def _bytes(text: str) -> bytes:
-    typed = text.encode("utf-8", "surrogateescape")  # what was no UTF-8 is no UTF-8 again
-    try:
-        return bytes.fromhex(text[2:]) if text.startswith("0x") else typed
-    except ValueError:
-        return typed
 
 
 def _listing(rows: list[dict[str, Any]], names: dict[bytes, str], width: int) -> Table:
@@ -197,21 +187,23 @@ def _cells(row: dict[str, Any], names: dict[bytes, str], width: int) -> list[Tex
 
 def show(
     lake: Lake,
-    flow: Annotated[str, typer.Argument(metavar="ID", help="The flow, or as much of its beginning as is unique.")],
+    flow: Annotated[
+        str, typer.Argument(metavar="ID", help="The id of the flow, or enough of its beginning to be unique.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show one flow as a tree: every hop with its nodes and latency, what became of its requests, where it was lost.
 
-    Steps in bold are on the critical path, which leads to the last arrival.
+    Hops in bold are on the critical path, which leads to the last arrival.
     """
     from hopwire.lake.flows import flow_ids_like, node_names, read_flow
 
-    ids = flow_ids_like(lake, flow, SHOWN_NAMES + 1)
+    ids = flow_ids_like(lake, flow, SHOWN_IDS + 1)
     if not ids:
         raise LakeError(f"{lake}: has no flow {flow!r:.80}; hopwire flows ls {lake}")
     if len(ids) > 1:
-        some = ", ".join(text_or_hex(each) for each in ids[:SHOWN_NAMES])
-        raise LakeError(f"{lake}: several flows begin with {flow!r:.80}: {some}{', ...' * (len(ids) > SHOWN_NAMES)}")
+        some = ", ".join(text_or_hex(each) for each in ids[:SHOWN_IDS])
+        raise LakeError(f"{lake}: several flows begin with {flow!r:.80}: {some}{', ...' * (len(ids) > SHOWN_IDS)}")
     _complain_if_stale(lake)
     names = node_names(lake)
     found, requests = read_flow(lake, ids[0])
@@ -225,14 +217,20 @@ def _show(console: Console, flow: dict[str, Any], requests: list[dict[str, Any]]
     console.print(_headline(flow), soft_wrap=True)
     console.print(Text(f"{time_text(flow['started_at_ns'])}  {_counts(flow)}", "dim"), soft_wrap=True)
     console.print()
-    glyphs = ASCII if console.options.ascii_only else Glyphs()
-    lines = list(lines_of_flow(flow, names, SHOWN_STEPS, glyphs, console.width // WIDTH_OF_A_LEVEL))
+    lines = list(lines_of_flow(flow, names, SHOWN_STEPS, glyphs_of(console), console.width // WIDTH_OF_A_LEVEL))
     console.print(_steps(lines, console.width))
     left_out = flow["hop_count"] - len(lines)
     if left_out > 0:
         console.print(Text(f"... {plural(left_out, 'more step')}; --json has {len(flow['steps']):,} of them", "dim"))
-    _show_marks(console, "requests", [request_line(each, names) for each in requests[:SHOWN_STEPS]])
-    _show_marks(console, "findings", [Mark(finding_line(each, names), True) for each in flow["findings"][:SHOWN_STEPS]])
+    _show_remarks(console, "requests", [request_line(each, names) for each in requests[:SHOWN_STEPS]])
+    _show_remarks(
+        console, "findings", [Remark(finding_line(each, names), True) for each in flow["findings"][:SHOWN_STEPS]]
+    )
+
+
+def glyphs_of(console: Console) -> Glyphs:
+    """Give the pieces of a tree that the screen can show."""
+    return ASCII if console.options.ascii_only else Glyphs()
 
 
 def _headline(flow: dict[str, Any]) -> Text:
@@ -258,7 +256,7 @@ def _counts(flow: dict[str, Any]) -> str:
     return ", ".join(counts) + critical + oversized
 
 
-def _steps(lines: list[Line], width: int) -> Table:
+def _steps(lines: list[FlowLine], width: int) -> Table:
     table = plain_table()
     if width >= NARROW:
         table.add_column("at", justify="right", no_wrap=True, style="dim")
@@ -269,18 +267,18 @@ def _steps(lines: list[Line], width: int) -> Table:
     for line in lines:
         at = [Text(took(line.at_us))] if width >= NARROW else []
         message = Text.assemble((line.indent, "dim"), (line.contract, "bold" if line.is_critical else ""))
-        mark = Text(line.mark.text, "bold red" if line.mark.is_bad else "dim")
-        style = "red" if line.mark.text.startswith("LOST") else ""
-        table.add_row(*at, message, Text(line.way), Text(line.took), mark, style=style)
+        remark = Text(line.remark.text, "bold red" if line.remark.is_bad else "dim")
+        style = "red" if line.remark.text.startswith("LOST") else ""
+        table.add_row(*at, message, Text(line.way), Text(line.took), remark, style=style)
     return table
 
 
-def _show_marks(console: Console, title: str, marks: list[Mark]) -> None:
-    if marks:
+def _show_remarks(console: Console, title: str, remarks: list[Remark]) -> None:
+    if remarks:
         console.print(Text(f"\n{title}", "dim"))
-    for mark in marks:
-        style = "bold red" if "LOST" in mark.text else "yellow" if mark.is_bad else ""
-        console.print(Padding(Text(mark.text, style), (0, 0, 0, 2), expand=False))
+    for remark in remarks:
+        style = "bold red" if "LOST" in remark.text else "yellow" if remark.is_bad else ""
+        console.print(Padding(Text(remark.text, style), (0, 0, 0, 2), expand=False))
 
 
 COMMANDS = (ls, show)

@@ -1,4 +1,4 @@
-"""`hopwire lake build` and `tables`: captures into tables, and what the tables are."""
+"""`hopwire lake build` and `tables`: captures to tables, and what the tables are; `check` is in `lake_check.py`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hopwire.cli.check import check
+from hopwire.cli.domains_file import read_domains
 from hopwire.cli.exits import ExitCode, complain
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.lake_check import check
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.report.words import plural
@@ -62,8 +62,8 @@ def build(
     """Bring a lake up to date with its captures: read what is new, build what depends on it.
 
     To build again is harmless. Nothing is visible before everything is built. A file that is no capture, or is cut off,
-    is named and counted in gold.quality, and the build goes on. It ends with 4 if a source could not be read: one that
-    is damaged, packed, forbidden, a symlink or no file at all.
+    is named and counted in gold.quality, and the build goes on. The command ends with 4 if a source could not be read:
+    a file that is damaged, packed or forbidden, a symlink, or no file at all.
     """
     _need_spark()
     known = read_domains(domains) if domains else OPEN
@@ -91,7 +91,7 @@ def _need_spark() -> None:
 
 @contextmanager
 def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
-    """Give the function that starts Spark; what it started is stopped at the end."""
+    """Give the function that starts Spark; a Spark that was started is stopped at the end."""
     from hopwire.lake.frames import plain_errors
     from hopwire.lake.memory import choose_memory, free_bytes
     from hopwire.lake.spark import check_master, session
@@ -104,12 +104,12 @@ def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
     elif memory:
         settings["spark.executor.memory"] = memory
     started: list[Any] = []
-    logging.getLogger().addHandler(logging.NullHandler())  # or what py4j says of Ctrl+C is on the terminal
+    logging.getLogger().addHandler(logging.NullHandler())  # or py4j writes to the terminal on Ctrl+C
 
     def start() -> Any:
         with plain_errors("Spark does not start"):
             started.append(session("hopwire lake build", **settings))
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own asks Java while Java is being asked
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the handler of Spark asks Java, which already waits
         return started[0]
 
     try:
@@ -121,7 +121,7 @@ def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _progress() -> Iterator[OnProgress]:
-    """Bars on a terminal, nothing elsewhere."""
+    """Give a function that shows progress as bars, if stderr is a terminal."""
     columns = (TextColumn("{task.description:<20}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=error_screen(), disable=not sys.stderr.isatty()) as bars:
         tasks: dict[str, TaskID] = {}
@@ -146,11 +146,11 @@ def _built_to_json(built: Built) -> dict[str, Any]:
     stored = built.manifest.tables.items()
     return {
         "lake": str(built.lake),
-        "sources_read": list(built.read),
-        "tables_built": list(built.tables),
+        "sources_read": built.read,
+        "tables_built": built.tables,
         "tables": {name: {"row_count": each.row_count, "size_bytes": each.size_bytes} for name, each in stored},
-        "faults": list(built.faults),
-        "bad": list(built.bad),
+        "faults": built.faults,
+        "bad": built.bad,
     }
 
 
@@ -162,7 +162,10 @@ def _show_built(built: Built) -> None:
 
 
 def _show_invalid(built: Built) -> None:
-    """A secret that was corrected under its old key id is not noticed: say so where it may be the reason."""
+    """Say that signatures are invalid, and what helps if a secret was corrected.
+
+    A build does not notice a new secret under an old key id: messages that were judged before keep their verdict.
+    """
     from hopwire.lake.store import read_arrow
 
     if SECURITY not in built.manifest.tables:
@@ -194,11 +197,11 @@ def _by_layer(item: tuple[str, Any]) -> tuple[int, str]:
 
 def tables(
     lake: Annotated[
-        Path | None, typer.Argument(metavar="[LAKE]", help="Count the rows of this lake.", show_default=False)
+        Path | None, typer.Argument(metavar="[LAKE]", help="Also count the rows of this lake.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each table.")] = False,
 ) -> None:
-    """Describe the tables of a lake: what one row is, its key, and its columns with --json; Spark is not started."""
+    """Describe the tables of a lake: what one row is, the key, and with --json the columns. Spark is not started."""
     _need_spark()
     from hopwire.lake.manifest import Manifest, stale_tables
     from hopwire.lake.store import read_manifest

@@ -1,7 +1,7 @@
 """The command `hopwire`: the list of its commands.
 
-A command is a function in its own file, and one line in COMMANDS; commands with a common name are one line in GROUPS
-and share a file. How a command ends is a table in `exits.py`.
+A command is a function in a file of the same name, and one line in COMMANDS. Commands that share their first word, such
+as `lake build` and `lake tables`, are one line in GROUPS. The codes that a command ends with are a table in `exits.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COMMANDS = (
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "capture": ("Look into what nodes have recorded.", capture.COMMANDS),
     "lake": ("Build tables from captures.", lake.COMMANDS),
-    "flows": ("See what became of what was asked and said.", flows.COMMANDS),
+    "flows": ("See what became of questions and messages.", flows.COMMANDS),
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code:d} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])  # typer gives no name to its parent
@@ -76,7 +76,7 @@ def _version() -> str:
 
 
 def _interrupt(*_: object) -> None:
-    """Do what Ctrl+C does, also where a shell made the process ignore that."""
+    """Do what Ctrl+C does, also in a process that a shell told to ignore Ctrl+C."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
@@ -84,7 +84,7 @@ def _interrupt(*_: object) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit code."""
-    if arguments is None:  # the process is ours: who ends it with SIGTERM gets it tidied up as with Ctrl+C
+    if arguments is None:  # the whole process is this command: SIGTERM tidies up like Ctrl+C
         signal.signal(signal.SIGTERM, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

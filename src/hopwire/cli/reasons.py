@@ -1,4 +1,4 @@
-"""`hopwire reasons`: every way in which bytes can be wrong."""
+"""`hopwire reasons`: the reason codes of bad messages, each with its meaning."""
 
 from __future__ import annotations
 

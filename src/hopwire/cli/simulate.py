@@ -1,4 +1,4 @@
-"""`hopwire simulate`: captures of a network that never was, with the truth beside them."""
+"""`hopwire simulate`: captures of a network that never ran, and beside them what is true of it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ FAULTS_HELP = f"all, none, or some, such as loss,replay=0.01. There are: {', '.j
 def simulate(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="An empty or a new directory.")],
     messages: Annotated[
-        int, typer.Option("--messages", min=1, max=MAX_MESSAGES, help="How many sightings, about.")
+        int, typer.Option("--messages", min=1, max=MAX_MESSAGES, help="About how many sightings.")
     ] = 10_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same bytes.")] = 7,
     nodes: Annotated[int, typer.Option("--nodes", min=4, help="How many nodes capture.")] = 6,
     formats: Annotated[str, typer.Option("--formats", help="Which wire formats.")] = "V3,V4,V5,V6",
     faults: Annotated[str, typer.Option("--faults", help=FAULTS_HELP)] = "all",
-    spark: Annotated[bool, typer.Option("--spark", help="Let Spark's workers do it, for many messages.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Let the workers of Spark write, for many messages.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object in place of a table.")] = False,
 ) -> None:
     """Write captures of a simulated network, and beside them what is true of it.
 
-    Each fault has flows of its own. A number behind its name is its rate: a share of all flows for most, else of nodes,
-    of minutes or of sightings; for giant_body it is the size in MiB.
+    Each fault has flows of its own. The number behind the name of a fault is its rate. For most faults the rate is a
+    share of all flows, for some a share of nodes, minutes or sightings. The number of giant_body is a size in MiB.
     """
     settings = SimulateSettings(messages, seed, nodes, formats_from_text(formats), _rates(faults))
     console = screen()
@@ -65,7 +65,7 @@ def _rates(text: str) -> dict[str, float]:
 
 
 def _run(settings: SimulateSettings, out: Path, spark: bool, on_chunk: Callable[[int], None]) -> Simulated:
-    from hopwire.lake.simulate import simulate_here, simulate_on_spark  # loads what other commands do not need
+    from hopwire.lake.simulate import simulate_here, simulate_on_spark  # other commands do not load it
 
     if not spark:
         return simulate_here(settings, out, on_chunk)

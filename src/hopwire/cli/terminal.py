@@ -1,8 +1,8 @@
-"""The screen: colours only on a terminal, as wide as it is, and a fixed width where there is none.
+"""The screen: colours and the width of the terminal; no colours and a fixed width where the output is no terminal.
 
-Names and reasons come from the wire and from files. So there is one gate for all that a command writes: `say` for lines
-and `screen` for tables let nothing through that a terminal would obey, but ends of lines and the colours of rich. No
-command prints in another way (`tests/cli/test_terminal.py`).
+Names and reasons come from the wire and from files, and could hold commands for a terminal. So everything that a
+command writes passes one gate: `say` for lines and `screen` for tables escape all control characters except the ends of
+lines and the colours of rich. No command prints in another way (`tests/cli/test_terminal.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["error_screen", "plain_table", "say", "screen"]
 PIPED_WIDTH = 120  # wide enough for every column of a dissection
 
 
-class _Screen(Console):
+class _GuardedConsole(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
@@ -37,16 +37,16 @@ def say(text: str, *, flush: bool = False) -> None:
 
 
 def screen() -> Console:
-    """Give the terminal that stdout is; text is shown as it is, without markup."""
-    console = _Screen(markup=False, emoji=False, highlight=False)
+    """Give the console of stdout; text is shown as it is, without markup."""
+    console = _GuardedConsole(markup=False, emoji=False, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console
 
 
 def error_screen() -> Console:
-    """Give the terminal that stderr is, for what is being done."""
-    return _Screen(stderr=True, markup=False, emoji=False, highlight=False)
+    """Give the console of stderr, for progress."""
+    return _GuardedConsole(stderr=True, markup=False, emoji=False, highlight=False)
 
 
 def plain_table() -> Table:

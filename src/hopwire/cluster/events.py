@@ -29,6 +29,7 @@ __all__ = [
     "RoutesChanged",
     "Say",
     "Self",
+    "Stirred",
     "Ticked",
 ]
 
@@ -127,11 +128,20 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Stirred:
+    """Something came over connections of these nodes, whatever it was: they are alive."""
+
+    nodes: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
-    """Some time has passed."""
+    """Some time has passed; the tick comes late by so much, in which this node listened to nobody."""
+
+    late_ns: int = 0
 
 
-Event: TypeAlias = Dialled | Heard | Overheard | RoutesChanged | Refused | Ticked
+Event: TypeAlias = Dialled | Heard | Overheard | RoutesChanged | Refused | Stirred | Ticked
 
 
 # -- commands

@@ -14,7 +14,8 @@ in events and carries out commands.
 | `Heard(Bye)` | lost at once, without waiting for silence |
 | `RoutesChanged(...)` | every peer is told what changed |
 | `Refused(node)` | the transport cannot reach it: lost |
-| `Ticked()` | beats go out, the silent are lost, unanswered hellos are repeated, and reported after a while |
+| `Stirred(nodes)` | whatever they said, they are alive |
+| `Ticked(late)` | beats go out, the silent are lost, unanswered hellos are repeated, and reported after a while |
 
 The first word over every connection is a hello: it tells the other side who is at this end.
 
@@ -56,6 +57,7 @@ from hopwire.cluster.events import (
     RoutesChanged,
     Say,
     Self,
+    Stirred,
     Ticked,
 )
 from hopwire.model.units import NS_PER_SECOND
@@ -113,8 +115,13 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
             return _change_routes(cluster, added, removed)
         case Refused(node):
             return _lose(cluster, node, "unreachable", now_ns)
-        case Ticked():
-            return _tick(cluster, now_ns)
+        case Stirred(nodes):
+            stirred = {
+                node: replace(cluster.peers[node], heard_at_ns=now_ns) for node in nodes if node in cluster.peers
+            }
+            return replace(cluster, peers={**cluster.peers, **stirred}), []
+        case Ticked(late_ns):
+            return _tick(cluster if late_ns < cluster.pace.beat_ns else _excused(cluster, late_ns), now_ns)
         case _:
             return cluster, []
 
@@ -270,6 +277,12 @@ def _tick(cluster: Cluster, now_ns: int) -> Step:
         commands += [Say(peer.uri, beat) for peer in cluster.peers.values()]
         cluster = replace(cluster, next_beat_ns=now_ns + cluster.pace.beat_ns)
     return cluster, commands
+
+
+def _excused(cluster: Cluster, late_ns: int) -> Cluster:
+    """Do not hold the time against the peers in which this node stood still and listened to nobody."""
+    peers = {node: replace(peer, heard_at_ns=peer.heard_at_ns + late_ns) for node, peer in cluster.peers.items()}
+    return replace(cluster, peers=peers)
 
 
 def _dial_again(cluster: Cluster, link: Link, now_ns: int) -> Step:

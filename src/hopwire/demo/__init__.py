@@ -1,12 +1,13 @@
-"""A small shop as a network of processes, with everything going wrong that can: what `hopwire demo` shows.
+"""A small shop as a network of processes, in which everything goes wrong: what `hopwire demo` shows.
 
 | module | what |
 |---|---|
-| `payloads.py`, `actors.py` | the story: what is said, and who does what with it |
-| `roles.py` | the nodes, the formats that they read, the keys |
-| `trouble.py` | the faults, as a table |
-| `shopper.py`, `stranger.py` | who causes the traffic, and who disturbs it |
+| `shop.py` | the story: what is said, who does what, and on which node |
+| `trouble.py` | what goes wrong, as a table; the faulty wire and the stranger who cause it |
+| `shopper.py` | the customers, who cause the traffic |
 | `process.py` | one node in a process of its own |
-| `world.py` | all of the processes, from the first hello to the last goodbye |
-| `summary.py` | what the tables of the lake say of it, beside what the hubs saw |
+| `supervisor.py` | all processes, from the first hello to the last goodbye |
+| `pipeline.py` | the captures of a day to tables, where Spark can run |
+| `agreement.py` | what a hub saw of a question, beside what the lake says of it |
+| `day_summary.py` | all that is reported of a day |
 """

@@ -1,4 +1,4 @@
-"""From the captures of a day to tables, if there is a Spark to make them."""
+"""From the captures of a day to the tables of a lake, where Spark can run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from hopwire.demo.world import PATIENCE_SECONDS, Day
+from hopwire.demo.supervisor import PATIENCE_SECONDS, Day
 from hopwire.errors import SettingsError
 
 __all__ = ["build_lake", "what_is_missing"]
 
-CORES = "local[2]"  # a day in the shop is small
+CORES = "local[2]"  # the captures of a day are small
 
 
 def what_is_missing() -> str:
-    """Say in one line what Spark needs and does not have here, and how to get it; nothing if all is there."""
+    """Say in one line what Spark lacks on this machine, and how to get it; give no text if Spark can run."""
     if find_spec("pyspark") is None:
         return 'pyspark is not installed: pip install "hopwire[spark]"'
     from hopwire.lake.java import find_java

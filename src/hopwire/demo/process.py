@@ -1,11 +1,11 @@
-"""One node in a process of its own: does what it is told on its input, line by line, and says when it is done.
+"""One node in a process of its own: the process reads acts from its input, line by line, and answers each.
 
-    -> {"name": "stock", ...}      who it is
-    <- "tcp://127.0.0.1:34567"     where it listens
-    -> ["trade", 30]               an act, and what it takes
-    <- null                        what came of it
+    -> {"name": "stock", ...}      which node the process is
+    <- "tcp://127.0.0.1:34567"     where the node listens
+    -> ["trade", 30]               an act, and its arguments
+    <- null                        the result of the act
 
-It ends when its input ends, so it outlives nobody, whatever happens to whoever started it.
+The process ends when its input ends. So no process outlives the program that started it, however that program ended.
 """
 
 from __future__ import annotations
@@ -19,24 +19,22 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hopwire.cluster.events import Pace
-from hopwire.demo.roles import ROLES, SHOP, domains_of
+from hopwire.demo.shop import ROLES, SHOP, domains_of
 from hopwire.demo.shopper import Shopper
-from hopwire.demo.stranger import STRANGER, disturb
-from hopwire.demo.trouble import FaultyWire
+from hopwire.demo.trouble import LISTEN, STRANGER, FaultyWire, disturb
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
 
-__all__ = ["Identity", "main"]
+__all__ = ["Assignment", "main"]
 
-LISTEN = "tcp://127.0.0.1:0"
-BEATS = Pace(beat_ns=NS_PER_SECOND // 4, silence_ns=10 * NS_PER_SECOND)  # a busy machine is not a dead one
+BEATS = Pace(beat_ns=NS_PER_SECOND // 4, silence_ns=10 * NS_PER_SECOND)  # a slow machine is not taken for a dead one
 READY_SECONDS = 30.0
-LOOK_SECONDS = 0.01  # between two looks at what changes by itself
+LOOK_SECONDS = 0.01  # between two looks at what the capture has still to write
 Acts: TypeAlias = Mapping[str, Callable[..., Coroutine[Any, Any, Any]]]
 
 
-class Identity(msgspec.Struct):
-    """Who a process is."""
+class Assignment(msgspec.Struct):
+    """Which node a process is, and what the process needs for that."""
 
     name: str
     secret: bytes = b""
@@ -54,35 +52,35 @@ async def main() -> None:
     first = await lines.readline()
     if not first:
         return
-    identity = msgspec.json.decode(first, type=Identity)
-    if identity.name == STRANGER:
+    assignment = msgspec.json.decode(first, type=Assignment)
+    if assignment.name == STRANGER:
         _say("")
         await _obey(lines, {"disturb": disturb})
         return
-    async with _node_of(identity) as node:
-        for actor in ROLES[identity.name].actors:
+    async with _node_of(assignment) as node:
+        for actor in ROLES[assignment.name].actors:
             node.host(actor())
         _say(node.uri)
-        await _obey(lines, _acts_of(node, identity))
+        await _obey(lines, _acts_of(node, assignment))
 
 
-def _node_of(identity: Identity) -> Node:
-    name = identity.name
+def _node_of(assignment: Assignment) -> Node:
+    name = assignment.name
     return Node(
         LISTEN,
-        peers=identity.peers,
+        peers=assignment.peers,
         identity=name.encode(),
         name=name,
-        capture=identity.captures,
-        domains=domains_of(identity.secret),
+        capture=assignment.captures,
+        domains=domains_of(assignment.secret),
         settings=NodeSettings(formats=ROLES[name].formats, pace=BEATS),
         transport=FaultyWire(name.encode(), LISTEN) if name == SHOP else None,
     )
 
 
-def _acts_of(node: Node, identity: Identity) -> Acts:
+def _acts_of(node: Node, assignment: Assignment) -> Acts:
     async def ready() -> None:
-        for payload in ROLES[identity.name].needs:
+        for payload in ROLES[assignment.name].needs:
             await node.knows(payload, timeout=READY_SECONDS)
 
     async def count() -> Mapping[str, int]:
@@ -93,16 +91,19 @@ def _acts_of(node: Node, identity: Identity) -> Acts:
             await asyncio.sleep(LOOK_SECONDS)
 
     acts: Acts = {"ready": ready, "count": count, "written": written}
-    if identity.name != SHOP:
+    if assignment.name != SHOP:
         return acts
-    chance = random.Random(identity.seed)  # noqa: S311
-    shopper = Shopper(node.hub(), chance, identity.patience_seconds)
+    chance = random.Random(assignment.seed)  # noqa: S311
+    shopper = Shopper(node.hub(), chance, assignment.patience_seconds)
     own = (shopper.trade, shopper.suffer, shopper.strand, shopper.miss, shopper.recover, shopper.rest)
     return {**acts, **{act.__name__: act for act in own}}
 
 
 async def _obey(lines: asyncio.StreamReader, acts: Acts) -> None:
-    """Do act after act. A line that ends while an act goes on is the end of the input: nobody waits for it any more."""
+    """Do act after act, until the input ends; an act that goes on at that moment is cancelled.
+
+    No line comes before the last act is answered. So a line that can be read during an act is the end of the input.
+    """
     line = asyncio.ensure_future(lines.readline())
     while said := await line:
         line = asyncio.ensure_future(lines.readline())

@@ -1,6 +1,7 @@
-"""The customers: they cause the traffic, and remember what became of everything they asked.
+"""The customers: they cause the traffic, and remember what became of every question.
 
-Each method is one act of the day. An act ends when everything in it has ended, unless it says otherwise.
+Each public method is one act of the day. An act ends when all its questions have ended, unless its docstring says
+otherwise.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ import asyncio
 import random
 from collections.abc import Awaitable
 
-from hopwire.demo.actors import MOST_EXPENSIVE
-from hopwire.demo.payloads import Order, Paid, PriceChanged, Refund, Return, Statement, Visit
+from hopwire.demo.shop import MOST_EXPENSIVE, Order, Paid, PriceChanged, Refund, Return, Statement, Visit
 from hopwire.demo.trouble import TROUBLES, flow_id
 from hopwire.errors import HopwireError
 from hopwire.model import Payload
@@ -23,23 +23,23 @@ ORDER_SECONDS = 15.0  # much longer than an order takes, so that a slow machine 
 AT_ONCE = 5  # orders
 VISITS_PER_ORDER = 3
 ORDERS_PER_PRICE = 4
-ANSWERS = ("answered", "HandlerFailed")
+ANSWERS = ("answered", "HandlerFailed")  # endings by a message that came back
 BREATH_SECONDS = 0.05  # between two groups of orders, at most
 
 
 class Shopper:
-    """What is asked and said in the shop."""
+    """All customers of the shop, who share one hub."""
 
     def __init__(self, hub: Hub, chance: random.Random, patience_seconds: float) -> None:
         self._hub, self._chance, self._patience = hub, chance, patience_seconds
         self._loop = asyncio.get_running_loop()
         self._orders = 0
-        self._judged_at = 0.0  # when everything can be judged that has no answer
+        self._judged_at = 0.0  # from then on the lake calls no unanswered question open
         self._waiting: list[asyncio.Task[None]] = []
-        self.endings: dict[str, str] = {}  # of each flow, by its correlation id
+        self.endings: dict[str, str] = {}  # correlation id: "answered", or the class of the error
 
     async def trade(self, orders: int) -> None:
-        """Order, look around, change prices."""
+        """Order so many items, look around, change prices."""
         for start in range(0, orders, AT_ONCE):
             count = min(AT_ONCE, orders - start)
             await asyncio.gather(*(self._order() for _ in range(count)))
@@ -50,7 +50,7 @@ class Shopper:
             await asyncio.sleep(BREATH_SECONDS * self._chance.random())
 
     async def suffer(self, orders: int) -> None:
-        """Run into everything that can go wrong while all nodes live, among so many orders."""
+        """Run into every trouble that happens while all nodes live, among so many orders that go well."""
         acts = [self._ask_for("refused", Order(item=self._item(), price=MOST_EXPENSIVE + 1))]
         acts += [self._ask_for("slow", Order(item=self._item(), price=self._price(), is_gift=True))]
         acts += [self._ask_for("unheard", Return(item=self._item()))]
@@ -58,15 +58,15 @@ class Shopper:
         await asyncio.gather(self.trade(orders), *acts)
 
     async def strand(self) -> None:
-        """Ask for what takes very long; ends when billing has it in hand."""
+        """Ask for statements, which take very long; the act ends when billing works on them."""
         self._waiting.append(asyncio.ensure_future(self._ask_for("stranded", Statement(year=2026))))
-        await asyncio.sleep(0)  # the questions leave first, so the receipt says that they have arrived too
+        await asyncio.sleep(0)  # the questions leave first, so the receipt below says that they have arrived too
         flow = flow_id("arrived", 1)
         receipt = self._hub.send(Statement(year=2025), timeout=ORDER_SECONDS, correlation_id=flow)
         await self._until(receipt, flow)
 
     async def miss(self) -> None:
-        """Order while billing is down; what is sent until received goes on in the background."""
+        """Order while billing is down; refunds are sent again and again, also after the act has ended."""
         trouble = TROUBLES["insisted"]
         for number in range(1, trouble.times + 1):
             flow = flow_id(trouble.name, number)
@@ -80,15 +80,15 @@ class Shopper:
         await self._ask_for("missed", self._some_order())
 
     async def recover(self) -> None:
-        """Wait for the end of everything that still goes on."""
+        """Wait for the end of what `strand` and `miss` have begun."""
         await asyncio.gather(*self._waiting)
 
     async def rest(self) -> dict[str, str]:
-        """Stay until what had no answer was missed for so long that nobody calls it open; gives what became of all."""
+        """Stay until the lake calls no unanswered question open any more; give what became of each question."""
         await asyncio.sleep(max(0.0, self._judged_at - self._loop.time()))
         return self.endings
 
-    # -- one at a time
+    # -- one question
 
     async def _ask_for(self, name: str, payload: Payload) -> None:
         trouble = TROUBLES[name]

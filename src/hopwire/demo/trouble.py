@@ -1,19 +1,41 @@
-"""Everything that is made to go wrong: a table.
+"""Everything that is made to go wrong, as a table, and who does it: a faulty wire and a stranger.
 
-The correlation ids of the messages that it happens to begin with the name of the trouble, so it can be found again:
-by the hand that causes it, by the summary that counts what became of it, and by `hopwire flows show LAKE dropped-001`.
+The correlation ids of the messages in trouble begin with the name of the trouble, such as `dropped-001`. By this name
+the wire knows which message to drop, the summary counts what became of each, and a user finds the flow with
+`hopwire flows show LAKE dropped-001`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
 from typing import NamedTuple
 
+from hopwire.demo.shop import Order, domains_of
 from hopwire.errors import WireError
+from hopwire.model import Message, body_from_payload, contract_of
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
-from hopwire.wire import decode, encode, recognise
+from hopwire.security import sign
+from hopwire.wire import V4, V5, decode, encode, recognise, transcode
 
-__all__ = ["TROUBLES", "FaultyWire", "Trouble", "flow_id", "trouble_of"]
+__all__ = [
+    "STRANGER",
+    "TROUBLES",
+    "FaultyWire",
+    "Trouble",
+    "broken_frames",
+    "disturb",
+    "flow_id",
+    "forged_frames",
+    "trouble_of",
+]
+
+STRANGER = "stranger"
+LISTEN = "tcp://127.0.0.1:0"
+LOOK_SECONDS = 0.01  # between two looks at what still waits to be sent
+GOODBYE_SECONDS = 5.0
 
 
 class Trouble(NamedTuple):
@@ -22,9 +44,9 @@ class Trouble(NamedTuple):
     name: str
     what: str
     times: int
-    lives: float  # seconds that a question in this trouble lives
-    seen: str  # by the hub that asked; nothing where none did
-    shown: tuple[str, ...]  # by the lake: outcomes, verdicts, findings, or that it is quarantined
+    lives: float  # seconds until a question in this trouble is given up
+    seen: str  # what the asking hub is told; empty where no hub asked
+    shown: tuple[str, ...]  # what the lake says: outcomes, verdicts, findings, or that the message is quarantined
 
 
 # fmt: off
@@ -46,21 +68,24 @@ TROUBLES = {each.name: each for each in (
 
 
 def flow_id(name: str, number: int) -> bytes:
-    """Give the correlation id of a message."""
+    """Give the correlation id of a message in trouble."""
     return b"%s-%03d" % (name.encode(), number)
 
 
 def trouble_of(flow: bytes) -> str:
-    """Give the trouble that a correlation id names, or nothing."""
+    """Give the trouble that a correlation id names; empty where the id names none."""
     name = flow.partition(b"-")[0].decode(errors="replace")
     return name if name in TROUBLES else ""
 
 
+# -- the wire
+
+
 class FaultyWire(Streams):
-    """A transport that treats some messages badly: after the node has sent them, and before they are on their way."""
+    """A transport that drops, doubles or changes the messages in trouble, after the node has sent them."""
 
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
-        """Send frames as often as the trouble wants them sent, changed if it wants them changed."""
+        """Send frames as often as their trouble says, and with one bit changed where it says so."""
         trouble = "" if is_control else _trouble_in(frames)
         if trouble == "dropped":
             return ""
@@ -81,3 +106,46 @@ def _altered(frames: Frames) -> Frames:
     body = message.body
     changed = message.replace(body_frames=(body[:-1] + bytes([body[-1] ^ 1]),))
     return encode(changed, recognise(frames))
+
+
+# -- the stranger, who can reach a node and has no key
+
+
+def forged_frames(number: int) -> Frames:
+    """Give an order that is signed with the wrong key."""
+    own = domains_of(os.urandom(16))
+    return encode(sign(_order(flow_id("forged", number)), own, time.time_ns(), os.urandom(16)))
+
+
+def _order(flow: bytes) -> Message:
+    contract, order = contract_of(Order), Order(item="crown", price=1)
+    return Message(contract.identity, contract.version, body_frames=(body_from_payload(order),), correlation_id=flow)
+
+
+def broken_frames(number: int) -> Frames:
+    """Give frames that are no message; each number breaks them in another way."""
+    order = _order(flow_id("broken", number))
+    v6, v5, v4 = encode(order), encode(order, V5), encode(transcode(order, V4), V4)
+    meta = v6[-1]
+    ways = (
+        [b"", b"GET / HTTP/1.1\r\n\r\n"],  # another protocol
+        [*v6[:-1], meta[: len(meta) // 2]],  # cut off
+        [*v6[:-1], meta[:4] + b"\xff\xff\xff\x7f" + meta[8:]],  # a length beyond the end
+        [b"", *v5[len(v5) // 2 :]],  # the first frames are missing
+        [*v4[:-1], b"\x09\x00"],  # the number of a format that does not exist
+    )
+    return ways[(number - 1) % len(ways)]
+
+
+async def disturb(uri: str) -> None:
+    """Send all forged and broken frames to a node, and wait until they have left."""
+    streams = Streams(STRANGER.encode(), LISTEN)
+    streams.start(lambda frames: 1, lambda uri, frames, reason: None)
+    streams.connect(uri)
+    for name, frames_of in (("forged", forged_frames), ("broken", broken_frames)):
+        for number in range(1, TROUBLES[name].times + 1):
+            frames = frames_of(number)
+            streams.send(uri, frames, sum(map(len, frames)))
+    while streams.waiting()[0]:
+        await asyncio.sleep(LOOK_SECONDS)
+    await streams.close(GOODBYE_SECONDS)

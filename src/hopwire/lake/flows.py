@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from hopwire.lake.store import read_arrow
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
-from hopwire.report.words import text_or_hex
+from hopwire.report.words import spellings, text_or_hex
 
 __all__ = ["find_flows", "flow_ids_like", "node_names", "read_flow"]
 
@@ -57,7 +57,7 @@ def find_flows(
     if nodes is not None:
         narrow = narrow.filter(_has(narrow["nodes"], _any_of(pa.array(list(nodes), pa.binary()))))
     if contract is not None:
-        narrow = narrow.filter(_has(narrow["contracts"], _any_of(pa.array(_spellings(contract), pa.binary()))))
+        narrow = narrow.filter(_has(narrow["contracts"], _any_of(pa.array(spellings(contract), pa.binary()))))
     if findings:
         kinds = _any_of(pa.array(list(findings)))
         narrow = narrow.filter(_has(narrow["findings"], lambda found: kinds(pc.struct_field(found, "kind"))))
@@ -73,10 +73,10 @@ def find_flows(
 def flow_ids_like(lake: Path | str, text: str, limit: int) -> list[bytes]:
     """Give the flow of this id, or those that begin with it; as many as the limit."""
     ids = pc.unique(read_arrow(lake, FLOWS, ["flow_id"])["flow_id"])
-    for exact in _spellings(text):
+    for exact in spellings(text):
         if pc.index(ids, pa.scalar(exact, pa.binary())).as_py() >= 0:
             return [exact]
-    begins = pc.starts_with(ids, pattern=_bytes(text))
+    begins = pc.starts_with(ids, pattern=spellings(text)[0])
     found = ids.filter(begins).to_pylist()
     if text.startswith("0x"):
         found += [each for each in ids.to_pylist() if text_or_hex(each).startswith(text.lower())]
@@ -89,19 +89,6 @@ def read_flow(lake: Path | str, flow_id: bytes) -> tuple[dict[str, Any], list[di
     flow = read_arrow(lake, FLOWS, None, is_it).to_pylist()[0]
     requests = read_arrow(lake, REQUESTS, None, is_it).sort_by("asked_at_ns").to_pylist()
     return flow, requests
-
-
-def _spellings(text: str) -> list[bytes]:
-    """The bytes that a text may stand for."""
-    try:
-        return [_bytes(text), *([bytes.fromhex(text[2:])] if text.startswith("0x") else [])]
-    except ValueError:
-        return [_bytes(text)]
-
-
-def _bytes(text: str) -> bytes:
-    """A text as it was typed: what was no UTF-8 is no UTF-8 again."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _has(lists: pa.ChunkedArray, is_wanted: Test) -> pa.Array:

@@ -28,6 +28,7 @@ from hopwire.cluster.events import (
     RoutesChanged,
     Say,
     Self,
+    Stirred,
     Ticked,
 )
 from hopwire.cluster.peers import Cluster, step
@@ -103,6 +104,7 @@ class Membership:
         self._dial = frozenset(dial)
         for address in dial:
             self._step(Dialled(address))
+        self._tick_at = self._timing.now() + TICK_SECONDS
         self._ticker = self._timing.loop.call_later(TICK_SECONDS, self._tick)
 
     def stop(self) -> None:
@@ -209,8 +211,13 @@ class Membership:
     # -- carrying out
 
     def _tick(self) -> None:
+        now = self._timing.now()
+        late, self._tick_at = now - self._tick_at, now + TICK_SECONDS
         self._ticker = self._timing.loop.call_later(TICK_SECONDS, self._tick)
-        self._step(Ticked())
+        if self._trust.alive:
+            self._step(Stirred(tuple(self._trust.alive)))
+            self._trust.alive.clear()
+        self._step(Ticked(round(max(0.0, late) * NS_PER_SECOND)))
 
     def _step(self, event: Event) -> None:
         self._cluster, commands = step(self._cluster, event, round(self._timing.now() * NS_PER_SECOND))

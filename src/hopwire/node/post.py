@@ -195,8 +195,11 @@ class Incoming:
         read = decode_received if size_bytes <= limits.max_bytes else decode
         connection = frames[0] if frames else b""
         node = self._trust.callers.nodes.get(connection)
-        if frames:
-            frames[0] = node or claimed_node(connection)
+        if node is not None:
+            frames[0] = node
+            self._trust.alive.add(node)
+        elif frames:
+            frames[0] = claimed_node(connection)
         messages, is_met = [frames], True  # a message that comes alone is judged by itself
         if is_train(frames):
             try:

@@ -4,6 +4,9 @@ A handler that never waits gives the loop nothing back, and an actor takes its n
 is one. So an actor asks between two messages whether the share of this turn is over, and if so goes on in the next. The
 share is one for all actors: ten busy actors hold the loop for one share and one message each.
 
+Who begins something from outside, such as a hub that is asked ten thousand times at once, waits for its turn when the
+share is over: some are let in at the end of each turn, in the order in which they came.
+
 A turn is over when something runs that was put at the end of the loop's queue. That costs, so a turn is marked once in
 each share of time and not before each message: a turn may last up to two shares.
 """
@@ -13,18 +16,39 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from hopwire.node.waiters import Waiters
+
 __all__ = ["Share"]
 
 SHARE_SECONDS = 0.005  # time for hundreds of quick messages, so that trains stay long
 
 
+LET_IN = 64  # of those who wait for their turn, at the end of each turn
+
+
 class Share:
-    """How long actors may hold the loop."""
+    """How long actors and hubs may hold the loop."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.ends_at = 0.0  # before this time there is no need to ask
         self._is_same_turn = False
+        self._waiters = Waiters()
+
+    def is_full(self) -> bool:
+        """Tell whether somebody who comes now has to wait for a turn."""
+        return bool(self._waiters) or (self.clock() >= self.ends_at and self.is_over())
+
+    async def turn(self) -> None:
+        """Wait for a turn, behind those who came before."""
+        if not self._waiters:
+            asyncio.get_running_loop().call_soon(self._let_in)
+        await self._waiters.wait()
+
+    def _let_in(self) -> None:
+        self._waiters.wake(LET_IN)
+        if self._waiters:
+            asyncio.get_running_loop().call_soon(self._let_in)
 
     def is_over(self) -> bool:
         """Tell whether the loop is to do something else first."""

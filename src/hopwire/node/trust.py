@@ -40,6 +40,7 @@ class Trust:
     ) -> None:
         self.is_signing = bool(domains.signing)
         self.callers = Callers(met)
+        self.alive: set[bytes] = set()  # nodes that have said something since the last look, whatever it was
         self._domains, self._dead, self._notices = domains, dead, notices
         self._replay = ReplayWindows(
             round(settings.replay_seconds * NS_PER_SECOND),

@@ -1,7 +1,8 @@
 """What the bytes of one item mean to a person.
 
-The table MEANINGS goes by name: the last part of it, without a number (`routing[2].uri` is a `uri`). A name that is not
-in the table is shown by its type: a number as it is, bytes as text where they are printable UTF-8, else as hex.
+The table MEANINGS goes by the last part of an item's name, without a number: `routing[2].uri` is a `uri`. An item whose
+name is not in the table is shown by its type: numbers as they are, bytes as text if they are printable UTF-8, else as
+hex.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopwire.model import Distribution, TraceOptions
+from hopwire.model.names import ACTOR, HUB
 from hopwire.report.words import cut, duration, plural, text_or_hex, unpacked
 from hopwire.security import read_signature
 from hopwire.wire.dissect import IN_FRONT, NEWER_BYTES, NEWER_FRAME, RESERVED, UNREAD
@@ -20,14 +22,14 @@ from hopwire.wire.walk import Item
 __all__ = ["meaning"]
 
 MAC_NAMES = {16: "MD5", 20: "SHA-1", 32: "SHA-256", 64: "SHA-512"}
-RECEIVERS = {0: "hub", 1: "actor"}
+RECEIVERS = {HUB: "hub", ACTOR: "actor"}
 BLOCKS = {"callback_points": "callback points", "body_frames": "body"}
 NOT_SET = "not set"
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """One value and what is needed to explain it."""
+class _ItemValue:
+    """The value of one item, and what is needed to explain it."""
 
     value: Any
     item: Item
@@ -42,52 +44,52 @@ class _Seen:
 def meaning(item: Item, fmt: WireFormat | None, frame_count: int, length: int | None = None) -> str:
     """Say what an item of a message with so many frames means, in at most `length` characters."""
     key = item.name.rpartition(".")[2].partition("[")[0] or item.title.lower()
-    return cut(MEANINGS.get(key, _plain)(_Seen(item.value, item, fmt, frame_count)), length)
+    return cut(MEANINGS.get(key, _plain)(_ItemValue(item.value, item, fmt, frame_count)), length)
 
 
-def _plain(seen: _Seen) -> str:
-    if isinstance(seen.value, int):
-        return str(seen.value)
-    data = seen.value.encode() if isinstance(seen.value, str) else seen.value
+def _plain(found: _ItemValue) -> str:
+    if isinstance(found.value, int):
+        return str(found.value)
+    data = found.value.encode() if isinstance(found.value, str) else found.value
     return text_or_hex(data) if data else NOT_SET
 
 
-def _receiver(seen: _Seen) -> str:
-    if not seen.value:
+def _receiver(found: _ItemValue) -> str:
+    if not found.value:
         return NOT_SET
-    kind = RECEIVERS.get(seen.value[0])
-    return f"{kind} {text_or_hex(seen.value[1:])}" if kind else f"neither hub nor actor: {text_or_hex(seen.value)}"
+    kind = RECEIVERS.get(found.value[:1])
+    return f"{kind} {text_or_hex(found.value[1:])}" if kind else f"neither hub nor actor: {text_or_hex(found.value)}"
 
 
-def _content(seen: _Seen) -> str:
-    if not seen.value:
+def _content(found: _ItemValue) -> str:
+    if not found.value:
         return "empty"
-    return f"{plural(len(seen.value), 'byte')}: {unpacked(seen.value) or text_or_hex(seen.value)}"
+    return f"{plural(len(found.value), 'byte')}: {unpacked(found.value) or text_or_hex(found.value)}"
 
 
-def _signature(seen: _Seen) -> str:
-    if not seen.value:
+def _signature(found: _ItemValue) -> str:
+    if not found.value:
         return "unsigned"
-    parts = read_signature(seen.value, "hopwire-1")
+    parts = read_signature(found.value, "hopwire-1")
     if parts is not None and parts.stamp is not None:
         return f"hopwire-1, key {text_or_hex(parts.stamp.key_id.encode())}"
-    name = MAC_NAMES.get(len(seen.value))
-    return plural(len(seen.value), "byte") + (f", like {name}" if name else "")
+    name = MAC_NAMES.get(len(found.value))
+    return plural(len(found.value), "byte") + (f", like {name}" if name else "")
 
 
-def _ttl(seen: _Seen) -> str:
-    if seen.value == 0:
+def _ttl(found: _ItemValue) -> str:
+    if found.value == 0:
         return "none"
-    return duration(seen.value) + (", below zero" if seen.value < 0 else "")
+    return duration(found.value) + (", below zero" if found.value < 0 else "")
 
 
-def _distribution(seen: _Seen) -> str:
+def _distribution(found: _ItemValue) -> str:
     names = {each.value: each.name.lower() for each in Distribution}
-    return names.get(seen.value, f"unknown {seen.value}")
+    return names.get(found.value, f"unknown {found.value}")
 
 
-def _trace_options(seen: _Seen) -> str:
-    rest = seen.value
+def _trace_options(found: _ItemValue) -> str:
+    rest = found.value
     names = []
     for option in TraceOptions:
         if option.value & rest:
@@ -96,61 +98,62 @@ def _trace_options(seen: _Seen) -> str:
     return ", ".join(names + ([f"unknown {rest:#x}"] if rest else [])) or "none"
 
 
-def _number_of_format(seen: _Seen) -> str:
-    fmt = seen.fmt
+def _number_of_format(found: _ItemValue) -> str:
+    fmt = found.fmt
     assert fmt is not None
-    if seen.value not in [int.from_bytes(number, "little") for number in fmt.numbers]:
-        return f"{seen.value}, {fmt} has {fmt.number}"
-    if seen.value != fmt.number:
-        return f"{seen.value}, read as {fmt}"
-    width = seen.item.stop - seen.item.start
+    if found.value not in [int.from_bytes(number, "little") for number in fmt.numbers]:
+        return f"{found.value}, {fmt} has {fmt.number}"
+    if found.value != fmt.number:
+        return f"{found.value}, read as {fmt}"
+    width = found.item.stop - found.item.start
     return f"{fmt}" + (f", in {width} bytes as older writers had it" if width != len(fmt.numbers[0]) else "")
 
 
-def _callback_key(seen: _Seen) -> str:
-    return str(seen.value) if seen.value else NOT_SET
+def _callback_key(found: _ItemValue) -> str:
+    return str(found.value) if found.value else NOT_SET
 
 
-def _count(seen: _Seen) -> str:
-    if seen.value == 0:
+def _count(found: _ItemValue) -> str:
+    if found.value == 0:
         return "none"
-    return plural(seen.value, "frame") if seen.block == "body_frames" else plural(seen.value, "entry", "entries")
+    return plural(found.value, "frame") if found.block == "body_frames" else plural(found.value, "entry", "entries")
 
 
-def _offset(seen: _Seen) -> str:
-    if seen.value in (0, -1) and seen.block != "body_frames":
+def _offset(found: _ItemValue) -> str:
+    if found.value in (0, -1) and found.block != "body_frames":
         return "none"
-    if not 1 <= seen.value <= seen.frame_count:
-        return f"{seen.value}, beyond the {plural(seen.frame_count, 'frame')}"
-    which = "first" if seen.block == "body_frames" else "last"
-    return f"frame {seen.frame_count - seen.value}, the {which} of the {BLOCKS.get(seen.block, seen.block)}"
+    if not 1 <= found.value <= found.frame_count:
+        return f"{found.value}, beyond the {plural(found.frame_count, 'frame')}"
+    which = "first" if found.block == "body_frames" else "last"
+    return f"frame {found.frame_count - found.value}, the {which} of the {BLOCKS.get(found.block, found.block)}"
 
 
-def _stride(seen: _Seen) -> str:
-    known = next((len(run.entry) for run in (seen.fmt.runs if seen.fmt else ()) if run.name == seen.block), seen.value)
-    newer = f", {seen.value - known} of them newer than the document" if seen.value > known else ""
-    return f"{plural(seen.value, 'frame')} per entry{newer}"
+def _stride(found: _ItemValue) -> str:
+    runs = found.fmt.runs if found.fmt else ()
+    known = next((len(run.entry) for run in runs if run.name == found.block), found.value)
+    newer = f", {found.value - known} of them newer than the document" if found.value > known else ""
+    return f"{plural(found.value, 'frame')} per entry{newer}"
 
 
-def _size(seen: _Seen) -> str:
-    return f"entry of {plural(seen.value, 'byte')}"
+def _size(found: _ItemValue) -> str:
+    return f"entry of {plural(found.value, 'byte')}"
 
 
-def _reserved(seen: _Seen) -> str:
-    is_zero = not any(seen.value) if isinstance(seen.value, bytes) else seen.value == 0
+def _reserved(found: _ItemValue) -> str:
+    is_zero = not any(found.value) if isinstance(found.value, bytes) else found.value == 0
     return "zero" if is_zero else "not zero, ignored"
 
 
-def _separator(seen: _Seen) -> str:
+def _separator(found: _ItemValue) -> str:
     return ""
 
 
-def _after(words: str) -> Callable[[_Seen], str]:
-    return lambda seen: f"{words}, {_content(seen)}"
+def _after(words: str) -> Callable[[_ItemValue], str]:
+    return lambda found: f"{words}, {_content(found)}"
 
 
 # fmt: off
-MEANINGS: dict[str, Callable[[_Seen], str]] = {
+MEANINGS: dict[str, Callable[[_ItemValue], str]] = {
     "wire_format_version":        _number_of_format,
     "receiver_identity":          _receiver,
     "callback_receiver_identity": _receiver,

@@ -1,20 +1,33 @@
-"""Values in the words of a person: bytes, sizes, durations.
+"""Values in the words of a person: bytes, sizes, durations, nodes; and from the words for a node back to the node.
 
-The trap: these bytes come from outside and go to a terminal. Only printable text passes; the rest is escaped or hex.
-So does what is text already: `printable` is for one value, `printable_lines` for what is about to be written.
+The trap: bytes and texts come from outside and go to a terminal. Only printable text passes, the rest is escaped or
+hex. `printable` is for one value, `printable_lines` for all lines that are about to be written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from hopwire.model.units import NS_PER_TICK, TICKS_PER_SECOND
+from hopwire.model.units import NS_PER_MS, NS_PER_TICK, NS_PER_US, TICKS_PER_SECOND
 
-__all__ = ["cut", "duration", "plural", "printable", "printable_lines", "text_or_hex", "unpacked"]
+__all__ = [
+    "cut",
+    "duration",
+    "node_label",
+    "nodes_called",
+    "plural",
+    "printable",
+    "printable_lines",
+    "spellings",
+    "text_or_hex",
+    "unpacked",
+]
 
 MAX_UNPACKED_BYTES = 65_536  # a larger body is not worth unpacking for a preview
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
-FRACTIONS = (("s", TICKS_PER_SECOND), ("ms", TICKS_PER_SECOND // 1_000), ("us", TICKS_PER_SECOND // 1_000_000))
+FRACTIONS = (("s", TICKS_PER_SECOND), ("ms", NS_PER_MS // NS_PER_TICK), ("us", NS_PER_US // NS_PER_TICK))
 REFUSALS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 
 
@@ -24,7 +37,7 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 
 
 def cut(text: str, length: int | None) -> str:
-    """Give text in at most so many characters, with dots where it was longer."""
+    """Give text in at most so many characters; a text that was longer ends in dots."""
     return text if length is None or len(text) <= length else text[: max(0, length - 3)] + "..."
 
 
@@ -36,7 +49,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Give text of several lines in the same way; only the ends of lines stay what they are."""
+    """Give text of several lines, each of them `printable`."""
     return "\n".join(map(printable, text.split("\n")))
 
 
@@ -52,7 +65,7 @@ def text_or_hex(data: bytes) -> str:
 
 
 def unpacked(data: bytes) -> str:
-    """Give a MessagePack map or list as text, and nothing for other bytes."""
+    """Give a MessagePack map or list as text, and empty text for other bytes."""
     if len(data) > MAX_UNPACKED_BYTES or not (0x80 <= data[0] <= 0x9F or 0xDC <= data[0] <= 0xDF):
         return ""
     try:
@@ -82,3 +95,28 @@ def _decimal(ticks: int, name: str, ticks_per_unit: int) -> str:
     whole, rest = divmod(ticks, ticks_per_unit)
     digits = len(str(ticks_per_unit)) - 1
     return f"{whole}.{rest:0{digits}d}".rstrip("0").rstrip(".") + f" {name}"
+
+
+# -- nodes
+
+
+def node_label(node: bytes, name: str = "") -> str:
+    """Give what people call a node: its name, or its identity where it has no name."""
+    return printable(name) or text_or_hex(node)
+
+
+def nodes_called(text: str, names: Mapping[bytes, str]) -> list[bytes]:
+    """Give the nodes that a user may mean: the text is a name, an identity as text, or an identity as hex.
+
+    Several nodes may have one name. `0x01ff` and `01ff` are both the node whose identity is these two bytes.
+    """
+    return [node for node, name in names.items() if text in (name, text_or_hex(node), node.hex(), f"0x{node.hex()}")]
+
+
+def spellings(text: str) -> list[bytes]:
+    """Give the byte strings that a user may mean: the text as it was typed, and the bytes of `0x...`."""
+    typed = text.encode("utf-8", "surrogateescape")  # bytes that are no UTF-8 reach Python as half surrogate pairs
+    try:
+        return [typed, *([bytes.fromhex(text[2:])] if text.startswith("0x") else [])]
+    except ValueError:
+        return [typed]

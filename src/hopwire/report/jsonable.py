@@ -1,17 +1,23 @@
-"""A message as JSON, and back: the same keys as the fields, byte strings as hex.
+"""Values as JSON, and a message back from JSON.
+
+`jsonable` is the one walk from values to what `json.dumps` takes: structs, dataclasses and named tuples become objects
+with the names of their fields as keys, other tuples become lists, byte strings become text.
+
+A message has the same keys as its fields, and its byte strings are hex:
 
     {"wire_format_version": 6, "identity": "4d5347", "version": 1, "body_frames": ["01"], "routing": [{"uri": ...}]}
 
-A version is a number (V5, V6) or hex (V3, V4). `null` is empty, a key that is left out has its default, a key that is
-not known is refused. Instead of `body_frames` there may be one `body`, as hex or by the rule that test vectors have for
-large ones: `{"rule": "(i*31+7)&255", "len": 1048576}`.
+A version is a number (V5, V6) or hex (V3, V4). On the way back `null` is the empty value. A key that is left out has
+its default, and an unknown key is refused. Instead of `body_frames` there may be one `body`: hex, or the rule by which
+test vectors describe large bodies: `{"rule": "(i*31+7)&255", "len": 1048576}`.
 
-What a value has to be is not written down here: it follows from `model/message.py`.
+The type of each value is not written down here: it follows from `model/message.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -22,7 +28,7 @@ from hopwire.model import CallbackPoint, Message, RoutingEntry
 from hopwire.model.settings import Limits
 from hopwire.wire import FORMATS, V6, WireFormat
 
-__all__ = ["bytes_from_rule", "message_from_json", "message_to_json"]
+__all__ = ["bytes_from_rule", "jsonable", "message_from_json", "message_to_json"]
 
 RULE = "(i*31+7)&255"
 RULE_PERIOD = bytes((i * 31 + 7) & 255 for i in range(256))
@@ -34,30 +40,42 @@ EMPTY: dict[type, msgspec.Struct] = {
     CallbackPoint: CallbackPoint(b""),
     RoutingEntry: RoutingEntry(""),
 }
-NOTES: dict[type, tuple[str, ...]] = {
-    RoutingEntry: ("uri_original",)
-}  # stands in test vectors for the reader, and is ignored
+NOTES: dict[type, tuple[str, ...]] = {RoutingEntry: ("uri_original",)}  # keys for the reader of a vector, ignored here
 WORDS = {int: "a number", str: "text", list: "a list", Mapping: "an object"}
+
+
+def jsonable(value: Any, spell: Callable[[bytes], str] = bytes.hex) -> Any:
+    """Give a value as lists, dictionaries, text and numbers; `spell` makes text of byte strings."""
+    if isinstance(value, bytes):
+        return spell(value)
+    if isinstance(value, Mapping):
+        return {name: jsonable(each, spell) for name, each in value.items()}
+    if names := _field_names(value):
+        return {name: jsonable(getattr(value, name), spell) for name in names}
+    if isinstance(value, list | tuple):
+        return [jsonable(each, spell) for each in value]
+    return value
+
+
+def _field_names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    if is_dataclass(value):
+        return tuple(field.name for field in fields(value))
+    return getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
+
+
+# -- a message
 
 
 def message_to_json(message: Message, fmt: WireFormat) -> dict[str, Any]:
     """Give the fields that the format carries, as JSON has them."""
     carried = (name for name in Message.__struct_fields__ if name in fmt.carried)
-    return {"wire_format_version": fmt.number, **{name: _to_json(getattr(message, name)) for name in carried}}
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, tuple):
-        return [_to_json(each) for each in value]
-    if isinstance(value, msgspec.Struct):
-        return {name: _to_json(getattr(value, name)) for name in value.__struct_fields__}
-    return value
+    return {"wire_format_version": fmt.number, **{name: jsonable(getattr(message, name)) for name in carried}}
 
 
 def message_from_json(given: object) -> tuple[Message, WireFormat]:
-    """Build the message that a JSON object describes, and give it with its format: V6 where the object names none."""
+    """Give the message that a JSON object describes, and its format: V6 where the object names none."""
     fields = dict(_expect(given, Mapping, "message"))
     number = fields.pop("wire_format_version", V6.number)
     if type(number) is not int or number not in BY_NUMBER:
@@ -125,7 +143,7 @@ def _bytes(value: Any, where: str) -> bytes:
 
 
 def bytes_from_rule(given: Mapping[str, Any], where: str) -> bytes:
-    """Make the bytes that a rule of the test vectors describes, and compare their sum where one is given."""
+    """Make the bytes that a rule of the test vectors describes; a `sha256` beside the rule must be theirs."""
     size = given.get("len")
     if given.get("rule") != RULE or type(size) is not int or not 0 <= size <= MAX_RULE_BYTES:
         raise SettingsError(f"{where}: found an object, expected hex or {{'rule': '{RULE}', 'len': ...}}")

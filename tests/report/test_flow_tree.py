@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hopwire.flows.hops import FATES
-from hopwire.report.flow import FATES as MARKS
-from hopwire.report.flow import Glyphs, finding_line, flow_to_json, lines_of_flow, request_line
+from hopwire.report.flow_tree import FATES as MARKS
+from hopwire.report.flow_tree import Glyphs, finding_line, flow_to_json, lines_of_flow, request_line
 from tests.flows.story import Story, answering, asking, telling
 
 A, B, C = b"A", b"B", b"C"
@@ -44,7 +44,7 @@ def test_version_of_an_old_format_is_shown_too() -> None:
 
 def test_place_where_it_was_lost_is_marked() -> None:
     *_, last = lines_of_flow(flow_of(lost_answer()), NAMES)
-    assert last.mark == ("LOST: left C, never came to alpha", True)
+    assert last.remark == ("LOST: left C, never came to alpha", True)
     (request,) = lost_answer().requests().to_pylist()
     assert request_line(request, NAMES) == ("orders.place from alpha: LOST between C and alpha", True)
 
@@ -71,7 +71,7 @@ def test_deep_chain_is_not_indented_further_and_is_cut() -> None:
 def test_marks_say_what_became_of_a_step() -> None:
     story = Story().hop(A, B, 0, 1, b"q", **asking()).dead(B, 2, b"q", "no_route", **asking())
     story.hop(B, A, 3, 4, b"e", **telling("undelivered", "no_route"))
-    marks = [line.mark for line in lines_of_flow(flow_of(story), NAMES)]
+    marks = [line.remark for line in lines_of_flow(flow_of(story), NAMES)]
     assert marks == [("", False), ("DEAD: no_route", True), ("undelivered: no_route", True)]
     assert [line.way for line in lines_of_flow(flow_of(story), NAMES)][1] == "at beta"
 
@@ -102,3 +102,12 @@ def test_json_has_text_for_bytes() -> None:
         "steps": [{"identity": "x", "parent": -1}],
         "node_names": ["alpha", ""],
     }
+
+
+def test_a_fate_or_finding_of_a_newer_hopwire_is_shown_by_its_word() -> None:
+    flow = flow_of(lost_answer())
+    flow["steps"][0] |= {"fate": "{teleported}"}
+    first, *_ = lines_of_flow(flow, NAMES)
+    assert first.remark == ("{teleported}: a fate that this hopwire does not know", True)
+    finding = {**flow["findings"][0], "kind": "too_quiet"}
+    assert finding_line(finding, NAMES) == "too_quiet at alpha: a finding that this hopwire does not know"

@@ -1,4 +1,4 @@
-"""Domains from a TOML file; the secrets they name come from the environment or from files.
+"""Domains from a TOML file. The file names secrets; the secrets come from the environment or from other files.
 
 | `secret_name` | the secret is |
 |---|---|

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hopwire.cli.secrets import read_domains
+from hopwire.cli.domains_file import read_domains
 from hopwire.errors import SettingsError
 
 

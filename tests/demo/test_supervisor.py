@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hopwire.demo.world import CAPTURES, _process, live
+from hopwire.demo.supervisor import CAPTURES, _process, live
 from hopwire.errors import Unreachable
 
 pytestmark = pytest.mark.slow

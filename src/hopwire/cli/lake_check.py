@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.terminal import plain_table, say, screen
+from hopwire.report.jsonable import jsonable
 from hopwire.report.words import text_or_hex
 from hopwire.simulate.faults import FAULTS
 
@@ -31,14 +31,14 @@ def check(
 ) -> None:
     """Compare a lake with the truth of a simulated network: verdicts, quarantine, requests, flows, findings, clocks.
 
-    Facts that only the truth has are missed, those that only the lake has are false. Ends with 1 if there are any.
-    Spark is not started.
+    A fact that only the truth has is missed, a fact that only the lake has is false. The command ends with 1 if a fact
+    is missed or false. Spark is not started.
     """
-    from hopwire.lake.check import check_lake  # loads what other commands do not need
+    from hopwire.lake.check import check_lake  # other commands do not load it
 
     checked = check_lake(lake, truth)
     if as_json:
-        say(json.dumps(_to_json(checked)))
+        say(json.dumps(_checked_to_json(checked)))
     else:
         _show(checked)
     if not checked.is_same:
@@ -87,7 +87,7 @@ def _shown(value: Any) -> str:
     return text_or_hex(value) if isinstance(value, bytes) else str(value)
 
 
-def _to_json(checked: Checked) -> dict[str, Any]:
+def _checked_to_json(checked: Checked) -> dict[str, Any]:
     return {
         "is_same": checked.is_same,
         "flows": checked.flows,
@@ -95,7 +95,7 @@ def _to_json(checked: Checked) -> dict[str, Any]:
             fault or "none": {name: getattr(checked.total(fault), name) for name in COUNTS}
             for fault in _faults(checked)
         },
-        "aspects": [asdict(tally) for tally in checked.tallies],
+        "aspects": jsonable(checked.tallies),
         "differences": [_difference_to_json(each) for each in checked.differences],
         "left_out": checked.left_out,
     }
@@ -103,4 +103,4 @@ def _to_json(checked: Checked) -> dict[str, Any]:
 
 def _difference_to_json(difference: Difference) -> dict[str, Any]:
     key = {name: _shown(value) for name, value in difference.key.items()}
-    return {**asdict(difference), "key": key}
+    return {**jsonable(difference), "key": key}

@@ -1,7 +1,6 @@
-"""What the tables say of a day, beside what the hubs saw of it: rows for a report.
+"""What the tables of the lake say of a day, beside what the hubs saw: rows for a report.
 
-The lake knows nothing but what nodes wrote down; the hubs know only what came back to them. Both must tell the same
-story, request by request (`AGREES`).
+The lake and the hubs must tell the same story of every question; `agreement.py` compares them.
 """
 
 from __future__ import annotations
@@ -15,130 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hopwire.cluster.announce import CONTROL
+from hopwire.demo.agreement import Disagreement, disagreements
+from hopwire.demo.supervisor import Day
 from hopwire.demo.trouble import TROUBLES, Trouble, trouble_of
-from hopwire.demo.world import Day
 from hopwire.model import contract_of
+from hopwire.report.jsonable import jsonable
+from hopwire.report.words import text_or_hex
 
-__all__ = ["AGREES", "Difference", "Link", "Met", "Summary", "summarise"]
+__all__ = ["DaySummary", "LinkTraffic", "TroubleMet", "summarise", "summary_to_json"]
 
-# fmt: off
-AGREES: Mapping[str, frozenset[str]] = {
-    # the hub saw          what the lake may call it
-    "answered":      frozenset({"answered"}),
-    "HandlerFailed": frozenset({"failed"}),
-    "NoRoute":       frozenset({"failed", "lost"}),             # somebody sent word of it, or it never left home
-    "Unreachable":   frozenset({"failed", "lost", "late", "expired"}),  # the same; or the node was slow, and not gone
-    "UnexpectedAnswer": frozenset({"failed", "lost"}),          # the same, of what came after it
-    "Expired":       frozenset({"expired"}),
-    "Timeout":       frozenset({"expired", "late", "lost"}),    # a hub that gets no answer cannot know why
-}
-# fmt: on
 CONTROLS = frozenset(contract_of(each).identity for each in CONTROL)
 PERCENTILES = (50, 95, 99)
-
-
-class Link(NamedTuple):
-    """What one node sent to another in one format; latencies in microseconds, of what arrived."""
-
-    from_node: str
-    to_node: str
-    wire_format: int
-    sent: int
-    lost: int
-    p50_us: int | None
-    p95_us: int | None
-    p99_us: int | None
-
-
-class Met(NamedTuple):
-    """One kind of trouble: what the hubs saw of it, and how many of its flows the lake shows in which way."""
-
-    name: str
-    what: str
-    times: int
-    seen: dict[str, int]
-    shown: dict[str, int]
-    is_as_expected: bool
-
-
-class Difference(NamedTuple):
-    """A request of which hub and lake tell different stories."""
-
-    flow: str
-    hub: str
-    lake: str
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Everything that is reported."""
-
-    seconds: float
-    endings: dict[str, int]  # of questions, as the hubs saw them
-    troubles: list[Met]
-    outcomes: dict[str, int]  # of requests, as the lake sees them
-    losses: dict[str, int]  # why requests are lost, as the lake sees it
-    differences: list[Difference]
-    links: list[Link]
-    control_count: int
-    dead_letters: dict[str, int]
-    verdicts: dict[str, int]  # of what arrived
-    quarantine: dict[str, int]  # of what arrived
-    balance: dict[str, int]
-    has_lake: bool
-
-    @property
-    def is_fine(self) -> bool:
-        """Whether hubs and lake agree, the rows add up, and every trouble was found."""
-        return not self.differences and self.is_balanced and all(met.is_as_expected for met in self.troubles)
-
-    @property
-    def is_balanced(self) -> bool:
-        """Whether every row that went in came out somewhere."""
-        out = sum(count for name, count in self.balance.items() if name != "rows_in")
-        return self.balance.get("rows_in", 0) == out
-
-
-def summarise(day: Day, lake: Path | None) -> Summary:
-    """Give the summary of a day; without a lake it has only what the hubs saw."""
-    return _with_lake(day, _Rows.read(lake)) if lake else _without_lake(day)
-
-
-def _without_lake(day: Day) -> Summary:
-    met = [_met(trouble, day.endings, Counter(), False) for trouble in TROUBLES.values()]
-    endings = _counts(day.endings.values())
-    return Summary(day.seconds, endings, met, {}, {}, [], [], 0, {}, {}, {}, {}, False)
-
-
-class _Rows(NamedTuple):
-    """The rows of the lake that count here."""
-
-    hops: list[dict[str, Any]]  # without what nodes say to each other by themselves
-    control_count: int
-    requests: list[dict[str, Any]]
-    findings: list[tuple[bytes, str]]
-    quarantine: list[dict[str, Any]]
-    balance: dict[str, int]
-
-    @classmethod
-    def read(cls, lake: Path) -> _Rows:
-        """Read them, without Spark."""
-        from hopwire.lake.store import read_arrow
-
-        hops = read_arrow(lake, "silver.hops", HOP_COLUMNS).to_pylist()
-        flows = read_arrow(lake, "gold.flows", ["flow_id", "findings"]).to_pylist()
-        said = [hop for hop in hops if hop["identity"] not in CONTROLS]
-        quarantine = read_arrow(lake, "silver.quarantine", ["direction", "reason"]).to_pylist()
-        return cls(
-            said,
-            sum(hop["fate"] != "dead" for hop in hops) - sum(hop["fate"] != "dead" for hop in said),
-            read_arrow(lake, "gold.requests", ["flow_id", "outcome", "reason"]).to_pylist(),
-            [(flow["flow_id"], finding["kind"]) for flow in flows for finding in flow["findings"]],
-            [row for row in quarantine if row["direction"] == "in"],
-            _balance(read_arrow(lake, "gold.quality").to_pylist()),
-        )
-
-
+ARRIVED = ("arrived", "unsent", "foreign", "duplicate")  # fates of hops that came to a node
+NOT_SENT = ("dead", "duplicate", "foreign")  # fates of hops that no node sent
+BALANCE = ("rows_in", "message_count", "quarantine_count", "skipped_rows")
 HOP_COLUMNS = (
     "flow_id",
     "identity",
@@ -152,22 +41,116 @@ HOP_COLUMNS = (
 )
 
 
-def _balance(quality: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    steps = [row for row in quality if row["step"] == "decode"]
-    names = ("rows_in", "message_count", "quarantine_count", "skipped_rows")
-    return {name: sum(row[name] for row in steps) for name in names}
+class LinkTraffic(NamedTuple):
+    """The messages that one node sent to another in one format; the latencies are of those that arrived."""
+
+    from_node: str
+    to_node: str
+    wire_format: int
+    sent: int
+    lost: int
+    p50_us: int | None
+    p95_us: int | None
+    p99_us: int | None
 
 
-def _with_lake(day: Day, rows: _Rows) -> Summary:
+class TroubleMet(NamedTuple):
+    """One kind of trouble: what the hubs saw of it, and for each word of the lake, how many flows have it."""
+
+    name: str
+    what: str
+    times: int
+    seen: dict[str, int]
+    shown: dict[str, int]
+    is_as_expected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DaySummary:
+    """Everything that is reported of a day; without a lake, all fields of the lake are empty."""
+
+    seconds: float
+    endings: dict[str, int]  # of questions, as the hubs saw them
+    troubles: list[TroubleMet]
+    outcomes: dict[str, int]  # of requests, as the lake sees them
+    losses: dict[str, int]  # why requests are lost, as the lake sees it
+    differences: list[Disagreement]
+    links: list[LinkTraffic]
+    control_count: int  # hops of messages that nodes exchange by themselves
+    dead_letters: dict[str, int]
+    verdicts: dict[str, int]  # on messages that arrived
+    quarantine: dict[str, int]  # of frames that arrived
+    balance: dict[str, int]
+    has_lake: bool
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether hubs and lake agree, the rows add up, and every trouble was found."""
+        return not self.differences and self.is_balanced and all(met.is_as_expected for met in self.troubles)
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether as many rows came out as went in."""
+        out = sum(count for name, count in self.balance.items() if name != "rows_in")
+        return self.balance.get("rows_in", 0) == out
+
+
+def summary_to_json(summary: DaySummary) -> dict[str, Any]:
+    """Give a summary as JSON."""
+    return {**jsonable(summary), "is_balanced": summary.is_balanced, "is_fine": summary.is_fine}
+
+
+def summarise(day: Day, lake: Path | None) -> DaySummary:
+    """Give the summary of a day; without a lake the summary has only what the hubs saw."""
+    return _with_lake(day, _LakeRows.read(lake)) if lake else _without_lake(day)
+
+
+def _without_lake(day: Day) -> DaySummary:
+    met = [_met(trouble, day.endings, Counter(), False) for trouble in TROUBLES.values()]
+    endings = _counts(day.endings.values())
+    return DaySummary(day.seconds, endings, met, {}, {}, [], [], 0, {}, {}, {}, {}, False)
+
+
+class _LakeRows(NamedTuple):
+    """The rows of the lake that a summary is made of."""
+
+    hops: list[dict[str, Any]]  # without the messages that nodes exchange by themselves
+    control_count: int
+    requests: list[dict[str, Any]]
+    findings: list[tuple[bytes, str]]
+    quarantine: list[dict[str, Any]]
+    balance: dict[str, int]
+
+    @classmethod
+    def read(cls, lake: Path) -> _LakeRows:
+        """Read the rows, without Spark."""
+        from hopwire.lake.store import read_arrow
+
+        hops = read_arrow(lake, "silver.hops", HOP_COLUMNS).to_pylist()
+        flows = read_arrow(lake, "gold.flows", ["flow_id", "findings"]).to_pylist()
+        said = [hop for hop in hops if hop["identity"] not in CONTROLS]
+        quarantine = read_arrow(lake, "silver.quarantine", ["direction", "reason"]).to_pylist()
+        decoded = [row for row in read_arrow(lake, "gold.quality").to_pylist() if row["step"] == "decode"]
+        return cls(
+            said,
+            sum(hop["fate"] != "dead" for hop in hops) - sum(hop["fate"] != "dead" for hop in said),
+            read_arrow(lake, "gold.requests", ["flow_id", "outcome", "reason"]).to_pylist(),
+            [(flow["flow_id"], finding["kind"]) for flow in flows for finding in flow["findings"]],
+            [row for row in quarantine if row["direction"] == "in"],
+            {name: sum(row[name] for row in decoded) for name in BALANCE},
+        )
+
+
+def _with_lake(day: Day, rows: _LakeRows) -> DaySummary:
     shown = _shown(rows)
-    arrived = [hop for hop in rows.hops if hop["fate"] in ("arrived", "unsent", "foreign", "duplicate")]
-    return Summary(
+    arrived = [hop for hop in rows.hops if hop["fate"] in ARRIVED]
+    return DaySummary(
         seconds=day.seconds,
         endings=_counts(day.endings.values()),
         troubles=[_met(trouble, day.endings, shown[trouble.name], True) for trouble in TROUBLES.values()],
         outcomes=_counts(row["outcome"] for row in rows.requests),
         losses=_counts(row["reason"] for row in rows.requests if row["outcome"] == "lost"),
-        differences=_differences(day.endings, rows.requests),
+        differences=disagreements(day.endings, rows.requests),
         links=_links(rows.hops),
         control_count=rows.control_count,
         dead_letters=_counts(hop["dead_reason"] for hop in rows.hops if hop["fate"] == "dead"),
@@ -179,12 +162,12 @@ def _with_lake(day: Day, rows: _Rows) -> Summary:
 
 
 def _counts(words: Iterable[str]) -> dict[str, int]:
-    """How often there is each word; the most frequent first, and always in the same order."""
+    """How often each word stands there: the most frequent first, equally frequent words by the alphabet."""
     return dict(sorted(Counter(words).items(), key=lambda item: (-item[1], item[0])))
 
 
-def _shown(rows: _Rows) -> dict[str, Counter[str]]:
-    """How many flows of each trouble the lake shows in which way."""
+def _shown(rows: _LakeRows) -> dict[str, Counter[str]]:
+    """For each trouble, the words that the lake has for its flows, and how many flows have each word."""
     shows = {(row["flow_id"], row["outcome"]) for row in rows.requests}
     shows |= {(hop["flow_id"], hop["verdict"]) for hop in rows.hops if hop["verdict"] == "invalid"}
     shows |= set(rows.findings)
@@ -196,35 +179,24 @@ def _shown(rows: _Rows) -> dict[str, Counter[str]]:
     return counts
 
 
-def _met(trouble: Trouble, endings: Mapping[str, str], shown: Counter[str], has_lake: bool) -> Met:
+def _met(trouble: Trouble, endings: Mapping[str, str], shown: Counter[str], has_lake: bool) -> TroubleMet:
     seen = Counter(ending for flow, ending in endings.items() if trouble_of(flow.encode()) == trouble.name)
     words = {word: shown[word] for word in trouble.shown} if has_lake else {}
     is_found = all(count == trouble.times for count in words.values())
-    return Met(trouble.name, trouble.what, trouble.times, dict(seen), words, is_found)
+    return TroubleMet(trouble.name, trouble.what, trouble.times, dict(seen), words, is_found)
 
 
-def _differences(endings: Mapping[str, str], requests: Iterable[Mapping[str, Any]]) -> list[Difference]:
-    """Where the two stories part, also where one of them does not have a request at all."""
-    outcomes: dict[str, list[str]] = {}
-    for row in requests:
-        outcomes.setdefault(row["flow_id"].decode(errors="replace"), []).append(row["outcome"])
-    told = {flow: ", ".join(words) for flow, words in outcomes.items()}
-    pairs = [(flow, endings.get(flow, "nothing"), told.get(flow, "nothing")) for flow in {**endings, **told}]
-    return [Difference(*pair) for pair in sorted(pairs) if pair[2] not in AGREES.get(pair[1], ())]
-
-
-def _links(hops: Iterable[Mapping[str, Any]]) -> list[Link]:
+def _links(hops: Iterable[Mapping[str, Any]]) -> list[LinkTraffic]:
     groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
     for hop in hops:
-        if hop["fate"] not in ("dead", "duplicate", "foreign"):  # nobody sent these
-            key = (hop["from_node"].decode(), hop["to_node"].decode(), hop["wire_format"])
+        if hop["fate"] not in NOT_SENT:
+            key = (text_or_hex(hop["from_node"]), text_or_hex(hop["to_node"]), hop["wire_format"])
             groups.setdefault(key, []).append(hop)
-    links = [Link(*key, len(group), _lost(group), *_percentiles(group)) for key, group in groups.items()]
+    links = []
+    for key, group in groups.items():
+        lost = sum(hop["fate"] == "lost" for hop in group)
+        links.append(LinkTraffic(*key, len(group), lost, *_percentiles(group)))
     return sorted(links, key=lambda link: (-link.sent, link))
-
-
-def _lost(hops: Iterable[Mapping[str, Any]]) -> int:
-    return sum(hop["fate"] == "lost" for hop in hops)
 
 
 def _percentiles(hops: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None, int | None]:

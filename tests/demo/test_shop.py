@@ -7,9 +7,19 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from hopwire.demo.actors import MOST_EXPENSIVE, Bookkeeper, Cashier, Label, Warehouse
-from hopwire.demo.payloads import Charge, Order, Paid, PriceChanged
-from hopwire.demo.roles import ROLES, domains_of
+from hopwire.demo.shop import (
+    MOST_EXPENSIVE,
+    ROLES,
+    Bookkeeper,
+    Cashier,
+    Charge,
+    Label,
+    Order,
+    Paid,
+    PriceChanged,
+    Warehouse,
+    domains_of,
+)
 from hopwire.errors import HandlerFailed
 from hopwire.node import Node, NodeSettings
 

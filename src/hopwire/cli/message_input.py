@@ -1,13 +1,13 @@
-"""Messages and JSON from arguments, files and stdin; what it is, is told by its first line.
+"""Messages and JSON from arguments, files and stdin. The beginning of a file decides how the file is read.
 
-| first line | read as |
+| the file begins with | read as |
 |---|---|
-| JSON | JSON lines: each line a list of frames, or an object that has `frames` |
-| begins like JSON, goes on | one JSON text: a message, or a list of messages |
-| of a capture, of Parquet or of pcap | sightings, those in a recording of the network once for each message |
+| a line of JSON | JSON lines: each line is a list of frames, or an object that has `frames` |
+| JSON over several lines | one JSON text: a message, or a list of messages |
+| the head of a capture, of Parquet or of pcap | sightings; those of a recording only as they arrive, so each once |
 | anything else | one message for each line, frames in hex with spaces or commas between them; `#` begins a comment |
 
-Hex may have colons, `0x` and, where spaces do not divide frames, spaces. An empty frame is `-` or `""`.
+Hex may have colons and `0x`. Hex may also have spaces where spaces do not divide frames. An empty frame is `-` or `""`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,19 @@ from hopwire.capture import Direction, Fault, sightings_from_batch
 from hopwire.capture.sources import SourceKind, kind_by_content, list_sources, read_source
 from hopwire.capture.times import time_text
 from hopwire.errors import SettingsError
-from hopwire.report.message import bytes_from_rule
+from hopwire.report.jsonable import bytes_from_rule
 from hopwire.report.words import text_or_hex
 from hopwire.wire import FORMATS, WireFormat
 
-__all__ = ["Given", "Record", "format_named", "given_from_arguments", "given_from_record", "read_given", "read_records"]
+__all__ = [
+    "GivenMessage",
+    "InputRecord",
+    "format_named",
+    "given_from_arguments",
+    "given_from_record",
+    "read_given",
+    "read_records",
+]
 
 STDIN = "-"
 EMPTY_FRAMES = ("", "-", '""', "''")
@@ -38,8 +46,8 @@ EXPECTED = "frames in hex, JSON or JSON lines"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One line or one JSON value, and where it stood."""
+class InputRecord:
+    """One line or one JSON value of a file, and its place in the file."""
 
     where: str
     value: Any
@@ -47,8 +55,8 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """One message as it was given."""
+class GivenMessage:
+    """The frames of one message as a user gave them, with the place and perhaps a name."""
 
     where: str
     name: str
@@ -56,15 +64,15 @@ class Given:
 
 
 def format_named(name: str, option: str) -> WireFormat:
-    """Find the format that an option names."""
+    """Give the wire format that an option names."""
     known = {fmt.name: fmt for fmt in FORMATS}
     if name.upper() not in known:
         raise SettingsError(f"{option}: found {name!r:.40}, expected one of {', '.join(known)}")
     return known[name.upper()]
 
 
-def read_given(path: str, on_fault: Callable[[Fault], None]) -> Iterator[Given]:
-    """Read the messages of a file, or of stdin for `-`, whatever it is."""
+def read_given(path: str, on_fault: Callable[[Fault], None]) -> Iterator[GivenMessage]:
+    """Give the messages of a file, or of stdin for `-`."""
     if path == STDIN or not _is_source(path):
         return map(given_from_record, read_records(path))
     return _given_from_sightings(path, on_fault)
@@ -74,21 +82,21 @@ def _is_source(path: str) -> bool:
     return Path(path).is_file() and kind_by_content(path) is not None
 
 
-def _given_from_sightings(path: str, on_fault: Callable[[Fault], None]) -> Iterator[Given]:
+def _given_from_sightings(path: str, on_fault: Callable[[Fault], None]) -> Iterator[GivenMessage]:
     [source] = list_sources(path)
     passed_over = (Direction.SKIPPED, Direction.OUT if source.kind == SourceKind.PCAP else Direction.SKIPPED)
     for batch in read_source(source, on_fault=on_fault):
         for row in sightings_from_batch(batch):
             if row.direction not in passed_over:
                 where = f"{path}, {time_text(row.seen_at_ns)}, {row.direction} at {text_or_hex(row.node)}"
-                yield Given(where, "", list(row.frames))
+                yield GivenMessage(where, "", list(row.frames))
 
 
 # -- records
 
 
-def read_records(path: str) -> Iterator[Record]:
-    """Read a file, or stdin for `-`, and give its lines or its JSON values one by one."""
+def read_records(path: str) -> Iterator[InputRecord]:
+    """Give the lines or the JSON values of a file, or of stdin for `-`, one by one."""
     place = "stdin" if path == STDIN else path
     with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
         lines = _lines(file, place)
@@ -97,30 +105,30 @@ def read_records(path: str) -> Iterator[Record]:
             raise SettingsError(f"{place}: is empty")
         rest = chain([first], lines)
         if not first.text.startswith(("{", "[")):
-            yield from (Record(line.where, line.text, False) for line in rest if _holds_something(line))
+            yield from (InputRecord(line.where, line.text, False) for line in rest if _holds_something(line))
         elif _is_json(first.text):
-            yield from (Record(line.where, _json(line.text, line.where), True) for line in rest if line.text)
+            yield from (InputRecord(line.where, _json(line.text, line.where), True) for line in rest if line.text)
         else:
             whole = _json("\n" * (first.number - 1) + "\n".join(line.text for line in rest), place)
             yield from _messages(whole, place)
 
 
-class _Line(NamedTuple):
+class _TextLine(NamedTuple):
     number: int
     where: str
     text: str
 
 
-def _lines(file: Iterable[bytes], place: str) -> Iterator[_Line]:
+def _lines(file: Iterable[bytes], place: str) -> Iterator[_TextLine]:
     for number, line in enumerate(file, 1):
         where = f"{place}, line {number}"
         try:
-            yield _Line(number, where, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip())
+            yield _TextLine(number, where, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip())
         except UnicodeDecodeError:
             raise SettingsError(f"{where}: is not text; expected {EXPECTED}") from None
 
 
-def _holds_something(line: _Line) -> bool:
+def _holds_something(line: _TextLine) -> bool:
     return bool(line.text) and not line.text.startswith("#")
 
 
@@ -141,35 +149,37 @@ def _json(text: str, where: str) -> Any:
         raise SettingsError(f"{where}: is not JSON that can be read: {type(error).__name__}") from None
 
 
-def _messages(whole: Any, place: str) -> Iterator[Record]:
+def _messages(whole: Any, place: str) -> Iterator[InputRecord]:
     if isinstance(whole, list) and whole and all(isinstance(each, list | dict) and each for each in whole):
-        yield from (Record(f"{place}, message {number}", each, True) for number, each in enumerate(whole, 1))
+        yield from (InputRecord(f"{place}, message {number}", each, True) for number, each in enumerate(whole, 1))
     else:
-        yield Record(place, whole, True)
+        yield InputRecord(place, whole, True)
 
 
 # -- frames
 
 
-def given_from_arguments(arguments: list[str]) -> Given:
-    """Take each argument for one frame."""
+def given_from_arguments(arguments: list[str]) -> GivenMessage:
+    """Give the message whose frames are the arguments."""
     expected = "one frame in hex; a file is read with --file"
-    return Given("", "", [_frame(text, f"argument {n}", expected) for n, text in enumerate(arguments, 1)])
+    return GivenMessage("", "", [_frame(text, f"argument {n}", expected) for n, text in enumerate(arguments, 1)])
 
 
-def given_from_record(record: Record) -> Given:
-    """Find the frames in a line or a JSON value."""
+def given_from_record(record: InputRecord) -> GivenMessage:
+    """Give the message that a line or a JSON value holds."""
     value, where = record.value, record.where
     if not record.is_json:
         parts = value.split(",") if "," in value else value.split()
-        return Given(where, "", [_frame(text, f"{where}, frame {index}", EXPECTED) for index, text in enumerate(parts)])
+        return GivenMessage(
+            where, "", [_frame(text, f"{where}, frame {index}", EXPECTED) for index, text in enumerate(parts)]
+        )
     frames = value.get("frames") if isinstance(value, dict) else value
     if not isinstance(frames, list):
         raise SettingsError(f"{where}: expected a list of frames in hex, or an object that has one as `frames`")
     fields = value.get("fields") if isinstance(value, dict) else None
     name = value.get("name") if isinstance(value, dict) else None
     found = [_json_frame(frame, fields, f"{where}, frame {index}") for index, frame in enumerate(frames)]
-    return Given(where, name if isinstance(name, str) else "", found)
+    return GivenMessage(where, name if isinstance(name, str) else "", found)
 
 
 def _json_frame(frame: Any, fields: Any, where: str) -> bytes:

@@ -1,6 +1,6 @@
-"""A dissection on the screen: a table with a row for each item, and for a bad message the place where it broke.
+"""A dissection on the screen: a table with a row for each item, and of a bad message a dump that marks the wrong byte.
 
-| screen is | columns |
+| width of the screen | columns |
 |---|---|
 | 110 or wider | frame, n-k, bytes, name, type, raw, meaning |
 | narrower | the same without type and raw; numbers have their bytes behind them |
@@ -29,16 +29,16 @@ __all__ = ["show_dissection", "show_error"]
 
 WIDE, NARROW = 110, 60
 DUMP_WIDTH = 16 * 4 + 12  # of a hex dump with 16 bytes a line
-RAW_BYTES = 8  # that fit into the column; a longer value ends in dots
+RAW_BYTES = 8  # in the column `raw`; a longer value ends in dots
 PREVIEW = 120  # characters of a long value
-FIRST_ROWS, LAST_ROWS = 20, 4  # of a long block
+FIRST_ROWS, LAST_ROWS = 20, 4  # that are shown of a long block
 NUMBERS = tuple(kind.word for kind in Type if kind.is_number)
-ONE_LINE = ("body_frames", "extensions", "(")  # what may be long, and is shown as far as the line goes
+ONE_LINE = ("body_frames", "extensions", "(")  # names of long values, which are cut at the end of the line
 QUIET = ("", "none", "not set", "empty", "zero", "unsigned")
 
 
 def show_dissection(console: Console, dissection: Dissection, name: str = "", full: bool = False) -> None:
-    """Show a message, whole or as far as it could be read; `full` adds every byte of it."""
+    """Show a message, whole or as far as it could be read; `full` adds a dump of every frame."""
     console.print(_headline(dissection, name), soft_wrap=True)
     if dissection.items:
         console.print(_table(dissection, console.width, full))
@@ -79,7 +79,7 @@ def _table(dissection: Dissection, width: int, full: bool) -> Table:
 
 
 def _shown(dissection: Dissection, full: bool) -> Iterator[Row | int]:
-    """The rows; in place of the many in the middle of a long block, how many they are."""
+    """The rows; of a long block only its first and last rows, and between them how many are left out."""
     rows = rows_from_dissection(dissection, None if full else PREVIEW)
     for _, block in groupby(rows, lambda row: row.name.partition("[")[0]):
         alike = list(block)
@@ -123,7 +123,7 @@ def _raw(row: Row) -> str:
 
 
 def _is_culprit(row: Row, dissection: Dissection) -> bool:
-    """Whether the byte that is to blame stands in this row, or just behind it at the end of the frame."""
+    """Whether the wrong byte stands in this row, or is missing behind it at the end of the frame."""
     error = dissection.error
     if error is None or error.byte is None or row.frame != error.frame:
         return False

@@ -1,22 +1,50 @@
-"""A message as JSON: there and back for every vector, and a line for everything that is wrong."""
+"""Every kind of value as JSON; a message there and back for every vector, and a line for everything that is wrong."""
 
 from __future__ import annotations
 
 import json
 import random
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from hopwire.errors import SettingsError
 from hopwire.model import CallbackPoint, Message, RoutingEntry
 from hopwire.report import message_from_json, message_to_json
+from hopwire.report.jsonable import jsonable
+from hopwire.report.words import text_or_hex
 from hopwire.wire import FORMATS, V3, V6, WireFormat, encode
 from hopwire.wire.samples import sample_message
 
+
+class Pair(NamedTuple):
+    """A named tuple with a tuple in it."""
+
+    left: bytes
+    right: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A dataclass with a named tuple in it."""
+
+    pair: Pair
+    names: dict[str, bytes]
+
+
 VECTORS = Path(__file__).parents[1] / "vectors"
+
+
+def test_values_become_objects_lists_and_text_however_deep() -> None:
+    value = [Holder(Pair(b"\xff", (1, 2)), {"a": b"A"}), RoutingEntry("tcp://a", b"B"), None, True, 1.5]
+    rest = [None, True, 1.5]
+    exact = {"pair": {"left": "ff", "right": [1, 2]}, "names": {"a": "41"}}
+    assert jsonable(value) == [exact, {"uri": "tcp://a", "identity": "42"}, *rest]
+    readable = {"pair": {"left": "0xff", "right": [1, 2]}, "names": {"a": "A"}}
+    assert jsonable(value, text_or_hex) == [readable, {"uri": "tcp://a", "identity": "B"}, *rest]
 
 
 @pytest.mark.parametrize("number", [3, 4, 5, 6])

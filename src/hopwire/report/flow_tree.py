@@ -1,10 +1,10 @@
 """A flow in the words of a person: its steps as the lines of a tree, its requests and findings, and where it was lost.
 
-A flow is a row of gold.flows, a request one of gold.requests, both as dictionaries; nodes are called by their names
-where these are known.
+A flow is a row of gold.flows and a request is a row of gold.requests, both as dictionaries. A node is called by its
+name where the name is known. A fate or a finding that this hopwire does not know is shown by its own word.
 
-The trap: a flow may be a chain of a hundred thousand steps. Nothing here calls itself, and lines are indented only so
-far.
+The trap: a flow may be a chain of a hundred thousand steps. So no function here calls itself, and a line is indented by
+a limited number of levels.
 """
 
 from __future__ import annotations
@@ -13,23 +13,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hopwire.flows.findings import KINDS
-from hopwire.report.words import cut, duration, printable, text_or_hex
+from hopwire.model.units import NS_PER_TICK, NS_PER_US
+from hopwire.report.jsonable import jsonable
+from hopwire.report.words import cut, duration, node_label, printable, text_or_hex
 
-__all__ = ["Glyphs", "Line", "Mark", "finding_line", "flow_to_json", "lines_of_flow", "name_of", "request_line", "took"]
+__all__ = [
+    "FlowLine",
+    "Glyphs",
+    "Remark",
+    "finding_line",
+    "flow_to_json",
+    "lines_of_flow",
+    "name_of",
+    "request_line",
+    "took",
+]
 
-TICKS_PER_US = 10
-MAX_INDENT = 8  # levels, unless the caller wants fewer; what lies deeper is not indented further
+MAX_INDENT = 8  # levels, unless the caller wants fewer; deeper steps are not indented further
 NAME_LENGTH = 20
+UNKNOWN_FATE, UNKNOWN_FINDING = (f"a {noun} that this hopwire does not know" for noun in ("fate", "finding"))
 
 
-class Mark(NamedTuple):
-    """What a line says beyond the crossing, and whether it is bad news."""
+class Remark(NamedTuple):
+    """What is said of a step or a request, and whether it is bad news."""
 
     text: str
     is_bad: bool = False
 
 
-class Line(NamedTuple):
+class FlowLine(NamedTuple):
     """One step of a flow."""
 
     number: int
@@ -38,12 +50,12 @@ class Line(NamedTuple):
     contract: str
     way: str
     took: str
-    mark: Mark
+    remark: Remark
     is_critical: bool
 
 
 class Glyphs(NamedTuple):
-    """What trees are drawn with."""
+    """The pieces that a tree is drawn with."""
 
     branch: str = "├─ "
     last: str = "└─ "
@@ -53,27 +65,27 @@ class Glyphs(NamedTuple):
 
 # fmt: off
 FATES = {
-    # fate          what is said of it, and whether it is bad news
-    "arrived":      Mark(""),
-    "lost":         Mark("LOST: left {from_node}, never came to {to_node}", True),
-    "in_flight":    Mark("the capture ends before it could arrive"),
-    "unwitnessed":  Mark("{to_node} wrote nothing down then"),
-    "unsent":       Mark("{from_node} wrote nothing down then"),
-    "duplicate":    Mark("came once more than it was sent", True),
-    "foreign":      Mark("FOREIGN: {from_node} never sent it", True),
-    "dead":         Mark("DEAD: {dead_reason}", True),
+    # fate          what is said of the step, and whether it is bad news
+    "arrived":      Remark(""),
+    "lost":         Remark("LOST: left {from_node}, never came to {to_node}", True),
+    "in_flight":    Remark("the capture ends before it could arrive"),
+    "unwitnessed":  Remark("{to_node} wrote nothing down then"),
+    "unsent":       Remark("{from_node} wrote nothing down then"),
+    "duplicate":    Remark("came once more than it was sent", True),
+    "foreign":      Remark("FOREIGN: {from_node} never sent it", True),
+    "dead":         Remark("DEAD: {dead_reason}", True),
 }
 # fmt: on
 
 
 def took(latency_us: int | None) -> str:
-    """Give a duration, nothing where there is none."""
-    return "" if latency_us is None else duration(latency_us * TICKS_PER_US)
+    """Give a duration with its unit, and empty text where there is none."""
+    return "" if latency_us is None else duration(latency_us * NS_PER_US // NS_PER_TICK)
 
 
 def name_of(node: bytes, names: Mapping[bytes, str]) -> str:
-    """Give what people call a node."""
-    return cut(printable(names.get(node, "")) or text_or_hex(node), NAME_LENGTH) if node else "?"
+    """Give what people call a node, in a few characters; `?` where no node is known."""
+    return cut(node_label(node, names.get(node, "")), NAME_LENGTH) if node else "?"
 
 
 def lines_of_flow(
@@ -82,30 +94,30 @@ def lines_of_flow(
     limit: int | None = None,
     glyphs: Glyphs | None = None,
     max_indent: int = MAX_INDENT,
-) -> Iterator[Line]:
-    """Give the steps as a tree, top to bottom; at most so many."""
+) -> Iterator[FlowLine]:
+    """Give the steps of a flow as the lines of a tree, from top to bottom, at most `limit` lines."""
     steps: Sequence[Mapping[str, Any]] = flow["steps"]
     for number, indent in _tree([step["parent"] for step in steps], limit, glyphs or Glyphs(), max_indent):
         step = steps[number]
         seen_at = step["left_at_ns"] if step["left_at_ns"] is not None else step["arrived_at_ns"]
-        at_us = None if None in (seen_at, flow["started_at_ns"]) else (seen_at - flow["started_at_ns"]) // 1000
+        at_us = None if None in (seen_at, flow["started_at_ns"]) else (seen_at - flow["started_at_ns"]) // NS_PER_US
         way = " -> ".join(name_of(step[end], names) for end in ("from_node", "to_node"))
         if step["fate"] == "dead":
             way = f"at {name_of(step['from_node'], names)}"
-        yield Line(
+        yield FlowLine(
             number,
             indent,
             at_us,
             _contract(step),
             way,
             took(step["latency_us"]),
-            _mark(step, names),
+            _remark(step, names),
             step["is_critical"],
         )
 
 
 def _tree(parents: Sequence[int], limit: int | None, glyphs: Glyphs, max_indent: int) -> Iterator[tuple[int, str]]:
-    """Give the numbers of steps in the order of the tree, each with what stands in front of it."""
+    """Give the number of each step in the order of the tree, and the branches that are drawn in front of the step."""
     children: dict[int, list[int]] = {}
     for number, parent in enumerate(parents):
         children.setdefault(parent, []).append(number)
@@ -131,21 +143,23 @@ def _contract(step: Mapping[str, Any]) -> str:
     return f"{name} v{version}{attempt}"
 
 
-def _mark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark:
-    mark = FATES[step["fate"]]
+def _remark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
+    if step["fate"] not in FATES:
+        return Remark(f"{printable(step['fate'])}: {UNKNOWN_FATE}", True)
+    remark = FATES[step["fate"]]
     if step["repeat"] == "replayed":
-        mark = Mark("REPLAYED: came again, later or from another node", True)
-    if mark.text:
+        remark = Remark("REPLAYED: came again, later or from another node", True)
+    if remark.text:
         words = {end: name_of(step[end], names) for end in ("from_node", "to_node")}
-        return mark._replace(text=mark.text.format(**words, dead_reason=printable(step["dead_reason"] or "")))
+        return remark._replace(text=remark.text.format(**words, dead_reason=printable(step["dead_reason"] or "")))
     if step["outcome_kind"]:
         reason = f": {printable(step['outcome_reason'])}" if step["outcome_reason"] else ""
-        return Mark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] != "received")
-    return Mark("answer" if step["is_reply"] else "")
+        return Remark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] != "received")
+    return Remark("answer" if step["is_reply"] else "")
 
 
-def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark:
-    """Say what became of a request, and if it was lost, where."""
+def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
+    """Say what became of a request, and where a lost request was lost."""
     outcome, reason = request["outcome"], printable(request["reason"] or "")
     words = f"{text_or_hex(request['identity'])} from {name_of(request['home_node'], names)}: {outcome}"
     if outcome == "lost":
@@ -156,7 +170,7 @@ def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Mark
         words += f" after {took(request['latency_us'])}"
     if request["is_reused"]:
         words += "; its callback key was used again"
-    return Mark(words, outcome not in ("answered", "open"))
+    return Remark(words, outcome not in ("answered", "open"))
 
 
 def _place(request: Mapping[str, Any], names: Mapping[bytes, str]) -> str:
@@ -169,24 +183,13 @@ def _place(request: Mapping[str, Any], names: Mapping[bytes, str]) -> str:
 
 
 def finding_line(finding: Mapping[str, Any], names: Mapping[bytes, str]) -> str:
-    """Say what is odd."""
+    """Say what is odd, and at which node."""
     detail = f" ({printable(finding['detail'])})" if finding["detail"] else ""
-    return f"{finding['kind']} at {name_of(finding['node'], names)}: {KINDS[finding['kind']]}{detail}"
+    meaning = KINDS.get(finding["kind"], UNKNOWN_FINDING)
+    return f"{printable(finding['kind'])} at {name_of(finding['node'], names)}: {meaning}{detail}"
 
 
 def flow_to_json(row: Mapping[str, Any], names: Mapping[bytes, str]) -> dict[str, Any]:
-    """Give a flow or a request as JSON; bytes as text or hex, nodes by their names too."""
-    plain = {name: _plain(value) for name, value in row.items()}
-    if "nodes" in row:
-        plain["node_names"] = [names.get(node, "") for node in row["nodes"]]
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return text_or_hex(value)
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    return value
+    """Give a flow or a request as JSON: bytes as text or hex, and the names of its nodes."""
+    named = {"node_names": [names.get(node, "") for node in row["nodes"]]} if "nodes" in row else {}
+    return {**jsonable(row, text_or_hex), **named}

@@ -1,7 +1,7 @@
-"""All processes of the shop, from the first hello to the last goodbye.
+"""The day of the shop: starts all processes, tells them what to do, kills billing, and ends them all.
 
-Nothing here waits for a time: each step waits until it is done, or for so long that something must be wrong. However it
-ends, no process is left: those that do not go by themselves are killed, by their number.
+No step waits for a fixed time. A step waits until it is done, and fails after `STEP_SECONDS`. However the day ends, no
+process is left: a process that does not end by itself is killed by its process id.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from typing import Any
 
 import msgspec
 
-from hopwire.demo.process import Identity
-from hopwire.demo.roles import KILLED, ROLES, SHOP, domains_of
-from hopwire.demo.stranger import STRANGER
-from hopwire.demo.trouble import TROUBLES
+from hopwire.demo.process import Assignment
+from hopwire.demo.shop import KILLED, ROLES, SHOP, domains_of
+from hopwire.demo.trouble import STRANGER, TROUBLES
 from hopwire.disk import OWNER_ONLY, make_directory
 from hopwire.errors import Timeout, Unreachable
 from hopwire.model.reasons import WIRE_REASONS
@@ -31,34 +30,34 @@ from hopwire.security import Domains
 __all__ = ["CAPTURES", "PATIENCE_SECONDS", "Day", "live"]
 
 CAPTURES, LOGS = "captures", "logs"
-PATIENCE_SECONDS = 1.0  # on one machine a message that takes so long is lost
-MARGIN_SECONDS = 1.0  # that the captures go on for after that
-STEP_SECONDS = 60.0  # for one act, however slow the machine
+PATIENCE_SECONDS = 1.0  # on one machine, a message that takes longer is lost
+MARGIN_SECONDS = 1.0  # the captures go on for so long after the patience is over
+STEP_SECONDS = 60.0  # for one act, also on a slow machine
 GOODBYE_SECONDS = 5.0
 SECRET_BYTES = 32
-FIRST_SHARE = 0.7  # of the orders come before billing is killed
+FIRST_SHARE = 0.7  # the share of the orders that come before billing is killed
 
 OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What there is when everything is over."""
+    """What a day leaves behind."""
 
     captures: Path
     domains: Domains
-    endings: Mapping[str, str]  # what the hub saw of each flow with a question
+    endings: Mapping[str, str]  # correlation id of a question: what the hub saw of it
     seconds: float
 
 
 class _Process:
-    """One of the processes, as seen from outside."""
+    """One process, as seen from outside."""
 
     def __init__(self, process: asyncio.subprocess.Process, name: str, log: Path) -> None:
         self.process, self.name, self._log = process, name, log
 
     async def tell(self, what: Any) -> Any:
-        """Say a line, and give the answer."""
+        """Write one line to the process, and give its answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         try:
@@ -79,14 +78,14 @@ class _Process:
         return lines[-1] if lines else "it says nothing"
 
     async def kill(self) -> None:
-        """End it at once, as if the power failed."""
+        """End the process at once, as if the power failed."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGKILL)  # Process.kill would reap it behind the back of asyncio
+                os.kill(self.process.pid, signal.SIGKILL)  # Process.kill reaps the process unseen by asyncio
         await self.process.wait()
 
     async def end(self) -> None:
-        """Let it say goodbye, and kill it if that takes too long."""
+        """Let the process say goodbye, and kill it if that takes too long."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
@@ -105,7 +104,7 @@ async def _process(name: str, logs: Path) -> AsyncIterator[_Process]:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,  # Ctrl-C is for us; they end when we do
+            start_new_session=True,  # Ctrl+C reaches this program only; the processes end with it
         )
     running = _Process(process, name, log)
     try:
@@ -114,82 +113,82 @@ async def _process(name: str, logs: Path) -> AsyncIterator[_Process]:
         await running.kill()
 
 
-class _World:
-    """The processes, and who is where."""
+class _Supervisor:
+    """All processes, and the address of each node."""
 
-    def __init__(self, stack: AsyncExitStack, me: Identity, logs: Path) -> None:
+    def __init__(self, stack: AsyncExitStack, me: Assignment, logs: Path) -> None:
         self._stack, self._me, self._logs = stack, me, logs
         self._idle: dict[str, list[_Process]] = {}
         self.processes: dict[str, _Process] = {}
         self.uris: dict[str, str] = {}
 
     async def open(self, *names: str) -> None:
-        """Start processes; each becomes somebody later, since starting takes long."""
+        """Start processes, which takes long; `begin` makes a node of each later."""
         for name in names:
             process = await self._stack.enter_async_context(_process(name, self._logs))
             self._idle.setdefault(name, []).append(process)
 
     async def begin(self, name: str) -> None:
-        """Let the next process of that name become a node that knows all who are there already."""
+        """Make a node of the next process of this name; the node is told of all nodes that there are."""
         self.processes[name] = self._idle[name].pop()
         others = tuple(uri for other, uri in self.uris.items() if uri and other != name)
         me = msgspec.structs.replace(self._me, name=name, peers=others)
         self.uris[name] = await self.processes[name].tell(me)
 
     async def act(self, name: str, *act: Any) -> Any:
-        """Let a process do something, and wait until it is done."""
+        """Let a process do an act, and give its result."""
         return await self.processes[name].tell(act)
 
 
 async def live(directory: Path, seed: int, orders: int, on_step: OnStep = lambda step: None) -> Day:
-    """Let the shop have its day, with all its troubles; the captures are in the directory then."""
+    """Let the shop have its day, with all its troubles; the captures are in the directory afterwards."""
     logs, captures, secret = directory / LOGS, directory / CAPTURES, os.urandom(SECRET_BYTES)
     make_directory(logs)
     began = time.monotonic()
-    me = Identity("", secret, str(captures), (), seed, PATIENCE_SECONDS + MARGIN_SECONDS)
+    me = Assignment("", secret, str(captures), (), seed, PATIENCE_SECONDS + MARGIN_SECONDS)
     async with AsyncExitStack() as stack:
-        world = _World(stack, me, logs)
-        endings = await _day(world, orders, on_step)
+        supervisor = _Supervisor(stack, me, logs)
+        endings = await _day(supervisor, orders, on_step)
         on_step("closing")
-        await asyncio.gather(*(process.end() for process in world.processes.values()))
+        await asyncio.gather(*(process.end() for process in supervisor.processes.values()))
     return Day(captures, domains_of(secret), endings, time.monotonic() - began)
 
 
-async def _day(world: _World, orders: int, on_step: OnStep) -> dict[str, str]:
+async def _day(supervisor: _Supervisor, orders: int, on_step: OnStep) -> dict[str, str]:
     on_step("starting the processes")
-    await world.open(*ROLES, STRANGER, KILLED)  # the second of them is for later
+    await supervisor.open(*ROLES, STRANGER, KILLED)  # the second process of KILLED begins after the first is killed
     for name in (*ROLES, STRANGER):
-        await world.begin(name)
+        await supervisor.begin(name)
     for name in ROLES:
-        await world.act(name, "ready")
+        await supervisor.act(name, "ready")
     first = round(orders * FIRST_SHARE)
     on_step("a stranger disturbs")
-    await world.act(STRANGER, "disturb", world.uris["stock"])
-    await _until_disturbed(world)
+    await supervisor.act(STRANGER, "disturb", supervisor.uris["stock"])
+    await _until_disturbed(supervisor)
     on_step("orders, and what goes wrong with them")
-    await world.act(SHOP, "suffer", first)
-    await world.act(SHOP, "strand")
-    await world.act(KILLED, "written")  # or what it saw last would die with it
+    await supervisor.act(SHOP, "suffer", first)
+    await supervisor.act(SHOP, "strand")
+    await supervisor.act(KILLED, "written")  # or the last sightings of this node are lost with it
     on_step(f"killing {KILLED}")
-    await world.processes[KILLED].kill()
-    await world.act(SHOP, "miss")
+    await supervisor.processes[KILLED].kill()
+    await supervisor.act(SHOP, "miss")
     on_step(f"starting {KILLED} again")
-    await world.begin(KILLED)
+    await supervisor.begin(KILLED)
     for name in (KILLED, "stock"):
-        await world.act(name, "ready")
-    await world.act(SHOP, "recover")
+        await supervisor.act(name, "ready")
+    await supervisor.act(SHOP, "recover")
     on_step("more orders")
-    await world.act(SHOP, "trade", orders - first)
-    on_step("waiting for what will not come")
-    endings: dict[str, str] = await world.act(SHOP, "rest")
+    await supervisor.act(SHOP, "trade", orders - first)
+    on_step("waiting for answers that will not come")
+    endings: dict[str, str] = await supervisor.act(SHOP, "rest")
     return endings
 
 
-async def _until_disturbed(world: _World) -> None:
-    """Wait until everything that the stranger sent has been refused."""
+async def _until_disturbed(supervisor: _Supervisor) -> None:
+    """Wait until stock has refused every message of the stranger."""
     async with asyncio.timeout(STEP_SECONDS):
         while True:
-            dead = await world.act("stock", "count")
+            dead = await supervisor.act("stock", "count")
             broken = sum(count for reason, count in dead.items() if reason in WIRE_REASONS)
             if broken >= TROUBLES["broken"].times and dead.get("bad_signature", 0) >= TROUBLES["forged"].times:
                 return
