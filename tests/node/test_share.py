@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from hopwire.node import Actor, Node, handles
+from hopwire.node import Actor, Hub, Node, handles
 from hopwire.node.share import SHARE_SECONDS, Share
-from tests.node.stories import Count, Greet, Greeting
+from tests.node.stories import Count, Greet, Greeter, Greeting
 
 
 def test_a_share_is_over_when_its_time_is_and_begins_anew_with_the_next_turn() -> None:
@@ -67,6 +67,14 @@ class Busy(Actor):
             pass
 
 
+async def fill(node: Node, hub: Hub) -> None:
+    """Put many messages into the queues in one turn, as if they had come from many other nodes."""
+    node._timing.share.is_full = lambda: False  # type: ignore[method-assign]
+    for _ in range(1500):
+        await hub.tell(Count(1))
+    del node._timing.share.is_full
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("actors", [1, 5])
 def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int) -> None:
@@ -77,8 +85,7 @@ def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int
             for each in busy:
                 node.host(each)
             hub = node.hub()
-            for _ in range(1500):
-                await hub.tell(Count(1))
+            await fill(node, hub)
             while sum(each.handled for each in busy) < 1000:
                 began = time.perf_counter()
                 await asyncio.sleep(0.001)
@@ -111,11 +118,36 @@ def test_a_question_to_an_idle_actor_does_not_wait_for_the_queue_of_a_busy_one()
             node.host(busy)
             node.host(Idle())
             hub = node.hub()
-            for _ in range(1500):
-                await hub.tell(Count(1))
+            await fill(node, hub)
             while not busy.handled:
                 await asyncio.sleep(0)
             assert await hub.ask(Greet("x"), Greeting, timeout=10) == Greeting("at once")
             assert busy.handled < 500
 
     asyncio.run(asyncio.wait_for(story(), 60))
+
+
+@pytest.mark.slow
+def test_questions_that_are_asked_all_at_once_leave_the_loop_time_to_turn() -> None:
+    async def story() -> float:
+        async with Node() as there, Node(peers=[there.uri]) as here:
+            there.host(Greeter())
+            await here.knows(Greet)
+            worst = 0.0
+
+            async def watch() -> None:
+                nonlocal worst
+                while True:
+                    began = time.perf_counter()
+                    await asyncio.sleep(0.001)
+                    worst = max(worst, time.perf_counter() - began)
+
+            watching = asyncio.ensure_future(watch())
+            hub = here.hub()
+            names = [str(number) for number in range(10_000)]
+            answers = await asyncio.gather(*(hub.ask(Greet(name), Greeting, timeout=60) for name in names))
+            watching.cancel()
+            assert answers == [Greeting(f"hello {name}") for name in names]
+            return worst
+
+    assert asyncio.run(asyncio.wait_for(story(), 60)) < 1.0  # all of it takes longer than that on any machine
