@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.capture import SCHEMA, CaptureWriter, Direction, Sighting, batch_from_sightings
-from hopwire.capture.faults import Fault
+from hopwire.capture.file_faults import Fault
 from hopwire.capture.parts import parts_of
 from hopwire.capture.sources import Source, list_sources, read_source
 

@@ -11,7 +11,7 @@ from hopwire.capture import SCHEMA, Fault, FaultKind, Sighting, batch_from_sight
 from hopwire.capture.sources import Source, SourceKind, list_sources, read_source
 from hopwire.errors import CaptureError
 from tests.capture.making import MS, START, numbers, write, writer
-from tests.capture.recording import Recording, message, pcap, pcapng
+from tests.capture.recording.recordings import Recording, message, pcap, pcapng
 
 
 def rows(source: Source, **wanted: object) -> list[Sighting]:

@@ -10,7 +10,7 @@ from hopwire.cluster.announce import Beat, Bye, Hello, Routes
 from hopwire.errors import NoRoute, QueueFull
 from hopwire.model import Message, Payload, body_from_payload, contract_of
 from hopwire.node import Actor, NodeSettings, Overflow, handles
-from hopwire.routing import Node as KnownNode
+from hopwire.routing import RemoteNode as KnownNode
 from hopwire.testing import Network, run
 from hopwire.wire import encode
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number

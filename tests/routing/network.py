@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from hopwire.model import Contract, Message
-from hopwire.routing import Node, Tables
+from hopwire.routing import RemoteNode, Tables
 
 HERE = b"node-here"
 GREET, PART, BYE = Contract(b"greet", 1, b""), Contract(b"greet", 1, b"east"), Contract(b"bye", 2, b"")
 CONTRACTS = (GREET, PART, BYE)
-NODES = tuple(Node(b"node-%d" % number, (f"tcp://10.0.0.{number}:7400",)) for number in range(1, 6))
+NODES = tuple(RemoteNode(b"node-%d" % number, (f"tcp://10.0.0.{number}:7400",)) for number in range(1, 6))
 ONE, TWO, THREE = NODES[:3]
 
 
@@ -27,7 +27,7 @@ def message_of(contract: Contract, **fields: Any) -> Message:
     return Message(identity=contract.identity, version=contract.version, partition=contract.partition, **fields)
 
 
-def tables_of(local: Iterable[bytes] = (), remote: Iterable[tuple[Node, bytes]] = ()) -> Tables:
+def tables_of(local: Iterable[bytes] = (), remote: Iterable[tuple[RemoteNode, bytes]] = ()) -> Tables:
     """Tables in which every actor handles GREET."""
     tables = Tables()
     for receiver in local:

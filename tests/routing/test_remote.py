@@ -8,7 +8,7 @@ import pytest
 
 from hopwire.errors import SettingsError
 from hopwire.model import Contract
-from hopwire.routing import Node, Route, Tables, decide
+from hopwire.routing import RemoteNode, Route, Tables, decide
 from tests.routing.network import BYE, GREET, HERE, ONE, PART, TWO, actor, dump, hub, message_of
 
 
@@ -82,7 +82,7 @@ def test_an_announcement_from_a_former_life_changes_nothing(tables: Tables) -> N
 
 
 def test_an_address_may_be_given_twice(tables: Tables) -> None:
-    tables.remote.register(Node(b"n", ("tcp://a:1", "tcp://a:1")))
+    tables.remote.register(RemoteNode(b"n", ("tcp://a:1", "tcp://a:1")))
     assert tables.remote.nodes_at("tcp://a:1") == (b"n",)
     tables.remote.unregister_node(b"n")
     assert dump(tables) == dump(Tables())
@@ -101,7 +101,7 @@ def test_removing_a_node_removes_everything_of_it_and_nothing_else(tables: Table
 
 def test_the_address_of_a_removed_node_tells_whether_another_node_lives_there(tables: Tables) -> None:
     tables.remote.register(ONE)
-    tables.remote.register(Node(b"neighbour", ONE.uris))
+    tables.remote.register(RemoteNode(b"neighbour", ONE.uris))
     tables.remote.unregister_node(ONE.identity)
     assert tables.remote.nodes_at(ONE.uris[0]) == (b"neighbour",)
     tables.remote.unregister_node(b"neighbour")

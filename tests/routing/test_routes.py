@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hopwire.errors import SettingsError
-from hopwire.routing import Node, is_actor, is_hub
+from hopwire.routing import RemoteNode, is_actor, is_hub
 from hopwire.routing.routes import keys_of
 from tests.routing.network import BYE, GREET, actor, hub
 
@@ -29,4 +29,4 @@ def test_a_receiver_that_is_neither_hub_nor_actor_is_refused(receiver: bytes) ->
 
 def test_a_node_elsewhere_needs_an_identity() -> None:
     with pytest.raises(SettingsError, match="needs an identity"):
-        Node(b"")
+        RemoteNode(b"")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from hopwire.model import Contract
-from hopwire.routing import Node, Route, Tables
+from hopwire.routing import RemoteNode, Route, Tables
 from tests.routing.network import CONTRACTS, GREET, ONE, actor, dump, hub, tables_of
 
 ACTORS = st.sampled_from([actor(number) for number in range(4)])
@@ -40,7 +40,7 @@ class AnyOrder(RuleBasedStateMachine):
         super().__init__()
         self.tables = Tables()
         self.local: dict[bytes, Keys] = {}
-        self.nodes: dict[bytes, tuple[Node, dict[bytes, Keys]]] = {}
+        self.nodes: dict[bytes, tuple[RemoteNode, dict[bytes, Keys]]] = {}
 
     @rule(receiver=RECEIVERS, contracts=SOME_CONTRACTS, flag=st.booleans())
     def register_here(self, receiver: bytes, contracts: list[Contract], flag: bool) -> None:
@@ -56,7 +56,7 @@ class AnyOrder(RuleBasedStateMachine):
     def register_there(
         self, identity: bytes, uris: tuple[str, ...], life: int, receiver: bytes, contracts: list[Contract]
     ) -> None:
-        node = Node(identity, uris, life)
+        node = RemoteNode(identity, uris, life)
         self.tables.remote.register(node, receiver, contracts)
         known, receivers = self.nodes.get(identity, (node, {}))
         if known.incarnation <= life:

@@ -4,12 +4,12 @@
 reads whatever else holds sightings: Parquet of frames, and recordings of the network.
 """
 
-from hopwire.capture.faults import Fault, FaultKind
-from hopwire.capture.files import CaptureStatus, CaptureWriter
+from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.follow import follow_capture
 from hopwire.capture.reader import Segment, State, list_segments, read_capture
+from hopwire.capture.segment_index import Summary
 from hopwire.capture.settings import CaptureSettings, Sync
-from hopwire.capture.summary import Summary
+from hopwire.capture.writer import CaptureStatus, CaptureWriter
 from hopwire.model.reasons import SKIP_REASONS
 from hopwire.model.sighting import SCHEMA, Direction, Sighting, batch_from_sightings, sightings_from_batch
 

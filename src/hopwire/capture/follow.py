@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hopwire.capture.faults import Fault, FaultKind, refuse
+from hopwire.capture.arrow_stream import read_stream
+from hopwire.capture.file_faults import Fault, FaultKind, refuse
 from hopwire.capture.reader import Wanted, indexed, segment_paths
 from hopwire.capture.segment import OPEN_SUFFIX, sealed_path
-from hopwire.capture.stream import read_stream
 
 __all__ = ["follow_capture"]
 

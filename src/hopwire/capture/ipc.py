@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-__all__ = ["CONTINUATION", "MAX_HEADER_BYTES", "PREFIX_BYTES", "Head", "read_head"]
+__all__ = ["CONTINUATION", "MAX_HEADER_BYTES", "PREFIX_BYTES", "MessageHead", "read_head"]
 
 CONTINUATION = b"\xff\xff\xff\xff"  # each message begins with it; then comes the length of its head
 PREFIX_BYTES = 8
@@ -24,14 +24,14 @@ COMPRESSION_SLOT = 3
 DICTIONARY, BATCH = 2, 3  # what `TYPE_SLOT` has
 
 
-class Head(NamedTuple):
+class MessageHead(NamedTuple):
     """What the head of a message says."""
 
     size_bytes: int  # of prefix, head and body together
     is_packed: bool  # compressed, or a dictionary for the columns of others
 
 
-def read_head(file: Any) -> Head | None:
+def read_head(file: Any) -> MessageHead | None:
     """Read the head of the message that begins here; nothing if there is none."""
     prefix = file.read(PREFIX_BYTES)
     length = int.from_bytes(prefix[4:], "little")
@@ -43,7 +43,7 @@ def read_head(file: Any) -> Head | None:
         return None
 
 
-def _head(data: bytes, size_bytes: int) -> Head | None:
+def _head(data: bytes, size_bytes: int) -> MessageHead | None:
     message = struct.unpack_from("<I", data)[0]
     body = _number(data, message, BODY_LENGTH_SLOT, "<q")
     if body < 0:
@@ -52,7 +52,7 @@ def _head(data: bytes, size_bytes: int) -> Head | None:
     is_packed = kind == DICTIONARY
     if kind == BATCH and at is not None:
         is_packed = _place(data, at + struct.unpack_from("<I", data, at)[0], COMPRESSION_SLOT) is not None
-    return Head(size_bytes + body, is_packed)
+    return MessageHead(size_bytes + body, is_packed)
 
 
 def _place(data: bytes, table: int, slot: int) -> int | None:

@@ -17,10 +17,10 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.capture.faults import Fault, FaultKind, refuse
+from hopwire.capture.arrow_stream import read_stream
+from hopwire.capture.file_faults import Fault, FaultKind, refuse
 from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, sealed_path
-from hopwire.capture.stream import read_stream
-from hopwire.capture.summary import Summary, read_index
+from hopwire.capture.segment_index import Summary, read_index
 from hopwire.disk import not_regular, refuse_scheme
 from hopwire.errors import CaptureError
 from hopwire.model.sighting import SCHEMA

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hopwire.capture.summary import INDEX_SUFFIX, Index, Summary
+from hopwire.capture.segment_index import INDEX_SUFFIX, SegmentIndex, Summary
 from hopwire.capture.times import compact_time
 from hopwire.disk import OWNER_ONLY, create_file
 from hopwire.model.sighting import SCHEMA
@@ -100,7 +100,7 @@ class SegmentFile:
             self._write(END)
             sync(self._fd)
             with suppress(OSError):  # a disk that has no room for it can still rename
-                index = Index.of(self.size_bytes, self.summary)
+                index = SegmentIndex.of(self.size_bytes, self.summary)
                 _write_index(index_path(self.path), index, sync, self._file_mode)
             self.path.rename(sealed_path(self.path))
             _sync_directory(self.path.parent, sync)
@@ -112,7 +112,7 @@ def _leave(_: int) -> None:
     """Let the system write when it likes to."""
 
 
-def _write_index(path: Path, index: Index, sync: Callable[[int], None], file_mode: int) -> None:
+def _write_index(path: Path, index: SegmentIndex, sync: Callable[[int], None], file_mode: int) -> None:
     unfinished = path.with_name(path.name.removesuffix(INDEX_SUFFIX) + UNFINISHED_SUFFIX)
     unfinished.unlink(missing_ok=True)  # left by a process that died; of a symlink only the link goes
     try:

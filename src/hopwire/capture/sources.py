@@ -23,15 +23,15 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from hopwire.capture.faults import Fault, FaultKind, refuse, refused
-from hopwire.capture.overheard import read_pcap
-from hopwire.capture.pcap import MAGICS as PCAP_MAGICS
+from hopwire.capture.arrow_stream import read_stream
+from hopwire.capture.file_faults import Fault, FaultKind, refuse, refused
+from hopwire.capture.parquet import MAGIC as PARQUET_MAGIC
+from hopwire.capture.parquet import read_table
 from hopwire.capture.reader import Segment, State, Wanted, indexed, segment_paths, summed_up
+from hopwire.capture.recording.pcap import MAGICS as PCAP_MAGICS
+from hopwire.capture.recording.sightings import read_pcap
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, sealed_path
-from hopwire.capture.stream import read_stream
-from hopwire.capture.summary import Summary
-from hopwire.capture.tables import MAGIC as PARQUET_MAGIC
-from hopwire.capture.tables import read_table
+from hopwire.capture.segment_index import Summary
 from hopwire.disk import not_regular, open_regular, refuse_scheme
 
 __all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "read_source", "survey"]

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hopwire.capture.faults import Fault, refuse
+from hopwire.capture.file_faults import Fault, refuse
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.inputs import STDIN, Given, format_named, given_from_arguments, read_given
 from hopwire.cli.secrets import read_domains

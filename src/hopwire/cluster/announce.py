@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from hopwire.model import Payload
 
-__all__ = ["CONTROL", "Beat", "Bye", "Hello", "Route", "Routes", "RoutesWanted"]
+__all__ = ["CONTROL", "AnnouncedRoute", "Beat", "Bye", "Hello", "Routes", "RoutesWanted"]
 
-Route = tuple[
+AnnouncedRoute = tuple[
     bytes, bytes, int, bytes
 ]  # receiver identity, then identity, version and partition; a hub has no contract
 
@@ -51,8 +51,8 @@ class Routes(Payload, identity="hopwire.routes", version=1):
     incarnation: int
     revision: int
     base: int = 0
-    added: tuple[Route, ...] = ()
-    removed: tuple[Route, ...] = ()
+    added: tuple[AnnouncedRoute, ...] = ()
+    removed: tuple[AnnouncedRoute, ...] = ()
 
 
 class RoutesWanted(Payload, identity="hopwire.routes.wanted", version=1):

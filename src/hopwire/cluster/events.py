@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hopwire.cluster.announce import Beat, Route
+from hopwire.cluster.announce import AnnouncedRoute, Beat
 from hopwire.errors import SettingsError
 from hopwire.model import Payload
 from hopwire.model.units import NS_PER_SECOND
@@ -25,11 +25,11 @@ __all__ = [
     "Pace",
     "Peer",
     "Refused",
-    "Report",
     "RoutesChanged",
     "Say",
     "Self",
     "Ticked",
+    "Warn",
 ]
 
 
@@ -115,8 +115,8 @@ class Overheard:
 class RoutesChanged:
     """Public routes of this node were added or removed."""
 
-    added: tuple[Route, ...] = ()
-    removed: tuple[Route, ...] = ()
+    added: tuple[AnnouncedRoute, ...] = ()
+    removed: tuple[AnnouncedRoute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +179,13 @@ class ApplyRoutes:
     """Routes of a node are to be entered; with `is_all`, in place of those it had."""
 
     node: bytes
-    added: tuple[Route, ...]
-    removed: tuple[Route, ...]
+    added: tuple[AnnouncedRoute, ...]
+    removed: tuple[AnnouncedRoute, ...]
     is_all: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Warn:
     """Something that people should know: `duplicate`, `unanswered`, `too_many_peers`."""
 
     what: str
@@ -194,4 +194,4 @@ class Report:
     detail: str = ""
 
 
-Command: TypeAlias = Connect | Disconnect | Say | MeetNode | LoseNode | ApplyRoutes | Report
+Command: TypeAlias = Connect | Disconnect | Say | MeetNode | LoseNode | ApplyRoutes | Warn

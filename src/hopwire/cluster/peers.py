@@ -36,7 +36,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from hopwire.cluster.announce import Beat, Bye, Hello, Route, Routes, RoutesWanted
+from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
@@ -52,11 +52,11 @@ from hopwire.cluster.events import (
     Pace,
     Peer,
     Refused,
-    Report,
     RoutesChanged,
     Say,
     Self,
     Ticked,
+    Warn,
 )
 from hopwire.model.units import NS_PER_SECOND
 
@@ -75,7 +75,7 @@ class Cluster:
     pace: Pace = field(default_factory=Pace)
     peers: Mapping[bytes, Peer] = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)
-    routes: frozenset[Route] = frozenset()
+    routes: frozenset[AnnouncedRoute] = frozenset()
     revision: int = 1  # of our own routes; 0 is what a peer knows that knows nothing
     next_beat_ns: int = 0
 
@@ -138,7 +138,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
         return _hear_myself(cluster, said)
     former = cluster.peers.get(said.node)
     if former is not None and said.incarnation < former.incarnation:
-        return cluster, [Report("duplicate", said.node, said.uri)]
+        return cluster, [Warn("duplicate", said.node, said.uri)]
     known = former if former is not None and said.incarnation == former.incarnation else None
     commands: list[Command] = []
     if former is not None and known is None:
@@ -146,7 +146,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     is_answer = said.heard == cluster.me.incarnation
     is_dialled = is_answer and said.via in cluster.links
     if former is None and not is_dialled and len(cluster.peers) >= MAX_PEERS:
-        return cluster, [Report("too_many_peers", said.node, said.uri)]
+        return cluster, [Warn("too_many_peers", said.node, said.uri)]
     if is_dialled:
         cluster = _with_link(cluster, replace(cluster.links[said.via], node=said.node))
     dialled = [link.uri for link in cluster.links.values() if link.node == said.node]
@@ -172,7 +172,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
 def _hear_myself(cluster: Cluster, said: Hello) -> Step:
     """Leave an address alone that turns out to be our own; or another process has our identity."""
     if said.incarnation != cluster.me.incarnation:
-        return cluster, [Report("duplicate", said.node, said.uri)]
+        return cluster, [Warn("duplicate", said.node, said.uri)]
     link = cluster.links.get(said.via)
     if link is None or link.node:
         return cluster, []
@@ -189,11 +189,11 @@ def _hang_up(cluster: Cluster, *uris: str) -> list[Command]:
 def _hear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
     peer = cluster.peers.get(said.node)
     if said.node == cluster.me.node:
-        return cluster, [] if said.incarnation == cluster.me.incarnation else [Report("duplicate", said.node, said.uri)]
+        return cluster, [] if said.incarnation == cluster.me.incarnation else [Warn("duplicate", said.node, said.uri)]
     if peer is None or said.incarnation > peer.incarnation:  # a stranger, or one that came back while nobody listened
         return _dial_hearsay(cluster, said.uri, now_ns)
     if said.incarnation < peer.incarnation:
-        return cluster, [Report("duplicate", said.node, said.uri)]
+        return cluster, [Warn("duplicate", said.node, said.uri)]
     wanted = [_want(cluster, peer)] if said.revision != peer.revision else []
     return _with_peer(cluster, replace(peer, heard_at_ns=now_ns)), [*wanted]
 
@@ -243,7 +243,7 @@ def _hear_bye(cluster: Cluster, said: Bye, now_ns: int) -> Step:
     return (cluster, []) if peer is None else _lose(cluster, peer.node, "left", now_ns)
 
 
-def _change_routes(cluster: Cluster, added: tuple[Route, ...], removed: tuple[Route, ...]) -> Step:
+def _change_routes(cluster: Cluster, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...]) -> Step:
     new = tuple(route for route in added if route not in cluster.routes)
     gone = tuple(route for route in removed if route in cluster.routes and route not in added)
     if not new and not gone:
@@ -282,7 +282,7 @@ def _dial_again(cluster: Cluster, link: Link, now_ns: int) -> Step:
     waited_ns = now_ns - link.since_ns
     if tries is None and waited_ns >= link.report_ns:
         detail = f"no answer to {link.hellos} hellos in {waited_ns // NS_PER_SECOND} s"
-        commands.append(Report("unanswered", b"", link.uri, detail))
+        commands.append(Warn("unanswered", b"", link.uri, detail))
         link = replace(link, report_ns=2 * waited_ns)
     link = replace(link, pause_ns=pause, next_hello_ns=now_ns + pause, tries_left=tries, hellos=link.hellos + 1)
     return _with_link(cluster, link), commands

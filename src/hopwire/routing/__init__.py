@@ -6,7 +6,7 @@ from hopwire.routing.decide import HOP_LIMIT, Decision, decide, peek
 from hopwire.routing.local import LocalTable
 from hopwire.routing.remote import RemoteTable
 from hopwire.routing.rewrite import forwarded
-from hopwire.routing.routes import Node, Route
+from hopwire.routing.routes import RemoteNode, Route
 from hopwire.routing.tables import Tables
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "REASONS",
     "Decision",
     "LocalTable",
-    "Node",
+    "RemoteNode",
     "RemoteTable",
     "Route",
     "Tables",

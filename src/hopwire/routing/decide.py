@@ -38,7 +38,7 @@ import msgspec
 from hopwire.model import Distribution, Message, Selectors
 from hopwire.model.reasons import ROUTING_REASONS
 from hopwire.routing.tables import Tables
-from hopwire.routing.turns import Candidates, Index
+from hopwire.routing.turns import CandidateIndex, Candidates
 
 __all__ = ["HOP_LIMIT", "Decision", "decide", "peek"]
 
@@ -102,7 +102,7 @@ def peek(message: Message, tables: Tables, here: bytes, came_from: bytes = b"", 
     """Decide as `decide` would do now, and let nobody's turn pass."""
     contract = (message.identity, message.version, message.partition)
     view = copy(tables)
-    view.candidates = Index()
+    view.candidates = CandidateIndex()
     if contract in tables.candidates:
         view.candidates[contract] = deepcopy(tables.candidates[contract])
     return decide(message, view, here, (), came_from, hop_limit)

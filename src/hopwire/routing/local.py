@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from hopwire.model import Contract
 from hopwire.routing.routes import Route, keys_of
-from hopwire.routing.turns import Index, Key
+from hopwire.routing.turns import CandidateIndex, ContractKey
 
 __all__ = ["LocalTable"]
 
@@ -22,7 +22,7 @@ class LocalTable:
 
     __slots__ = ("_index", "_receivers")
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: CandidateIndex) -> None:
         self._index = index
         self._receivers: dict[bytes, dict[Contract | None, bool]] = {}
 
@@ -59,7 +59,7 @@ class LocalTable:
             del self._receivers[receiver]
         return gone
 
-    def accepts(self, receiver: bytes, contract: Key) -> bool | None:
+    def accepts(self, receiver: bytes, contract: ContractKey) -> bool | None:
         """Tell whether a named receiver takes a message: a hub any, an actor one of a version that it handles.
 
         None says that there is no such receiver.

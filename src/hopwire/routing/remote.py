@@ -21,18 +21,18 @@ from typing import TypeVar
 
 from hopwire.model import Contract
 from hopwire.model.names import is_hub
-from hopwire.routing.routes import Node, Route, keys_of
-from hopwire.routing.turns import Index
+from hopwire.routing.routes import RemoteNode, Route, keys_of
+from hopwire.routing.turns import CandidateIndex
 
 __all__ = ["RemoteTable"]
 
 K = TypeVar("K", bound=Hashable)
 
 
-class _Peer:
+class _NodeRoutes:
     __slots__ = ("node", "receivers")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RemoteNode) -> None:
         self.node = node
         self.receivers: dict[bytes, dict[Contract | None, None]] = {}  # in order, as announced
 
@@ -42,16 +42,16 @@ class RemoteTable:
 
     __slots__ = ("_at", "_homes", "_index", "_peers")
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: CandidateIndex) -> None:
         self._index = index
-        self._peers: dict[bytes, _Peer] = {}
+        self._peers: dict[bytes, _NodeRoutes] = {}
         self._homes: dict[bytes, tuple[bytes, ...]] = {}  # receiver -> its nodes, the latest first
         self._at: dict[str, tuple[bytes, ...]] = {}  # uri -> the nodes that listen there
 
     def __contains__(self, node: bytes) -> bool:
         return node in self._peers
 
-    def register(self, node: Node, receiver: bytes = b"", contracts: Iterable[Contract] = ()) -> list[Route]:
+    def register(self, node: RemoteNode, receiver: bytes = b"", contracts: Iterable[Contract] = ()) -> list[Route]:
         """Add or update a node, with it a hub, or contracts of an actor; give the routes that are new."""
         keys = keys_of(receiver, contracts) if receiver else ()
         if not self._admit(node):
@@ -79,7 +79,7 @@ class RemoteTable:
         receivers = (receiver,) if receiver else tuple(peer.receivers)
         return [route for each in receivers for route in self._withdraw(node, each, keys)]
 
-    def unregister_node(self, node: bytes) -> Node | None:
+    def unregister_node(self, node: bytes) -> RemoteNode | None:
         """Remove a node and everything of it; give the node, or None if it was not known."""
         peer = self._peers.get(node)
         if peer is None:
@@ -90,12 +90,12 @@ class RemoteTable:
             _remove(self._at, uri, node)
         return peer.node
 
-    def node(self, identity: bytes) -> Node | None:
+    def node(self, identity: bytes) -> RemoteNode | None:
         """Give the node of that identity, or None."""
         peer = self._peers.get(identity)
         return peer.node if peer else None
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[RemoteNode]:
         """Give all nodes."""
         return [peer.node for peer in self._peers.values()]
 
@@ -120,7 +120,7 @@ class RemoteTable:
         lives = [(node, receiver, keys) for node in nodes for receiver, keys in self._peers[node].receivers.items()]
         return [Route(node, receiver, contract) for node, receiver, keys in lives if contract in keys]
 
-    def _admit(self, node: Node) -> bool:
+    def _admit(self, node: RemoteNode) -> bool:
         known = self.node(node.identity)
         if known == node:
             return True
@@ -132,7 +132,7 @@ class RemoteTable:
             _remove(self._at, uri, node.identity)
         for uri in node.uris:
             _add(self._at, uri, node.identity)
-        self._peers.setdefault(node.identity, _Peer(node)).node = node
+        self._peers.setdefault(node.identity, _NodeRoutes(node)).node = node
         return True
 
     def _withdraw(self, node: bytes, receiver: bytes, keys: tuple[Contract, ...] | None) -> list[Route]:

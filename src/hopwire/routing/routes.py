@@ -20,11 +20,11 @@ from hopwire.errors import SettingsError
 from hopwire.model import Contract
 from hopwire.model.names import is_actor, is_hub
 
-__all__ = ["Node", "Route", "keys_of"]
+__all__ = ["RemoteNode", "Route", "keys_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class RemoteNode:
     """Another node: who it is, where it listens, and which of its lives this is."""
 
     identity: bytes

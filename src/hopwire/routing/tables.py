@@ -22,7 +22,7 @@ from hopwire.model import Contract
 from hopwire.routing.local import LocalTable
 from hopwire.routing.remote import RemoteTable
 from hopwire.routing.routes import Route
-from hopwire.routing.turns import Index
+from hopwire.routing.turns import CandidateIndex
 
 __all__ = ["Tables"]
 
@@ -38,7 +38,7 @@ class Tables:
     __slots__ = ("candidates", "local", "remote")
 
     def __init__(self) -> None:
-        self.candidates = Index()
+        self.candidates = CandidateIndex()
         self.local = LocalTable(self.candidates)
         self.remote = RemoteTable(self.candidates)
 

@@ -27,9 +27,11 @@ from typing import TypeAlias
 
 from hopwire.model import Version
 
-__all__ = ["Candidates", "Index", "Key", "Turns"]
+__all__ = ["CandidateIndex", "Candidates", "ContractKey", "Turns"]
 
-Key: TypeAlias = tuple[bytes, Version, bytes]  # a contract, or the plain tuple of its fields, which is made faster
+ContractKey: TypeAlias = tuple[
+    bytes, Version, bytes
+]  # a contract, or the plain tuple of its fields, which is made faster
 
 
 class Turns:
@@ -113,39 +115,39 @@ class Candidates:
         return carried >= total
 
 
-class Index(dict[Key, Candidates]):
+class CandidateIndex(dict[ContractKey, Candidates]):
     """The candidates of every contract that has any."""
 
     __slots__ = ()
 
-    def __missing__(self, contract: Key) -> Candidates:
+    def __missing__(self, contract: ContractKey) -> Candidates:
         self[contract] = candidates = Candidates()
         return candidates
 
-    def add_local(self, contract: Key, actor: bytes) -> None:
+    def add_local(self, contract: ContractKey, actor: bytes) -> None:
         """Let an actor of this node take turns."""
         candidates = self[contract]
         if candidates.local is NOBODY:
             candidates.local = Turns()
         candidates.local.add(actor)
 
-    def add_remote(self, contract: Key, node: bytes) -> None:
+    def add_remote(self, contract: ContractKey, node: bytes) -> None:
         """Let one actor more of a node take turns."""
         candidates = self[contract]
         if candidates.remote is NOBODY:
             candidates.remote = Turns()
         candidates.remote.add(node)
 
-    def remove_local(self, contract: Key, actor: bytes) -> None:
+    def remove_local(self, contract: ContractKey, actor: bytes) -> None:
         """Undo `add_local`."""
         self[contract].local.remove(actor)
         self._drop_if_empty(contract)
 
-    def remove_remote(self, contract: Key, node: bytes) -> None:
+    def remove_remote(self, contract: ContractKey, node: bytes) -> None:
         """Undo `add_remote`."""
         self[contract].remote.remove(node)
         self._drop_if_empty(contract)
 
-    def _drop_if_empty(self, contract: Key) -> None:
+    def _drop_if_empty(self, contract: ContractKey) -> None:
         if not self[contract]:
             del self[contract]

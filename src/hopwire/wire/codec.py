@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from hopwire.errors import WireError
 from hopwire.model import Message, Selectors
 from hopwire.model.settings import Limits
-from hopwire.wire.check import check
 from hopwire.wire.compile import compiled
 from hopwire.wire.formats import FORMATS, V3, V6
 from hopwire.wire.schema import WireFormat
+from hopwire.wire.transcode import check
 from hopwire.wire.walk import DEFAULT_LIMITS, read, recognise
 
 __all__ = ["decode", "decode_received", "encode", "encode_own", "recognise", "select"]

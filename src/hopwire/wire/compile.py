@@ -38,7 +38,7 @@ class Suspect(ValueError):
 
 def source(fmt: WireFormat) -> str:
     """Give the code that reads and writes a format, as text."""
-    return "\n".join(_Writer(fmt).lines)
+    return "\n".join(_SourceWriter(fmt).lines)
 
 
 def compiled(fmt: WireFormat) -> dict[str, Callable[..., Any]]:
@@ -61,7 +61,7 @@ def _variable(name: str) -> str:
     return name.replace(".", "_")
 
 
-class _Writer:
+class _SourceWriter:
     """Writes the code of one format, line by line."""
 
     def __init__(self, fmt: WireFormat) -> None:

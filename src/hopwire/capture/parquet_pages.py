@@ -94,7 +94,7 @@ def _head_at(file: BinaryIO, at: int, end: int, where: str) -> tuple[Struct, int
     """Read the head of a page, and say how large it is; most are short."""
     for most in (HEAD_BYTES, MAX_HEAD_BYTES):
         file.seek(at)
-        head = _Head(file.read(min(most, end - at)))
+        head = _CompactReader(file.read(min(most, end - at)))
         try:
             return head.struct(), head.at
         except IndexError:
@@ -104,7 +104,7 @@ def _head_at(file: BinaryIO, at: int, end: int, where: str) -> tuple[Struct, int
     raise CaptureError(f"{where} has a page at byte {at} without a head")
 
 
-class _Head:
+class _CompactReader:
     """A struct in the compact protocol, read once from front to back."""
 
     def __init__(self, data: bytes) -> None:

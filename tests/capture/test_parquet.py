@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hopwire.capture import SCHEMA, Fault, FaultKind, Sighting, sightings_from_batch
-from hopwire.capture.tables import read_table
+from hopwire.capture.parquet import read_table
 
 FRAMES = [[b"", b"one"], [], [b"", b"", b"three"]]
 LIST = pa.list_(pa.binary())

@@ -16,9 +16,9 @@ import pyarrow as pa
 from hopwire.errors import SettingsError, WireError
 from hopwire.model.settings import Limits
 from hopwire.wire.arrow import SCHEMA
-from hopwire.wire.batch_columns import columns_from_part, copy_blobs, has_right_text
-from hopwire.wire.batch_frames import Bools, Frames, Ints, list_of_binary
-from hopwire.wire.batch_read import Part, read_rows, spread
+from hopwire.wire.batch.buffers import Bools, Frames, Ints, list_of_binary
+from hopwire.wire.batch.column_builder import columns_from_part, copy_blobs, has_right_text
+from hopwire.wire.batch.format_reader import Part, read_rows, spread
 from hopwire.wire.formats import FORMATS, V3
 from hopwire.wire.schema import FromEnd, WireFormat
 from hopwire.wire.walk import DEFAULT_LIMITS, LENGTH_BYTES, read

@@ -10,7 +10,7 @@ import pytest
 
 from hopwire.model import Message
 from hopwire.security import ALWAYS, OPEN, SCHEMES, Domain, Domains, Key, Verdict, sign, verify
-from hopwire.security.batch import JUDGES, WRITERS, verify_batch
+from hopwire.security.batch_verdicts import JUDGES, WRITERS, verify_batch
 from hopwire.wire import FORMATS, decode, decode_batch, encode
 from hopwire.wire.arrow import batch_from_messages, messages_from_batch
 from hopwire.wire.samples import sample_message

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hopwire.capture.faults import Fault, FaultKind, refused
-from hopwire.capture.ipc import CONTINUATION, MAX_HEADER_BYTES, PREFIX_BYTES, Head, read_head
+from hopwire.capture.file_faults import Fault, FaultKind, refused
+from hopwire.capture.ipc import CONTINUATION, MAX_HEADER_BYTES, PREFIX_BYTES, MessageHead, read_head
 from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
@@ -80,7 +80,7 @@ def _opened(path: Path) -> Any:
         return _opened(sealed_path(path))
 
 
-def _head(file: Any, position: int) -> Head | None:
+def _head(file: Any, position: int) -> MessageHead | None:
     file.seek(position)
     head = read_head(file)
     file.seek(position)

@@ -14,13 +14,13 @@ import pytest
 import zmq
 
 from hopwire.capture import Direction, Fault, FaultKind
-from hopwire.capture.packets import tcp_piece
+from hopwire.capture.recording.packets import tcp_piece
 from hopwire.model.settings import Limits
 from hopwire.node.sockets import Sockets
 from hopwire.wire import V5, V6, WireFormat, decode, encode
 from hopwire.wire.samples import sample_message
 from hopwire.wire.train import is_train, pack_train, unpack_train
-from tests.capture.recording import (
+from tests.capture.recording.recordings import (
     ACK,
     CLIENT,
     ETHERNET,
@@ -354,7 +354,7 @@ def test_fragments_and_unknown_networks_are_counted(tmp_path: Path) -> None:
 
 
 def test_many_silent_connections_do_not_push_out_a_busy_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hopwire.capture.connections.MAX_CONNECTIONS", 3)
+    monkeypatch.setattr("hopwire.capture.recording.connections.MAX_CONNECTIONS", 3)
     recording = opened()
     for port in range(6):
         recording.open(("10.0.0.9", 1000 + port), SERVER)

@@ -20,9 +20,9 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from hopwire.capture.packets import FIN, SYN, Piece
+from hopwire.capture.recording.packets import FIN, SYN, Piece
 
-__all__ = ["Bytes", "Flow", "Room", "is_signature"]
+__all__ = ["Room", "StreamBytes", "TcpStream", "is_signature"]
 
 MODULUS = 2**32
 MAX_WINDOW = 2**30  # TCP never has more than this on the way
@@ -32,7 +32,7 @@ PIECE_BYTES = 256  # what a piece that is held costs in memory beside its data
 SIGNATURE_BYTES = 10
 
 
-class Bytes(NamedTuple):
+class StreamBytes(NamedTuple):
     """Bytes in order, or a hole of `missing` bytes."""
 
     data: bytes
@@ -58,7 +58,7 @@ def is_signature(data: bytes) -> bool:
     return len(data) >= SIGNATURE_BYTES and data[0] == 0xFF and data[9] == 0x7F and not any(data[1:8])
 
 
-class Flow:
+class TcpStream:
     """One direction of a connection."""
 
     def __init__(self, room: Room) -> None:
@@ -81,7 +81,7 @@ class Flow:
             return False
         return self._is_stopped or (self._at is not None and self._at >= self._end)
 
-    def add(self, piece: Piece, seen_at_ns: int) -> list[Bytes]:
+    def add(self, piece: Piece, seen_at_ns: int) -> list[StreamBytes]:
         """Take a piece, and give what is in order now."""
         position = self._position(piece)
         if abs(position - (self._at or 0)) > MAX_WINDOW:
@@ -92,13 +92,13 @@ class Flow:
         if piece.data and not self._is_stopped:
             if position == self._at and not self._held:
                 self._at += len(piece.data)
-                return [Bytes(piece.data, seen_at_ns)]
+                return [StreamBytes(piece.data, seen_at_ns)]
             self._hold(position, seen_at_ns, piece.data)
         return self._in_order() if self._held else []
 
-    def rest(self) -> list[Bytes]:
+    def rest(self) -> list[StreamBytes]:
         """Give what is held although there are holes before it: no more will come."""
-        found: list[Bytes] = []
+        found: list[StreamBytes] = []
         if self._at is None:
             self.is_middle |= bool(self._held)
             self.stop()
@@ -137,7 +137,7 @@ class Flow:
         self._room.used_bytes -= len(data) + PIECE_BYTES
         return position, seen_at_ns, data
 
-    def _in_order(self) -> list[Bytes]:
+    def _in_order(self) -> list[StreamBytes]:
         if self._at is None:
             if self._held_bytes > EARLY_BYTES or len(self._held) > EARLY_PIECES or self._room.is_full:
                 self.is_middle = True
@@ -152,24 +152,24 @@ class Flow:
     def _is_too_much(self) -> bool:
         return self._held_bytes > HELD_BYTES or len(self._held) > HELD_PIECES or self._room.is_full
 
-    def _ready(self) -> list[Bytes]:
+    def _ready(self) -> list[StreamBytes]:
         """Give what is held up to the next hole."""
         assert self._at is not None
-        found: list[Bytes] = []
+        found: list[StreamBytes] = []
         while self._held and self._held[0][0] <= self._at:
             position, seen_at_ns, data = self._take()
             new = data[self._at - position :]
             if new:
-                found.append(Bytes(new, seen_at_ns))
+                found.append(StreamBytes(new, seen_at_ns))
                 self._at += len(new)
         return found
 
-    def _hole(self) -> Bytes:
+    def _hole(self) -> StreamBytes:
         """Go on behind the hole."""
         assert self._at is not None
         missing = self._held[0][0] - self._at
         self._at = self._held[0][0]
-        return Bytes(b"", self._held[0][2], missing)
+        return StreamBytes(b"", self._held[0][2], missing)
 
 
 def _signed(difference: int) -> int:

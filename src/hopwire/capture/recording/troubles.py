@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hopwire.capture.faults import FaultKind
+from hopwire.capture.file_faults import FaultKind
 
 __all__ = ["TROUBLES", "Troubles"]
 
@@ -38,7 +38,7 @@ TROUBLES = {
 
 
 @dataclass(slots=True)
-class _Tally:
+class _TroubleCount:
     count: int
     size_bytes: int
     example: str
@@ -48,11 +48,11 @@ class Troubles:
     """What was found so far."""
 
     def __init__(self) -> None:
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, _TroubleCount] = {}
 
     def add(self, code: str, count: int, size_bytes: int, example: str) -> None:
         """Count something that cannot be read, the bytes that it concerns, and where."""
-        tally = self._tallies.setdefault(code, _Tally(0, 0, example))
+        tally = self._tallies.setdefault(code, _TroubleCount(0, 0, example))
         tally.count += count
         tally.size_bytes += size_bytes
 

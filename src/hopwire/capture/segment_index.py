@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from hopwire.disk import read_regular
 
-__all__ = ["INDEX_SUFFIX", "Index", "Summary", "read_index"]
+__all__ = ["INDEX_SUFFIX", "SegmentIndex", "Summary", "read_index"]
 
 INDEX_SUFFIX = ".json"
 INDEX_VERSION = 1
@@ -61,7 +61,7 @@ def _nodes(batch: pa.RecordBatch) -> dict[str, str]:
     return {node.hex(): name for node, name in zip(*(column.to_pylist() for column in rows), strict=True)}
 
 
-class Index(msgspec.Struct, frozen=True):
+class SegmentIndex(msgspec.Struct, frozen=True):
     """What stands beside a sealed segment."""
 
     version: int
@@ -69,7 +69,7 @@ class Index(msgspec.Struct, frozen=True):
     summary: Summary
 
     @classmethod
-    def of(cls, size_bytes: int, summary: Summary) -> Index:
+    def of(cls, size_bytes: int, summary: Summary) -> SegmentIndex:
         """Give the index of a segment."""
         return cls(INDEX_VERSION, size_bytes, summary)
 
@@ -78,10 +78,10 @@ class Index(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self) + b"\n"
 
 
-def read_index(path: Path, size_bytes: int) -> Index | None:
+def read_index(path: Path, size_bytes: int) -> SegmentIndex | None:
     """Read the index of a segment of that size, or give nothing if there is none that fits."""
     try:
-        index = msgspec.json.decode(read_regular(path, MAX_INDEX_BYTES), type=Index)
+        index = msgspec.json.decode(read_regular(path, MAX_INDEX_BYTES), type=SegmentIndex)
         for node in index.summary.nodes:
             bytes.fromhex(node)
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):

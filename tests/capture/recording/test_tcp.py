@@ -4,9 +4,17 @@ import random
 
 import pytest
 
-from hopwire.capture.packets import FIN, SYN, Piece
-from hopwire.capture.tcp import HELD_BYTES, HELD_PIECES, PIECE_BYTES, Bytes, Flow, Room, is_signature
-from tests.capture.recording import greeting
+from hopwire.capture.recording.packets import FIN, SYN, Piece
+from hopwire.capture.recording.tcp import (
+    HELD_BYTES,
+    HELD_PIECES,
+    PIECE_BYTES,
+    Room,
+    StreamBytes,
+    TcpStream,
+    is_signature,
+)
+from tests.capture.recording.recordings import greeting
 
 HERE, THERE = (b"\1\1\1\1", 1), (b"\2\2\2\2", 2)
 
@@ -15,8 +23,8 @@ def piece(sequence: int, data: bytes = b"", flags: int = 0) -> Piece:
     return Piece(HERE, THERE, sequence % 2**32, flags, len(data), data)
 
 
-def begun(first: int = 100, room: Room | None = None) -> Flow:
-    flow = Flow(room or Room(2**40))
+def begun(first: int = 100, room: Room | None = None) -> TcpStream:
+    flow = TcpStream(room or Room(2**40))
     assert flow.add(piece(first - 1, flags=SYN), 0) == []
     assert flow.first == first % 2**32
     return flow
@@ -24,15 +32,15 @@ def begun(first: int = 100, room: Room | None = None) -> Flow:
 
 def test_next_piece_is_given_at_once() -> None:
     flow = begun()
-    assert flow.add(piece(100, b"ab"), 1) == [Bytes(b"ab", 1)]
-    assert flow.add(piece(102, b"c"), 2) == [Bytes(b"c", 2)]
+    assert flow.add(piece(100, b"ab"), 1) == [StreamBytes(b"ab", 1)]
+    assert flow.add(piece(102, b"c"), 2) == [StreamBytes(b"c", 2)]
 
 
 def test_later_piece_waits_for_the_one_before() -> None:
     flow = begun()
     assert flow.add(piece(103, b"de"), 1) == []
     assert flow.add(piece(102, b"cd"), 2) == []
-    assert flow.add(piece(100, b"ab"), 3) == [Bytes(b"ab", 3), Bytes(b"cd", 2), Bytes(b"e", 1)]
+    assert flow.add(piece(100, b"ab"), 3) == [StreamBytes(b"ab", 3), StreamBytes(b"cd", 2), StreamBytes(b"e", 1)]
 
 
 @pytest.mark.parametrize("first", [100, 2**32 - 3, 2**31, 0])
@@ -53,7 +61,7 @@ def test_sequence_numbers_may_wrap_many_times() -> None:
     flow = begun(2**32 - 1)
     at, step = 2**32 - 1, b"x" * 2**20
     for _ in range(3 * 2**12):
-        assert flow.add(piece(at, step), 0) == [Bytes(step, 0)]
+        assert flow.add(piece(at, step), 0) == [StreamBytes(step, 0)]
         at += len(step)
 
 
@@ -61,7 +69,7 @@ def test_repeated_bytes_are_given_once_and_the_first_version_counts() -> None:
     flow = begun()
     flow.add(piece(100, b"abc"), 1)
     assert flow.add(piece(100, b"XYZ"), 2) == []
-    assert flow.add(piece(101, b"YZd"), 3) == [Bytes(b"d", 3)]
+    assert flow.add(piece(101, b"YZd"), 3) == [StreamBytes(b"d", 3)]
     assert flow.add(piece(103, b""), 4) == []
 
 
@@ -69,7 +77,7 @@ def test_hole_is_told_at_the_end() -> None:
     flow = begun()
     flow.add(piece(105, b"f"), 1)
     flow.add(piece(110, b"k"), 2)
-    assert flow.rest() == [Bytes(b"", 1, 5), Bytes(b"f", 1), Bytes(b"", 2, 4), Bytes(b"k", 2)]
+    assert flow.rest() == [StreamBytes(b"", 1, 5), StreamBytes(b"f", 1), StreamBytes(b"", 2, 4), StreamBytes(b"k", 2)]
 
 
 @pytest.mark.parametrize("size", [1, 4096])
@@ -90,7 +98,7 @@ def test_nothing_waits_when_there_is_no_room() -> None:
     room = Room(PIECE_BYTES + 10)
     one, other = begun(room=room), begun(room=room)
     assert one.add(piece(105, b"123456"), 1) == []
-    assert other.add(piece(105, b"123456"), 1) == [Bytes(b"", 1, 5), Bytes(b"123456", 1)]
+    assert other.add(piece(105, b"123456"), 1) == [StreamBytes(b"", 1, 5), StreamBytes(b"123456", 1)]
     assert one.rest()[0].missing == 5
     assert room.used_bytes == 0
 
@@ -115,18 +123,18 @@ def test_end_is_known_when_everything_before_it_came() -> None:
 
 
 def test_beginning_may_be_the_signature_and_may_come_late() -> None:
-    flow = Flow(Room(2**40))
+    flow = TcpStream(Room(2**40))
     assert flow.add(piece(164, b"later"), 1) == []
-    assert flow.add(piece(100, greeting()), 2) == [Bytes(greeting(), 2), Bytes(b"later", 1)]
+    assert flow.add(piece(100, greeting()), 2) == [StreamBytes(greeting(), 2), StreamBytes(b"later", 1)]
 
 
 def test_without_a_beginning_nothing_is_given() -> None:
     room = Room(2**40)
-    flow = Flow(room)
+    flow = TcpStream(room)
     assert all(flow.add(piece(100 + at, bytes(1000)), 1) == [] for at in range(0, 100_000, 1000))
     assert flow.is_middle
     assert (flow.rest(), room.used_bytes) == ([], 0)
-    few = Flow(room)
+    few = TcpStream(room)
     few.add(piece(100, b"few"), 1)
     assert (few.is_middle, few.rest(), few.is_middle) == (False, [], True)
 

@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.capture.faults import Fault, FaultKind
-from hopwire.capture.pages import check_ratio, unpacked_sizes
+from hopwire.capture.file_faults import Fault, FaultKind
+from hopwire.capture.parquet_pages import check_ratio, unpacked_sizes
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 from hopwire.model.settings import Limits

@@ -5,22 +5,22 @@ import struct
 
 import pytest
 
-from hopwire.capture.zmtp import Said, Talk
+from hopwire.capture.recording.zmtp_listener import ZmtpListener, ZmtpMessage
 from hopwire.model.settings import Limits
-from tests.capture.recording import command, frame, greeting, message, ready
+from tests.capture.recording.recordings import command, frame, greeting, message, ready
 
 BEGIN = greeting() + ready(b"DEALER", b"me")
 SMALL = Limits(max_bytes=1000, max_frames=5)
 
 
-def begun(limits: Limits = SMALL) -> Talk:
-    talk = Talk(limits)
+def begun(limits: Limits = SMALL) -> ZmtpListener:
+    talk = ZmtpListener(limits)
     assert talk.hear(BEGIN, 1, 1) == []
     assert (talk.is_ready, talk.socket_type, talk.identity, talk.trouble) == (True, "DEALER", b"me", "")
     return talk
 
 
-def texts(said: list[Said]) -> list[list[bytes]]:
+def texts(said: list[ZmtpMessage]) -> list[list[bytes]]:
     return [each.frames for each in said]
 
 
@@ -45,8 +45,8 @@ def test_message_knows_when_its_first_and_its_last_byte_were_seen() -> None:
     talk = begun()
     two = message([b"one"]) + message([b"", b"two"])
     assert talk.hear(two[:1], 10, 10) == []
-    assert talk.hear(two[1:7], 20, 25) == [Said([b"one"], 10, 25)]
-    assert talk.hear(two[7:], 30, 35) == [Said([b"", b"two"], 20, 35)]
+    assert talk.hear(two[1:7], 20, 25) == [ZmtpMessage([b"one"], 10, 25)]
+    assert talk.hear(two[7:], 30, 35) == [ZmtpMessage([b"", b"two"], 20, 35)]
 
 
 # fmt: off
@@ -97,7 +97,7 @@ def test_hole_within_a_command_costs_nothing() -> None:
 
 def test_hole_in_the_handshake_is_the_end() -> None:
     for size in (0, 5, 30, 64, 70):
-        talk = Talk(SMALL)
+        talk = ZmtpListener(SMALL)
         talk.hear(BEGIN[:size], 1, 1)
         talk.miss(3)
         assert talk.trouble == "hole"

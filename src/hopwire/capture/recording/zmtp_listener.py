@@ -20,7 +20,7 @@ from typing import NamedTuple
 from hopwire.model.settings import Limits
 from hopwire.wire.zmtp import COMMAND, GREETING_BYTES, LONG, LONG_HEAD, MORE, SHORT_HEAD, properties_of
 
-__all__ = ["FRAME_BYTES", "Said", "Talk"]
+__all__ = ["FRAME_BYTES", "ZmtpListener", "ZmtpMessage"]
 
 MECHANISMS = {b"NULL": "", b"CURVE": "curve", b"PLAIN": "plain", b"GSSAPI": "gssapi"}
 
@@ -29,7 +29,7 @@ FRAME_BYTES = 64  # what a frame costs in memory beside its content: an empty on
 MAX_COMMAND_BYTES = 64 * 1024  # READY has two short properties; subscriptions are short too
 
 
-class Said(NamedTuple):
+class ZmtpMessage(NamedTuple):
     """One message, and when its first and its last byte were seen."""
 
     frames: list[bytes]
@@ -37,7 +37,7 @@ class Said(NamedTuple):
     last_ns: int
 
 
-class Talk:
+class ZmtpListener:
     """What one end of a connection says."""
 
     def __init__(self, limits: Limits) -> None:
@@ -51,7 +51,7 @@ class Talk:
         self._size = 0  # of the frames so far
         self._is_lost = False  # a part of this message is missing
         self._begin_ns = self._first_ns = self._last_ns = 0
-        self._said: list[Said] = []
+        self._said: list[ZmtpMessage] = []
         self.trouble = ""
         self.is_ready = False
         self.socket_type = ""
@@ -68,7 +68,7 @@ class Talk:
         """Whether it stopped in the middle of something."""
         return bool(self._buffer or self._frames or self._skip or self._is_lost or self._read == self._read_body)
 
-    def hear(self, data: bytes, sent_ns: int, now_ns: int) -> list[Said]:
+    def hear(self, data: bytes, sent_ns: int, now_ns: int) -> list[ZmtpMessage]:
         """Take the next bytes, seen at `sent_ns`, in order since `now_ns`; give the messages that end in them."""
         if self._skip:
             passed = min(self._skip, len(data))
@@ -86,7 +86,7 @@ class Talk:
             self._go_on(sent_ns)
         return self._give()
 
-    def miss(self, size: int) -> list[Said]:
+    def miss(self, size: int) -> list[ZmtpMessage]:
         """Take note of a hole of so many bytes."""
         if self.trouble:
             return []
@@ -109,7 +109,7 @@ class Talk:
         self._buffer.clear()
         self._frames, self._size, self._skip = [], 0, 0
 
-    def _give(self) -> list[Said]:
+    def _give(self) -> list[ZmtpMessage]:
         said, self._said = self._said, []
         return said
 
@@ -145,7 +145,7 @@ class Talk:
             frames.append(data[begin:stop])
             size += stop - begin
             if data[at] != MORE:
-                self._said.append(Said(frames, self._first_ns, self._last_ns))
+                self._said.append(ZmtpMessage(frames, self._first_ns, self._last_ns))
                 frames, size = [], 0
             at = stop
         self._frames, self._size = frames, size
@@ -251,5 +251,5 @@ class Talk:
         if self._is_lost:
             self.lost_messages += 1
         else:
-            self._said.append(Said(self._frames, self._first_ns, self._last_ns))
+            self._said.append(ZmtpMessage(self._frames, self._first_ns, self._last_ns))
         self._frames, self._size, self._is_lost = [], 0, False

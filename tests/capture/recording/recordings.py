@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from hopwire.capture import Fault, Sighting, sightings_from_batch
-from hopwire.capture.overheard import read_pcap
+from hopwire.capture.recording.sightings import read_pcap
 
 START_NS = 1_800_000_000_000_000_000
 STEP_NS = 1_000_000

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from hopwire.capture.packets import Piece, address_text, tcp_piece
-from tests.capture.recording import CLIENT, SERVER, ethernet, ip, tcp
+from hopwire.capture.recording.packets import Piece, address_text, tcp_piece
+from tests.capture.recording.recordings import CLIENT, SERVER, ethernet, ip, tcp
 
 IP = ip(CLIENT, SERVER, tcp(CLIENT, SERVER, 17, b"data"))
 IP6 = ip(("::1", 1), ("::2", 2), tcp(("::1", 1), ("::2", 2), 17, b"data"))

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.wire.arrow import RAW_SUFFIX, SCHEMA
-from hopwire.wire.batch_frames import Bools, Frames, Ints
-from hopwire.wire.batch_read import Key, Part
+from hopwire.wire.batch.buffers import Bools, Frames, Ints
+from hopwire.wire.batch.format_reader import ColumnKey, Part
 from hopwire.wire.formats import FORMATS
 
 __all__ = ["columns_from_part", "copy_blobs", "has_right_text"]
@@ -22,7 +22,7 @@ ASCII_END = 0x80
 HAS_RAW_VERSION = np.array([any(f.number == i and not f.version_type.is_number for f in FORMATS) for i in range(8)])
 
 
-def _leaves(column: pa.Field) -> list[tuple[Key, pa.DataType]]:
+def _leaves(column: pa.Field) -> list[tuple[ColumnKey, pa.DataType]]:
     """What a column is made of: a field, the frames of a list, the values of an entry."""
     if not pa.types.is_list(column.type):
         return [(("", column.name), column.type)]
@@ -104,7 +104,7 @@ class _Builder:
             return self._list(name, kind)
         return self._values(("", name), kind, self.size, self.valid.get(name, self.valid[""]))
 
-    def _values(self, key: Key, kind: pa.DataType, size: int, valid: Any) -> pa.Array:
+    def _values(self, key: ColumnKey, kind: pa.DataType, size: int, valid: Any) -> pa.Array:
         if not pa.types.is_integer(kind):
             bounds, data = self.part.copies.get(key) or (pa.py_buffer(bytes(4 * size + 4)), pa.py_buffer(b""))
             return pa.Array.from_buffers(kind, size, [valid, bounds, data])

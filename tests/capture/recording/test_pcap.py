@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from hopwire.capture.pcap import CutOff, Packet, read_packets
-from tests.capture.recording import (
+from hopwire.capture.recording.pcap import CutOff, Packet, read_packets
+from tests.capture.recording.recordings import (
     ETHERNET,
     START_NS,
     block,

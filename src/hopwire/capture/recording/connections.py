@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from hopwire.capture.packets import FIN, RST, SYN, Endpoint, Piece, address_text, tcp_piece
-from hopwire.capture.pcap import Packet
-from hopwire.capture.tcp import MODULUS, Bytes, Flow, Room
-from hopwire.capture.troubles import Troubles
-from hopwire.capture.zmtp import FRAME_BYTES, Said, Talk
+from hopwire.capture.recording.packets import FIN, RST, SYN, Endpoint, Piece, address_text, tcp_piece
+from hopwire.capture.recording.pcap import Packet
+from hopwire.capture.recording.tcp import MODULUS, Room, StreamBytes, TcpStream
+from hopwire.capture.recording.troubles import Troubles
+from hopwire.capture.recording.zmtp_listener import FRAME_BYTES, ZmtpListener, ZmtpMessage
 from hopwire.model.settings import Limits
 from hopwire.wire.connection import claimed_node
 
-__all__ = ["MESSAGE_BYTES", "Connections", "Heard"]
+__all__ = ["MESSAGE_BYTES", "Connections", "RecordedMessage"]
 
 ROOM_BYTES = 512 * 1024 * 1024  # for all that waits
 WAITING_BYTES = 1024 * 1024  # of messages, for the other end to say who it is
@@ -31,7 +31,7 @@ MAX_ENDED = 65_536  # whose late packets are known for what they are
 SHARED_TROUBLES = {"other", "old_zmtp", "curve", "plain", "gssapi", "mechanism", "refused"}
 
 
-class Heard(NamedTuple):
+class RecordedMessage(NamedTuple):
     """A message and its two ends."""
 
     sender: bytes
@@ -47,8 +47,8 @@ class _End:
 
     def __init__(self, endpoint: Endpoint, room: Room, limits: Limits) -> None:
         self.address = address_text(endpoint)
-        self.flow = Flow(room)
-        self.talk = Talk(limits)
+        self.flow = TcpStream(room)
+        self.talk = ZmtpListener(limits)
         self.size_bytes = 0  # of all that it sent
         self.missing_bytes = 0
         self.counted_bytes = 0  # of what waits in the talk, in the account of the room
@@ -68,7 +68,7 @@ class _Connection:
     def __init__(self, piece: Piece, room: Room, limits: Limits) -> None:
         self._room = room
         self.ends = {endpoint: _End(endpoint, room, limits) for endpoint in (piece.source, piece.target)}
-        self._waiting: list[tuple[_End, _End, Said]] = []
+        self._waiting: list[tuple[_End, _End, ZmtpMessage]] = []
         self._waiting_bytes = 0
 
     @property
@@ -79,7 +79,7 @@ class _Connection:
     def is_ended(self) -> bool:
         return all(end.flow.is_ended for end in self.ends.values())
 
-    def take(self, piece: Piece, seen_at_ns: int) -> Iterator[Heard]:
+    def take(self, piece: Piece, seen_at_ns: int) -> Iterator[RecordedMessage]:
         """Take a piece, and give the messages that are complete now."""
         sender, receiver = self.ends[piece.source], self.ends[piece.target]
         sender.size_bytes += len(piece.data)
@@ -87,7 +87,7 @@ class _Connection:
         if self._waiting:
             yield from self._give(False)
 
-    def rest(self) -> Iterator[Heard]:
+    def rest(self) -> Iterator[RecordedMessage]:
         """Give what is left, although parts of it are missing."""
         one, other = self.ends.values()
         for sender, receiver in ((one, other), (other, one)):
@@ -96,7 +96,7 @@ class _Connection:
         for end in self.ends.values():
             self._room.used_bytes -= end.counted_bytes
 
-    def _listen(self, sender: _End, receiver: _End, found: list[Bytes], now_ns: int) -> Iterator[Heard]:
+    def _listen(self, sender: _End, receiver: _End, found: list[StreamBytes], now_ns: int) -> Iterator[RecordedMessage]:
         """Hear what is in order now, and give messages already where too many wait."""
         talk = sender.talk
         for data, seen_at_ns, missing in found:
@@ -125,7 +125,7 @@ class _Connection:
         if end.talk.trouble:
             end.flow.stop()
 
-    def _wait(self, sender: _End, receiver: _End, message: Said) -> None:
+    def _wait(self, sender: _End, receiver: _End, message: ZmtpMessage) -> None:
         size_bytes = MESSAGE_BYTES + FRAME_BYTES * len(message.frames) + sum(map(len, message.frames))
         self._waiting.append((sender, receiver, message))
         self._waiting_bytes += size_bytes
@@ -135,7 +135,7 @@ class _Connection:
     def _is_too_much(self) -> bool:
         return self._waiting_bytes > WAITING_BYTES or (self._room.is_full and bool(self._waiting))
 
-    def _give(self, is_last: bool) -> list[Heard]:
+    def _give(self, is_last: bool) -> list[RecordedMessage]:
         if not (is_last or self._is_too_much or all(end.is_known for end in self.ends.values())):
             return []
         waiting, self._waiting = self._waiting, []
@@ -162,10 +162,10 @@ class _Connection:
                 troubles.add(code, count, 0, self.name)
 
 
-def _heard(sender: _End, receiver: _End, said: Said) -> Heard:
+def _heard(sender: _End, receiver: _End, said: ZmtpMessage) -> RecordedMessage:
     types = {sender.talk.socket_type, receiver.talk.socket_type}
     is_routed = "ROUTER" in types or "" in types  # one end that stays unknown is taken for a ROUTER
-    return Heard(sender.name, receiver.name, said.frames, is_routed, said.first_ns, said.last_ns)
+    return RecordedMessage(sender.name, receiver.name, said.frames, is_routed, said.first_ns, said.last_ns)
 
 
 class Connections:
@@ -178,7 +178,7 @@ class Connections:
         self._ended: dict[frozenset[Endpoint], None] = {}
         self.troubles = Troubles()
 
-    def hear(self, packet: Packet) -> Iterable[Heard]:
+    def hear(self, packet: Packet) -> Iterable[RecordedMessage]:
         """Take a packet, and give the messages that are complete now."""
         piece = tcp_piece(packet.link, packet.data)
         if isinstance(piece, str):
@@ -187,12 +187,12 @@ class Connections:
             return self._take(piece, packet.seen_at_ns)
         return ()
 
-    def rest(self) -> Iterator[Heard]:
+    def rest(self) -> Iterator[RecordedMessage]:
         """Give what is left at the end of the recording."""
         while self._open:
             yield from self._end(next(iter(self._open)))
 
-    def _take(self, piece: Piece, seen_at_ns: int) -> Iterator[Heard]:
+    def _take(self, piece: Piece, seen_at_ns: int) -> Iterator[RecordedMessage]:
         key = frozenset((piece.source, piece.target))
         if self._is_new(key, piece):
             yield from self._end(key)
@@ -219,7 +219,7 @@ class Connections:
         first = known.ends[piece.source].flow.first if known else None
         return first is not None and first != (piece.sequence + 1) % MODULUS
 
-    def _end(self, key: frozenset[Endpoint]) -> Iterator[Heard]:
+    def _end(self, key: frozenset[Endpoint]) -> Iterator[RecordedMessage]:
         connection = self._open.pop(key)
         yield from connection.rest()
         connection.tell(self.troubles)

@@ -5,7 +5,7 @@ import pytest
 from hopwire.errors import WireError
 from hopwire.model import CallbackPoint, Message
 from hopwire.wire import FORMATS, V3, V4, V5, V6, WireFormat, decode, encode, transcode
-from hopwire.wire.check import check
+from hopwire.wire.transcode import check
 from tests.wire.golden import golden_vectors
 
 

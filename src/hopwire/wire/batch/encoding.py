@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from hopwire.columnar import binary_from_bounds, binary_from_rows
 from hopwire.errors import WireError
 from hopwire.wire.arrow import FRAME_LISTS, RAW_SUFFIX, SCHEMA, messages_from_batch
-from hopwire.wire.batch_frames import Bools, Ints
-from hopwire.wire.check import check
+from hopwire.wire.batch.buffers import Bools, Ints
 from hopwire.wire.formats import FORMATS
 from hopwire.wire.schema import ENTRY_TYPES, Entry, Field, Packed, Run, Type, WireFormat, Word
+from hopwire.wire.transcode import check
 
 __all__ = ["encode_batch"]
 
@@ -41,7 +41,7 @@ def encode_batch(batch: pa.RecordBatch, fmt: WireFormat | None = None) -> pa.Lis
         if len(rows):
             part = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
             _check_rows(part, candidate, rows)
-            parts.append(_Writer(part, candidate).frames())
+            parts.append(_FrameWriter(part, candidate).frames())
             places.append(rows)
     return _in_row_order(parts, places, batch.num_rows)
 
@@ -167,7 +167,7 @@ def _binary(values: pa.Array) -> pa.Array:
     return values.cast(pa.binary()) if pa.types.is_string(values.type) else values
 
 
-class _Writer:
+class _FrameWriter:
     """Writes rows that are known to fit into one format."""
 
     def __init__(self, batch: pa.RecordBatch, fmt: WireFormat) -> None:

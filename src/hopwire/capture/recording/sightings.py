@@ -22,10 +22,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hopwire.capture.connections import MESSAGE_BYTES, Connections, Heard
-from hopwire.capture.faults import Fault, FaultKind
-from hopwire.capture.pcap import CutOff, Packet, read_packets
-from hopwire.capture.zmtp import FRAME_BYTES
+from hopwire.capture.file_faults import Fault, FaultKind
+from hopwire.capture.recording.connections import MESSAGE_BYTES, Connections, RecordedMessage
+from hopwire.capture.recording.pcap import CutOff, Packet, read_packets
+from hopwire.capture.recording.zmtp_listener import FRAME_BYTES
 from hopwire.disk import open_regular
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
@@ -43,7 +43,7 @@ def read_pcap(path: Path, on_fault: Callable[[Fault], None], limits: Limits | No
     """Give the messages of a recording as sightings, and report what is wrong with it and what could not be read."""
     limits = limits or Limits()
     connections = Connections(limits)
-    rows = _Rows(limits)
+    rows = _SightingBatches(limits)
     with open_regular(path, buffer_bytes=READ_BYTES) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
@@ -61,7 +61,7 @@ def read_pcap(path: Path, on_fault: Callable[[Fault], None], limits: Limits | No
         on_fault(Fault(path, kind, detail, size_bytes))
 
 
-class _Rows:
+class _SightingBatches:
     """Sightings until there are enough for a batch."""
 
     def __init__(self, limits: Limits) -> None:
@@ -88,7 +88,7 @@ class _Rows:
         if self._incarnation is None:
             self._incarnation = packet.seen_at_ns
 
-    def take(self, heard: Iterable[Heard]) -> Iterator[pa.RecordBatch]:
+    def take(self, heard: Iterable[RecordedMessage]) -> Iterator[pa.RecordBatch]:
         """Add what was heard, as its sender and as its receiver saw it, and give the batches that are full."""
         for each in heard:
             for frames in self._messages(each):
@@ -97,7 +97,7 @@ class _Rows:
                 if self.is_full:
                     yield self.batch()
 
-    def _messages(self, heard: Heard) -> list[list[bytes]]:
+    def _messages(self, heard: RecordedMessage) -> list[list[bytes]]:
         routed = [b"", *heard.frames]
         if not heard.is_routed or not is_train(routed):
             return [heard.frames]

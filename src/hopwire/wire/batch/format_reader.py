@@ -18,14 +18,14 @@ import numpy as np
 
 from hopwire.model.settings import Limits
 from hopwire.wire.arrow import RAW_SUFFIX, SCHEMA
-from hopwire.wire.batch_frames import Bools, Copy, Frames, Ints
+from hopwire.wire.batch.buffers import Bools, Copy, Frames, Ints
 from hopwire.wire.formats import FORMATS
 from hopwire.wire.schema import WORD_BYTES, Field, FromEnd, Packed, Run, Type, WireFormat, Word
 from hopwire.wire.walk import LENGTH_BYTES, NO_OFFSET
 
-__all__ = ["Key", "Part", "read_rows", "spread"]
+__all__ = ["ColumnKey", "Part", "read_rows", "spread"]
 
-Key = tuple[str, str]  # block and column; the block of a field is ""
+ColumnKey = tuple[str, str]  # block and column; the block of a field is ""
 CODES = {Type.U16: "<u2", Type.I32: "<i4", Type.I32_OR_EMPTY: "<i4", Type.I64: "<i8", Type.RAW: "<u4", Type.TEXT: "<u4"}
 LENGTH = np.dtype("<u4")
 HAS_RAW_COLUMN = {name.removesuffix(RAW_SUFFIX) for name in SCHEMA.names if name.endswith(RAW_SUFFIX)}
@@ -36,9 +36,9 @@ class Part:
     """Some rows of a batch, read: numbers, and blobs as the numbers of their pieces."""
 
     rows: Ints
-    values: dict[Key, Ints] = field(default_factory=dict)
+    values: dict[ColumnKey, Ints] = field(default_factory=dict)
     counts: dict[str, Ints] = field(default_factory=dict)  # entries in each row, by block
-    copies: dict[Key, Copy] = field(default_factory=dict)  # blobs that were copied out already
+    copies: dict[ColumnKey, Copy] = field(default_factory=dict)  # blobs that were copied out already
 
     def kept(self, ok: Bools) -> Part:
         """Give only the rows that are marked."""
@@ -69,14 +69,14 @@ def spread(first: Ints, count: Ints, step: Ints | int = 1) -> Ints:
 # -- what is read in one go
 
 
-class Stretch(NamedTuple):
+class FixedValues(NamedTuple):
     """Values of fixed width that follow one another; the last can be the length of a blob that comes next."""
 
     layout: np.dtype[Any]
     blob: str
 
 
-def _stretch(words: Sequence[Word]) -> Stretch:
+def _stretch(words: Sequence[Word]) -> FixedValues:
     """What has no name, and the number of the format, is left out."""
     names, codes, offsets, size = [], [], [], 0
     for word in words:
@@ -87,16 +87,16 @@ def _stretch(words: Sequence[Word]) -> Stretch:
                 offsets.append(size + value.lane_byte)
         size += _width(word)
     layout = np.dtype({"names": names, "formats": codes, "offsets": offsets, "itemsize": size})
-    return Stretch(layout, "" if words[-1][0].type.is_number else words[-1][0].name)
+    return FixedValues(layout, "" if words[-1][0].type.is_number else words[-1][0].name)
 
 
 def _width(word: Word) -> int:
     return WORD_BYTES if word[0].bit is not None else int(CODES[word[0].type][-1])
 
 
-def _steps(items: Iterable[Word | Packed]) -> list[Stretch | Packed]:
+def _steps(items: Iterable[Word | Packed]) -> list[FixedValues | Packed]:
     """The items of a meta frame or of an entry: stretches that end with a length, and blocks."""
-    steps: list[Stretch | Packed] = []
+    steps: list[FixedValues | Packed] = []
     words: list[Word] = []
     for item in items:
         if isinstance(item, Packed):
@@ -110,7 +110,7 @@ def _steps(items: Iterable[Word | Packed]) -> list[Stretch | Packed]:
     return steps + _closed(words)
 
 
-def _closed(words: Sequence[Word]) -> list[Stretch | Packed]:
+def _closed(words: Sequence[Word]) -> list[FixedValues | Packed]:
     return [_stretch(words)] if words else []
 
 
@@ -119,7 +119,7 @@ def _entry_steps(block: Packed) -> list[Any]:
     return _steps([(size,), *((Field(None, None, e.name, e.type, e.title),) for e in block.entry)])
 
 
-def _tail_steps(fmt: WireFormat) -> list[tuple[int, Stretch]]:
+def _tail_steps(fmt: WireFormat) -> list[tuple[int, FixedValues]]:
     """Frames of fixed width that lie side by side, with the number of the first."""
     steps: list[tuple[int, list[Word]]] = []
     for word in fmt.tail_words:
@@ -153,7 +153,7 @@ ENTRY_STEPS = {
 # -- readers
 
 
-class _Reader:
+class _FormatReader:
     """What both kinds of formats share: the rows, the marks, and the frames that hold no header."""
 
     def __init__(self, fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> None:
@@ -200,7 +200,7 @@ class _Reader:
         self.part.values["", "socket_identity"] = np.where((before >= 2) & (start == stop), index - 2, 0)
 
 
-class _TailReader(_Reader):
+class _TailReader(_FormatReader):
     """Rows of a format whose header is frames at the end: V3, V4, V5."""
 
     def __init__(self, fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> None:
@@ -265,7 +265,7 @@ class _TailReader(_Reader):
         return reach
 
 
-class _MetaReader(_Reader):
+class _MetaReader(_FormatReader):
     """Rows of a format whose header is one meta frame: V6."""
 
     def __init__(self, fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> None:
@@ -283,7 +283,7 @@ class _MetaReader(_Reader):
         self.take_frames("extensions", self.end - top + count, top - count - fmt.tail)
         self.read_front(top)
 
-    def _read_stretch(self, block: str, stretch: Stretch, at: Ints, found: Any) -> Ints:
+    def _read_stretch(self, block: str, stretch: FixedValues, at: Ints, found: Any) -> Ints:
         """Keep the values of a stretch and give where it and its blob end."""
         at = at + stretch.layout.itemsize
         for name in stretch.layout.names or ():
