@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.columnar import Bools, Ints, binary_from_rows
+from hopwire.columnar import Bools, Ints, binary_from_rows, bools, ints
 from hopwire.security.domains import Domain, Domains, Key
 from hopwire.security.schemes import LABEL, MAC_BYTES, NONCE_BYTES, keyed, read_signature
 from hopwire.security.signing import Verdict
@@ -49,11 +49,11 @@ NOTHING_BETWEEN = pa.scalar(b"", BLOB)
 def verify_batch(messages: pa.RecordBatch, domains: Domains, seen_at_ns: pa.Array) -> pa.Array:
     """Judge the signatures of decoded messages, each at the time it was seen; null where the row is not a message."""
     codes = _decided_by_name(messages, domains)
-    names, times = messages.column("domain"), seen_at_ns.to_numpy(zero_copy_only=False)
+    names, times = messages.column("domain"), ints(seen_at_ns)
     for scheme, judge in JUDGES.items():
         of_scheme = [domain for domain in domains.domains if domain.scheme == scheme]
         is_here = pc.is_in(names, pa.array([domain.name for domain in of_scheme], pa.string()))
-        rows = np.flatnonzero((codes == UNDECIDED) & is_here.to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero((codes == UNDECIDED) & bools(is_here))
         if len(rows):
             part = messages.select(VERDICT_COLUMNS)
             if len(rows) < len(codes) * WORTH_A_COPY or messages.column("identity").null_count:
@@ -69,24 +69,20 @@ def verify_batch(messages: pa.RecordBatch, domains: Domains, seen_at_ns: pa.Arra
 
 def _decided_by_name(messages: pa.RecordBatch, domains: Domains) -> Ints:
     """Rows 1 to 4: a verdict for each pair of domain and identity, with and without a signature."""
-    names, identities = (_encoded(messages.column(name)) for name in ("domain", "identity"))
-    is_message = names.indices.is_valid().to_numpy(zero_copy_only=False)
-    firsts, seconds = (each.indices.fill_null(0).to_numpy(zero_copy_only=False) for each in (names, identities))
-    signed = pc.fill_null(pc.greater(pc.binary_length(messages.column("signature")), 0), False)
-    pairs = firsts.astype(np.int64) * max(len(identities.dictionary), 1) + seconds
+    names, identities = (messages.column(name).dictionary_encode() for name in ("domain", "identity"))
+    is_message = bools(names.indices.is_valid())
+    firsts, seconds = ints(names.indices), ints(identities.indices)
+    signed = bools(pc.greater(pc.binary_length(messages.column("signature")), 0))
+    pairs = firsts * max(len(identities.dictionary), 1) + seconds
     found, places = np.unique(pairs, return_inverse=True)
     name_of, identity_of = names.dictionary.to_pylist(), identities.dictionary.to_pylist()
     table = np.empty((len(found), 2), dtype=np.int64)
     for row, pair in enumerate(found.tolist() if name_of else ()):
         first, second = divmod(pair, len(identity_of))
         table[row] = _by_name(name_of[first], identity_of[second], domains)
-    codes = np.asarray(table[places, signed.to_numpy(zero_copy_only=False).astype(np.int64)])
+    codes = np.asarray(table[places, signed.astype(np.int64)])
     codes[~is_message] = NOT_A_MESSAGE
     return codes
-
-
-def _encoded(column: pa.Array) -> pa.DictionaryArray:
-    return column.dictionary_encode()
 
 
 def _by_name(name: str, identity: bytes, domains: Domains) -> tuple[int, int]:
@@ -122,10 +118,10 @@ def _judge_stamped(messages: Columns, domains: list[Domain], times: Ints) -> Int
     written, macs = pc.binary_slice(signatures, 0, -MAC_BYTES), pc.binary_slice(signatures, -MAC_BYTES, None)
     signed = signed_columns(messages, "hopwire-1", written)
     heads = pc.binary_slice(signatures, 0, -TAIL_BYTES).dictionary_encode()
-    places = heads.indices.to_numpy(zero_copy_only=False)
+    places = ints(heads.indices)
     sent_at, ttl = _numbers_in(signatures)
     is_readable = (sent_at >= 0) & (ttl >= 0)
-    has_shrunk = _has_shrunk(messages.column("ttl_ticks").to_numpy(zero_copy_only=False), ttl)
+    has_shrunk = _has_shrunk(ints(messages.column("ttl_ticks")), ttl)
     key_ids = [_key_id(head) for head in heads.dictionary.to_pylist()]
     for domain in domains:
         here = _is_of(messages, domain)
@@ -142,8 +138,7 @@ def _judge_stamped(messages: Columns, domains: list[Domain], times: Ints) -> Int
 
 
 def _is_of(messages: Columns, domain: Domain) -> Bools:
-    is_here = pc.equal(messages.column("domain"), domain.name)
-    return np.asarray(is_here.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return bools(pc.equal(messages.column("domain"), domain.name))
 
 
 def _key_id(head: bytes) -> str | None:
@@ -168,7 +163,7 @@ def _have_mac(signed: pa.Array, macs: pa.Array, rows: Ints, domain: Domain, key:
     starts, stops = bounds[rows].tolist(), bounds[rows + 1].tolist()
     computed = pa.array([compute(data[a:b]) for a, b in zip(starts, stops, strict=True)], pa.binary())
     found = macs if len(rows) == len(macs) else macs.take(pa.array(rows))
-    return np.asarray(pc.equal(computed, found).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return bools(pc.equal(computed, found))
 
 
 def _has_shrunk(ttl: Ints, signed: Ints) -> Bools:
@@ -202,9 +197,8 @@ def _blob(part: Any, size: int) -> Any:
 
 
 def _legacy(messages: Columns, written: pa.Array | None) -> list[Any]:
-    numbers = messages.column("version").fill_null(0).to_numpy(zero_copy_only=False)
     body = pc.binary_join(messages.column("body_frames"), b"")
-    number = binary_from_rows(numbers.astype("<u2").reshape(-1, 1))
+    number = binary_from_rows(ints(messages.column("version")).astype("<u2"))
     version = pc.coalesce(messages.column("version_raw"), number)
     names = ("identity", "partition", "callback_receiver_identity")
     identity, partition, receiver = (messages.column(name) for name in names)
@@ -213,7 +207,7 @@ def _legacy(messages: Columns, written: pa.Array | None) -> list[Any]:
 
 def _is_odd_version(messages: Columns) -> Bools:
     """A number that two bytes do not hold cannot be signed."""
-    numbers = messages.column("version").fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = ints(messages.column("version"))
     return np.asarray((numbers < 0) | (numbers > MAX_VERSION))
 
 
@@ -223,7 +217,7 @@ def _hopwire_1(messages: Columns, written: pa.Array | None) -> list[Any]:
     columns += [pc.list_value_length(points), pc.list_value_length(frames)]
     numbers = np.empty((len(messages), len(columns)), dtype="<i8")
     for place, column in enumerate(columns):
-        numbers[:, place] = column.to_numpy(zero_copy_only=False)
+        numbers[:, place] = ints(column)
     fields = [
         written,
         messages.column("domain").cast(pa.binary()),
@@ -268,11 +262,10 @@ def _joined(lists: pa.Array, fields: list[pa.Array]) -> pa.Array:
 def _versions(numbers: pa.Array, raw: pa.Array) -> pa.Array:
     packed = np.zeros((len(numbers), 9), dtype=np.uint8)
     packed[:, 0] = ord("n")
-    packed[:, 1:] = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype("<i8").view(np.uint8).reshape(-1, 8)
+    packed[:, 1:] = ints(numbers).astype("<i8").view(np.uint8).reshape(-1, 8)
     marked = pc.binary_join_element_wise(pa.scalar(b"r"), raw, pa.scalar(b""))  # null where there is no raw version
     return pc.coalesce(marked, binary_from_rows(packed))
 
 
 def _sizes(blobs: pa.Array) -> pa.Array:
-    sizes = pc.fill_null(pc.binary_length(blobs), 0).to_numpy(zero_copy_only=False)
-    return binary_from_rows(sizes.astype("<u8").reshape(-1, 1))
+    return binary_from_rows(ints(pc.binary_length(blobs)).astype("<u8"))

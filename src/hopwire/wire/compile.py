@@ -1,4 +1,4 @@
-"""Tables to straight-line code: what `rows.py` runs is written here, once, at import.
+"""Tables to straight-line code: the functions that `codec.py` calls are written here, once, at import.
 
 A walk over a table for every message costs ten times what the same steps cost when they are written out. So each table
 becomes three functions, as dataclasses do it: read a message, read only its route selectors, write a message. Print

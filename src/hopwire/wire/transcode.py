@@ -33,9 +33,10 @@ def check(message: Message, fmt: WireFormat) -> None:
     _check_bodies(message, fmt)
     for name, row, value in _values(message, fmt):
         _check_value(fmt, name, row.type, value)
+    placed = fmt.placed({name: len(getattr(message, name)) for name in TUPLES})
     for field in fmt.fields:
         if field.name.endswith((".count", ".offset")):
-            _check_value(fmt, field.name, field.type, _placed(message, fmt)[field.name])
+            _check_value(fmt, field.name, field.type, placed[field.name])
 
 
 def _check_tuple(name: str, values: object) -> None:
@@ -91,23 +92,6 @@ def _check_number(fmt: WireFormat, name: str, kind: Type, value: Any) -> None:
     low, high = kind.bounds
     if not low <= value <= high:
         raise WireError("overflow", f"found {value}, {fmt} takes {low} to {high}", field=name)
-
-
-def _placed(message: Message, fmt: WireFormat) -> dict[str, int]:
-    """Counts and offsets as a writer would set them."""
-    placed: dict[str, int] = {}
-    below = fmt.tail + (len(message.extensions) if fmt.has_meta_frame else 0)
-    for row in reversed(fmt.rows):
-        if isinstance(row, Field):
-            continue
-        count = len(getattr(message, row.name))
-        placed[f"{row.name}.count"] = count
-        if isinstance(row, Run):
-            size = count * len(row.entry)
-            is_body = row.name == "body_frames"
-            placed[f"{row.name}.offset"] = (below + size if is_body else below + 1) if count else 0
-            below += size
-    return placed
 
 
 def transcode(message: Message, to: WireFormat, versions: Mapping[bytes, int] = VERSIONS) -> Message:

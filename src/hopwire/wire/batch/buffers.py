@@ -18,14 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.columnar import Bools, Ints
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
 
-__all__ = ["Bools", "Bytes", "Copy", "Frames", "Ints", "list_of_binary"]
+__all__ = ["Copy", "Frames", "list_of_binary"]
 
-Ints: TypeAlias = npt.NDArray[np.signedinteger[Any]]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 Copy: TypeAlias = tuple[Any, Any]  # the buffers of a binary array: bounds and bytes
 
 MAX_BATCH_BYTES = 2**31 - 1  # what the 32-bit offsets of a binary column reach
@@ -67,9 +65,9 @@ class Frames:
         if values is None or values.size < SMALLEST_BUFFER:
             values = pa.py_buffer((values.to_pybytes() if values is not None else b"").ljust(SMALLEST_BUFFER, b"\0"))
         self.values = values
-        self.data: Bytes = np.frombuffer(values, dtype=np.uint8)
+        self.data: npt.NDArray[np.uint8] = np.frombuffer(values, dtype=np.uint8)
         self._views: dict[int, npt.NDArray[np.void]] = {}
-        self._pieces = [self.starts]
+        self._pieces: list[npt.NDArray[Any]] = [self.starts]
         self._piece_count = len(self.starts)
 
     def __len__(self) -> int:
@@ -129,7 +127,7 @@ class Frames:
         return frames
 
 
-def _joined(arrays: list[Ints], kind: Any) -> npt.NDArray[Any]:
+def _joined(arrays: list[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
     """Arrays one after another, in Arrow's memory, which is not returned to the system as soon as ours."""
     memory = pa.allocate_buffer(4 * sum(map(len, arrays)))
     return np.concatenate(arrays, out=np.frombuffer(memory, dtype=kind), casting="unsafe")

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hopwire.columnar import Bools, Ints
 from hopwire.wire.arrow import RAW_SUFFIX, SCHEMA
-from hopwire.wire.batch.buffers import Bools, Frames, Ints
+from hopwire.wire.batch.buffers import Frames
 from hopwire.wire.batch.format_reader import ColumnKey, Part
 from hopwire.wire.formats import FORMATS
 

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from hopwire.columnar import Bools, Ints
 from hopwire.errors import SettingsError, WireError
 from hopwire.model.settings import Limits
 from hopwire.wire.arrow import SCHEMA
-from hopwire.wire.batch.buffers import Bools, Frames, Ints, list_of_binary
+from hopwire.wire.batch.buffers import Frames, list_of_binary
 from hopwire.wire.batch.column_builder import columns_from_part, copy_blobs, has_right_text
 from hopwire.wire.batch.format_reader import Part, read_rows, spread
 from hopwire.wire.formats import FORMATS, V3

@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.columnar import binary_from_bounds, binary_from_rows
+from hopwire.columnar import Bools, Ints, binary_from_bounds, binary_from_rows, bools, ints
 from hopwire.errors import WireError
 from hopwire.wire.arrow import FRAME_LISTS, RAW_SUFFIX, SCHEMA, messages_from_batch
-from hopwire.wire.batch.buffers import Bools, Ints
 from hopwire.wire.formats import FORMATS
 from hopwire.wire.schema import ENTRY_TYPES, Entry, Field, Packed, Run, Type, WireFormat, Word
 from hopwire.wire.transcode import check
@@ -32,8 +31,7 @@ def encode_batch(batch: pa.RecordBatch, fmt: WireFormat | None = None) -> pa.Lis
     A row that is not a message gives null. A row that its format cannot carry raises the WireError that `encode` would.
     """
     batch = _with_schema(batch)
-    is_message = pc.is_null(batch.column("reason")).to_numpy(zero_copy_only=False)
-    numbers = pc.fill_null(batch.column("wire_format"), 0).to_numpy(zero_copy_only=False)
+    is_message, numbers = bools(pc.is_null(batch.column("reason"))), ints(batch.column("wire_format"))
     parts, places = [], []
     for candidate in FORMATS:
         wanted = is_message & (numbers == candidate.number if fmt is None else candidate is fmt)
@@ -87,20 +85,15 @@ def _doubtful(batch: pa.RecordBatch, fmt: WireFormat) -> Bools:
             continue
         values = batch.column(column.name)
         if column.name == wrong_version:
-            doubtful |= _flags(pc.is_valid(values))
+            doubtful |= bools(pc.is_valid(values))
         elif column.name in fmt.not_carried:
-            doubtful |= ~_flags(_is_empty(values))
+            doubtful |= ~bools(_is_empty(values))
         else:
-            doubtful |= _flags(pc.is_null(values))
+            doubtful |= bools(pc.is_null(values))
     for field in fmt.fields:
         if field.type.is_number and field.name in fmt.carried:
             doubtful |= _out_of_range(batch.column(field.name), field.type)
     return doubtful | _bad_blocks(batch, fmt, wrong_version)
-
-
-def _flags(values: pa.Array) -> Bools:
-    flags: Bools = values.to_numpy(zero_copy_only=False).astype(np.bool_)
-    return flags
 
 
 def _is_empty(values: pa.Array) -> pa.Array:
@@ -112,19 +105,14 @@ def _is_empty(values: pa.Array) -> pa.Array:
 
 def _out_of_range(values: pa.Array, kind: Type) -> Bools:
     low, high = kind.bounds
-    numbers = _ints(values)
+    numbers = ints(values)
     outside: Bools = (numbers < low) | (numbers > high)
     return outside
 
 
-def _ints(values: pa.Array) -> Ints:
-    numbers: Ints = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return numbers
-
-
 def _bad_blocks(batch: pa.RecordBatch, fmt: WireFormat, wrong_version: str) -> Bools:
     """Rows whose counts or offsets are too large, or whose entries the format cannot carry."""
-    counts = {name: _ints(pc.list_value_length(batch.column(name))) for name in (*ENTRY_TYPES, *FRAME_LISTS)}
+    counts = {name: ints(pc.list_value_length(batch.column(name))) for name in (*ENTRY_TYPES, *FRAME_LISTS)}
     bad = counts["body_frames"] < 1
     if not fmt.has_body_run:
         bad |= counts["body_frames"] != 1
@@ -140,14 +128,14 @@ def _bad_blocks(batch: pa.RecordBatch, fmt: WireFormat, wrong_version: str) -> B
 
 def _bad_entries(lists: pa.ListArray, block: Run | Packed, counts: Ints, wrong_version: str) -> Bools:
     entries = lists.flatten()
-    bad = _flags(pc.is_null(entries))
+    bad = bools(pc.is_null(entries))
     for entry in block.entry:
         values = entries.field(_column(entry))
-        bad |= _flags(pc.is_null(values))
+        bad |= bools(pc.is_null(values))
         if entry.type.is_number:
             bad |= _out_of_range(values, entry.type)
     if any(entry.name == "version" for entry in block.entry):
-        bad |= _flags(pc.is_valid(entries.field(wrong_version)))
+        bad |= bools(pc.is_valid(entries.field(wrong_version)))
     rows = np.repeat(np.arange(len(counts)), counts)
     found = np.zeros(len(counts), dtype=np.bool_)
     found[rows[bad]] = True
@@ -172,27 +160,12 @@ class _FrameWriter:
 
     def __init__(self, batch: pa.RecordBatch, fmt: WireFormat) -> None:
         self.batch, self.fmt, self.size = batch, fmt, batch.num_rows
-        self.counts = {name: _ints(pc.list_value_length(batch.column(name))) for name in (*ENTRY_TYPES, *FRAME_LISTS)}
+        self.counts = {name: ints(pc.list_value_length(batch.column(name))) for name in (*ENTRY_TYPES, *FRAME_LISTS)}
         self.flat = {name: batch.column(name).flatten() for name in self.counts}
-        self.placed = self._place_blocks()
+        self.placed = fmt.placed(self.counts)
         self._sources: list[pa.Array] = []
         self._slots: list[tuple[Ints, Ints]] = []  # (frame within the row, row) of each value of the source
         self._height = np.zeros(self.size, dtype=np.int64)
-
-    def _place_blocks(self) -> dict[str, Ints]:
-        """Counts, offsets and strides: blocks stand upon one another, the body on top."""
-        placed: dict[str, Ints] = {}
-        below: Ints = self.counts["extensions"] + self.fmt.tail
-        for row in reversed([row for row in self.fmt.rows if not isinstance(row, Field)]):
-            count = self.counts[row.name]
-            placed[f"{row.name}.count"] = count
-            placed[f"{row.name}.stride"] = np.full(self.size, len(row.entry))
-            if isinstance(row, Run):
-                size = count * len(row.entry)
-                is_body = row.name == "body_frames"
-                placed[f"{row.name}.offset"] = below + size if is_body else (below + 1) * (count > 0)
-                below = below + size
-        return placed
 
     def frames(self) -> pa.ListArray:
         """Give the frames of all rows."""
@@ -245,12 +218,12 @@ class _FrameWriter:
 
     def _entry(self, entries: pa.StructArray, part: Entry) -> pa.Array:
         values = entries.field(_column(part))
-        return _number_frames(_ints(values), part.type.code) if part.type.is_number else _binary(values)
+        return _number_frames(ints(values), part.type.code) if part.type.is_number else _binary(values)
 
     def _number(self, field: Field) -> Ints:
         if not field.name:
             return np.zeros(self.size, dtype=np.int64)
-        return self.placed[field.name] if "." in field.name else _ints(self.batch.column(field.name))
+        return self.placed[field.name] if "." in field.name else ints(self.batch.column(field.name))
 
     def _whole(self, field: Field) -> pa.Array:
         if field is self.fmt.number_field:
@@ -303,4 +276,4 @@ class _FrameWriter:
 
 
 def _sized(values: pa.Array) -> list[pa.Array]:
-    return [_number_frames(_ints(pc.binary_length(values)), "i"), values]
+    return [_number_frames(ints(pc.binary_length(values)), "i"), values]

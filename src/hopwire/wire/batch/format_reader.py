@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hopwire.columnar import Bools, Ints
 from hopwire.model.settings import Limits
 from hopwire.wire.arrow import RAW_SUFFIX, SCHEMA
-from hopwire.wire.batch.buffers import Bools, Copy, Frames, Ints
+from hopwire.wire.batch.buffers import Copy, Frames
 from hopwire.wire.formats import FORMATS
 from hopwire.wire.schema import WORD_BYTES, Field, FromEnd, Packed, Run, Type, WireFormat, Word
 from hopwire.wire.walk import LENGTH_BYTES, NO_OFFSET
