@@ -12,11 +12,13 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
+from hopwire.model.units import MEBIBYTE
+
 __all__ = ["CONTINUATION", "MAX_HEADER_BYTES", "PREFIX_BYTES", "MessageHead", "read_head"]
 
 CONTINUATION = b"\xff\xff\xff\xff"  # each message begins with it; then comes the length of its head
 PREFIX_BYTES = 8
-MAX_HEADER_BYTES = 1024 * 1024  # a schema is some hundred bytes; what claims more is something else
+MAX_HEADER_BYTES = MEBIBYTE  # a schema is some hundred bytes; what claims more is something else
 
 # places in the tables `Message` and `RecordBatch` of Arrow's Message.fbs
 TYPE_SLOT, HEADER_SLOT, BODY_LENGTH_SLOT = 1, 2, 3

@@ -33,13 +33,14 @@ from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 from hopwire.model.settings import Limits
 from hopwire.model.sighting import SCHEMA, Direction
+from hopwire.model.units import MEBIBYTE
 
 __all__ = ["MAGIC", "read_table"]
 
 MAGIC = b"PAR1"
 BATCH_ROWS = 1024  # as in a segment
 OFFSET_BYTES = 4  # of each value in a list
-PIECE_BYTES = 16 * 1024 * 1024  # of rows that are laid out at a time, unless a single one is larger
+PIECE_BYTES = 16 * MEBIBYTE  # of rows that are laid out at a time, unless a single one is larger
 MAX_ROW_BYTES = Limits().max_bytes
 INCARNATION_BYTES = 6  # fits into a number with room for the sign
 

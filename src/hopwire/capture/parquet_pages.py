@@ -19,12 +19,13 @@ from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from hopwire.errors import CaptureError
+from hopwire.model.units import MEBIBYTE
 
 __all__ = ["Unpacked", "check_ratio", "unpacked_sizes"]
 
-MAX_GROUP_BYTES = 2 * 1024 * 1024 * 1024  # of one row group; 128 MB are usual, compressed
-MAX_RATIO, SMALL_BYTES = 1000, 64 * 1024 * 1024  # what stays small may grow as it likes
-HEAD_BYTES, MAX_HEAD_BYTES = 4096, 1024 * 1024  # of a page: it may have the least and the largest value in it
+MAX_GROUP_BYTES = 2048 * MEBIBYTE  # of one row group; 128 MB are usual, compressed
+MAX_RATIO, SMALL_BYTES = 1000, 64 * MEBIBYTE  # what stays small may grow as it likes
+HEAD_BYTES, MAX_HEAD_BYTES = 4096, MEBIBYTE  # of a page: it may have the least and the largest value in it
 
 # ids of fields in the head of a page, and of those in the two structs that it may have
 UNPACKED, PACKED, FIRST_KIND, SECOND_KIND = 2, 3, 5, 8

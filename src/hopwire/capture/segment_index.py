@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.disk import read_regular
+from hopwire.model.units import MEBIBYTE
 
 __all__ = ["INDEX_SUFFIX", "SegmentIndex", "Summary", "read_index"]
 
 INDEX_SUFFIX = ".json"
 INDEX_VERSION = 1
-MAX_INDEX_BYTES = 16 * 1024 * 1024  # has one line for each node
+MAX_INDEX_BYTES = 16 * MEBIBYTE  # has one line for each node
 
 
 class Summary(msgspec.Struct, frozen=True):

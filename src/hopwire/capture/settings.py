@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from hopwire.disk import OWNER_ONLY, check_mode
 from hopwire.errors import SettingsError
-from hopwire.model.units import NS_PER_MS, NS_PER_SECOND
+from hopwire.model.units import MEBIBYTE, NS_PER_MS, NS_PER_SECOND
 
 __all__ = ["CaptureSettings", "Sync", "is_batch_due", "is_roll_due"]
 
@@ -31,14 +31,12 @@ class CaptureSettings:
     """How a capture is written."""
 
     batch_rows: int = 1_000  # enough that the cost of a batch does not matter
-    batch_bytes: int = 4 * 1024 * 1024  # so that large messages do not make a batch that a reader cannot hold
+    batch_bytes: int = 4 * MEBIBYTE  # so that large messages do not make a batch that a reader cannot hold
     batch_age_ms: int = 200  # how long a reader of a quiet node waits
-    segment_bytes: int = (
-        128 * 1024 * 1024
-    )  # small enough to pass around, large enough that a day is not a million files
+    segment_bytes: int = 128 * MEBIBYTE  # small enough to pass around, large enough that a day is not a million files
     segment_age_s: int = 600  # how long whoever reads only sealed segments waits
     buffer_rows: int = 100_000  # some tenths of a second of a busy node
-    buffer_bytes: int = 64 * 1024 * 1024  # what a slow disk may cost in memory
+    buffer_bytes: int = 64 * MEBIBYTE  # what a slow disk may cost in memory
     sync: Sync = Sync.SEGMENT
     file_mode: int = OWNER_ONLY  # of new files, whatever the umask; who may read them may enter new directories
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, binary_from_rows, bools, ints
+from hopwire.model.payload import MAX_VERSION
 from hopwire.security.domains import Domain, Domains, Key
 from hopwire.security.schemes import LABEL, MAC_BYTES, NONCE_BYTES, keyed, read_signature
 from hopwire.security.signing import Verdict
@@ -38,7 +39,6 @@ VERDICTS = tuple(Verdict)
 VALID, INVALID, NO_KEY = (VERDICTS.index(each) for each in (Verdict.VALID, Verdict.INVALID, Verdict.NO_KEY))
 UNDECIDED = -1
 NOT_A_MESSAGE = -2
-MAX_VERSION = 2**16 - 1
 I64_BYTES = 8
 TAIL_BYTES = 2 * I64_BYTES + NONCE_BYTES + MAC_BYTES  # of a signature with a stamp: sent at, TTL, nonce, MAC
 WORTH_A_COPY = 0.7  # of the rows: for more, all are written, though some are not asked for

@@ -27,6 +27,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from hopwire.errors import SettingsError
+from hopwire.model.units import NS_PER_US
 from hopwire.security.domains import ALWAYS, NEVER, Domain, Domains, Key
 
 __all__ = ["Secrets", "domains_from_table"]
@@ -116,7 +117,7 @@ def _time_ns(table: Mapping[str, Any], name: str, where: str) -> int | None:
         raise SettingsError(
             f"{where}: {name} must be a time with its zone (2024-06-01T00:00:00Z), found {str(value)!r:.80}"
         )
-    return (time - _EPOCH) // timedelta(microseconds=1) * 1000
+    return (time - _EPOCH) // timedelta(microseconds=1) * NS_PER_US
 
 
 def _check_names(table: Any, known: Collection[str], where: str) -> None:

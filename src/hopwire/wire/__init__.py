@@ -17,8 +17,7 @@ from hopwire.wire.transcode import VERSIONS, transcode
 
 if TYPE_CHECKING:
     from hopwire.wire.arrow import SCHEMA, batch_from_messages, messages_from_batch
-    from hopwire.wire.batch.decoding import decode_batch
-    from hopwire.wire.batch.encoding import encode_batch
+    from hopwire.wire.batch import decode_batch, encode_batch
 
 __all__ = [
     "FORMATS",
@@ -44,7 +43,7 @@ __all__ = [
     "transcode",
 ]
 
-_BATCHES = {  # what needs numpy and pyarrow, which a node that only talks need not load
+_BATCHES = {  # names that need numpy and pyarrow, which a node without a capture does not load
     "SCHEMA": "arrow",
     "batch_from_messages": "arrow",
     "messages_from_batch": "arrow",

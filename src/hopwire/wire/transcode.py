@@ -1,7 +1,7 @@
 """What a format can carry: the reason why a message cannot be written, and what transcoding changes.
 
-The writers in `codec.py` and `batch_write.py` only notice that a message does not fit; this module says which field is
-to blame. What a format has no place for follows from its table, as do the ranges of its numbers.
+The writers in `codec.py` and `batch/encoding.py` only notice that a message does not fit its format. This module says
+which field is to blame. The fields without a place in a format, and the ranges of its numbers, follow from its table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EMPTY_MESSAGE = Message(b"")
 
 
 def check(message: Message, fmt: WireFormat) -> None:
-    """Raise the WireError that names the first field which the format cannot carry as it is."""
+    """Raise a WireError that names the first field which the format cannot carry as the field is."""
     if not isinstance(message, Message):
         raise WireError("bad_value", f"found {type(message).__name__}, expected a Message")
     for name in TUPLES:
@@ -95,7 +95,7 @@ def _check_number(fmt: WireFormat, name: str, kind: Type, value: Any) -> None:
 
 
 def transcode(message: Message, to: WireFormat, versions: Mapping[bytes, int] = VERSIONS) -> Message:
-    """Give the message as format `to` can carry it, without loss, or raise the WireError that says what would be lost.
+    """Give the message as format `to` can carry it, without loss, or raise a WireError that says what would be lost.
 
     Only versions are changed: raw bytes to a number by the mapping `versions`, and back.
     """

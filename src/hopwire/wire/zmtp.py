@@ -6,17 +6,19 @@
 
     frame       flags (1 more follow, 2 long, 4 command), length (1 byte, or 8 if long), data
 
-Whoever owns the connection reads into `room()`, says with `took()` how much came, and sends what is in `replies`.
+The owner of the connection reads into `room()`, says with `took()` how many bytes came, and sends what is in `replies`.
 
 | limit | why |
 |---|---|
 | bytes and frames of one message | counted over all frames, also while the message is not complete |
-| size of a command | commands are short; a long one is an attack |
-| what a large frame takes | its announced size, once, and only where the limit allows it |
+| size of a command | commands are short; a long command is an attack |
+| memory for a large frame | its announced size, once, and only within the limit on bytes |
 
-Everything that is not ZMTP raises `ZmtpError` with a short reason; the connection is of no use then.
+Everything that is not ZMTP raises `ZmtpError` with a short reason, and the connection has to be closed. The reader of
+recordings (`capture/recording/zmtp_listener.py`) shares the constants and `properties_of`. It has a reader of its own,
+because a recording has holes and nobody to answer: it must go on where a node closes the connection.
 
-The trap: the buffer is used again. What leaves `took` is always a copy.
+The trap: the buffer is used again. So `took` gives copies.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
 
 
 class ZmtpError(WireError):
-    """What the other side says is not ZMTP, or not within limits."""
+    """The other side does not speak ZMTP, or goes beyond the limits."""
 
 
 def heads(frames: Frames) -> Frames:
@@ -228,7 +230,7 @@ class Zmtp:
     # -- commands
 
     def _shake_hands(self) -> bool:
-        """Read greeting and READY; tells whether messages may follow."""
+        """Read greeting and READY, and tell whether messages may follow."""
         if not self._has_greeted and not self._read_greeting():
             return False
         while not self.is_ready:
@@ -255,7 +257,7 @@ class Zmtp:
         return True
 
     def _read_command(self) -> int:
-        """Read the command at hand; gives where it ends, 0 where it is not complete."""
+        """Read the command at hand, and give where the command ends; 0 if the command is not complete."""
         at, end, buffer = self._at, self._end, self._buffer
         if end - at < SHORT_HEAD:
             return 0
@@ -280,7 +282,7 @@ class Zmtp:
         if not self.is_ready:
             self._begin(name, body)
         elif name == b"PING" and PING_HEAD <= len(body) <= PING_HEAD + MAX_CONTEXT:
-            if len(self.replies) < MAX_CONTEXT:  # who asks faster than it reads gets no more
+            if len(self.replies) < MAX_CONTEXT:  # a peer that asks faster than it reads gets no more answers
                 self.replies.append(_command(b"\4PONG" + body[PING_HEAD:]))
         elif name == b"ERROR":
             raise ZmtpError("refused", f"the other side says {body[6:80]!r}")
@@ -303,7 +305,7 @@ class Zmtp:
 
 
 def properties_of(data: bytes) -> dict[bytes, bytes] | None:
-    """Read the names, in small letters, and values of a READY; nothing where they are cut off."""
+    """Read the names, in small letters, and values of a READY; None where they are cut off."""
     found: dict[bytes, bytes] = {}
     at = 0
     while at < len(data):

@@ -16,12 +16,13 @@ from hopwire.capture.recording.tcp import MODULUS, Room, StreamBytes, TcpStream
 from hopwire.capture.recording.troubles import Troubles
 from hopwire.capture.recording.zmtp_listener import FRAME_BYTES, ZmtpListener, ZmtpMessage
 from hopwire.model.settings import Limits
+from hopwire.model.units import MEBIBYTE
 from hopwire.wire.connection import claimed_node
 
 __all__ = ["MESSAGE_BYTES", "Connections", "RecordedMessage"]
 
-ROOM_BYTES = 512 * 1024 * 1024  # for all that waits
-WAITING_BYTES = 1024 * 1024  # of messages, for the other end to say who it is
+ROOM_BYTES = 512 * MEBIBYTE  # for all that waits
+WAITING_BYTES = MEBIBYTE  # of messages, for the other end to say who it is
 MESSAGE_BYTES = 256  # what a message costs in memory beside its frames
 SLICE_BYTES = 64 * 1024  # that are heard at a time: a packet may have millions of messages in it
 MAX_CONNECTIONS = 16_384  # at once; the one that is silent for longest is given up

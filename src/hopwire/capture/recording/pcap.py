@@ -16,19 +16,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-from hopwire.model.units import NS_PER_SECOND
+from hopwire.model.units import MEBIBYTE, NS_PER_SECOND, NS_PER_US
 
 __all__ = ["MAGICS", "CutOff", "Packet", "read_packets"]
 
-MAX_PACKET_BYTES = 16 * 1024 * 1024  # tcpdump takes at most 256 KB of a packet; a block has options beside it
+MAX_PACKET_BYTES = 16 * MEBIBYTE  # tcpdump takes at most 256 KB of a packet; a block has options beside it
 MAX_TIME_NS = 2**63 - 1
 LINK_BITS = 0xFFFF  # above them a pcap says whether packets end with a checksum
 
 # fmt: off
 PCAP = {
     # first bytes          order  nanoseconds of a unit
-    b"\xd4\xc3\xb2\xa1":   ("<",  1000),
-    b"\xa1\xb2\xc3\xd4":   (">",  1000),
+    b"\xd4\xc3\xb2\xa1":   ("<",  NS_PER_US),
+    b"\xa1\xb2\xc3\xd4":   (">",  NS_PER_US),
     b"\x4d\x3c\xb2\xa1":   ("<",  1),
     b"\xa1\xb2\x3c\x4d":   (">",  1),
 }

@@ -30,13 +30,14 @@ from hopwire.disk import open_regular
 from hopwire.errors import WireError
 from hopwire.model.settings import Limits
 from hopwire.model.sighting import Direction, Sighting, batch_from_sightings
+from hopwire.model.units import MEBIBYTE
 from hopwire.wire.train import is_train, unpack_train
 
 __all__ = ["read_pcap"]
 
 BATCH_ROWS = 1024  # as in a segment
-BATCH_BYTES = 16 * 1024 * 1024
-READ_BYTES = 1024 * 1024
+BATCH_BYTES = 16 * MEBIBYTE
+READ_BYTES = MEBIBYTE
 
 
 def read_pcap(path: Path, on_fault: Callable[[Fault], None], limits: Limits | None = None) -> Iterator[pa.RecordBatch]:

@@ -21,15 +21,16 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from hopwire.capture.recording.packets import FIN, SYN, Piece
+from hopwire.model.units import MEBIBYTE
+from hopwire.wire.zmtp import SIGNATURE_BYTES
 
 __all__ = ["Room", "StreamBytes", "TcpStream", "is_signature"]
 
 MODULUS = 2**32
 MAX_WINDOW = 2**30  # TCP never has more than this on the way
-HELD_BYTES, HELD_PIECES = 8 * 1024 * 1024, 8192  # behind a hole; more than is usually on the way
+HELD_BYTES, HELD_PIECES = 8 * MEBIBYTE, 8192  # behind a hole; more than is usually on the way
 EARLY_BYTES, EARLY_PIECES = 64 * 1024, 64  # before the beginning was seen: it can only be late by a little
 PIECE_BYTES = 256  # what a piece that is held costs in memory beside its data
-SIGNATURE_BYTES = 10
 
 
 class StreamBytes(NamedTuple):

@@ -1,11 +1,15 @@
-"""The frames of a batch where they lie: one buffer of bytes, the start of each frame, the frames of each row.
+"""The frames of a batch in the buffers of Arrow: one buffer of bytes, the start of each frame, the frames of each row.
 
-Numbers are gathered through views that see the buffer as values starting at every byte; a position behind the buffer is
-held back, so whoever computed it must see for himself that it was wrong.
+Numbers are gathered through views: a view sees the buffer as values that start at every byte. A position behind the end
+of the buffer is moved back to the last possible position. So `gather` never fails, and the caller has to check whether
+the position was within its frame.
 
-A piece is a stretch of the buffer with a number. Frames are pieces: piece 0 is empty and stands for what is not there,
-frame i of the batch is piece i + 1. Blobs within frames become pieces too, and all that is wanted is copied at once.
-The trap: between pieces that were added lie gaps, which have numbers too and may be senseless. Nobody asks for them.
+A piece is a stretch of the buffer, and pieces are numbered. Piece 0 is empty and stands for a value that is missing.
+Frame i of the batch is piece i + 1. Blobs within frames become pieces by `add`. `copies` copies all wanted pieces at
+once.
+
+The trap: the bounds of all pieces are one array of numbers, so the space between two added pieces has a piece number
+too. Such a number may mean any stretch, even one that ends before it begins. `add` never gives these numbers out.
 """
 
 from __future__ import annotations
@@ -27,11 +31,11 @@ __all__ = ["Copy", "Frames", "list_of_binary"]
 Copy: TypeAlias = tuple[Any, Any]  # the buffers of a binary array: bounds and bytes
 
 MAX_BATCH_BYTES = 2**31 - 1  # what the 32-bit offsets of a binary column reach
-SMALLEST_BUFFER = 64  # no layout is longer, and a longer one could not look at the buffer
+SMALLEST_BUFFER = 64  # no layout is longer; a view needs a buffer at least as long as its layout
 
 
 def list_of_binary(given: Any) -> Any:
-    """Give a column of frames as an Arrow list array, or raise the WireError that says what it is instead."""
+    """Give a column of frames as an Arrow list array, or raise a WireError that says what was found instead."""
     if isinstance(given, pa.ChunkedArray):
         given = pa.concat_arrays(given.chunks) if given.num_chunks else pa.array([], given.type)
     if not isinstance(given, pa.Array):
@@ -116,7 +120,7 @@ class Frames:
         return sound
 
     def row(self, row: int) -> list[bytes | None] | None:
-        """Give the frames of one row, as a careful reader takes them."""
+        """Give the frames of one row, as the walk takes them."""
         if self._lists.null_count and not self._lists[row].is_valid:
             return None
         first, end = int(self.first[row]), int(self.end[row])
@@ -128,13 +132,13 @@ class Frames:
 
 
 def _joined(arrays: list[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
-    """Arrays one after another, in Arrow's memory, which is not returned to the system as soon as ours."""
+    """Arrays one after another, in memory of Arrow, which keeps freed memory longer than numpy does."""
     memory = pa.allocate_buffer(4 * sum(map(len, arrays)))
     return np.concatenate(arrays, out=np.frombuffer(memory, dtype=kind), casting="unsafe")
 
 
 def _starts(child: Any) -> Ints:
-    """Where the empty piece and each frame start, and where the last one ends."""
+    """Where the empty piece and each frame start, and where the last frame ends."""
     starts = child.buffers()[1]
     if starts is None or len(child) == 0:
         return np.zeros(len(child) + 2, dtype=np.int32)

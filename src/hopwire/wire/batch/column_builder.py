@@ -1,6 +1,6 @@
 """Numbers and pieces to Arrow columns: all blobs are copied out of the buffer in one go.
 
-The trap: the columns are slices of one copy, so each of them keeps all of it in memory.
+The trap: the columns are slices of one copy, so each column keeps the whole copy in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HAS_RAW_VERSION = np.array([any(f.number == i and not f.version_type.is_number f
 
 
 def _leaves(column: pa.Field) -> list[tuple[ColumnKey, pa.DataType]]:
-    """What a column is made of: a field, the frames of a list, the values of an entry."""
+    """The values that a column is made of: a field, the frames of a list, or the values of an entry."""
     if not pa.types.is_list(column.type):
         return [(("", column.name), column.type)]
     entry = column.type.value_type
@@ -38,7 +38,7 @@ TEXTS = [key for column in SCHEMA for key, kind in _leaves(column) if pa.types.i
 
 
 def copy_blobs(part: Part, frames: Frames, names: Iterable[str]) -> None:
-    """Copy the blobs of the named columns, and all text, which is to be checked."""
+    """Copy the blobs of the named columns, and all text, since text has to be checked."""
     keys = {*TEXTS, *(key for name in names for key in BLOBS[name])}
     wanted = [key for key in part.values if key in keys]  # in the order of the wire, which the cache prefers
     if wanted:

@@ -1,9 +1,12 @@
-"""A million messages at a time: Arrow in, Arrow out, no Python loop over the messages.
+"""A column of frames to columns of fields, without a Python loop over the messages.
 
-The rows of a format's table become steps over whole columns (`batch_read.py`), and the columns are copied out once
-(`batch_columns.py`). A row that two formats claim is read as both; it belongs to the one that it fits whole. Rows that
-fit none, or two, are shown to the walk one by one, so a reason is the same whoever reads. A batch that is broken
-throughout is therefore read at the speed of the walk.
+1. `_claims` finds the rows that each format claims by its number.
+2. `format_reader.py` reads the rows of one format: the rows of its table become steps over whole columns.
+3. `_merged` brings the rows of all formats together, and `column_builder.py` copies the columns out once.
+4. Rows that are no messages are shown to the walk one by one. So a reason is the same, whichever reader gives it.
+
+A row that two formats claim is read as both, and belongs to the format that fits the whole row. A row that fits no
+format, or two, is no message. A batch that is broken throughout is read at the speed of the walk.
 """
 
 from __future__ import annotations
@@ -26,15 +29,16 @@ from hopwire.wire.walk import DEFAULT_LIMITS, LENGTH_BYTES, read
 
 __all__ = ["decode_batch"]
 
-NUMBER = np.dtype("<u4")  # of a format, as wide as it gets
+NUMBER = np.dtype("<u4")  # the number of a format: at most four bytes
 
 
 def decode_batch(
     frames: pa.Array | pa.ChunkedArray, limits: Limits = DEFAULT_LIMITS, columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
-    """Read a column of messages, one list of frames a row, in any mix of formats; a row that is none gets its reason.
+    """Read a column of messages, one list of frames a row, in any mix of formats.
 
-    All columns of SCHEMA are given, or the named ones, which is faster. Batches of 4,000 to 30,000 messages are best.
+    A row that is no message gets its reason. All columns of SCHEMA are given, or the named columns, which is faster.
+    Batches of 4,000 to 30,000 messages are best.
     """
     names = _column_names(columns)
     buffer = Frames(list_of_binary(frames))
@@ -80,7 +84,7 @@ def _claims(frames: Frames, limits: Limits) -> list[tuple[WireFormat, Ints]]:
 
 
 def _claims_last(fmt: WireFormat, begins: Ints, size: Ints) -> Bools:
-    """Rows whose last frame is the number of a format, or a meta frame that begins with it."""
+    """Rows whose last frame is the number of a format, or a meta frame that begins with that number."""
     matches = np.zeros(len(begins), dtype=np.bool_)
     for number in fmt.numbers:
         fits = size > LENGTH_BYTES if fmt.has_meta_frame else size == len(number)
@@ -106,7 +110,7 @@ def _claims_inside(fmt: WireFormat, frames: Frames, rows: Ints) -> Ints:
 def _merged(parts: list[Part], size: int) -> tuple[Part, Ints]:
     """All parts as one, in the order of the rows, and how many formats each row fits.
 
-    What a format does not carry is empty or 0. A row that fits two formats belongs to neither.
+    A field that a format does not carry is empty or 0. A row that fits two formats belongs to neither.
     """
     fits = np.zeros(size, dtype=np.int64)
     for part in parts:

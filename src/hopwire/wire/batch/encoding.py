@@ -1,8 +1,10 @@
-"""A million messages at a time, the other way: columns to frames.
+"""Columns of fields to a column of frames, without a Python loop over the messages.
 
-Every frame of a format is a column first: fields as they are, numbers as little-endian bytes, the meta frame as the
-join of its items. The frames of all rows are then put in order by a single `take`. No Python loop over the messages; a
-row that does not fit its format is handed to `check.py`, which names the field.
+1. Every frame of a format is made as a column: fields as they are, numbers as little-endian bytes, the meta frame as
+   the join of its items.
+2. The frames of all rows are put in order by a single `take`.
+
+A row that does not fit its format is handed to `transcode.py`, which names the field to blame.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, binary_from_bounds, binary_from_rows, bools, ints
 from hopwire.errors import WireError
-from hopwire.wire.arrow import FRAME_LISTS, RAW_SUFFIX, SCHEMA, messages_from_batch
+from hopwire.wire.arrow import FRAME_LISTS, RAW_SUFFIX, SCHEMA, column_name, messages_from_batch
 from hopwire.wire.formats import FORMATS
 from hopwire.wire.schema import ENTRY_TYPES, Entry, Field, Packed, Run, Type, WireFormat, Word
 from hopwire.wire.transcode import check
@@ -26,7 +28,7 @@ NUMPY_TYPES = {"H": "<u2", "i": "<i4", "q": "<i8"}
 
 
 def encode_batch(batch: pa.RecordBatch, fmt: WireFormat | None = None) -> pa.ListArray:
-    """Write the rows of a batch as frames: each in the format it was read in, or all in `fmt`.
+    """Write the rows of a batch as frames: each row in the format that it was read in, or all rows in `fmt`.
 
     A row that is not a message gives null. A row that its format cannot carry raises the WireError that `encode` would.
     """
@@ -77,7 +79,7 @@ def _check_rows(batch: pa.RecordBatch, fmt: WireFormat, rows: Ints) -> None:
 
 
 def _doubtful(batch: pa.RecordBatch, fmt: WireFormat) -> Bools:
-    """Rows with a null, with something that the format has no place for, or with a number out of range."""
+    """Rows with a null, with a field that the format has no place for, or with a number out of range."""
     doubtful = np.zeros(batch.num_rows, dtype=np.bool_)
     wrong_version = "version" if not fmt.version_type.is_number else "version" + RAW_SUFFIX
     for column in SCHEMA:
@@ -130,7 +132,7 @@ def _bad_entries(lists: pa.ListArray, block: Run | Packed, counts: Ints, wrong_v
     entries = lists.flatten()
     bad = bools(pc.is_null(entries))
     for entry in block.entry:
-        values = entries.field(_column(entry))
+        values = entries.field(column_name(entry))
         bad |= bools(pc.is_null(values))
         if entry.type.is_number:
             bad |= _out_of_range(values, entry.type)
@@ -140,10 +142,6 @@ def _bad_entries(lists: pa.ListArray, block: Run | Packed, counts: Ints, wrong_v
     found = np.zeros(len(counts), dtype=np.bool_)
     found[rows[bad]] = True
     return found
-
-
-def _column(part: Field | Entry) -> str:
-    return part.name + RAW_SUFFIX if part.name == "version" and not part.type.is_number else part.name
 
 
 def _number_frames(numbers: Ints, code: str) -> pa.Array:
@@ -217,7 +215,7 @@ class _FrameWriter:
         return _binary(self.batch.column(name))
 
     def _entry(self, entries: pa.StructArray, part: Entry) -> pa.Array:
-        values = entries.field(_column(part))
+        values = entries.field(column_name(part))
         return _number_frames(ints(values), part.type.code) if part.type.is_number else _binary(values)
 
     def _number(self, field: Field) -> Ints:
@@ -236,7 +234,9 @@ class _FrameWriter:
             numbers = self._number(field)
             return pc.if_else(pa.array(numbers != 0), _number_frames(numbers, "i"), self._constant(b""))
         return (
-            _number_frames(self._number(field), field.type.code) if field.type.is_number else self._blob(_column(field))
+            _number_frames(self._number(field), field.type.code)
+            if field.type.is_number
+            else self._blob(column_name(field))
         )
 
     def _word(self, word: Word) -> pa.Array:
@@ -257,11 +257,11 @@ class _FrameWriter:
             elif item[0].type.is_number:
                 pieces.append(self._whole(item[0]))
             else:
-                pieces += _sized(self._blob(_column(item[0])))
+                pieces += _sized(self._blob(column_name(item[0])))
         return pc.binary_join_element_wise(*pieces, b"")
 
     def _packed(self, block: Packed) -> pa.Array:
-        """The entries of each row, joined: they lie one after another already, so a row is a stretch of them."""
+        """The entries of each row, joined: entries lie one after another already, so a row is a stretch of entries."""
         entries = self.flat[block.name]
         pieces: list[pa.Array] = []
         for part in block.entry:

@@ -1,11 +1,12 @@
 """The rows that one format claims, read column by column.
 
-Every step works on all rows at once and never says what is wrong, it only leaves the row out; whoever wants the reason
-asks the walk. Values of fixed width that follow one another are read in one go. Blobs stay where they are: the number
-of a piece (`batch_frames.py`).
+Every step works on all rows at once. A step that finds a row wrong leaves the row out and does not say why; the walk
+finds the reason later. Values of fixed width that follow one another are read in one go. Blobs are not copied here: a
+blob is the number of its piece (`buffers.py`).
 
-The trap: numbers are gathered from bad rows too, and a length can lead anywhere. Lengths are read without a sign, so a
-position in a meta frame only ever grows, and a row that left its meta frame does not end where the meta frame ends.
+The trap: numbers are gathered from wrong rows too, and a wrong length can lead to any position. Two rules make that
+safe. Lengths are read without a sign, so the position in a meta frame only grows. A row is right only if its last
+position is exactly the end of its meta frame, and a position that has left the meta frame never comes back.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from hopwire.columnar import Bools, Ints
 from hopwire.model.settings import Limits
-from hopwire.wire.arrow import RAW_SUFFIX, SCHEMA
+from hopwire.wire.arrow import column_name
 from hopwire.wire.batch.buffers import Copy, Frames
 from hopwire.wire.formats import FORMATS
 from hopwire.wire.schema import WORD_BYTES, Field, FromEnd, Packed, Run, Type, WireFormat, Word
@@ -29,7 +30,6 @@ __all__ = ["ColumnKey", "Part", "read_rows", "spread"]
 ColumnKey = tuple[str, str]  # block and column; the block of a field is ""
 CODES = {Type.U16: "<u2", Type.I32: "<i4", Type.I32_OR_EMPTY: "<i4", Type.I64: "<i8", Type.RAW: "<u4", Type.TEXT: "<u4"}
 LENGTH = np.dtype("<u4")
-HAS_RAW_COLUMN = {name.removesuffix(RAW_SUFFIX) for name in SCHEMA.names if name.endswith(RAW_SUFFIX)}
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Part:
     copies: dict[ColumnKey, Copy] = field(default_factory=dict)  # blobs that were copied out already
 
     def kept(self, ok: Bools) -> Part:
-        """Give only the rows that are marked."""
+        """Give the rows that are marked, and leave the others out."""
         if ok.all():
             return self
         keep = {"": ok, **{block: np.repeat(ok, counts) for block, counts in self.counts.items()}}
@@ -51,7 +51,7 @@ class Part:
 
 
 def read_rows(fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> Part:
-    """Read the rows that a format claims and give those whose structure stands."""
+    """Read the rows that a format claims, and give the rows whose structure is right."""
     enough = frames.count[rows] >= fmt.fewest_frames
     reader = (_MetaReader if fmt.has_meta_frame else _TailReader)(
         fmt, frames, rows if enough.all() else rows[enough], limits
@@ -71,14 +71,14 @@ def spread(first: Ints, count: Ints, step: Ints | int = 1) -> Ints:
 
 
 class FixedValues(NamedTuple):
-    """Values of fixed width that follow one another; the last can be the length of a blob that comes next."""
+    """Values of fixed width that follow one another; the last value can be the length of a blob that comes next."""
 
     layout: np.dtype[Any]
     blob: str
 
 
 def _stretch(words: Sequence[Word]) -> FixedValues:
-    """What has no name, and the number of the format, is left out."""
+    """Lay out some words; values without a name and the number of the format are left out."""
     names, codes, offsets, size = [], [], [], 0
     for word in words:
         for value in word:
@@ -155,7 +155,7 @@ ENTRY_STEPS = {
 
 
 class _FormatReader:
-    """What both kinds of formats share: the rows, the marks, and the frames that hold no header."""
+    """The parts that both kinds of formats share: the rows, the marks, and the frames that hold no header."""
 
     def __init__(self, fmt: WireFormat, frames: Frames, rows: Ints, limits: Limits) -> None:
         self.fmt, self.frames, self.limits = fmt, frames, limits
@@ -194,7 +194,7 @@ class _FormatReader:
         self.part.values[name, ""] = first if (count == 1).all() else spread(first, count)
 
     def read_front(self, top: Ints) -> None:
-        """The socket identity stands above an empty frame, in front of the message, whose highest frame is `top`."""
+        """Read the socket identity: the frame above the empty frame above the message; `top` is its highest frame."""
         before = np.where(self.ok, self.n - top, 0)
         index = self.end - self.n + before
         start, stop = self.frames.frame(index - 1)
@@ -227,13 +227,13 @@ class _TailReader(_FormatReader):
         return self.starts[k]
 
     def _read_whole(self, k: int, word: Word) -> None:
-        """Check the width of a frame; read it if it stands alone."""
+        """Check the width of a frame; read the frame if it is a blob or may be empty."""
         first = word[0]
         if first is self.fmt.number_field:
             return
         if first.type.width is None:
             if first.name != "body_frames":
-                self.keep("", _column(first.name, first.type), self.end - k)
+                self.keep("", column_name(first), self.end - k)
             return
         size = self._start(k - 1) - self._start(k)
         right = size == (WORD_BYTES if first.bit is not None else first.type.width)
@@ -261,7 +261,7 @@ class _TailReader(_FormatReader):
                 start, stop = self.frames.frame(index)
                 self.refuse(count, stop - start != entry.type.width)
                 index = self.frames.gather(np.dtype(CODES[entry.type]), start)
-            self.part.values[run.name, _column(entry.name, entry.type)] = index
+            self.part.values[run.name, column_name(entry)] = index
         self.part.counts[run.name] = count
         return reach
 
@@ -285,7 +285,7 @@ class _MetaReader(_FormatReader):
         self.read_front(top)
 
     def _read_stretch(self, block: str, stretch: FixedValues, at: Ints, found: Any) -> Ints:
-        """Keep the values of a stretch and give where it and its blob end."""
+        """Keep the values, and give where the values and their blob end."""
         at = at + stretch.layout.itemsize
         for name in stretch.layout.names or ():
             if name == stretch.blob:
@@ -322,8 +322,3 @@ class _MetaReader(_FormatReader):
         for step in others:
             at = self._read_stretch(block.name, step, at, self.frames.gather(step.layout, at))
         self.refuse(count, at > starts + self.placed[f"{block.name}.size"] + LENGTH_BYTES)
-
-
-def _column(name: str, kind: Type) -> str:
-    """The column of a field: raw versions have one of their own."""
-    return name + RAW_SUFFIX if kind is Type.RAW and name in HAS_RAW_COLUMN else name
