@@ -5,8 +5,7 @@ reads whatever else holds sightings: Parquet of frames, and recordings of the ne
 """
 
 from hopwire.capture.file_faults import Fault, FaultKind
-from hopwire.capture.follow import follow_capture
-from hopwire.capture.reader import Segment, State, list_segments, read_capture
+from hopwire.capture.reader import Segment, State, follow_capture, list_segments, read_capture
 from hopwire.capture.segment_index import Summary
 from hopwire.capture.settings import CaptureSettings, Sync
 from hopwire.capture.writer import CaptureStatus, CaptureWriter

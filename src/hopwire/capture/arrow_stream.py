@@ -8,20 +8,30 @@ compressed is not read at all (`ipc.py`): no capture is, and nobody knows how mu
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from hopwire.capture.file_faults import Fault, FaultKind, refused
-from hopwire.capture.ipc import CONTINUATION, MAX_HEADER_BYTES, PREFIX_BYTES, MessageHead, read_head
 from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 from hopwire.model.sighting import SCHEMA, check_schema
+from hopwire.model.units import MEBIBYTE
 
-__all__ = ["read_stream"]
+__all__ = ["MessageHead", "read_head", "read_stream"]
+
+CONTINUATION = b"\xff\xff\xff\xff"  # each message begins with it; then comes the length of its head
+PREFIX_BYTES = 8
+MAX_HEADER_BYTES = MEBIBYTE  # a schema is some hundred bytes; what claims more is something else
+
+# places in the tables `Message` and `RecordBatch` of Arrow's Message.fbs
+TYPE_SLOT, HEADER_SLOT, BODY_LENGTH_SLOT = 1, 2, 3
+COMPRESSION_SLOT = 3
+DICTIONARY, BATCH = 2, 3  # what `TYPE_SLOT` has
 
 PACKED = "has compressed batches from byte {} on, which no capture has; write it anew without compression"
 
@@ -116,3 +126,53 @@ def _next(stream: Any) -> pa.RecordBatch | None:
     if any(column.null_count for column in (*batch.columns, batch.column("frames").values)):
         return None  # no writer makes them: it is damage that Arrow takes for a value
     return batch.replace_schema_metadata(SCHEMA.metadata)
+
+
+# -- the heads of the messages of an Arrow stream
+
+
+class MessageHead(NamedTuple):
+    """What the head of a message says."""
+
+    size_bytes: int  # of prefix, head and body together
+    is_packed: bool  # compressed, or a dictionary for the columns of others
+
+
+def read_head(file: Any) -> MessageHead | None:
+    """Read the head of the message that begins here; nothing if there is none."""
+    prefix = file.read(PREFIX_BYTES)
+    length = int.from_bytes(prefix[4:], "little")
+    if len(prefix) < PREFIX_BYTES or prefix[:4] != CONTINUATION or not 0 < length <= MAX_HEADER_BYTES:
+        return None
+    try:
+        return _head_from(file.read(length), PREFIX_BYTES + length)
+    except struct.error:
+        return None
+
+
+def _head_from(data: bytes, size_bytes: int) -> MessageHead | None:
+    message = struct.unpack_from("<I", data)[0]
+    body = _number(data, message, BODY_LENGTH_SLOT, "<q")
+    if body < 0:
+        return None
+    kind, at = _number(data, message, TYPE_SLOT, "<B"), _place(data, message, HEADER_SLOT)
+    is_packed = kind == DICTIONARY
+    if kind == BATCH and at is not None:
+        is_packed = _place(data, at + struct.unpack_from("<I", data, at)[0], COMPRESSION_SLOT) is not None
+    return MessageHead(size_bytes + body, is_packed)
+
+
+def _place(data: bytes, table: int, slot: int) -> int | None:
+    """Where a field of a FlatBuffers table lies, as its vtable says; nothing if the table does not have it."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    if vtable < 0:
+        raise struct.error("a table in front of the data")
+    at = 4 + 2 * slot
+    (vtable_bytes,) = struct.unpack_from("<H", data, vtable)
+    (offset,) = struct.unpack_from("<H", data, vtable + at) if vtable_bytes > at else (0,)
+    return table + offset if offset else None
+
+
+def _number(data: bytes, table: int, slot: int, form: str) -> int:
+    at = _place(data, table, slot)
+    return 0 if at is None else int(struct.unpack_from(form, data, at)[0])

@@ -25,7 +25,17 @@ from hopwire.disk import not_regular, refuse_scheme
 from hopwire.errors import CaptureError
 from hopwire.model.sighting import SCHEMA
 
-__all__ = ["Segment", "State", "Wanted", "indexed", "list_segments", "read_capture", "segment_paths", "summed_up"]
+__all__ = [
+    "Segment",
+    "State",
+    "Wanted",
+    "follow_capture",
+    "indexed",
+    "list_segments",
+    "read_capture",
+    "segment_paths",
+    "summed_up",
+]
 
 AnyPath: TypeAlias = Path | str
 
@@ -176,3 +186,57 @@ def _state(path: Path, faults: list[Fault]) -> State:
     if any(fault.kind == FaultKind.CUT_OFF for fault in faults):
         return State.CUT_OFF
     return State.OPEN if path.name.endswith(OPEN_SUFFIX) else State.SEALED
+
+
+# -- a capture as it grows
+
+
+def follow_capture(
+    directory: Path | str,
+    wait: Callable[[], bool],
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    nodes: Collection[bytes] | None = None,
+    columns: Sequence[str] | None = None,
+    on_fault: Callable[[Fault], None] = refuse,
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a capture and go on with what is written later, round after round, until `wait` says no.
+
+    Rows are chosen as in `read_capture`; a batch that is not whole yet is no fault here, it comes in a later round.
+    """
+    following = _Following(Wanted.of(since, until, nodes, columns), on_fault)
+    return following.rounds(Path(directory), wait)
+
+
+class _Following:
+    """How far each segment was read; segments go by the name that they have or will have when sealed."""
+
+    def __init__(self, wanted: Wanted, on_fault: Callable[[Fault], None]) -> None:
+        self._wanted = wanted
+        self._on_fault = on_fault
+        self._positions: dict[Path, int] = {}
+        self._finished: set[Path] = set()
+
+    def rounds(self, directory: Path, wait: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        goes_on = True
+        while goes_on:
+            for path in segment_paths(directory):
+                if sealed_path(path) not in self._finished:
+                    yield from self._news(path)
+            goes_on = wait()
+
+    def _news(self, path: Path) -> Iterator[pa.RecordBatch]:
+        segment = sealed_path(path)
+        faults: list[Fault] = []
+        if self._wanted.covers(indexed(path)):
+            for batch, end in read_stream(path, faults.append, self._positions.get(segment, 0)):
+                self._positions[segment] = end
+                rows = self._wanted.rows(batch)
+                if rows.num_rows:
+                    yield rows
+        is_hopeless = any(fault.kind != FaultKind.CUT_OFF for fault in faults)
+        if is_hopeless or not path.name.endswith(OPEN_SUFFIX):
+            self._finished.add(segment)
+            for fault in faults:
+                self._on_fault(fault)

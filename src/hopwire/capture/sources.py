@@ -15,15 +15,15 @@ is a source with a `fault` and without rows; it is never opened. Only a symlink 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from hopwire.capture.arrow_stream import read_stream
+from hopwire.capture.arrow_stream import read_head, read_stream
 from hopwire.capture.file_faults import Fault, FaultKind, refuse, refused
 from hopwire.capture.parquet import MAGIC as PARQUET_MAGIC
 from hopwire.capture.parquet import read_table
@@ -34,7 +34,7 @@ from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, sealed_path
 from hopwire.capture.segment_index import Summary
 from hopwire.disk import not_regular, open_regular, refuse_scheme
 
-__all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "read_source", "survey"]
+__all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "parts_of", "read_source", "survey"]
 
 AnyPath: TypeAlias = Path | str
 OnFault: TypeAlias = Callable[[Fault], None]
@@ -178,3 +178,60 @@ def _source(path: Path, kind: SourceKind) -> Source:
     if said := not_regular(found.st_mode):
         return Source(path, kind, 0, fault=Fault(path, FaultKind.NOT_REGULAR, said))
     return Source(path, kind, found.st_size, path.name.endswith(OPEN_SUFFIX), indexed(path))
+
+
+# -- a large source in parts
+
+
+def parts_of(source: Source, max_bytes: int) -> list[Source]:
+    """Give a source in parts of about so many bytes; one that is not larger, or cannot be parted, stays whole."""
+    find = END_FINDERS.get(source.kind)
+    if find is None or source.size_bytes <= max_bytes or source.fault:
+        return [source]
+    ends = list(_spaced(find(source.path), max_bytes))
+    return [replace(source, begin=begin, end=end) for begin, end in zip([0, *ends], [*ends, None], strict=True)]
+
+
+def _spaced(ends: Iterable[tuple[int, int]], max_bytes: int) -> Iterator[int]:
+    """Choose the ends of parts among those of batches; what follows the last of them is a part too."""
+    begin, last = 0, None
+    for end, size in ends:
+        if last is not None and size - begin > max_bytes:
+            yield last[0]
+            begin = last[1]
+        last = end, size
+
+
+# -- where batches end: as the reader of the kind counts, and in bytes
+
+
+def _batch_ends(path: Path) -> Iterator[tuple[int, int]]:
+    with open_regular(path) as file:
+        size = file.seek(0, 2)
+        position = 0
+        file.seek(position)
+        while position < size and (head := read_head(file)) is not None:
+            position += head.size_bytes
+            file.seek(position)
+            yield position, position
+
+
+def _row_group_ends(path: Path) -> Iterator[tuple[int, int]]:
+    import pyarrow.parquet as pq  # slow to import, and few need it
+
+    try:
+        with open_regular(path) as file:
+            metadata = pq.read_metadata(file)
+    except (pa.ArrowException, OSError):
+        return  # whoever reads it says what is wrong
+    size = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        size += sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+        yield number + 1, size
+
+
+END_FINDERS: dict[SourceKind, Callable[[Path], Iterator[tuple[int, int]]]] = {
+    SourceKind.SEGMENT: _batch_ends,
+    SourceKind.PARQUET: _row_group_ends,
+}

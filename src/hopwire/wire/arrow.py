@@ -36,7 +36,7 @@ REASON_FIELDS = (
 
 
 def _columns(name: str, rows: Iterable[Field | Entry]) -> list[pa.Field]:
-    """The columns for one name, in the widest type of all formats; raw bytes beside numbers have a column of their own."""
+    """The columns for one name, in the widest type of all formats; raw bytes beside numbers have a column apart."""
     types = {row.type for row in rows if row.name == name}
     numbers = [ARROW_TYPES[kind] for kind in types if kind.is_number]
     columns = [pa.field(name, max(numbers, key=lambda kind: kind.bit_width))] if numbers else []

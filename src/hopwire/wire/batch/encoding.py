@@ -233,11 +233,9 @@ class _FrameWriter:
         if field.type is Type.I32_OR_EMPTY:
             numbers = self._number(field)
             return pc.if_else(pa.array(numbers != 0), _number_frames(numbers, "i"), self._constant(b""))
-        return (
-            _number_frames(self._number(field), field.type.code)
-            if field.type.is_number
-            else self._blob(column_name(field))
-        )
+        if field.type.is_number:
+            return _number_frames(self._number(field), field.type.code)
+        return self._blob(column_name(field))
 
     def _word(self, word: Word) -> pa.Array:
         total: Ints = np.zeros(self.size, dtype=np.int64)
