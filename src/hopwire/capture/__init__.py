@@ -1,7 +1,8 @@
-"""What nodes saw, on disk: written without holding up the network, readable at any time, complete or saying so.
+"""Captures: the sightings of nodes on disk, written without holding up the network, and readable at any time.
 
-`CaptureWriter` writes; `read_capture`, `follow_capture` and `list_segments` read; `Sighting` is one row. `sources.py`
-reads whatever else holds sightings: Parquet of frames, and recordings of the network.
+A capture is complete, or says what is missing. `CaptureWriter` writes; `read_capture`, `follow_capture` and
+`list_segments` read; `Sighting` is one row. `sources.py` also reads other files that hold sightings: Parquet of frames,
+and recordings of the network (`recording/`).
 """
 
 from hopwire.capture.file_faults import Fault, FaultKind

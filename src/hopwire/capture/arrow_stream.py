@@ -1,9 +1,15 @@
 """One file of a capture, read batch by batch: sealed, being written, or left behind by a crash.
 
-Whatever the file is, the reader gives the whole batches that it begins with and says what is wrong with the rest; only
-that there is no such file is raised. Files are read, not mapped: a file that shrinks
-under a map kills the process. Each batch is checked in full before it is given out: so would a damaged offset. What is
-compressed is not read at all (`ipc.py`): no capture is, and nobody knows how much it becomes.
+The reader gives the whole batches at the beginning of the file, and tells what is wrong with the rest. It raises
+FileNotFoundError and nothing else. Files are read, not mapped: a mapped file that shrinks kills the process. Each batch
+is validated in full before it is given out: a damaged offset would kill the process too.
+
+A file is an Arrow stream. Its messages are a schema, then batches:
+
+    ff ff ff ff, u32 length of the head, the head (a FlatBuffers table), then the body
+
+The head of a message is read before Arrow reads the message, because Arrow unpacks a compressed batch as a whole: 29 KB
+become 850 MB. No capture is compressed, so a compressed batch is not given to Arrow.
 """
 
 from __future__ import annotations
@@ -24,14 +30,14 @@ from hopwire.model.units import MEBIBYTE
 
 __all__ = ["MessageHead", "read_head", "read_stream"]
 
-CONTINUATION = b"\xff\xff\xff\xff"  # each message begins with it; then comes the length of its head
+CONTINUATION = b"\xff\xff\xff\xff"  # the first bytes of each message; then comes the length of its head
 PREFIX_BYTES = 8
-MAX_HEADER_BYTES = MEBIBYTE  # a schema is some hundred bytes; what claims more is something else
+MAX_HEADER_BYTES = MEBIBYTE  # a schema is some hundred bytes; a head that claims more is something else
 
 # places in the tables `Message` and `RecordBatch` of Arrow's Message.fbs
 TYPE_SLOT, HEADER_SLOT, BODY_LENGTH_SLOT = 1, 2, 3
 COMPRESSION_SLOT = 3
-DICTIONARY, BATCH = 2, 3  # what `TYPE_SLOT` has
+DICTIONARY, BATCH = 2, 3  # values of the type
 
 PACKED = "has compressed batches from byte {} on, which no capture has; write it anew without compression"
 
@@ -39,9 +45,9 @@ PACKED = "has compressed batches from byte {} on, which no capture has; write it
 def read_stream(
     path: Path, on_fault: Callable[[Fault], None], start: int = 0, end: int | None = None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Give the whole batches that a file begins with, and report what is wrong with the rest of it.
+    """Give the whole batches at the beginning of a file, and tell `on_fault` what is wrong with the rest.
 
-    With each batch comes the position of its end; who has it can go on from there, or stop there.
+    With each batch comes the position of its end. A later call can begin (`start`) or end (`end`) at such a position.
     """
     try:
         opened = _opened(path)
@@ -61,7 +67,7 @@ def read_stream(
             if head.is_packed:
                 return on_fault(Fault(path, FaultKind.UNSUITABLE, PACKED.format(whole), stop - whole))
             if whole + head.size_bytes > stop or (batch := _next(stream)) is None:
-                break  # what is not there is not asked for: Arrow would make room for it
+                break  # a batch that is cut off is not read: Arrow would allocate all of it first
             whole = file.tell()
             yield batch, whole
         if end is None or whole < stop:
@@ -69,7 +75,7 @@ def read_stream(
 
 
 def _check_end(path: Path, file: Any, whole: int, stop: int, on_fault: Callable[[Fault], None]) -> None:
-    """Report what follows the last whole batch, if it is not the mark of the end."""
+    """Tell what follows the last whole batch, if it is not the mark of the end."""
     file.seek(whole)
     is_ended = file.read(len(END)) == END
     whole += len(END) if is_ended else 0
@@ -81,7 +87,7 @@ def _check_end(path: Path, file: Any, whole: int, stop: int, on_fault: Callable[
 
 
 def _opened(path: Path) -> Any:
-    """Open a segment, also if it was sealed a moment ago."""
+    """Open a segment; if it was sealed a moment ago, open it by its new name."""
     try:
         return pa.PythonFile(open_regular(path), mode="r")
     except FileNotFoundError:
@@ -98,7 +104,7 @@ def _head(file: Any, position: int) -> MessageHead | None:
 
 
 def _stream(path: Path, file: Any, size: int, on_fault: Callable[[Fault], None]) -> Any:
-    """Read the head of the file; give nothing, and say why, if it is not the head of a capture."""
+    """Read the schema of the file; give None, and tell why, if it is not the schema of a capture."""
     prefix = file.read(PREFIX_BYTES)
     file.seek(0)
     length = int.from_bytes(prefix[4:], "little")
@@ -124,7 +130,7 @@ def _next(stream: Any) -> pa.RecordBatch | None:
     except (StopIteration, pa.ArrowException, OSError):
         return None
     if any(column.null_count for column in (*batch.columns, batch.column("frames").values)):
-        return None  # no writer makes them: it is damage that Arrow takes for a value
+        return None  # no writer makes nulls: they are damage that Arrow takes for values
     return batch.replace_schema_metadata(SCHEMA.metadata)
 
 
@@ -132,14 +138,14 @@ def _next(stream: Any) -> pa.RecordBatch | None:
 
 
 class MessageHead(NamedTuple):
-    """What the head of a message says."""
+    """The head of a message of an Arrow stream."""
 
     size_bytes: int  # of prefix, head and body together
     is_packed: bool  # compressed, or a dictionary for the columns of others
 
 
 def read_head(file: Any) -> MessageHead | None:
-    """Read the head of the message that begins here; nothing if there is none."""
+    """Read the head of the message that begins at the position of the file; None if there is none."""
     prefix = file.read(PREFIX_BYTES)
     length = int.from_bytes(prefix[4:], "little")
     if len(prefix) < PREFIX_BYTES or prefix[:4] != CONTINUATION or not 0 < length <= MAX_HEADER_BYTES:
@@ -163,7 +169,7 @@ def _head_from(data: bytes, size_bytes: int) -> MessageHead | None:
 
 
 def _place(data: bytes, table: int, slot: int) -> int | None:
-    """Where a field of a FlatBuffers table lies, as its vtable says; nothing if the table does not have it."""
+    """Where a field of a FlatBuffers table lies, as its vtable says; None if the table does not have the field."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     if vtable < 0:
         raise struct.error("a table in front of the data")

@@ -1,14 +1,14 @@
-"""What can be wrong with a file of a capture, in one line each.
+"""What can be wrong with a file that holds sightings. A fault that is not serious only tells how far a file was read.
 
-| kind | is the reader's own business |
-|---|---|
-| `cut_off` | yes: every whole batch was read, the rest is what a crash or a live writer leaves |
-| `gap` | yes: packets are missing in a recording of the network, and with them the messages they carried |
-| `unreadable` | yes: connections in a recording of the network that carry no messages, or none that can be read |
-| all others | no: nothing could be read, and someone should look |
+| kind | serious | what it means |
+|---|---|---|
+| `cut_off` | no | every whole batch was read; a crash or a writer at work left the rest |
+| `gap` | no | packets are missing in a recording of the network, and with them their messages |
+| `unreadable` | no | connections in a recording of the network carry no messages, or none that can be read |
+| all others | yes | nothing could be read, and someone should look |
 
-`not_a_regular_file` is what lies in a directory under the name of a source and is a symlink, a directory, a FIFO, a
-socket or a device. Nothing of it is opened.
+`not_a_regular_file` is a symlink, a directory, a FIFO, a socket or a device that has the name of a source. It is never
+opened.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class FaultKind(StrEnum):
     GAP = "gap"
     UNREADABLE = "unreadable"
     FOREIGN = "foreign"  # not a capture at all
-    UNSUITABLE = "unsuitable"  # a capture, but not one that this reader understands
+    UNSUITABLE = "unsuitable"  # a capture that this reader does not understand
     NOT_REGULAR = "not_a_regular_file"
-    REFUSED = "refused"  # the system does not let it be read
+    REFUSED = "refused"  # the operating system does not let the file be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Fault:
 
 
 def refused(path: Path, error: OSError, size_bytes: int = 0) -> Fault:
-    """Give what the system says of a file as a fault of the file."""
+    """Give an error of the operating system as a fault of the file."""
     words = error.strerror or " ".join(str(error).split())
     if isinstance(error, NotRegular):
         return Fault(path, FaultKind.NOT_REGULAR, words)
@@ -62,6 +62,6 @@ def refused(path: Path, error: OSError, size_bytes: int = 0) -> Fault:
 
 
 def refuse(fault: Fault) -> None:
-    """Raise what is not the reader's own business."""
+    """Raise a CaptureError if the fault is serious."""
     if fault.is_serious:
         raise CaptureError(str(fault))

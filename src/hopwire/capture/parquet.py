@@ -1,18 +1,19 @@
-"""Parquet of raw frames: `frames` is a list of byte strings, everything else of a sighting may be missing.
+"""Parquet of raw frames: `frames` is a list of byte strings, and all other columns of a sighting may be missing.
 
 | missing column | is taken for |
 |---|---|
 | `node`, `node_name`, `peer`, `reason`, `note` | empty |
-| `incarnation` | a number that is made from the name of the file: so rows of two files are never taken for the same |
+| `incarnation` | a number made from the name of the file, so that rows of two files are never taken for the same |
 | `sequence` | the number of the row within the file, from 0 |
 | `seen_at_ns`, `skipped` | 0 |
 | `direction` | `in` |
 
-So is a null. Lists and byte strings may be large ones, numbers and texts of any width. Other columns are ignored.
+A null is taken for the same as a missing column. Lists and byte strings may be large ones, numbers and texts may have
+any width. Other columns are ignored.
 
-A small file may become very large: pages are compressed, and a value that stands once in a dictionary may be that of a
-million rows. So the sizes that the footer and the heads of pages tell are looked at before anything is unpacked
-(`pages.py`), and columns with a dictionary are read as one, measured, and only then laid out, piece by piece.
+A small file may become very large: pages are compressed, and a value that stands once in a dictionary may stand for a
+million rows. So `parquet_pages.py` looks at the sizes in the footer and in the heads of pages before anything is
+unpacked. A column with a dictionary is read as a dictionary and measured, and only then laid out, piece by piece.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ __all__ = ["MAGIC", "read_table"]
 MAGIC = b"PAR1"
 BATCH_ROWS = 1024  # as in a segment
 OFFSET_BYTES = 4  # of each value in a list
-PIECE_BYTES = 16 * MEBIBYTE  # of rows that are laid out at a time, unless a single one is larger
+PIECE_BYTES = 16 * MEBIBYTE  # of rows that are laid out at a time, unless a single row is larger
 MAX_ROW_BYTES = Limits().max_bytes
 INCARNATION_BYTES = 6  # fits into a number with room for the sign
 
@@ -48,9 +49,9 @@ INCARNATION_BYTES = 6  # fits into a number with room for the sign
 def read_table(
     path: Path, on_fault: Callable[[Fault], None], begin: int = 0, end: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a Parquet file as a capture has them, and report what is wrong with it.
+    """Give the rows of a Parquet file as a capture has them, and tell `on_fault` what is wrong with the file.
 
-    With `begin` and `end` only those of the row groups from the one number up to the other.
+    With `begin` and `end` only the rows of row groups `begin` up to, not including, `end`.
     """
     import pyarrow.parquet as pq  # slow to import, and few need it
 
@@ -78,7 +79,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _check(found: pa.Schema) -> None:
-    """Refuse what has no frames, or has a column of a sighting as something else."""
+    """Refuse a file that has no frames, or has a column of a sighting in another type."""
     if found.names.count("frames") != 1:
         raise CaptureError("has no column frames: expected a list of byte strings")
     for column in found:
@@ -115,7 +116,7 @@ def _batches(path: Path, opened: BinaryIO, metadata: Any, group: int) -> Iterato
 
 
 def _pieces(batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
-    """Cut a batch such that each piece, laid out, has a bounded size."""
+    """Cut a batch into pieces, each of a bounded size when laid out."""
     ends = np.cumsum(sum(_sizes(column) for column in batch.columns))
     start = 0
     while start < batch.num_rows:
@@ -129,7 +130,7 @@ def _pieces(batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
 
 
 def _sizes(column: Any) -> Any:
-    """How many bytes each row of a column has once it is laid out."""
+    """How many bytes each row of a column has when laid out."""
     kind = column.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -145,7 +146,7 @@ def _sizes(column: Any) -> Any:
 
 
 def _columns(path: Path, batch: pa.RecordBatch, row: int) -> Iterator[Any]:
-    """Give every column of a sighting, those that are not there by the table above."""
+    """Give every column of a sighting; a column that is missing is made as the table above says."""
     defaults: dict[str, Any] = {
         "incarnation": int.from_bytes(blake2b(os.fsencode(path.name), digest_size=INCARNATION_BYTES).digest(), "big"),
         "sequence": pa.array(range(row, row + batch.num_rows), pa.int64()),

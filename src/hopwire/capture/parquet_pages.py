@@ -1,14 +1,15 @@
-"""How large a Parquet file becomes, told before anything of it is unpacked.
+"""How large a Parquet file becomes when it is unpacked, found out before anything is unpacked.
 
-| who tells | what |
+| where it stands | what it says |
 |---|---|
 | the footer | where the pages of each column are, and how many bytes they have |
-| the head of each page | how many bytes it becomes, and how its values are written |
+| the head of each page | how many bytes the page becomes, and how its values are written |
 
-The footer also has sums of what the heads tell. They are not believed: who makes a bomb can write what he likes there.
+The footer also has sums of the numbers in the heads. The sums are not believed: the author of a decompression bomb can
+write any number there.
 
-A row group that would unpack to more than `MAX_GROUP_BYTES` is refused, and so is one that grows more than a
-thousandfold. Dictionaries are let pass: whoever reads them measures what they stand for (`tables.py`).
+A row group is refused if it would become more than `MAX_GROUP_BYTES`, or would grow more than a thousandfold.
+Dictionaries pass: `parquet.py` measures the values that they stand for.
 
 The head of a page is a struct in Thrift's compact protocol.
 """
@@ -24,33 +25,33 @@ from hopwire.model.units import MEBIBYTE
 __all__ = ["Unpacked", "check_ratio", "unpacked_sizes"]
 
 MAX_GROUP_BYTES = 2048 * MEBIBYTE  # of one row group; 128 MB are usual, compressed
-MAX_RATIO, SMALL_BYTES = 1000, 64 * MEBIBYTE  # what stays small may grow as it likes
-HEAD_BYTES, MAX_HEAD_BYTES = 4096, MEBIBYTE  # of a page: it may have the least and the largest value in it
+MAX_RATIO, SMALL_BYTES = 1000, 64 * MEBIBYTE  # up to SMALL_BYTES any growth is allowed
+HEAD_BYTES, MAX_HEAD_BYTES = 4096, MEBIBYTE  # of the head of a page, which may hold its least and largest value
 
 # ids of fields in the head of a page, and of those in the two structs that it may have
 UNPACKED, PACKED, FIRST_KIND, SECOND_KIND = 2, 3, 5, 8
 ENCODINGS_AT = {FIRST_KIND: 2, SECOND_KIND: 4}
 DICTIONARIES = (2, 8)  # as encodings are numbered
-PREFIXED = 7  # DELTA_BYTE_ARRAY: a value may repeat all of the one before it without a byte of its own
+PREFIXED = 7  # DELTA_BYTE_ARRAY: a value may repeat all of the value before, without a byte of its own
 
 Struct: TypeAlias = "dict[int, int | Struct]"
 
 
 class Unpacked(NamedTuple):
-    """What a row group becomes."""
+    """What a row group becomes when it is unpacked."""
 
     size_bytes: int
     coded: frozenset[str]  # the columns that have a dictionary, as Arrow wants them named
 
 
 def check_ratio(where: str, unpacked: int, packed: int) -> None:
-    """Refuse what grows out of all proportion."""
+    """Refuse data that grows more than a thousandfold."""
     if unpacked > SMALL_BYTES and unpacked > MAX_RATIO * packed:
         raise CaptureError(f"{where} has {packed:,} bytes that would become {unpacked:,}; write it in smaller parts")
 
 
 def unpacked_sizes(file: BinaryIO, metadata: Any, number: int, names: Collection[str]) -> Unpacked:
-    """Give what some columns of a row group become, or refuse it if that is too much."""
+    """Give what some columns of a row group become, or refuse the row group if that is too much."""
     where = f"row group {number}"
     group = metadata.row_group(number)
     columns = [group.column(index) for index in range(group.num_columns)]
@@ -92,7 +93,7 @@ def _pages(file: BinaryIO, column: Any, where: str) -> Iterator[_Page]:
 
 
 def _head_at(file: BinaryIO, at: int, end: int, where: str) -> tuple[Struct, int]:
-    """Read the head of a page, and say how large it is; most are short."""
+    """Read the head of a page, and give its size; most heads are short, so a short piece is tried first."""
     for most in (HEAD_BYTES, MAX_HEAD_BYTES):
         file.seek(at)
         head = _CompactReader(file.read(min(most, end - at)))

@@ -1,7 +1,7 @@
-"""What is in a segment, in short: how many rows, of which nodes, from when to when.
+"""The index of a segment: how many rows the segment has, of which nodes, from when to when.
 
-A sealed segment has it beside it as JSON, the index, so that a reader knows which files to leave alone without opening
-them. The index is only a convenience: one that is missing, damaged or does not fit the size of its segment is ignored.
+The index is a JSON file beside a sealed segment. A reader sees from the index which segments it need not open. The
+index is only a convenience: an index that is missing, damaged, or does not fit the size of its segment is ignored.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["INDEX_SUFFIX", "SegmentIndex", "Summary", "read_index"]
 
 INDEX_SUFFIX = ".json"
 INDEX_VERSION = 1
-MAX_INDEX_BYTES = 16 * MEBIBYTE  # has one line for each node
+MAX_INDEX_BYTES = 16 * MEBIBYTE  # an index has one entry for each node
 
 
 class Summary(msgspec.Struct, frozen=True):
     """The rows of a segment, summed up; times are 0 where there are no rows."""
 
     row_count: int = 0
-    skipped: int = 0  # sightings that are missing, by the account of the rows
+    skipped: int = 0  # sightings that are missing, as counted by the rows of direction `skipped`
     first_seen_at_ns: int = 0
     last_seen_at_ns: int = 0
     nodes: dict[str, str] = {}  # identity in hex: name
@@ -58,12 +58,12 @@ class Summary(msgspec.Struct, frozen=True):
 def _nodes(batch: pa.RecordBatch) -> dict[str, str]:
     rows = batch.select(["node", "node_name"])
     if len(rows.column("node").unique()) == 1:
-        rows = rows.slice(0, 1)  # as it is with a writer for each node
+        rows = rows.slice(0, 1)  # most segments are of one node
     return {node.hex(): name for node, name in zip(*(column.to_pylist() for column in rows), strict=True)}
 
 
 class SegmentIndex(msgspec.Struct, frozen=True):
-    """What stands beside a sealed segment."""
+    """The index file of a sealed segment."""
 
     version: int
     size_bytes: int
@@ -75,12 +75,12 @@ class SegmentIndex(msgspec.Struct, frozen=True):
         return cls(INDEX_VERSION, size_bytes, summary)
 
     def to_json(self) -> bytes:
-        """Give it as it is written."""
+        """Give the content of the file."""
         return msgspec.json.encode(self) + b"\n"
 
 
 def read_index(path: Path, size_bytes: int) -> SegmentIndex | None:
-    """Read the index of a segment of that size, or give nothing if there is none that fits."""
+    """Read the index of a segment of that size; None if there is no index that fits."""
     try:
         index = msgspec.json.decode(read_regular(path, MAX_INDEX_BYTES), type=SegmentIndex)
         for node in index.summary.nodes:

@@ -1,13 +1,14 @@
-"""The writer of a capture: a node offers what it sees, whole batches go to disk, segments are sealed in time.
+"""The writer of a capture: a node offers its sightings, whole batches go to disk, segments are sealed in time.
 
-`offer` never touches the disk, never waits and never raises; `tick` does what is due. A node calls `offer` in its event
-loop and `tick` in a thread, some times a second; a script calls `append`, which is both. Time is an argument.
+`offer` never touches the disk, never waits and never raises. `tick` writes what is due. A node calls `offer` in its
+event loop, and `tick` in a thread, several times a second. A script calls `append`, which does both. Time is an
+argument.
 
 | what happens | what follows |
 |---|---|
 | the disk is slow | the buffer fills; then sightings are skipped, and a row says how many and why |
-| the disk refuses | the batch stays in the buffer, the segment is sealed as it is, the next tick tries a new one |
-| the disk refuses to the end | `close` leaves a last row that counts what was lost, if at least that finds room |
+| the disk refuses | the batch stays in the buffer, the segment is sealed as it is, the next tick tries a new segment |
+| the disk refuses to the end | `close` writes a last row that counts the lost sightings, if the disk takes this row |
 | the process is killed | all batches written so far are in the open segment |
 
 `status` has the balance at any time: offered = written + skipped + waiting.
@@ -34,7 +35,7 @@ from hopwire.model.sighting import Direction, Origin, Row, batch_from_rows
 __all__ = ["CaptureStatus", "CaptureWriter"]
 
 DEFAULTS = CaptureSettings()
-LAST_ATTEMPTS = 2  # at the end: in the segment at hand, then in a new one
+LAST_ATTEMPTS = 2  # to write at the end: in the segment at hand, then in a new segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,14 @@ class CaptureStatus:
     written: int
     skipped: int
     waiting: int
-    skips_recorded: int  # how many of the skipped the capture itself tells of, so far
+    skips_recorded: int  # how many of the skipped sightings are counted by rows of the capture so far
     segment_count: int
     size_bytes: int
-    trouble: str  # what the disk said when it last refused; empty if it took the last batch
+    trouble: str  # the last error of the disk; empty if the disk took the last batch
 
 
 class CaptureWriter:
-    """Writes what one node sees, in one incarnation, into a directory that others may write to as well."""
+    """Writes the sightings of one node, in one incarnation, into a directory that other nodes may write to as well."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class CaptureWriter:
         reason: str = "",
         note: str = "",
     ) -> bool:
-        """Take a sighting into the buffer; if it is full, count the sighting as skipped and say no."""
+        """Take a sighting into the buffer; if the buffer is full, count the sighting as skipped and return False."""
         return self._buffer.offer(seen_at_ns, direction, peer, frames, reason, note)
 
     def append(
@@ -106,7 +107,7 @@ class CaptureWriter:
         reason: str = "",
         note: str = "",
     ) -> bool:
-        """Take a sighting and write what is due: for those who may wait for the disk."""
+        """Take a sighting and write what is due; for callers that may wait for the disk."""
         is_taken = self._buffer.offer(seen_at_ns, direction, peer, frames, reason, note)
         self.tick(seen_at_ns)
         return is_taken
@@ -115,7 +116,7 @@ class CaptureWriter:
     def status(self) -> CaptureStatus:
         """The balance so far."""
         buffer, segment = self._buffer, self._segment
-        written, skipped, offered = self._written, buffer.skipped, buffer.offered  # so that none is missed in between
+        written, skipped, offered = self._written, buffer.skipped, buffer.offered  # in this order no sighting is missed
         return CaptureStatus(
             offered=offered,
             written=written,
@@ -133,7 +134,7 @@ class CaptureWriter:
         """Write the batches that are due, and seal the segment if it is large or old enough."""
         with self._disk:
             self._now_ns = now_ns
-            last = self._buffer.offered  # what comes in meanwhile has its turn next time
+            last = self._buffer.offered  # sightings that come in meanwhile are written by the next tick
             while self._recorded < last and self._is_batch_due() and self._write_batch():
                 pass
             self._roll()
@@ -170,7 +171,7 @@ class CaptureWriter:
 
     @property
     def _recorded(self) -> int:
-        """How many of the numbers given so far the capture accounts for: they are written in order."""
+        """How many sequence numbers the capture accounts for so far; numbers are written in order."""
         return self._written + self._skips_recorded
 
     def _write_all(self) -> bool:
@@ -181,7 +182,7 @@ class CaptureWriter:
         return True
 
     def _write_batch(self) -> bool:
-        """Write the next batch; if the disk refuses, keep the rows, let the segment go and say no."""
+        """Write the next batch; if the disk refuses, keep the rows, seal the segment and return False."""
         rows = self._buffer.take()
         try:
             batch = batch_from_rows(self._origin, rows)

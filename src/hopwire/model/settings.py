@@ -1,4 +1,4 @@
-"""Settings: every option once, with its default and its meaning."""
+"""Limits: how large a message may be."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of one message a reader is willing to take; what is larger is refused before it is read."""
+    """How large a message may be; a reader refuses a larger message before reading it."""
 
-    max_frames: int = 100_000  # what a 16-bit offset reaches, and room in front
-    max_bytes: int = 256 * MEBIBYTE  # of all frames together: a quarter of what fills a small machine
-    max_entries: int = 65_535  # of routing or callback points: as many as a 16-bit count can say
+    max_frames: int = 100_000  # more than a 16-bit offset reaches, with room for frames in front
+    max_bytes: int = 256 * MEBIBYTE  # of all frames together: a quarter of the memory of a small machine
+    max_entries: int = 65_535  # of routing or callback points: the largest 16-bit count
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -1,13 +1,14 @@
 """The verdicts of a whole batch: the table of `signing.py`, column by column.
 
-Rows 1 to 4 of that table depend on domain, identity and whether there is a signature: they are decided once for each
-pair of domain and identity that occurs. For the rest the signed bytes of all rows are put together by Arrow, as the
-tables of `schemes.py` say, and only the hashes are computed one by one.
+Rows 1 to 4 of that table depend only on the domain, on the identity, and on whether there is a signature. They are
+decided once for each pair of domain and identity that occurs. For rows 5 to 8 the signed bytes of all messages are put
+together by Arrow, as the tables of `schemes.py` say, and only the hashes are computed one by one.
 
-There is no replay window here: what was seen before is known only to who has all batches.
+Row 9 does not apply: a batch has no replay window, since messages of other batches may have come before.
 
-The trap: `schemes.py` writes the same bytes for one message. A new scheme is a row in both tables; the tests compare
-them message for message. Nobody measures how long a batch takes, so MACs are compared as columns.
+The trap: `schemes.py` writes the same bytes for one message. A new scheme is a row in the tables of both modules, and
+the tests compare the two message for message. MACs are compared as columns, not in constant time: no attacker can
+measure how long a batch takes.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ UNDECIDED = -1
 NOT_A_MESSAGE = -2
 I64_BYTES = 8
 TAIL_BYTES = 2 * I64_BYTES + NONCE_BYTES + MAC_BYTES  # of a signature with a stamp: sent at, TTL, nonce, MAC
-WORTH_A_COPY = 0.7  # of the rows: for more, all are written, though some are not asked for
+WORTH_A_COPY = 0.7  # of the rows: above this share the signed bytes of all rows are made, not of the wanted rows only
 BLOB = pa.large_binary()  # the bytes of a batch may be more than a 32-bit offset reaches
 NOTHING_BETWEEN = pa.scalar(b"", BLOB)
 
 
 def verify_batch(messages: pa.RecordBatch, domains: Domains, seen_at_ns: pa.Array) -> pa.Array:
-    """Judge the signatures of decoded messages, each at the time it was seen; null where the row is not a message."""
+    """Judge the signatures of decoded messages, each at the time it was seen; null where the row is no message."""
     codes = _decided_by_name(messages, domains)
     names, times = messages.column("domain"), ints(seen_at_ns)
     for scheme, judge in JUDGES.items():
@@ -86,7 +87,7 @@ def _decided_by_name(messages: pa.RecordBatch, domains: Domains) -> Ints:
 
 
 def _by_name(name: str, identity: bytes, domains: Domains) -> tuple[int, int]:
-    """What becomes of a message without a signature, and of one with."""
+    """The verdicts of a message without a signature, and of a message with a signature."""
     domain = domains.get(name)
     unsigned = VERDICTS.index(Verdict.UNSIGNED)
     if domain is None:
@@ -142,7 +143,7 @@ def _is_of(messages: Columns, domain: Domain) -> Bools:
 
 
 def _key_id(head: bytes) -> str | None:
-    """The key id of a stamp, given all of it that stands ahead of the numbers."""
+    """The key id of a stamp; `head` is the part of the stamp in front of the numbers."""
     parts = read_signature(head + bytes(TAIL_BYTES), "hopwire-1")
     return parts.stamp.key_id if parts and parts.stamp else None
 
@@ -186,13 +187,13 @@ def _numbers_in(signatures: pa.Array) -> tuple[Ints, Ints]:
 
 
 def signed_columns(messages: Columns, scheme: str, written: pa.Array | None) -> pa.Array:
-    """Give the bytes that a scheme signs of each message; `written` is what its signature says ahead of the MAC."""
+    """Give the bytes that a scheme signs of each message; `written` is the stamp, if the scheme has a stamp."""
     parts = WRITERS[scheme](messages, written)
-    joined = pc.binary_join_element_wise(*[_blob(part, len(messages)) for part in parts], NOTHING_BETWEEN)
-    return pa.concat_arrays([joined])  # one that starts at its first row
+    joined = pc.binary_join_element_wise(*[_blob(part) for part in parts], NOTHING_BETWEEN)
+    return pa.concat_arrays([joined])  # a copy whose buffers begin with its first row
 
 
-def _blob(part: Any, size: int) -> Any:
+def _blob(part: Any) -> Any:
     return pa.scalar(part, BLOB) if isinstance(part, bytes) else part.cast(BLOB)
 
 
@@ -206,7 +207,7 @@ def _legacy(messages: Columns, written: pa.Array | None) -> list[Any]:
 
 
 def _is_odd_version(messages: Columns) -> Bools:
-    """A number that two bytes do not hold cannot be signed."""
+    """Rows whose version does not fit into two bytes: such a version cannot be signed."""
     numbers = ints(messages.column("version"))
     return np.asarray((numbers < 0) | (numbers > MAX_VERSION))
 
@@ -254,7 +255,7 @@ def _joined_points(points: pa.Array) -> pa.Array:
 
 def _joined(lists: pa.Array, fields: list[pa.Array]) -> pa.Array:
     """The entries of each list, every field behind its size."""
-    parts = [_blob(part, 0) for field in fields for part in (_sizes(field), field)]
+    parts = [_blob(part) for field in fields for part in (_sizes(field), field)]
     entries = pc.binary_join_element_wise(*parts, NOTHING_BETWEEN)
     return pc.binary_join(pa.LargeListArray.from_arrays(lists.offsets.cast(pa.int64()), entries), NOTHING_BETWEEN)
 

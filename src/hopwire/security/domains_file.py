@@ -1,4 +1,4 @@
-"""Domains from a table of settings, as TOML or JSON give it.
+"""Domains from a file of settings: the table that TOML or JSON gives becomes `Domains`.
 
     signing = true                            # false: nothing is signed, all that is unsigned is taken
 
@@ -14,9 +14,11 @@
     not_before = 2024-06-01T00:00:00Z         # text in JSON; both may be left out
     not_after = 2024-12-01T00:00:00Z
 
-A `secret_name` is looked up by the function that the caller passes in, so that secrets can live in files or in the
-environment and this module opens neither. Every mistake is a SettingsError of one line that names its place. The trap:
-that line never repeats a value that could be a secret, and so no `secret_name` either: secrets get pasted there.
+A `secret_name` is looked up by a function of the caller. So secrets can live in files or in the environment, and this
+module opens neither. Every mistake is a SettingsError of one line that names its place.
+
+The trap: that line never repeats a value that could be a secret. It does not repeat a `secret_name` either, since users
+paste secrets there by mistake.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def _from_name(name: str, where: str, secrets: Secrets | None) -> bytes:
         raise SettingsError(f"{where}: secret_name cannot be looked up, no secrets were passed in")
     try:
         secret = secrets(name)
-    except Exception as error:  # whatever a foreign function raises; its text could hold the secret
+    except Exception as error:  # the caller's function may raise anything; the text could hold the secret
         raise SettingsError(f"{where}: {NOT_FOUND} ({type(error).__name__})") from None
     if not isinstance(secret, bytes):
         raise SettingsError(f"{where}: secret_name gave {type(secret).__name__}, expected bytes")

@@ -34,8 +34,12 @@ __all__ = [
     "GREETING_BYTES",
     "LONG",
     "LONG_HEAD",
+    "MECHANISM_AT",
+    "MECHANISM_END",
     "MORE",
     "SHORT_HEAD",
+    "SIGNATURE_BYTES",
+    "VERSION_AT",
     "Frames",
     "Zmtp",
     "ZmtpError",
@@ -49,6 +53,7 @@ Frames: TypeAlias = list[bytes]
 MORE, LONG, COMMAND = 1, 2, 4
 MECHANISM = b"NULL".ljust(20, b"\0")
 SIGNATURE_BYTES, GREETING_BYTES = 10, 64
+VERSION_AT, MECHANISM_AT, MECHANISM_END = 10, 12, 32  # places in the greeting
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\3\1" + MECHANISM + bytes(32)
 SHORT_HEAD, LONG_HEAD = 2, 9
 MAX_SHORT = 255
@@ -246,12 +251,12 @@ class Zmtp:
         here = bytes(self._view[: min(self._end, GREETING_BYTES)])
         if (here and here[0] != 0xFF) or (len(here) >= SIGNATURE_BYTES and not here[9] & 1):
             raise ZmtpError("not_zmtp", f"begins with {here[:10]!r}")
-        if len(here) > SIGNATURE_BYTES and here[10] < 3:
-            raise ZmtpError("old_zmtp", f"speaks version {here[10]}, and 3 is the oldest that is read")
+        if len(here) > VERSION_AT and here[VERSION_AT] < 3:
+            raise ZmtpError("old_zmtp", f"speaks version {here[VERSION_AT]}, and 3 is the oldest that is read")
         if len(here) < GREETING_BYTES:
             return False
-        if here[12:32] != MECHANISM:
-            raise ZmtpError("mechanism", f"wants {here[12:32].rstrip(bytes(1))!r}, and only NULL is spoken")
+        if (mechanism := here[MECHANISM_AT:MECHANISM_END]) != MECHANISM:
+            raise ZmtpError("mechanism", f"wants {mechanism.rstrip(bytes(1))!r}, and only NULL is spoken")
         self._has_greeted, self._at = True, GREETING_BYTES
         self.replies.append(self._ready)
         return True

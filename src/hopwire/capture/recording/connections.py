@@ -1,8 +1,9 @@
-"""The connections in a recording: packets go to theirs, messages come out with the names of both ends.
+"""The connections in a recording: packets go in, messages come out with the names of both ends.
 
-A connection is known by its two addresses, until these are used for a new one. A message is given out when both ends
-have said who they are, or when one of them will not. All that waits in memory is bounded, for one connection and for
-all of them together. What counts is what a message costs here, not on the wire: an empty one has two bytes there.
+A packet belongs to the connection between its two addresses, until a SYN uses the addresses for a new connection. A
+message waits until both ends have said who they are, or until it is known that one end never will. The memory for all
+that waits is bounded, for one connection and for all connections together. A message counts as the memory that it takes
+here, not as its size on the wire: an empty message has two bytes on the wire and takes some hundred here.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from hopwire.wire.connection import claimed_node
 
 __all__ = ["MESSAGE_BYTES", "Connections", "RecordedMessage"]
 
-ROOM_BYTES = 512 * MEBIBYTE  # for all that waits
-WAITING_BYTES = MEBIBYTE  # of messages, for the other end to say who it is
-MESSAGE_BYTES = 256  # what a message costs in memory beside its frames
-SLICE_BYTES = 64 * 1024  # that are heard at a time: a packet may have millions of messages in it
-MAX_CONNECTIONS = 16_384  # at once; the one that is silent for longest is given up
-MAX_ENDED = 65_536  # whose late packets are known for what they are
+ROOM_BYTES = 512 * MEBIBYTE  # for all that waits, in all connections
+WAITING_BYTES = MEBIBYTE  # of messages of one connection that wait for the other end to say who it is
+MESSAGE_BYTES = 256  # the memory that a message takes beside its frames
+SLICE_BYTES = 64 * 1024  # read at a time: a packet may have millions of messages in it
+MAX_CONNECTIONS = 16_384  # at once; the connection that is silent for longest is given up
+MAX_ENDED = 65_536  # ended connections that are remembered, so that late packets do not begin a new connection
 
-# What one end says about both: where the handshake fails, no messages follow.
+# Troubles of one end that hold for both: where the handshake fails, no messages follow.
 SHARED_TROUBLES = {"other", "old_zmtp", "curve", "plain", "gssapi", "mechanism", "refused"}
 
 
 class RecordedMessage(NamedTuple):
-    """A message and its two ends."""
+    """A message in a recording, and the names of its two ends."""
 
     sender: bytes
     receiver: bytes
     frames: list[bytes]
-    is_routed: bool  # a ROUTER at one end has a first frame of its own, which is not on the wire
+    is_routed: bool  # one end is a ROUTER, whose first frame is not on the wire
     first_ns: int
     last_ns: int
 
@@ -48,19 +49,19 @@ class _End:
 
     def __init__(self, endpoint: Endpoint, room: Room, limits: Limits) -> None:
         self.address = address_text(endpoint)
-        self.flow = TcpStream(room)
-        self.talk = ZmtpListener(limits)
-        self.size_bytes = 0  # of all that it sent
+        self.stream = TcpStream(room)
+        self.listener = ZmtpListener(limits)
+        self.size_bytes = 0  # of all data that this end sent
         self.missing_bytes = 0
-        self.counted_bytes = 0  # of what waits in the talk, in the account of the room
+        self.counted_bytes = 0  # of what waits in the listener, as the room has counted it
 
     @property
     def name(self) -> bytes:
-        return claimed_node(self.talk.identity) or self.address.encode()
+        return claimed_node(self.listener.identity) or self.address.encode()
 
     @property
     def is_known(self) -> bool:
-        return self.talk.is_ready or bool(self.talk.trouble)
+        return self.listener.is_ready or bool(self.listener.trouble)
 
 
 class _Connection:
@@ -78,13 +79,13 @@ class _Connection:
 
     @property
     def is_ended(self) -> bool:
-        return all(end.flow.is_ended for end in self.ends.values())
+        return all(end.stream.is_ended for end in self.ends.values())
 
     def take(self, piece: Piece, seen_at_ns: int) -> Iterator[RecordedMessage]:
         """Take a piece, and give the messages that are complete now."""
         sender, receiver = self.ends[piece.source], self.ends[piece.target]
         sender.size_bytes += len(piece.data)
-        yield from self._listen(sender, receiver, sender.flow.add(piece, seen_at_ns), seen_at_ns)
+        yield from self._listen(sender, receiver, sender.stream.add(piece, seen_at_ns), seen_at_ns)
         if self._waiting:
             yield from self._give(False)
 
@@ -92,39 +93,39 @@ class _Connection:
         """Give what is left, although parts of it are missing."""
         one, other = self.ends.values()
         for sender, receiver in ((one, other), (other, one)):
-            yield from self._listen(sender, receiver, sender.flow.rest(), 0)
+            yield from self._listen(sender, receiver, sender.stream.rest(), 0)
         yield from self._give(True)
         for end in self.ends.values():
             self._room.used_bytes -= end.counted_bytes
 
     def _listen(self, sender: _End, receiver: _End, found: list[StreamBytes], now_ns: int) -> Iterator[RecordedMessage]:
-        """Hear what is in order now, and give messages already where too many wait."""
-        talk = sender.talk
+        """Read the bytes that are in order now, and give messages early if too many wait."""
+        listener = sender.listener
         for data, seen_at_ns, missing in found:
             sender.missing_bytes += missing
             for start in range(0, len(data) or 1, SLICE_BYTES):
                 piece = data[start : start + SLICE_BYTES] if len(data) > SLICE_BYTES else data
-                said = talk.miss(missing) if missing else talk.hear(piece, seen_at_ns, now_ns)
+                said = listener.miss(missing) if missing else listener.hear(piece, seen_at_ns, now_ns)
                 for message in said:
                     self._wait(sender, receiver, message)
                 if self._is_too_much:
                     yield from self._give(False)
-        if sender.flow.is_middle:
-            talk.fail("middle")
-        if self._room.is_full and talk.waiting_bytes:
-            talk.fail("crowded")
-        if talk.trouble in SHARED_TROUBLES:
-            receiver.talk.fail(talk.trouble)
+        if sender.stream.is_middle:
+            listener.fail("middle")
+        if self._room.is_full and listener.waiting_bytes:
+            listener.fail("crowded")
+        if listener.trouble in SHARED_TROUBLES:
+            receiver.listener.fail(listener.trouble)
             self._settle(receiver)
         self._settle(sender)
 
     def _settle(self, end: _End) -> None:
-        """Bring the account of the room up to date."""
-        waiting = end.talk.waiting_bytes
+        """Tell the room how much waits in the listener of this end."""
+        waiting = end.listener.waiting_bytes
         self._room.used_bytes += waiting - end.counted_bytes
         end.counted_bytes = waiting
-        if end.talk.trouble:
-            end.flow.stop()
+        if end.listener.trouble:
+            end.stream.stop()
 
     def _wait(self, sender: _End, receiver: _End, message: ZmtpMessage) -> None:
         size_bytes = MESSAGE_BYTES + FRAME_BYTES * len(message.frames) + sum(map(len, message.frames))
@@ -142,19 +143,19 @@ class _Connection:
         waiting, self._waiting = self._waiting, []
         self._room.used_bytes -= self._waiting_bytes
         self._waiting_bytes = 0
-        # What a SUB sends are its subscriptions; before ZMTP 3.1 they look like messages.
-        return [_heard(*each) for each in waiting if each[0].talk.socket_type != "SUB"]
+        # A SUB sends its subscriptions; before ZMTP 3.1 subscriptions look like messages.
+        return [_recorded(*each) for each in waiting if each[0].listener.socket_type != "SUB"]
 
     def tell(self, troubles: Troubles) -> None:
         """Count what could not be read."""
-        for code in sorted({end.talk.trouble for end in self.ends.values()} - {""}):
-            size_bytes = sum(end.size_bytes for end in self.ends.values() if end.talk.trouble == code)
+        for code in sorted({end.listener.trouble for end in self.ends.values()} - {""}):
+            size_bytes = sum(end.size_bytes for end in self.ends.values() if end.listener.trouble == code)
             troubles.add(code, 1, size_bytes, self.name)
         missing = sum(end.missing_bytes for end in self.ends.values())
         counts = {
-            "lost": sum(end.talk.lost_messages for end in self.ends.values()),
-            "unfinished": sum(end.talk.is_within for end in self.ends.values()),
-            "stray": sum(end.flow.strays for end in self.ends.values()),
+            "lost": sum(end.listener.lost_messages for end in self.ends.values()),
+            "unfinished": sum(end.listener.is_within for end in self.ends.values()),
+            "stray": sum(end.stream.strays for end in self.ends.values()),
         }
         if missing:
             troubles.add("missing", 1, missing, self.name)
@@ -163,9 +164,9 @@ class _Connection:
                 troubles.add(code, count, 0, self.name)
 
 
-def _heard(sender: _End, receiver: _End, said: ZmtpMessage) -> RecordedMessage:
-    types = {sender.talk.socket_type, receiver.talk.socket_type}
-    is_routed = "ROUTER" in types or "" in types  # one end that stays unknown is taken for a ROUTER
+def _recorded(sender: _End, receiver: _End, said: ZmtpMessage) -> RecordedMessage:
+    types = {sender.listener.socket_type, receiver.listener.socket_type}
+    is_routed = "ROUTER" in types or "" in types  # an end that stays unknown is taken for a ROUTER
     return RecordedMessage(sender.name, receiver.name, said.frames, is_routed, said.first_ns, said.last_ns)
 
 
@@ -175,7 +176,7 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._room = Room(ROOM_BYTES)
-        self._open: dict[frozenset[Endpoint], _Connection] = {}  # the last one heard stands last
+        self._open: dict[frozenset[Endpoint], _Connection] = {}  # the latest packet's connection stands last
         self._ended: dict[frozenset[Endpoint], None] = {}
         self.troubles = Troubles()
 
@@ -212,12 +213,12 @@ class Connections:
             yield from self._end(silent)
 
     def _is_new(self, key: frozenset[Endpoint], piece: Piece) -> bool:
-        """Tell whether a SYN uses addresses again: its number is another than the first time."""
+        """Tell whether a SYN begins a new connection between known addresses: its sequence number is a new one."""
         if not piece.flags & SYN:
             return False
         self._ended.pop(key, None)
         known = self._open.get(key)
-        first = known.ends[piece.source].flow.first if known else None
+        first = known.ends[piece.source].stream.first if known else None
         return first is not None and first != (piece.sequence + 1) % MODULUS
 
     def _end(self, key: frozenset[Endpoint]) -> Iterator[RecordedMessage]:

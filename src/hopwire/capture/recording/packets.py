@@ -1,7 +1,7 @@
 """From a packet to the piece of a TCP connection in it: link, IP and TCP, header by header.
 
-The lengths of IP say where the data ends: Ethernet fills short packets up, and a recording may cut long ones off. A
-packet that was cut off gives what there is of it; what is missing shows up as a gap in the connection.
+The data ends where the length of IP says: Ethernet fills up short packets, and a recording may cut off long packets. A
+packet that was cut off gives the data that is there. The missing data becomes a hole in the connection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION = 0, 43, 44, 51, 60
 
 # fmt: off
 LINKS = {
-    # link      bytes of header, where the kind of packet stands in it (None: its first half byte tells)
+    # link      bytes of header, where the kind of packet stands (None: the first half byte behind the header tells)
     0:          (4,  None),   # BSD loopback
     1:          (14, 12),     # Ethernet
     12:         (0,  None),   # IP without anything in front, by its three numbers
@@ -35,7 +35,7 @@ LINKS = {
     113:        (16, 14),     # Linux, all interfaces
     228:        (0,  None),   # IPv4
     229:        (0,  None),   # IPv6
-    276:        (20, 0),      # Linux, all interfaces, second edition
+    276:        (20, 0),      # Linux, all interfaces, version 2
 }
 # fmt: on
 
@@ -62,7 +62,7 @@ def address_text(endpoint: Endpoint) -> str:
 
 
 def tcp_piece(link: int, data: bytes) -> Piece | str | None:
-    """Give the piece of a connection in a packet, nothing if it has none, or why it cannot be read."""
+    """Give the piece of TCP in a packet; None if there is none; a code of `troubles.py` if it cannot be read."""
     if link not in LINKS:
         return "link"
     start, place = LINKS[link]

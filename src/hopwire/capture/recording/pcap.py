@@ -3,10 +3,10 @@
     pcap      a head that tells byte order and unit of time, then packets
     pcapng    blocks: a section head (SHB), its interfaces (IDB), packets (EPB, SPB, and the old PB), others to skip
 
-A file is read as far as it makes sense. No length in it is believed beyond `MAX_PACKET_BYTES`, so a damaged one costs
-neither memory nor time; behind it nothing is known, and reading ends.
+A file is read as far as it makes sense. A length above `MAX_PACKET_BYTES` is taken for damage: behind it nothing is
+known, and reading ends. So a damaged length costs neither memory nor time.
 
-The trap: a simple packet (SPB) has no time. It gets that of the packet before it.
+The trap: a simple packet (SPB) has no time, and gets the time of the packet before it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Interface:
 
 
 class _Section:
-    """What the blocks of a section say about those behind them."""
+    """A section of a pcapng file: its byte order and its interfaces, which the packets behind them refer to."""
 
     def __init__(self, order: str) -> None:
         self.order = order
@@ -119,7 +119,7 @@ class _Section:
         self.now_ns = 0
 
     def packet(self, kind: int, body: bytes) -> Packet | None:
-        """Take a block; give the packet that is in it, if there is one."""
+        """Take a block, and give the packet in it, if there is one."""
         if kind == INTERFACE_BLOCK:
             self.interfaces.append(self._interface(body))
         elif kind == PACKET_BLOCK:

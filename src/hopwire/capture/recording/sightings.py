@@ -1,16 +1,19 @@
-"""Sightings from a recording of the network: what two ends of a connection said, as if both had captured it.
+"""Sightings from a recording of the network: the messages of each connection, as if both ends had captured them.
 
-Each message on the wire gives two rows: `out` at its sender, when its first byte was seen, and `in` at its receiver,
-when its last byte was. So every table that counts departures and arrivals works on recordings too, with one clock.
+Each message on the wire gives two rows: `out` at its sender and `in` at its receiver. Example: the first byte of a
+message is seen at 10.000 s and its last byte at 10.002 s; the row `out` has 10.000 s, the row `in` has 10.002 s. So
+every table that counts departures and arrivals works on recordings too, with one clock.
 
-- A node is called by the identity that its socket announced; without one by its address, `tcp://10.0.0.1:7400`.
-- A ROUTER takes away the first frame of what it sends, and puts one in front of what it receives; it is not on the
-  wire. Where one end is a ROUTER the frame is put back, with the name of the other end in it.
+- A node has the identity that its socket announced. A socket without an identity has its address as name, such as
+  `tcp://10.0.0.1:7400`.
+- A ROUTER removes the first frame of each message that it sends, and puts a first frame in front of each message that
+  it receives. This frame is not on the wire. Where one end is a ROUTER, the frame is put back, with the name of the
+  other end in it.
 - A train is taken apart into its messages.
-- The incarnation is the time of the first packet, sequences are counted for each node from 0.
+- The incarnation is the time of the first packet. Sequences count from 0 for each node.
 
-A message waits until both ends are known. What cannot be read is counted by its reason, and told at the end: one fault
-for each reason, however many connections there are.
+Whatever cannot be read is counted by its reason, and told at the end: one fault for each reason, however many
+connections there are.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ READ_BYTES = MEBIBYTE
 
 
 def read_pcap(path: Path, on_fault: Callable[[Fault], None], limits: Limits | None = None) -> Iterator[pa.RecordBatch]:
-    """Give the messages of a recording as sightings, and report what is wrong with it and what could not be read."""
+    """Give the messages of a recording as sightings; tell `on_fault` what is wrong and what could not be read."""
     limits = limits or Limits()
     connections = Connections(limits)
     rows = _SightingBatches(limits)
@@ -90,7 +93,7 @@ class _SightingBatches:
             self._incarnation = packet.seen_at_ns
 
     def take(self, heard: Iterable[RecordedMessage]) -> Iterator[pa.RecordBatch]:
-        """Add what was heard, as its sender and as its receiver saw it, and give the batches that are full."""
+        """Add each message twice, as its sender and as its receiver saw it, and give the batches that are full."""
         for each in heard:
             for frames in self._messages(each):
                 self._see(each.sender, each.first_ns, Direction.OUT, each.receiver, frames, each.is_routed)
@@ -105,7 +108,7 @@ class _SightingBatches:
         try:
             return [frames[1:] for frames in unpack_train(routed, self._limits)]
         except WireError:
-            return [heard.frames]  # whoever decodes it will say what is wrong
+            return [heard.frames]  # the reader of the message will say what is wrong
 
     def _see(
         self, node: bytes, seen_at_ns: int, direction: Direction, peer: bytes, frames: list[bytes], is_routed: bool

@@ -1,18 +1,18 @@
-"""One direction of a TCP connection, put together from its pieces: in order, each byte once, holes told.
+"""One direction of a TCP connection, put together from its pieces: the bytes in order, each byte once, and the holes.
 
 | what comes | what is done |
 |---|---|
-| the next piece | given out at once |
-| a piece again, or half of it | what is new of it is given out; what was given out stands |
-| a later piece | held, until the hole before it is filled |
-| too much behind a hole | the hole is given out as one, and reading goes on behind it |
+| the next piece | the piece is given out at once |
+| a retransmission, whole or in part | its new bytes are given out; bytes that were given out before stay as they were |
+| a later piece | the piece is held until the hole before it is filled |
+| too much behind a hole | the hole is given out as a hole, and reading goes on behind it |
 | a piece from before the beginning | ignored |
-| a piece from nowhere near | ignored, and counted |
+| a piece more than 1 GiB away | ignored, and counted as a stray |
 
-The beginning is the SYN or, where the recording missed it, a piece that begins as ZeroMQ does. Without either nothing
-is given out: in the middle of a connection nobody can tell where a message begins.
+The beginning is the SYN. Where the recording missed the SYN, the beginning is a piece that begins as ZeroMQ does.
+Without a beginning nothing is given out: in the middle of a connection it is not known where a message begins.
 
-Positions count from 0 and do not wrap; sequence numbers do, after 4 GB.
+Positions count from 0 and do not wrap. Sequence numbers wrap after 4 GiB.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from hopwire.wire.zmtp import SIGNATURE_BYTES
 __all__ = ["Room", "StreamBytes", "TcpStream", "is_signature"]
 
 MODULUS = 2**32
-MAX_WINDOW = 2**30  # TCP never has more than this on the way
+MAX_WINDOW = 2**30  # TCP never has more bytes than this on the way
 HELD_BYTES, HELD_PIECES = 8 * MEBIBYTE, 8192  # behind a hole; more than is usually on the way
-EARLY_BYTES, EARLY_PIECES = 64 * 1024, 64  # before the beginning was seen: it can only be late by a little
-PIECE_BYTES = 256  # what a piece that is held costs in memory beside its data
+EARLY_BYTES, EARLY_PIECES = 64 * 1024, 64  # held before the beginning is seen: the beginning can only be a little late
+PIECE_BYTES = 256  # the memory that a held piece takes beside its data
 
 
 class StreamBytes(NamedTuple):
@@ -55,7 +55,7 @@ class Room:
 
 
 def is_signature(data: bytes) -> bool:
-    """Tell whether data begins as ZeroMQ does, strictly: as libzmq writes it."""
+    """Tell whether data begins with the signature of ZMTP, exactly as libzmq writes it."""
     return len(data) >= SIGNATURE_BYTES and data[0] == 0xFF and data[9] == 0x7F and not any(data[1:8])
 
 
@@ -72,12 +72,12 @@ class TcpStream:
         self._number = 0
         self._is_stopped = False
         self.first: int | None = None  # the sequence number of the first byte
-        self.is_middle = False  # so much came without a beginning that there will be none
-        self.strays = 0  # pieces from nowhere near
+        self.is_middle = False  # the recording began in the middle: too much came without a beginning
+        self.strays = 0  # pieces that are more than MAX_WINDOW away
 
     @property
     def is_ended(self) -> bool:
-        """Whether everything up to the FIN was given out, or nobody cares."""
+        """Whether everything up to the FIN was given out, or nothing more will be given out."""
         if self._end is None:
             return False
         return self._is_stopped or (self._at is not None and self._at >= self._end)
@@ -98,7 +98,7 @@ class TcpStream:
         return self._in_order() if self._held else []
 
     def rest(self) -> list[StreamBytes]:
-        """Give what is held although there are holes before it: no more will come."""
+        """Give the pieces that are held, and the holes between them: the recording has no more pieces."""
         found: list[StreamBytes] = []
         if self._at is None:
             self.is_middle |= bool(self._held)
@@ -114,7 +114,7 @@ class TcpStream:
             self._take()
 
     def _position(self, piece: Piece) -> int:
-        """Give the position of the first byte of a piece; note the beginning if it is there."""
+        """Give the position of the first byte of a piece; if the piece is the beginning, remember so."""
         sequence = piece.sequence + bool(piece.flags & SYN)
         if self._base is None:
             self._base = sequence
@@ -154,7 +154,7 @@ class TcpStream:
         return self._held_bytes > HELD_BYTES or len(self._held) > HELD_PIECES or self._room.is_full
 
     def _ready(self) -> list[StreamBytes]:
-        """Give what is held up to the next hole."""
+        """Give the held bytes up to the next hole."""
         assert self._at is not None
         found: list[StreamBytes] = []
         while self._held and self._held[0][0] <= self._at:

@@ -1,6 +1,6 @@
-"""What cannot be read in a recording of the network: counted by reason, told in one line for each.
+"""What cannot be read in a recording of the network: counted by reason, and told in one line for each reason.
 
-A recording may hold thousands of connections that have nothing to do with messages; nobody wants a line for each.
+A recording may hold thousands of connections that have nothing to do with messages. A line for each would be too many.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["TROUBLES", "Troubles"]
 
 # fmt: off
 TROUBLES = {
-    # code        kind                   unit            what is wrong with it
+    # code        kind                   unit            what is wrong with the unit
     "middle":     (FaultKind.UNREADABLE, "connection",   "began before the recording"),
     "other":      (FaultKind.UNREADABLE, "connection",   "not ZeroMQ"),
     "old_zmtp":   (FaultKind.UNREADABLE, "connection",   "ZMTP 2 or older"),
@@ -45,19 +45,19 @@ class _TroubleCount:
 
 
 class Troubles:
-    """What was found so far."""
+    """The troubles of a recording, counted."""
 
     def __init__(self) -> None:
         self._tallies: dict[str, _TroubleCount] = {}
 
     def add(self, code: str, count: int, size_bytes: int, example: str) -> None:
-        """Count something that cannot be read, the bytes that it concerns, and where."""
+        """Count something that cannot be read: how many, how many bytes, and an example of where."""
         tally = self._tallies.setdefault(code, _TroubleCount(0, 0, example))
         tally.count += count
         tally.size_bytes += size_bytes
 
     def lines(self) -> Iterator[tuple[FaultKind, str, int]]:
-        """Tell it: kind, words and bytes, in the order of the table."""
+        """Give kind, words and bytes of each trouble, in the order of the table."""
         for code, (kind, unit, words) in TROUBLES.items():
             if tally := self._tallies.get(code):
                 what = f"{tally.count} {unit}{'s' if tally.count > 1 else ''}"

@@ -1,15 +1,20 @@
-"""What one end of a connection says in ZMTP 3.x, the protocol of ZeroMQ (RFC 23 and 37), byte by byte as it comes.
+"""What one end of a recorded connection says in ZMTP 3.x, the protocol of ZeroMQ (RFC 23 and 37).
 
-    greeting    64 bytes: signature, version, mechanism
-    READY       a command: socket type and identity
-    then        commands, which are passed over (PING, PONG, SUBSCRIBE), and messages of one or more frames
+`wire/zmtp.py` describes the bytes and reads them for a node. A recording needs a reader of its own:
 
-    frame       flags (1 more follow, 2 long, 4 command), length (1 byte, or 8 if long), data
+| | a node (`Zmtp`) | a recording (`ZmtpListener`) |
+|---|---|---|
+| missing bytes | do not occur | a message is lost, or the rest of the connection |
+| a message beyond the limits | the connection is closed | the message is passed over and counted |
+| socket types, mechanisms | what a node speaks | any type; the mechanism is named if it cannot be read |
+| times | not known | when the first and the last byte of a message were seen |
+| memory | a buffer for each connection | only the bytes of a message that is not complete |
 
-Nothing is raised: what cannot be read ends with a `trouble` from the table in `troubles.py`, and nothing more is given.
+Commands after READY (PING, PONG, SUBSCRIBE) are passed over. Nothing is raised: a connection that cannot be read ends
+with a `trouble` from the table in `troubles.py`, and gives no more messages.
 
-The trap: a hole. Where it lies within a frame whose length is known, that message is lost and the next one is found.
-Anywhere else nobody can tell where the next frame begins.
+The trap: a hole. If the hole lies within a frame whose length is known, the message is lost and the next message is
+found. After any other hole it is not known where the next frame begins.
 """
 
 from __future__ import annotations
@@ -18,13 +23,24 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hopwire.model.settings import Limits
-from hopwire.wire.zmtp import COMMAND, GREETING_BYTES, LONG, LONG_HEAD, MORE, SHORT_HEAD, properties_of
+from hopwire.wire.zmtp import (
+    COMMAND,
+    GREETING_BYTES,
+    LONG,
+    LONG_HEAD,
+    MECHANISM_AT,
+    MECHANISM_END,
+    MORE,
+    SHORT_HEAD,
+    VERSION_AT,
+    properties_of,
+)  # fmt: skip
 
 __all__ = ["FRAME_BYTES", "ZmtpListener", "ZmtpMessage"]
 
 MECHANISMS = {b"NULL": "", b"CURVE": "curve", b"PLAIN": "plain", b"GSSAPI": "gssapi"}
 
-VERSION_AT, MECHANISM_AT, AS_SERVER_AT = 10, 12, 32
+
 FRAME_BYTES = 64  # what a frame costs in memory beside its content: an empty one has two bytes on the wire
 MAX_COMMAND_BYTES = 64 * 1024  # READY has two short properties; subscriptions are short too
 
@@ -43,10 +59,10 @@ class ZmtpListener:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._buffer = bytearray()
-        self._need = 1  # so many bytes in the buffer let reading go on
+        self._need = 1  # how many bytes the next element has; reading goes on when they are in the buffer
         self._skip = 0  # bytes to pass over: the rest of a frame that is lost
         self._read: Callable[[bytes], None] = self._read_first_byte
-        self._flags = self._top = 0  # of the frame at hand: its flags, the first byte of a long length
+        self._flags = self._top = 0  # of the frame at hand: the flags, and the first byte of a long length
         self._frames: list[bytes] = []
         self._size = 0  # of the frames so far
         self._is_lost = False  # a part of this message is missing
@@ -60,16 +76,19 @@ class ZmtpListener:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much is kept for a message that is not complete."""
+        """How many bytes are kept for a message that is not complete."""
         return len(self._buffer) + self._size + FRAME_BYTES * len(self._frames)
 
     @property
     def is_within(self) -> bool:
-        """Whether it stopped in the middle of something."""
+        """Whether the bytes so far end within a message or a command."""
         return bool(self._buffer or self._frames or self._skip or self._is_lost or self._read == self._read_body)
 
     def hear(self, data: bytes, sent_ns: int, now_ns: int) -> list[ZmtpMessage]:
-        """Take the next bytes, seen at `sent_ns`, in order since `now_ns`; give the messages that end in them."""
+        """Take the next bytes, and give the messages that end in these bytes.
+
+        The bytes were seen at `sent_ns`. At `now_ns` all bytes before them had been seen too.
+        """
         if self._skip:
             passed = min(self._skip, len(data))
             self._skip -= passed
@@ -114,13 +133,13 @@ class ZmtpListener:
         return said
 
     def _go_on(self, sent_ns: int) -> None:
-        """Read element by element; `_need` is the size of the next one, `_skip` what is not worth reading."""
+        """Read element by element; `_need` is the size of the next element, `_skip` what is passed over."""
         data, at = bytes(self._buffer), 0
         while not self.trouble and len(data) - at >= self._need:
             used = self._need
             self._read(data[at : at + used])
             at += used
-            self._begin_ns = sent_ns  # what is behind the first element came with these bytes
+            self._begin_ns = sent_ns  # all elements but the first began with these bytes
             if self._skip:
                 passed = min(self._skip, len(data) - at)
                 self._skip -= passed
@@ -132,7 +151,7 @@ class ZmtpListener:
         self._buffer = bytearray() if self.trouble else bytearray(data[at:])
 
     def _short_frames(self, data: bytes, at: int) -> int:
-        """Read whole short frames, and give where they end: most of all traffic, so it has a loop of its own."""
+        """Read whole short frames, and give where they end; most frames are short, so they have a loop of their own."""
         end, most_frames, most_bytes = len(data), self._limits.max_frames, self._limits.max_bytes
         frames, size = self._frames, self._size
         while at + 1 < end and data[at] <= MORE and len(frames) < most_frames:
@@ -169,7 +188,7 @@ class ZmtpListener:
 
     def _read_greeting(self, data: bytes) -> None:
         begin = MECHANISM_AT - VERSION_AT - 1
-        mechanism = data[begin : begin + AS_SERVER_AT - MECHANISM_AT].rstrip(b"\0")
+        mechanism = data[begin : begin + MECHANISM_END - MECHANISM_AT].rstrip(b"\0")
         trouble = MECHANISMS.get(mechanism, "mechanism")
         if trouble:
             self._fail(trouble)
@@ -232,7 +251,7 @@ class ZmtpListener:
         self._end_frame()
 
     def _lose_frame(self, rest: int) -> None:
-        """Pass over the rest of a frame, and so lose its message; of a command nothing is lost."""
+        """Pass over the rest of a frame, and so lose its message; a command may be passed over without a loss."""
         if self._flags & COMMAND:
             if not self.is_ready:
                 self._fail("hole")
