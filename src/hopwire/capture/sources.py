@@ -103,8 +103,9 @@ def list_sources(path: AnyPath) -> tuple[Source, ...]:
     if not path.is_dir():
         path = path.resolve() if path.is_symlink() and path.exists() else path
         return (_source(path, kind_by_content(path) or SUFFIXES.get(path.suffix, SourceKind.SEGMENT)),)
-    others = [file for file in path.iterdir() if _is_source(file)]
-    files = [*segment_paths(path), *others]
+    others = [kind for kind in SUFFIXES if kind != SUFFIX]
+    files = [file for file in path.iterdir() if file.suffix in others and not file.name.startswith(HIDDEN)]
+    files += segment_paths(path)
     return tuple(
         _source(file, SUFFIXES[file.suffix]) for file in sorted(files, key=lambda file: sealed_path(file).name)
     )
@@ -178,10 +179,6 @@ READERS: dict[SourceKind, Callable[[Source, OnFault], Iterator[pa.RecordBatch]]]
     SourceKind.PARQUET: _read_table,
     SourceKind.PCAP: _read_pcap,
 }
-
-
-def _is_source(file: Path) -> bool:
-    return not (file.suffix == SUFFIX or file.suffix not in SUFFIXES or file.name.startswith(HIDDEN))
 
 
 def _source(path: Path, kind: SourceKind) -> Source:
