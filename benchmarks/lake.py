@@ -47,7 +47,7 @@ from hopwire.lake.split import split_batch
 from hopwire.lake.worker import TABLES, Output, Task
 from hopwire.security import OPEN, Domains
 from hopwire.security.batch_verdicts import verify_batch
-from hopwire.security.domains_file import domains_from_table
+from hopwire.security.domain_settings import domains_from_table
 from hopwire.simulate import SimulateSettings
 from hopwire.wire import SCHEMA, decode, decode_batch
 
