@@ -32,7 +32,7 @@ from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.parquet_pages import check_ratio, unpacked_sizes
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.model.sighting import SCHEMA, Direction
 from hopwire.model.units import MEBIBYTE
 

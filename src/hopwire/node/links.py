@@ -39,7 +39,7 @@ from hopwire.cluster.events import (
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import HopwireError, PayloadError, SettingsError, WireError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.callers import Callers
 from hopwire.node.dead import DeadLetter

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from hopwire.errors import WireError
 from hopwire.model import Selectors
+from hopwire.model.limits import Limits
 from hopwire.model.reasons import WIRE_REASONS as REASONS
-from hopwire.model.settings import Limits
 from hopwire.wire.codec import decode, encode, recognise, select
 from hopwire.wire.formats import FORMATS, V3, V4, V5, V6
 from hopwire.wire.schema import WireFormat

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from hopwire.errors import WireError
 from hopwire.model import Message, Selectors
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.compile import compiled
 from hopwire.wire.formats import FORMATS, V3, V6
 from hopwire.wire.schema import WireFormat

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from hopwire.errors import WireError
 from hopwire.model import Message
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.schema import Type, WireFormat
 from hopwire.wire.walk import DEFAULT_LIMITS, Item, Walk, claimants, frames_from, read
 

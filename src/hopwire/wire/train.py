@@ -25,7 +25,7 @@ import struct
 from collections.abc import Sequence
 
 from hopwire.errors import WireError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 
 __all__ = [
     "CAPABILITY",

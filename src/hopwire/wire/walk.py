@@ -29,7 +29,7 @@ import msgspec
 
 from hopwire.errors import WireError
 from hopwire.model import Message
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.formats import FORMATS, V3
 from hopwire.wire.schema import ENTRY_TYPES, WORD_BYTES, Entry, Field, FromEnd, Packed, Run, Type, WireFormat, Word
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from hopwire.errors import WireError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 
 __all__ = [
     "COMMAND",

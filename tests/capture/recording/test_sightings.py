@@ -15,7 +15,7 @@ import zmq
 
 from hopwire.capture import Direction, Fault, FaultKind
 from hopwire.capture.recording.packets import tcp_piece
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node.sockets import Sockets
 from hopwire.wire import V5, V6, WireFormat, decode, encode
 from hopwire.wire.samples import sample_message

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from hopwire.capture.recording.zmtp_listener import ZmtpListener, ZmtpMessage
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from tests.capture.recording.recordings import command, frame, greeting, message, ready
 
 BEGIN = greeting() + ready(b"DEALER", b"me")

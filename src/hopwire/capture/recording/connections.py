@@ -16,7 +16,7 @@ from hopwire.capture.recording.pcap import Packet
 from hopwire.capture.recording.tcp import MODULUS, Room, StreamBytes, TcpStream
 from hopwire.capture.recording.troubles import Troubles
 from hopwire.capture.recording.zmtp_listener import FRAME_BYTES, ZmtpListener, ZmtpMessage
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.model.units import MEBIBYTE
 from hopwire.wire.connection import claimed_node
 

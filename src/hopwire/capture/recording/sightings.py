@@ -31,7 +31,7 @@ from hopwire.capture.recording.pcap import CutOff, Packet, read_packets
 from hopwire.capture.recording.zmtp_listener import FRAME_BYTES
 from hopwire.disk import open_regular
 from hopwire.errors import WireError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.model.sighting import Direction, Sighting, batch_from_sightings
 from hopwire.model.units import MEBIBYTE
 from hopwire.wire.train import is_train, unpack_train

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.zmtp import (
     COMMAND,
     GREETING_BYTES,

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints
 from hopwire.errors import WireError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 
 __all__ = ["Copy", "Frames", "list_of_binary"]
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints
 from hopwire.errors import SettingsError, WireError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.arrow import SCHEMA
 from hopwire.wire.batch.buffers import Frames, list_of_binary
 from hopwire.wire.batch.column_builder import columns_from_part, copy_blobs, has_right_text

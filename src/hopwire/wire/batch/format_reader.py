@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hopwire.columnar import Bools, Ints
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.arrow import column_name
 from hopwire.wire.batch.buffers import Copy, Frames
 from hopwire.wire.formats import FORMATS
