@@ -11,7 +11,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node.streams import HAND_OVER_AT_MOST, Streams
 from hopwire.node.transport import Frames
 from hopwire.wire.zmtp import GREETING, ready

@@ -18,8 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from hopwire.cluster.announce import CONTROL, Beat, Bye, Hello, Routes, RoutesWanted
-from hopwire.cluster.announce import Route as AnnouncedRoute
+from hopwire.cluster.announce import CONTROL, AnnouncedRoute, Beat, Bye, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
@@ -31,16 +30,16 @@ from hopwire.cluster.events import (
     LoseNode,
     MeetNode,
     Overheard,
-    Report,
     RoutesChanged,
     Say,
     Self,
     Ticked,
+    Warn,
 )
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import HopwireError, PayloadError, SettingsError, WireError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.callers import Callers
 from hopwire.node.dead import DeadLetter
@@ -52,7 +51,7 @@ from hopwire.node.settings import NodeSettings
 from hopwire.node.spawn import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.tap import Tap
 from hopwire.node.transport import Frames, Transport
-from hopwire.routing import Node as KnownNode
+from hopwire.routing import RemoteNode as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import forwarded
 from hopwire.security import Domains, ReplayWindows, Verdict, is_accepted, sign, verify
@@ -411,7 +410,7 @@ class Links:
                 self._lose(node, reason)
             case ApplyRoutes(node, added, removed, is_all):
                 self._apply(node, added, removed, is_all)
-            case Report(what, node, uri, detail):
+            case Warn(what, node, uri, detail):
                 self._report(what, shown(node), shown(uri), detail)
 
     def _report(self, what: str, peer: str, uri: str, detail: str) -> None:

@@ -33,7 +33,7 @@ import zmq.utils.z85
 from zmq.backend import Socket as Backend
 
 from hopwire.errors import SettingsError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.outbox import RETRY_SECONDS, Outbox, Outboxes
 from hopwire.node.transport import (

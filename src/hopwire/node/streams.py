@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any
 
 from hopwire.errors import SettingsError, WireError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.outbox import Item, Outbox, Outboxes
 from hopwire.node.transport import (
