@@ -34,7 +34,7 @@ from benchmarks.plot import Bar, Panel, svg_from_panels
 from benchmarks.timing import show_table
 from benchmarks.watch import ALL, JVM, WORKERS, Peak, watched
 from hopwire.capture import SCHEMA as CAPTURE
-from hopwire.capture.faults import Fault
+from hopwire.capture.file_faults import Fault
 from hopwire.capture.sources import read_source
 from hopwire.errors import WireError
 from hopwire.lake.catalog import find_sources, groups_of
@@ -46,8 +46,8 @@ from hopwire.lake.spark import session
 from hopwire.lake.split import split_batch
 from hopwire.lake.worker import TABLES, Output, Task
 from hopwire.security import OPEN, Domains
-from hopwire.security.batch import verify_batch
-from hopwire.security.table import domains_from_table
+from hopwire.security.batch_verdicts import verify_batch
+from hopwire.security.domain_settings import domains_from_table
 from hopwire.simulate import SimulateSettings
 from hopwire.wire import SCHEMA, decode, decode_batch
 

@@ -8,14 +8,14 @@ from random import Random
 
 from benchmarks.timing import best_times, print_table
 from hopwire.model import Contract, Message
-from hopwire.routing import Node, Tables, decide
+from hopwire.routing import RemoteNode, Tables, decide
 
 ROUTES = (1, 1_000, 100_000, 1_000_000)
 ACTORS_PER_NODE = 10
 SAMPLE = 2_000
 HERE = b"node-here"
 
-Way = tuple[Node | None, bytes, Contract]
+Way = tuple[RemoteNode | None, bytes, Contract]
 
 
 def many_contracts(count: int) -> Iterator[Way]:
@@ -39,12 +39,12 @@ def run() -> None:
         print_table(title, header, [_measure(shape, count) for count in ROUTES])
 
 
-def _homes(count: int) -> Iterator[tuple[Node | None, bytes]]:
+def _homes(count: int) -> Iterator[tuple[RemoteNode | None, bytes]]:
     for number in range(count):
         node = None
         if number % 2:
             place = number // (2 * ACTORS_PER_NODE)
-            node = Node(b"node-%032d" % place, (f"tcp://10.0.0.1:{place}",))
+            node = RemoteNode(b"node-%032d" % place, (f"tcp://10.0.0.1:{place}",))
         yield node, b"\x01%036d" % number
 
 

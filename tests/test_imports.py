@@ -93,10 +93,10 @@ BROKEN = (
 )
 KEPT = (
     ("hopwire/__init__.py",      "from hopwire.node import Node"),
-    ("hopwire/wire/batch.py",    "import numpy\nimport pyarrow\nfrom hopwire.model import Message"),
+    ("hopwire/wire/batch/decoding.py",    "import numpy\nimport pyarrow\nfrom hopwire.model import Message"),
     ("hopwire/wire/codec.py",    "from hopwire.wire.formats import V5\nfrom . import schema"),
     ("hopwire/node/sockets.py",  "import asyncio\nimport zmq"),
-    ("hopwire/capture/tcp.py",   "from hopwire.disk import open_regular"),
+    ("hopwire/capture/recording/tcp.py",   "from hopwire.disk import open_regular"),
     ("hopwire/lake/spark.py",    "import os\nfrom pyspark.sql import SparkSession"),
 )
 # fmt: on

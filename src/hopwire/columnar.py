@@ -1,6 +1,7 @@
-"""Numbers to Arrow and back: what every room needs that works on columns.
+"""Numbers to Arrow and back, for every room that works on columns.
 
-The trap: Arrow's `binary` counts bytes in 32 bits. `binary_from_rows` gives `large_binary` where a column is larger.
+The trap: Arrow's `binary` counts bytes in 32 bits. `binary_from_rows` and `binary_from_bounds` give `large_binary` for
+a column of 2 GiB or more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["Bools", "Ints", "binary_from_bounds", "binary_from_rows", "bools", "
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
-LARGEST_BINARY = 2**31
+LARGEST_BINARY = 2**31  # bytes of a column that 32-bit offsets no longer reach
 
 
 def one_array(column: Any) -> pa.Array:
@@ -27,27 +28,27 @@ def one_array(column: Any) -> pa.Array:
 
 
 def ints(column: Any, null: int = 0) -> Ints:
-    """Give a column of numbers."""
+    """Give a column of numbers; a null becomes `null`."""
     array = one_array(column)
     filled = pc.fill_null(array, null) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def bools(column: Any) -> Bools:
-    """Give a column of booleans; null is no."""
+    """Give a column of booleans; a null becomes False."""
     filled = pc.fill_null(one_array(column), False)
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def binary_from_rows(rows: np.ndarray[Any, Any]) -> pa.Array:
-    """Give each row of an array as its bytes: a number, a record, or the numbers of a row of a matrix."""
+    """Give each row of an array as a byte string; a row is a number, a record, or a row of a matrix."""
     data = np.ascontiguousarray(rows)
     width = data.nbytes // len(data) if len(data) else 0
     return binary_from_bounds(np.arange(len(data) + 1, dtype=np.int64) * width, data)
 
 
 def binary_from_bounds(bounds: np.ndarray[Any, Any], data: Any) -> pa.Array:
-    """Give the stretches of a buffer as byte strings: the n-th reaches from one bound to the next."""
+    """Give stretches of a buffer as byte strings: string n reaches from bound n to bound n + 1."""
     is_large = len(bounds) and int(bounds[-1]) >= LARGEST_BINARY
     kind, width = (pa.large_binary(), np.int64) if is_large else (pa.binary(), np.int32)
     starts = np.ascontiguousarray(bounds, dtype=width)

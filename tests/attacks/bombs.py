@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hopwire.capture import SCHEMA, Sighting, batch_from_sightings
-from tests.capture.recording import Recording, pcap
+from tests.capture.recording.recordings import Recording, pcap
 
 MB = 1024 * 1024
 ZEROS = bytes(MB)
@@ -104,7 +104,7 @@ def recording(path: Path, said: bytes, *, is_greeted: bool = True) -> Path:
     if is_greeted:
         heard.greet()
     else:
-        from tests.capture.recording import greeting, ready
+        from tests.capture.recording.recordings import greeting, ready
 
         heard.say(greeting() + ready(b"ROUTER", b"node-a"))
     for start in range(0, len(said), 60_000):

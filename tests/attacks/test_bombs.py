@@ -9,7 +9,7 @@ import pytest
 
 from hopwire.wire.train import MAGIC
 from tests.attacks.bombs import MB, ZEROS, compressed_arrow, cost_of, lying, parquet, recording
-from tests.capture.recording import frame
+from tests.capture.recording.recordings import frame
 
 pytestmark = [pytest.mark.slow]
 

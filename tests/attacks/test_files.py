@@ -392,7 +392,7 @@ def test_fifo_ends_a_query_in_words_or_is_skipped(spark: SparkSession, captures:
 
 
 def test_source_that_is_set_aside_keeps_what_the_lake_has_of_it() -> None:
-    from hopwire.capture.faults import Fault
+    from hopwire.capture.file_faults import Fault
     from hopwire.lake.bronze.sources import rows_of_sources
 
     fault = Fault(Path("anna.open.arrows"), FaultKind.NOT_REGULAR, "is a FIFO, expected a regular file")

@@ -12,6 +12,7 @@ from hopwire.node.outbox import CONTROL_MESSAGES
 from hopwire.testing import Network, run
 from tests.attacks.stranger import said
 from tests.node.stories import Greeter
+from tests.routing.network import routes_of
 
 NOBODY = "tcp://127.0.0.1:1"
 
@@ -57,9 +58,9 @@ def test_a_peer_announces_so_many_routes_and_no_more(is_all: bool) -> None:
             more = tuple((b"\1actor", b"another.%d" % number, 1, b"") for number in range(40))
             taken(node, said(Routes(b"X", 1, 2, 0, routes)))
             taken(node, said(Routes(b"X", 1, 3, 0, routes + more) if is_all else Routes(b"X", 1, 3, 2, more)))
-            assert len(node._tables.remote.routes_of(b"X")) == 50
+            assert len(routes_of(node._tables.remote, b"X")) == 50
             assert node.dead_letters.counts["bad_control"] == 1
             taken(node, said(Routes(b"X", 1, 4, 3, more[20:25], routes)))
-            assert len(node._tables.remote.routes_of(b"X")) == 15
+            assert len(routes_of(node._tables.remote, b"X")) == 15
 
     run(story)

@@ -15,7 +15,7 @@ from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.model import Message
 from hopwire.wire import V5, V6, encode
-from tests.capture.recording import CLIENT, SERVER, Recording, greeting, message, pcap
+from tests.capture.recording.recordings import CLIENT, SERVER, Recording, greeting, message, pcap
 from tests.cli.running import command, environment, hopwire, process
 
 START = 1_800_000_000_000_000_000

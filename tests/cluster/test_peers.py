@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.cluster.announce import Beat, Bye, Hello, Route, Routes, RoutesWanted
+from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
@@ -24,12 +24,12 @@ from hopwire.cluster.events import (
     Pace,
     Peer,
     Refused,
-    Report,
     RoutesChanged,
     Say,
     Self,
     Stirred,
     Ticked,
+    Warn,
 )
 from hopwire.cluster.peers import MAX_HEARSAY, MAX_PEERS, Cluster, step
 from hopwire.errors import SettingsError
@@ -38,8 +38,8 @@ from hopwire.model.units import NS_PER_SECOND
 
 A = Self(b"A", 1, "tcp://a:1")
 B = Self(b"B", 7, "tcp://b:1", formats=(5,), capabilities=("train",))
-GREET: Route = (b"\1actor", b"greet", 1, b"")
-BYE_ROUTE: Route = (b"\1actor", b"bye", 1, b"")
+GREET: AnnouncedRoute = (b"\1actor", b"greet", 1, b"")
+BYE_ROUTE: AnnouncedRoute = (b"\1actor", b"bye", 1, b"")
 
 
 def hello_of(me: Self, heard: int = 0, via: str = "") -> Hello:
@@ -102,7 +102,7 @@ def test_an_address_that_turns_out_to_be_the_own_is_dialled_no_more() -> None:
     assert cluster == Cluster(A)
     assert commands == [Disconnect(other_name)]
     again = Heard(hello_of(Self(b"A", 2, A.uri), via=other_name))
-    assert run(Cluster(A), Dialled(other_name), again)[1] == [Report("duplicate", b"A", A.uri)]
+    assert run(Cluster(A), Dialled(other_name), again)[1] == [Warn("duplicate", b"A", A.uri)]
 
 
 def test_a_peer_that_answered_is_not_given_up_for_a_hello_of_our_own() -> None:
@@ -116,7 +116,7 @@ def test_an_address_that_does_not_answer_is_reported_with_growing_pauses() -> No
     reported = []
     for now_ns in range(0, 200 * NS_PER_SECOND, NS_PER_SECOND // 10):
         cluster, commands = run(cluster, Ticked(), now_ns=now_ns)
-        reported += [(now_ns // NS_PER_SECOND, c.uri, c.detail) for c in commands if isinstance(c, Report)]
+        reported += [(now_ns // NS_PER_SECOND, c.uri, c.detail) for c in commands if isinstance(c, Warn)]
     assert reported[0] == (6, B.uri, "no answer to 6 hellos in 6 s")
     assert [at for at, _, _ in reported] == [6, 16, 36, 76, 156]
 
@@ -125,7 +125,7 @@ def test_hearsay_that_does_not_answer_is_forgotten_without_a_word() -> None:
     cluster, _ = run(Cluster(A), Heard(Beat(b"Z", 1, "tcp://z:1", 1)))
     for now_ns in range(0, 100 * NS_PER_SECOND, NS_PER_SECOND):
         cluster, commands = run(cluster, Ticked(), now_ns=now_ns)
-        assert not any(isinstance(command, Report) for command in commands)
+        assert not any(isinstance(command, Warn) for command in commands)
 
 
 # -- beats over a connection without a hello
@@ -243,7 +243,7 @@ def test_a_peer_that_is_found_at_the_dialled_address_is_met_again_there() -> Non
 def test_two_processes_with_one_identity_are_reported_and_the_older_is_not_believed(said: Payload) -> None:
     cluster = met()
     after, commands = run(cluster, Heard(said), now_ns=9)
-    assert [command.what for command in commands if isinstance(command, Report)] == ["duplicate"]
+    assert [command.what for command in commands if isinstance(command, Warn)] == ["duplicate"]
     assert after == cluster
 
 
@@ -294,7 +294,7 @@ def test_strangers_cannot_make_a_node_meet_any_number_of_nodes() -> None:
     peers = {b"%d" % number: Peer(b"%d" % number, 1, "", (6,), (), 0) for number in range(MAX_PEERS)}
     cluster, _ = run(Cluster(A, peers=peers), Dialled(B.uri))
     after, commands = run(cluster, Heard(hello_of(B)))
-    assert (after, commands) == (cluster, [Report("too_many_peers", b"B", B.uri)])
+    assert (after, commands) == (cluster, [Warn("too_many_peers", b"B", B.uri)])
     after, _ = run(cluster, Heard(hello_of(B, heard=A.incarnation, via=B.uri)))
     assert b"B" in after.peers
 
@@ -389,7 +389,7 @@ class Network:
         self.loss = 0.0
         self.now_ns = 0
         self.nodes = {f"tcp://{i}": Cluster(Self(bytes([i]), 1, f"tcp://{i}")) for i in range(count)}
-        self.known: dict[str, dict[bytes, set[Route]]] = {uri: {} for uri in self.nodes}
+        self.known: dict[str, dict[bytes, set[AnnouncedRoute]]] = {uri: {} for uri in self.nodes}
         self.flying: list[tuple[str, Payload]] = []
 
     def hand_in(self, uri: str, event: Event) -> None:
@@ -397,7 +397,7 @@ class Network:
         for command in commands:
             self._carry_out(self.known[uri], command)
 
-    def _carry_out(self, known: dict[bytes, set[Route]], command: Command) -> None:
+    def _carry_out(self, known: dict[bytes, set[AnnouncedRoute]], command: Command) -> None:
         match command:
             case Say(to, payload):
                 copies = 0 if self.chance.random() < self.loss else 1 + (self.chance.random() < self.loss / 2)
@@ -453,7 +453,7 @@ def test_whatever_is_lost_on_the_way_all_know_the_routes_of_all_in_the_end(
     network.loss = loss
     for what, which, number in actions:
         uri = f"tcp://{which % 3}"
-        route: Route = (b"\1actor", bytes([number]), 1, b"")
+        route: AnnouncedRoute = (b"\1actor", bytes([number]), 1, b"")
         if what == "add":
             network.hand_in(uri, RoutesChanged(added=(route,)))
         elif what == "remove":

@@ -13,7 +13,7 @@ from hopwire.capture import SCHEMA, read_capture
 from hopwire.errors import CaptureError, SettingsError
 from hopwire.lake.source import HopwireSource, asked_by_options, path_from_text
 from tests.capture.making import MS, START, write
-from tests.capture.recording import Recording, message, pcap
+from tests.capture.recording.recordings import Recording, message, pcap
 
 NODE_A, NODE_B = "X'6e6f64652d61'", "X'6e6f64652d62'"
 

@@ -21,7 +21,7 @@ from hopwire.lake.split import MESSAGES
 from hopwire.lake.worker import RESULT, TABLES, Job, Report, Task, ingest_groups, ingest_source
 from hopwire.wire import FORMATS, encode
 from hopwire.wire.samples import sample_message
-from tests.capture.recording import Recording, message, pcap
+from tests.capture.recording.recordings import Recording, message, pcap
 from tests.lake.captures import DOMAINS, NOW, make_sightings, write_segment
 
 SETTINGS = LakeSettings()

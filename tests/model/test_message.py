@@ -5,7 +5,7 @@ import pytest
 import hopwire
 from hopwire.errors import SettingsError
 from hopwire.model import CallbackPoint, Contract, Distribution, Message, TraceOptions
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 
 
 def test_a_message_is_a_frozen_value() -> None:

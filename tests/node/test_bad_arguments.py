@@ -12,7 +12,7 @@ import pytest
 
 from hopwire.errors import Closed, HopwireError, PayloadError, SettingsError
 from hopwire.model import Codec, Payload
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node import Actor, Address, Hub, Node, NodeSettings, handles
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run

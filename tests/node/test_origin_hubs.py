@@ -15,6 +15,7 @@ from hopwire.node import Actor, Context, Hub, handles
 from hopwire.testing import Network, run
 from hopwire.wire import encode
 from tests.node.stories import Count, Greet, Greeter, Greeting, Number, Sleeper
+from tests.routing.network import routes_of
 
 
 def answer(hub: Hub, payload: Payload, key: int, flow: bytes = b"flow") -> list[bytes]:
@@ -170,7 +171,7 @@ def test_a_hub_for_each_question_is_one_hub_and_is_told_to_nobody() -> None:
             assert len(b._hubs) == 1
             assert len(b._tables.local.routes()) == 1
             assert b._outgoing.message_count - said == 2000
-            assert a._tables.remote.routes_of(b.identity) == []
+            assert routes_of(a._tables.remote, b.identity) == []
 
     run(story)
 

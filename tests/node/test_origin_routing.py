@@ -10,10 +10,11 @@ from hopwire.cluster.announce import Beat, Bye, Hello, Routes
 from hopwire.errors import NoRoute, QueueFull
 from hopwire.model import Message, Payload, body_from_payload, contract_of
 from hopwire.node import Actor, NodeSettings, Overflow, handles
-from hopwire.routing import Node as KnownNode
+from hopwire.routing import RemoteNode as KnownNode
 from hopwire.testing import Network, run
 from hopwire.wire import encode
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
+from tests.routing.network import routes_of
 
 
 def said(payload: Payload) -> list[bytes]:
@@ -200,7 +201,7 @@ def test_what_only_some_methods_of_an_actor_announce_is_announced_for_these_alon
         async with network.node() as a, network.node(peers=[a.uri]) as b:
             a.host(Both())
             await b.knows(Greet)
-            assert [route.contract for route in b._tables.remote.routes_of(a.identity)] == [contract_of(Greet)]
+            assert [route.contract for route in routes_of(b._tables.remote, a.identity)] == [contract_of(Greet)]
             assert len(a._tables.local.routes()) == 2
 
     run(story)

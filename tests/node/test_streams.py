@@ -14,7 +14,7 @@ import zmq.asyncio
 
 from hopwire.cluster.announce import Hello
 from hopwire.errors import SettingsError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node import Node
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames

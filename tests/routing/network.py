@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from hopwire.model import Contract, Message
-from hopwire.routing import Node, Tables
+from hopwire.routing import RemoteNode, RemoteTable, Route, Tables
 
 HERE = b"node-here"
 GREET, PART, BYE = Contract(b"greet", 1, b""), Contract(b"greet", 1, b"east"), Contract(b"bye", 2, b"")
 CONTRACTS = (GREET, PART, BYE)
-NODES = tuple(Node(b"node-%d" % number, (f"tcp://10.0.0.{number}:7400",)) for number in range(1, 6))
+NODES = tuple(RemoteNode(b"node-%d" % number, (f"tcp://10.0.0.{number}:7400",)) for number in range(1, 6))
 ONE, TWO, THREE = NODES[:3]
 
 
@@ -27,7 +27,7 @@ def message_of(contract: Contract, **fields: Any) -> Message:
     return Message(identity=contract.identity, version=contract.version, partition=contract.partition, **fields)
 
 
-def tables_of(local: Iterable[bytes] = (), remote: Iterable[tuple[Node, bytes]] = ()) -> Tables:
+def tables_of(local: Iterable[bytes] = (), remote: Iterable[tuple[RemoteNode, bytes]] = ()) -> Tables:
     """Tables in which every actor handles GREET."""
     tables = Tables()
     for receiver in local:
@@ -37,12 +37,19 @@ def tables_of(local: Iterable[bytes] = (), remote: Iterable[tuple[Node, bytes]] 
     return tables
 
 
+def routes_of(remote: RemoteTable, node: bytes) -> list[Route]:
+    """Everything that a node announced."""
+    known = remote._nodes.get(node)
+    receivers = known.receivers if known else {}
+    return [Route(node, receiver, key) for receiver, keys in receivers.items() for key in keys]
+
+
 def dump(tables: Tables) -> dict[str, Any]:
     """Everything that the tables hold, each index apart, without the order of turns."""
     local, remote = tables.local, tables.remote
     return {
         "local": {receiver: dict(known) for receiver, known in local._receivers.items()},
-        "nodes": {identity: (peer.node, peer.receivers) for identity, peer in remote._peers.items()},
+        "nodes": {identity: (known.node, known.receivers) for identity, known in remote._nodes.items()},
         "homes": {receiver: set(nodes) for receiver, nodes in remote._homes.items()},
         "at": {uri: set(nodes) for uri, nodes in remote._at.items()},
         "turns": {

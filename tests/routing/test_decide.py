@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.model import Contract, Distribution, Message, RoutingEntry, Selectors
+from hopwire.model import CallbackPoint, Contract, Distribution, Message, RoutingEntry, Selectors, TraceOptions
 from hopwire.model.reasons import ROUTING_REASONS
-from hopwire.routing import HOP_LIMIT, Decision, Tables, decide
+from hopwire.routing import HOP_LIMIT, Decision, Tables, decide, forwarded
 from tests.routing.network import (
     BYE,
     CONTRACTS,
@@ -364,3 +364,39 @@ def test_a_message_is_sent_back_only_if_there_is_no_other_way(
         routes = tables.remote.handlers_of(free.contract)
         nodes = tables.remote.nodes_of(free.receiver_identity) if free.receiver_identity else [r.node for r in routes]
         assert set(nodes) - excluded <= passed
+
+
+# -- what a router changes in a message, and what it leaves
+
+
+ANSWER = Message(
+    identity=b"greeting",
+    version=1,
+    partition=b"east",
+    callback_points=(CallbackPoint(b"other", 1, b"east"), CallbackPoint(b"greeting", 1, b"east")),
+    callback_key=7,
+    callback_receiver_identity=hub(1),
+    callback_receiver_node_identity=b"node-1",
+)
+URI = "tcp://10.0.0.9:7400"
+
+
+def test_a_forwarded_message_has_one_hop_more_and_nothing_else() -> None:
+    assert forwarded(ANSWER, URI, HERE) == ANSWER.replace(hops=1)
+
+
+def test_a_traced_message_remembers_each_router_once() -> None:
+    traced = ANSWER.replace(trace_options=TraceOptions.ROUTING)
+    once = forwarded(traced, URI, HERE)
+    twice = forwarded(once, URI, HERE)
+    assert once.routing == twice.routing == (RoutingEntry(URI, HERE),)
+    assert (once.hops, twice.hops) == (1, 2)
+    back = forwarded(forwarded(twice, "tcp://other:1", b"other"), URI, HERE)
+    assert [entry.identity for entry in back.routing] == [HERE, b"other", HERE]
+
+
+def test_each_destination_sees_one_hop_and_one_entry() -> None:
+    traced = ANSWER.replace(trace_options=TraceOptions.ROUTING)
+    copies = [forwarded(traced, URI, HERE) for _ in range(3)]
+    assert [(copy.hops, len(copy.routing)) for copy in copies] == [(1, 1)] * 3
+    assert (traced.hops, traced.routing) == (0, ())

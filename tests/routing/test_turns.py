@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.routing.turns import Candidates, Index, Turns
+from hopwire.routing.turns import CandidateIndex, Candidates, Turns
 from tests.routing.network import GREET
 
 NAMES = [b"a", b"b", b"c", b"d", b"e"]
@@ -25,7 +25,7 @@ def picks(turns: Turns, count: int, *excluded: bytes) -> bytes:
 
 
 def candidates_of(local: int, weights: list[int]) -> Candidates:
-    index = Index()
+    index = CandidateIndex()
     for number in range(local):
         index.add_local(GREET, b"l%d" % number)
     for number, weight in enumerate(weights):
@@ -162,7 +162,7 @@ def test_a_side_that_shrinks_owes_no_turns() -> None:
 
 
 def test_an_index_forgets_a_contract_that_nobody_handles() -> None:
-    index = Index()
+    index = CandidateIndex()
     index.add_local(GREET, b"a")
     index.add_remote(GREET, b"n")
     index.remove_local(GREET, b"a")
@@ -172,7 +172,7 @@ def test_an_index_forgets_a_contract_that_nobody_handles() -> None:
 
 
 def test_sides_that_are_empty_are_not_shared_once_they_are_filled() -> None:
-    index = Index()
+    index = CandidateIndex()
     index.add_local(GREET, b"a")
     index.add_remote((b"other", 1, b""), b"n")
     assert (len(index[GREET].remote), len(index[b"other", 1, b""].local)) == (0, 0)

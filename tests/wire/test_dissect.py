@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hopwire.model import CallbackPoint, Message, RoutingEntry
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire import FORMATS, V3, V4, V5, V6, WireError, WireFormat, decode, encode
 from hopwire.wire.dissect import IN_FRONT, NEWER_BYTES, NEWER_FRAME, RESERVED, UNREAD, Dissection, dissect
 from hopwire.wire.samples import break_frames, sample_message

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from hopwire.model.reasons import WIRE_REASONS
+from tests.wire.batch.test_decoding import SMALL, assert_read_alike
 from tests.wire.mutate import mutated
-from tests.wire.test_batch import SMALL, assert_read_alike
 
 BATCH = 2_000
 SHARDS = 10  # each a test of its own, so that workers share the load

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.zmtp import BUFFER_BYTES, GREETING, LARGE, Zmtp, ZmtpError, heads, ready
 
 SMALL = Limits(max_frames=10, max_bytes=100_000)

@@ -1,15 +1,15 @@
-"""What nodes saw, on disk: written without holding up the network, readable at any time, complete or saying so.
+"""Captures: the sightings of nodes on disk, written without holding up the network, and readable at any time.
 
-`CaptureWriter` writes; `read_capture`, `follow_capture` and `list_segments` read; `Sighting` is one row. `sources.py`
-reads whatever else holds sightings: Parquet of frames, and recordings of the network.
+A capture is complete, or says what is missing. `CaptureWriter` writes; `read_capture`, `follow_capture` and
+`list_segments` read; `Sighting` is one row. `sources.py` also reads other files that hold sightings: Parquet of frames,
+and recordings of the network (`recording/`).
 """
 
-from hopwire.capture.faults import Fault, FaultKind
-from hopwire.capture.files import CaptureStatus, CaptureWriter
-from hopwire.capture.follow import follow_capture
-from hopwire.capture.reader import Segment, State, list_segments, read_capture
+from hopwire.capture.file_faults import Fault, FaultKind
+from hopwire.capture.reader import Segment, State, follow_capture, list_segments, read_capture
+from hopwire.capture.segment_index import Summary
 from hopwire.capture.settings import CaptureSettings, Sync
-from hopwire.capture.summary import Summary
+from hopwire.capture.writer import CaptureStatus, CaptureWriter
 from hopwire.model.reasons import SKIP_REASONS
 from hopwire.model.sighting import SCHEMA, Direction, Sighting, batch_from_sightings, sightings_from_batch
 

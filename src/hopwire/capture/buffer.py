@@ -1,13 +1,15 @@
-"""Sightings on their way to the disk: bounded in rows and bytes, and honest about what found no room.
+"""Sightings on their way to the disk: bounded in rows and bytes, with a count of the sightings that found no room.
 
-Rows come in at one end (`offer`) and leave at the other in three steps: `take` hands out a batch, then either `done`
-forgets it or `put_back` returns it to the front. What is handed out still counts against the bounds.
+Rows come in at one end (`offer`) and leave at the other end in two steps: `take` hands out a batch, then `done` forgets
+the batch, or `put_back` returns the batch to the front. Rows that are handed out still count against the bounds.
 
 Sightings that find no room are counted in a gap. The gap becomes a row as soon as the next sighting finds room, or the
-next batch is taken. Gaps that follow one another are one: a full buffer in front of a dead disk does not grow.
+next batch is taken. Gaps that follow one another are joined: a full buffer in front of a dead disk does not grow.
+Example: rows 0 to 9 fill the buffer, sightings 10, 11 and 12 find no room, and 13 finds room again. The rows are 0 to
+9, then one row of direction `skipped` with sequence 10 and count 3, then 13.
 
-The trap: `offer` runs in the network's thread, the rest in the one that writes. The lock is held for moments only. A
-row is a plain tuple: to make a named one costs as much as all the rest of `offer`.
+The trap: `offer` runs in the thread of the network, all other methods in the thread that writes. The lock is held for
+moments only. A row is a plain tuple: to make a named tuple costs as much as all the rest of `offer`.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ class Buffer:
         self._sizes: list[int] = []
         self._taken: tuple[list[Row], list[int]] = ([], [])
         self._gap: Row | None = None
-        self._row_count = 0  # with those that are handed out
+        self._row_count = 0  # with the rows that are handed out
         self.size_bytes = 0
         self.offered = 0
         self.skipped = 0
         self.is_closed = False
-        self.trouble = ""  # what the disk says, if it refuses to write
+        self.trouble = ""  # the error of the disk, while the disk refuses to write
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -53,7 +55,7 @@ class Buffer:
 
     @property
     def oldest_ns(self) -> int:
-        """When the first row that waits was seen."""
+        """When the oldest row that waits was seen; 0 if none waits."""
         first = next(iter(self._rows), self._gap)
         return first[SEEN_AT] if first else 0
 
@@ -102,24 +104,24 @@ class Buffer:
             assert not self._taken[0], "a batch is out already"
             self._close_gap()
             sizes = list(accumulate(self._sizes[: self._settings.batch_rows]))
-            count = bisect_left(sizes, self._settings.batch_bytes) + 1  # the one that fills it is its last
+            count = bisect_left(sizes, self._settings.batch_bytes) + 1  # the row that fills the batch is its last
             self._taken = self._rows[: min(count, len(sizes))], self._sizes[: min(count, len(sizes))]
             del self._rows[: len(self._taken[0])], self._sizes[: len(self._taken[0])]
             return self._taken[0]
 
     def done(self) -> None:
-        """Forget the rows that were handed out: they are written."""
+        """Forget the rows that were handed out, since they are written."""
         with self._lock:
             self._forget_taken()
 
     def put_back(self) -> None:
-        """Return the rows that were handed out to the front: they were not written."""
+        """Return the rows that were handed out to the front, since they were not written."""
         with self._lock:
             self._rows[:0], self._sizes[:0] = self._taken
             self._taken = [], []
 
     def give_up(self, reason: str, note: str) -> None:
-        """Make one gap of the rows that were handed out, or of all if none is: they will never be written."""
+        """Make one gap of the rows that were handed out, or of all rows if none is: they will never be written."""
         with self._lock:
             if not self._taken[0]:
                 self._close_gap()

@@ -1,7 +1,11 @@
 """The reader of a capture: which segments there are, and their rows by time and node.
 
-Segments come in the order of their names, which is that of their first rows; within a segment rows come as they were
-written. A sealed segment is left unopened if its index says that nothing in it is asked for.
+Segments come in the order of their names, which is the order of their first rows. Within a segment, rows come as they
+were written. A sealed segment is not opened if its index says that it has no rows that are asked for.
+
+`follow_capture` goes on with rows that are written later. Each round lists the directory, and reads every segment from
+where the last round stopped. A sealed segment that was read to its end is not opened again. The caller decides how long
+to wait between two rounds.
 """
 
 from __future__ import annotations
@@ -17,25 +21,35 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.capture.faults import Fault, FaultKind, refuse
+from hopwire.capture.arrow_stream import read_stream
+from hopwire.capture.file_faults import Fault, FaultKind, refuse
 from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, sealed_path
-from hopwire.capture.stream import read_stream
-from hopwire.capture.summary import Summary, read_index
+from hopwire.capture.segment_index import Summary, read_index
 from hopwire.disk import not_regular, refuse_scheme
 from hopwire.errors import CaptureError
 from hopwire.model.sighting import SCHEMA
 
-__all__ = ["Segment", "State", "Wanted", "indexed", "list_segments", "read_capture", "segment_paths", "summed_up"]
+__all__ = [
+    "Segment",
+    "State",
+    "Wanted",
+    "follow_capture",
+    "indexed",
+    "list_segments",
+    "read_capture",
+    "segment_paths",
+    "summed_up",
+]
 
 AnyPath: TypeAlias = Path | str
 
 
 class State(StrEnum):
-    """What can be said of a segment by its name and its end."""
+    """The state of a segment, as its name and its end tell."""
 
     SEALED = "sealed"
-    OPEN = "open"  # its writer is at work, or was killed between two batches
-    CUT_OFF = "cut off"  # ends within a batch
+    OPEN = "open"  # the writer is at work, or was killed between two batches
+    CUT_OFF = "cut off"  # the file ends within a batch
     UNREADABLE = "unreadable"
 
 
@@ -67,14 +81,14 @@ class Wanted:
         nodes: Collection[bytes] | None,
         columns: Sequence[str] | None,
     ) -> Wanted:
-        """Give what a caller asks for, or refuse a column that there is not."""
+        """Give what a caller asks for, or refuse a column that does not exist."""
         for name in columns or ():
             if name not in SCHEMA.names:
                 raise CaptureError(f"no column {name!r:.40}; there are {', '.join(SCHEMA.names)}")
         return cls(since, until, None if nodes is None else frozenset(nodes), tuple(columns or SCHEMA.names))
 
     def covers(self, summary: Summary | None) -> bool:
-        """Tell whether a segment may have rows that are asked for; without a summary it may."""
+        """Tell whether a segment may have rows that are asked for; a segment without a summary may."""
         if summary is None:
             return True
         return summary.overlaps(self.since, self.until) and summary.has_any(self.nodes)
@@ -91,7 +105,7 @@ class Wanted:
 
 
 def list_segments(directory: AnyPath) -> list[Segment]:
-    """Give the segments of a directory, in the order of their names; open ones are read to the end for it."""
+    """Give the segments of a directory, in the order of their names; a segment without an index is read to its end."""
     return [_segment(path) for path in segment_paths(directory)]
 
 
@@ -106,8 +120,8 @@ def read_capture(
 ) -> Iterator[pa.RecordBatch]:
     """Give the rows of directories and files: seen from `since` on and before `until`, by one of the nodes.
 
-    What is wrong with a file is told to `on_fault`; by default a file that is no capture raises a CaptureError, and one
-    that is cut off is read as far as it goes. The list of files is that of the moment of the call.
+    What is wrong with a file is told to `on_fault`. By default a file that is no capture raises a CaptureError, and a
+    file that is cut off is read as far as it goes. The files are listed once, at the moment of the call.
     """
     wanted = Wanted.of(since, until, nodes, columns)
     given = [paths] if isinstance(paths, str | Path) else paths
@@ -129,10 +143,10 @@ def segment_paths(path: AnyPath) -> list[Path]:
     refuse_scheme(path)
     path = Path(path)
     if not path.is_dir():
-        path.stat()  # says that it is not there
-        return [path.resolve() if path.is_symlink() else path]  # who names a symlink means what it points to
-    # A segment that is renamed while the directory is read may be missed, or be seen twice: so read it again, and
-    # take one of both.
+        path.stat()  # raises FileNotFoundError if there is no such file
+        return [path.resolve() if path.is_symlink() else path]  # a symlink that is named means the file it points to
+    # A segment that is renamed while the directory is read may be missed, or be seen under both names: so read the
+    # directory twice, and take each segment once.
     names = {entry.name for _ in range(2) for entry in path.iterdir() if entry.name.endswith(SUFFIX)}
     sealed = {name for name in names if not name.endswith(OPEN_SUFFIX)}
     once = {sealed_path(path / name).name: path / name for name in (*(names - sealed), *sealed)}
@@ -140,7 +154,7 @@ def segment_paths(path: AnyPath) -> list[Path]:
 
 
 def indexed(path: Path) -> Summary | None:
-    """Give what the index says of a sealed segment, if there is one."""
+    """Give the summary in the index of a sealed segment, if there is an index."""
     if path.name.endswith(OPEN_SUFFIX) or not path.name.endswith(SUFFIX):
         return None
     found = path.lstat()
@@ -162,7 +176,7 @@ def _segment(path: Path) -> Segment:
 def summed_up(
     path: Path, size_bytes: int, read: Callable[[Callable[[Fault], None]], Iterable[pa.RecordBatch]]
 ) -> Segment:
-    """Read a file to its end, and say what is in it; of several faults the first."""
+    """Read a file to its end, and sum up its rows; of several faults the first is given."""
     faults: list[Fault] = []
     summary = Summary()
     for batch in read(faults.append):
@@ -176,3 +190,57 @@ def _state(path: Path, faults: list[Fault]) -> State:
     if any(fault.kind == FaultKind.CUT_OFF for fault in faults):
         return State.CUT_OFF
     return State.OPEN if path.name.endswith(OPEN_SUFFIX) else State.SEALED
+
+
+# -- a capture as it grows
+
+
+def follow_capture(
+    directory: Path | str,
+    wait: Callable[[], bool],
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    nodes: Collection[bytes] | None = None,
+    columns: Sequence[str] | None = None,
+    on_fault: Callable[[Fault], None] = refuse,
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a capture and go on with what is written later, round after round, until `wait` says no.
+
+    Rows are chosen as in `read_capture`. A batch that is not whole yet is no fault here: it comes in a later round.
+    """
+    following = _Following(Wanted.of(since, until, nodes, columns), on_fault)
+    return following.rounds(Path(directory), wait)
+
+
+class _Following:
+    """How far each segment was read; a segment is known by the name that it has, or will have, when sealed."""
+
+    def __init__(self, wanted: Wanted, on_fault: Callable[[Fault], None]) -> None:
+        self._wanted = wanted
+        self._on_fault = on_fault
+        self._positions: dict[Path, int] = {}
+        self._finished: set[Path] = set()
+
+    def rounds(self, directory: Path, wait: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        goes_on = True
+        while goes_on:
+            for path in segment_paths(directory):
+                if sealed_path(path) not in self._finished:
+                    yield from self._news(path)
+            goes_on = wait()
+
+    def _news(self, path: Path) -> Iterator[pa.RecordBatch]:
+        segment = sealed_path(path)
+        faults: list[Fault] = []
+        if self._wanted.covers(indexed(path)):
+            for batch, end in read_stream(path, faults.append, self._positions.get(segment, 0)):
+                self._positions[segment] = end
+                rows = self._wanted.rows(batch)
+                if rows.num_rows:
+                    yield rows
+        is_hopeless = any(fault.kind != FaultKind.CUT_OFF for fault in faults)
+        if is_hopeless or not path.name.endswith(OPEN_SUFFIX):
+            self._finished.add(segment)
+            for fault in faults:
+                self._on_fault(fault)

@@ -2,10 +2,10 @@
 
     20260131T120000.000000000Z-node-000001.open.arrows    while it is written, and after a crash
     20260131T120000.000000000Z-node-000001.json           its index, written before the name below appears
-    20260131T120000.000000000Z-node-000001.arrows         sealed: it will never change again
+    20260131T120000.000000000Z-node-000001.arrows         sealed: the file will never change again
 
-A batch is given to the system in one piece. If that fails half-way, the file is cut back to its last whole batch. The
-owner then drops the segment and begins another; a segment never goes on after an error.
+A batch is given to the operating system in one piece. If the write fails half-way, the file is cut back to its last
+whole batch. The owner then seals the segment and begins another: a segment never goes on after an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hopwire.capture.summary import INDEX_SUFFIX, Index, Summary
+from hopwire.capture.segment_index import INDEX_SUFFIX, SegmentIndex, Summary
 from hopwire.capture.times import compact_time
 from hopwire.disk import OWNER_ONLY, create_file
 from hopwire.model.sighting import SCHEMA
@@ -30,7 +30,7 @@ __all__ = ["END", "OPEN_SUFFIX", "SUFFIX", "SegmentFile", "index_path", "sealed_
 SUFFIX = ".arrows"
 OPEN_SUFFIX = ".open.arrows"
 UNFINISHED_SUFFIX = ".unfinished"  # an index that is being written; no reader looks at it
-END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # how an Arrow stream says that nothing follows
+END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # the mark at the end of an Arrow stream
 MAX_NODE_CHARACTERS = 40  # leaves room for everything else in a file name
 
 
@@ -92,15 +92,15 @@ class SegmentFile:
         os.fsync(self._fd)
 
     def seal(self, is_synced: bool) -> None:
-        """Close the file and give it its final name; if that fails it is closed, and stays open by name."""
+        """Close the file and give it its final name; if the renaming fails, the file is closed and keeps its name."""
         sync: Callable[[int], None] = os.fsync if is_synced else _leave
         try:
             if os.fstat(self._fd).st_size != self.size_bytes:
-                return  # cutting it back has failed; readers will say so
+                return  # an earlier write failed and the file could not be cut back; readers will say so
             self._write(END)
             sync(self._fd)
-            with suppress(OSError):  # a disk that has no room for it can still rename
-                index = Index.of(self.size_bytes, self.summary)
+            with suppress(OSError):  # a disk without room for the index can still rename the segment
+                index = SegmentIndex.of(self.size_bytes, self.summary)
                 _write_index(index_path(self.path), index, sync, self._file_mode)
             self.path.rename(sealed_path(self.path))
             _sync_directory(self.path.parent, sync)
@@ -109,10 +109,10 @@ class SegmentFile:
 
 
 def _leave(_: int) -> None:
-    """Let the system write when it likes to."""
+    """Let the operating system write when it likes to."""
 
 
-def _write_index(path: Path, index: Index, sync: Callable[[int], None], file_mode: int) -> None:
+def _write_index(path: Path, index: SegmentIndex, sync: Callable[[int], None], file_mode: int) -> None:
     unfinished = path.with_name(path.name.removesuffix(INDEX_SUFFIX) + UNFINISHED_SUFFIX)
     unfinished.unlink(missing_ok=True)  # left by a process that died; of a symlink only the link goes
     try:

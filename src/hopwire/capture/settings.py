@@ -1,7 +1,8 @@
 """When to write and when to begin a new file: the settings, and the decisions that follow from them.
 
-The decisions are pure: sizes and times in, yes or no out. A clock that was set back makes everything due that waits for
-it, so that nothing waits for an hour to come again.
+The decisions are pure: sizes and times in, yes or no out. If the clock was set back, everything that waits is due at
+once. Example: a row was seen at 12:00:00 and the clock is set back to 11:00:00; the row is written now, not after
+12:00:00.2 has come again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from enum import StrEnum
 
 from hopwire.disk import OWNER_ONLY, check_mode
 from hopwire.errors import SettingsError
-from hopwire.model.units import NS_PER_MS, NS_PER_SECOND
+from hopwire.model.units import MEBIBYTE, NS_PER_MS, NS_PER_SECOND
 
 __all__ = ["CaptureSettings", "Sync", "is_batch_due", "is_roll_due"]
 
@@ -19,7 +20,7 @@ MAX_BUFFER_BYTES = 2**31 - 1  # what the 32-bit offsets of one batch reach
 
 
 class Sync(StrEnum):
-    """When the disk is told to keep what it was given; without it a crash of the machine, not of the node, loses it."""
+    """When the disk is told to keep what it was given; the rest is lost if the machine, not only the node, crashes."""
 
     BATCH = "batch"
     SEGMENT = "segment"
@@ -31,16 +32,14 @@ class CaptureSettings:
     """How a capture is written."""
 
     batch_rows: int = 1_000  # enough that the cost of a batch does not matter
-    batch_bytes: int = 4 * 1024 * 1024  # so that large messages do not make a batch that a reader cannot hold
-    batch_age_ms: int = 200  # how long a reader of a quiet node waits
-    segment_bytes: int = (
-        128 * 1024 * 1024
-    )  # small enough to pass around, large enough that a day is not a million files
-    segment_age_s: int = 600  # how long whoever reads only sealed segments waits
+    batch_bytes: int = 4 * MEBIBYTE  # so that a reader can hold a batch of large messages
+    batch_age_ms: int = 200  # how long a reader waits for the sightings of a quiet node
+    segment_bytes: int = 128 * MEBIBYTE  # small enough to pass around, large enough that a day is not a million files
+    segment_age_s: int = 600  # how long a reader of sealed segments waits
     buffer_rows: int = 100_000  # some tenths of a second of a busy node
-    buffer_bytes: int = 64 * 1024 * 1024  # what a slow disk may cost in memory
+    buffer_bytes: int = 64 * MEBIBYTE  # what a slow disk may cost in memory
     sync: Sync = Sync.SEGMENT
-    file_mode: int = OWNER_ONLY  # of new files, whatever the umask; who may read them may enter new directories
+    file_mode: int = OWNER_ONLY  # of new files, whatever the umask; users who may read them may enter new directories
 
     def __post_init__(self) -> None:
         for field in fields(self):

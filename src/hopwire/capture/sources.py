@@ -3,38 +3,50 @@
 | kind | files | rows |
 |---|---|---|
 | `segment` | `.arrows`, `.open.arrows` | as they were written |
-| `parquet` | `.parquet` | frames and whatever else of a sighting there is; see `tables.py` |
-| `pcap` | `.pcap`, `.pcapng` | messages of ZeroMQ between two addresses; see `overheard.py` |
+| `parquet` | `.parquet` | frames, and the other columns of a sighting as far as they are there; see `parquet.py` |
+| `pcap` | `.pcap`, `.pcapng` | messages of ZeroMQ between two addresses; see `recording/sightings.py` |
 
-A directory is listed by the names of its files; a file that is named by itself is told by its first bytes. A `Source`
-is a small value that can be sent to another process, which can read it there. What is wrong with a file is told to
-`on_fault`, and what could be read of it is given all the same. What has the name of a source and is no regular file
-is a source with a `fault` and without rows; it is never opened. Only a symlink that is named by itself is followed.
+In a directory, the name of a file tells its kind. For a file that the user names, its first bytes tell the kind. A
+`Source` is a small value that can be sent to another process and read there. What is wrong with a file is told to
+`on_fault`, and the rows that can be read are given all the same. A symlink, a directory or a device that has the name
+of a source is a source with a `fault` and without rows: it is never opened. Only a symlink that the user names is
+followed.
+
+`parts_of` cuts a large source into parts, so that several workers can read it at a time. A part is a `Source` too:
+
+| kind | a part is |
+|---|---|
+| `segment` | some batches, from one position in the file to another; only the heads of batches are read to find them |
+| `parquet` | some row groups, from one number to another |
+| `pcap` | the whole file: where a message begins is known only after reading all before it |
+
+The parts of a source have all its rows, each row once, in the order of the source. Where a batch is damaged, the rest
+of its part is lost; other parts are not.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
 
-from hopwire.capture.faults import Fault, FaultKind, refuse, refused
-from hopwire.capture.overheard import read_pcap
-from hopwire.capture.pcap import MAGICS as PCAP_MAGICS
+from hopwire.capture.arrow_stream import read_head, read_stream
+from hopwire.capture.file_faults import Fault, FaultKind, refuse, refused
+from hopwire.capture.parquet import MAGIC as PARQUET_MAGIC
+from hopwire.capture.parquet import read_table
 from hopwire.capture.reader import Segment, State, Wanted, indexed, segment_paths, summed_up
+from hopwire.capture.recording.pcap import MAGICS as PCAP_MAGICS
+from hopwire.capture.recording.sightings import read_pcap
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, sealed_path
-from hopwire.capture.stream import read_stream
-from hopwire.capture.summary import Summary
-from hopwire.capture.tables import MAGIC as PARQUET_MAGIC
-from hopwire.capture.tables import read_table
+from hopwire.capture.segment_index import Summary
 from hopwire.disk import not_regular, open_regular, refuse_scheme
 
-__all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "read_source", "survey"]
+__all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "parts_of", "read_source", "survey"]
 
 AnyPath: TypeAlias = Path | str
 OnFault: TypeAlias = Callable[[Fault], None]
@@ -55,15 +67,15 @@ class Source:
     path: Path
     kind: SourceKind
     size_bytes: int
-    is_open: bool = False  # its writer may be at work: read again later, it may have more
-    summary: Summary | None = field(default=None, hash=False)  # rows, times and nodes, where an index knows them
-    begin: int = 0  # of a part of the file (`parts.py`): where it begins
-    end: int | None = None  # and where it ends; None is the end of the file
-    fault: Fault | None = None  # why it cannot be opened
+    is_open: bool = False  # the writer may be at work: later the file may have more rows
+    summary: Summary | None = field(default=None, hash=False)  # rows, times and nodes, where there is an index
+    begin: int = 0  # where a part begins: a position in a segment, a row group of Parquet
+    end: int | None = None  # where a part ends; None is the end of the file
+    fault: Fault | None = None  # why the file cannot be opened
 
     @property
     def name(self) -> str:
-        """The name of the file, as it is once it is sealed: the same in every directory and at any time."""
+        """The name that the file has once it is sealed: the same in every directory and at any time."""
         return sealed_path(self.path).name
 
 
@@ -81,31 +93,32 @@ MAGICS = {
 }
 # fmt: on
 MAGIC_BYTES = 4
-HIDDEN = (".", "_")  # how Spark and others mark what is not to be read
+HIDDEN = (".", "_")  # how Spark and others mark files that are not to be read
 
 
 def list_sources(path: AnyPath) -> tuple[Source, ...]:
-    """Give the sources of a directory in the order of their names, or the file itself; only indexes are read for it."""
+    """Give the sources of a directory in the order of their names, or the file itself; only indexes are read."""
     refuse_scheme(path)
     path = Path(path)
     if not path.is_dir():
         path = path.resolve() if path.is_symlink() and path.exists() else path
         return (_source(path, kind_by_content(path) or SUFFIXES.get(path.suffix, SourceKind.SEGMENT)),)
-    others = [file for file in path.iterdir() if _is_source(file)]
-    files = [*segment_paths(path), *others]
+    others = [kind for kind in SUFFIXES if kind != SUFFIX]
+    files = [file for file in path.iterdir() if file.suffix in others and not file.name.startswith(HIDDEN)]
+    files += segment_paths(path)
     return tuple(
         _source(file, SUFFIXES[file.suffix]) for file in sorted(files, key=lambda file: sealed_path(file).name)
     )
 
 
 def kind_by_content(path: AnyPath) -> SourceKind | None:
-    """Tell by its first bytes what kind of source a file is, if it is one; the user has named it."""
+    """Tell by its first bytes what kind of source a file is; None if it is no source. The user has named the file."""
     with open_regular(path, is_named=True) as file:
         return MAGICS.get(file.read(MAGIC_BYTES))
 
 
 def survey(source: Source) -> Segment:
-    """Sum up what is in a source; without an index it is read for it."""
+    """Sum up the rows of a source; a source without an index is read to its end."""
     if source.summary is not None:
         return Segment(source.path, State.SEALED, source.size_bytes, source.summary)
     return summed_up(source.path, source.size_bytes, lambda on_fault: _batches(source, on_fault))
@@ -122,7 +135,7 @@ def read_source(
 ) -> Iterator[pa.RecordBatch]:
     """Give the rows of a source in batches of `SCHEMA`: seen from `since` on and before `until`, by one of the nodes.
 
-    With `columns` a batch has these only, in this order. The options are those of `read_capture`.
+    With `columns` a batch has only these columns, in this order. The options are those of `read_capture`.
     """
     wanted = Wanted.of(since, until, nodes, columns)
     return _read(source, wanted, on_fault)
@@ -138,13 +151,13 @@ def _read(source: Source, wanted: Wanted, on_fault: OnFault) -> Iterator[pa.Reco
 
 
 def _batches(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
-    """Give the batches of a source; what the system refuses is a fault of this source, and of no other."""
+    """Give the batches of a source; an error of the operating system is a fault of this source, and of no other."""
     if source.fault:
         return on_fault(source.fault)
     try:
         yield from READERS[source.kind](source, on_fault)
     except FileNotFoundError:
-        raise  # the list of sources is no longer right
+        raise  # the file is gone: the list of sources is no longer right
     except OSError as error:
         on_fault(refused(source.path, error, source.size_bytes))
 
@@ -168,13 +181,66 @@ READERS: dict[SourceKind, Callable[[Source, OnFault], Iterator[pa.RecordBatch]]]
 }
 
 
-def _is_source(file: Path) -> bool:
-    return not (file.suffix == SUFFIX or file.suffix not in SUFFIXES or file.name.startswith(HIDDEN))
-
-
 def _source(path: Path, kind: SourceKind) -> Source:
     path = path if os.path.lexists(path) else sealed_path(path)
     found = path.lstat()
     if said := not_regular(found.st_mode):
         return Source(path, kind, 0, fault=Fault(path, FaultKind.NOT_REGULAR, said))
     return Source(path, kind, found.st_size, path.name.endswith(OPEN_SUFFIX), indexed(path))
+
+
+# -- a large source in parts
+
+
+def parts_of(source: Source, max_bytes: int) -> list[Source]:
+    """Give a source in parts of about `max_bytes`; a source that is not larger, or cannot be cut, stays whole."""
+    find = END_FINDERS.get(source.kind)
+    if find is None or source.size_bytes <= max_bytes or source.fault:
+        return [source]
+    ends = list(_spaced(find(source.path), max_bytes))
+    return [replace(source, begin=begin, end=end) for begin, end in zip([0, *ends], [*ends, None], strict=True)]
+
+
+def _spaced(ends: Iterable[tuple[int, int]], max_bytes: int) -> Iterator[int]:
+    """Choose the ends of parts among the ends of batches; what follows the last end is a part too."""
+    begin, last = 0, None
+    for end, size in ends:
+        if last is not None and size - begin > max_bytes:
+            yield last[0]
+            begin = last[1]
+        last = end, size
+
+
+# -- where batches end: as the reader of the kind counts, and in bytes
+
+
+def _batch_ends(path: Path) -> Iterator[tuple[int, int]]:
+    with open_regular(path) as file:
+        size = file.seek(0, 2)
+        position = 0
+        file.seek(position)
+        while position < size and (head := read_head(file)) is not None:
+            position += head.size_bytes
+            file.seek(position)
+            yield position, position
+
+
+def _row_group_ends(path: Path) -> Iterator[tuple[int, int]]:
+    import pyarrow.parquet as pq  # slow to import, and few need it
+
+    try:
+        with open_regular(path) as file:
+            metadata = pq.read_metadata(file)
+    except (pa.ArrowException, OSError):
+        return  # the reader of the source says what is wrong
+    size = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        size += sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+        yield number + 1, size
+
+
+END_FINDERS: dict[SourceKind, Callable[[Path], Iterator[tuple[int, int]]]] = {
+    SourceKind.SEGMENT: _batch_ends,
+    SourceKind.PARQUET: _row_group_ends,
+}

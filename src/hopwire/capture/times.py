@@ -15,7 +15,7 @@ WRITTEN = re.compile(r"(?P<begin>[^.,]+)(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z
 
 
 def time_text(seen_at_ns: int | None) -> str:
-    """Give a time for a person: 2026-01-31T12:00:00.000000001Z; nothing where there is none."""
+    """Give a time for a person: 2026-01-31T12:00:00.000000001Z; empty where there is no time."""
     return "" if seen_at_ns is None else _written(seen_at_ns, "%Y-%m-%dT%H:%M:%S")
 
 
@@ -30,7 +30,7 @@ def _written(seen_at_ns: int, form: str) -> str:
 
 
 def ns_from_text(text: str, what: str) -> int:
-    """Read a time: ISO 8601, in UTC where it names no zone, or nanoseconds since 1970; `what` names it in the error."""
+    """Read a time: ISO 8601 (UTC if it names no zone), or nanoseconds since 1970; `what` names the option in errors."""
     if re.fullmatch(r"\d{14,19}", text, re.ASCII) and int(text) <= LAST_NS:
         return int(text)
     found = WRITTEN.fullmatch(text.strip())

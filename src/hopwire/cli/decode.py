@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hopwire.capture.faults import Fault, refuse
+from hopwire.capture.file_faults import Fault, refuse
 from hopwire.cli.dissection_table import show_dissection
 from hopwire.cli.domains_file import read_domains
 from hopwire.cli.exits import ExitCode, complain

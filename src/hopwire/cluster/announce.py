@@ -5,34 +5,35 @@
 | `Hello` | who I am, where I am, what I can read, whether I have heard you | on first contact, until answered |
 | `Beat` | I am alive, and this is the revision of my routes | every beat, to every peer |
 | `Routes` | all my public routes, or what changed since a revision | after a hello, and at every change |
-| `RoutesWanted` | I have missed a change of yours: send all | when a revision was skipped |
+| `RoutesWanted` | I have missed a change of your routes: send all routes | when a revision was skipped |
 | `Bye` | I am leaving | once, on the way out |
 
-A node speaks only for itself: whose routes they are is told by the sender, and the sender by the incarnation that its
-hello gave. All of them may be lost or repeated; the revision in the next beat shows what is missing.
+A node announces only its own routes. Every control message names its sender by node and incarnation. After a hello,
+only control messages of that incarnation are believed. Any control message may be lost or repeated: the revision in
+the next beat shows what is missing. Example: B knows revision 4 of A, the message with revision 5 is lost, the next
+beat of A says 5, and B asks A for all routes.
 """
 
 from __future__ import annotations
 
 from hopwire.model import Payload
 
-__all__ = ["CONTROL", "Beat", "Bye", "Hello", "Route", "Routes", "RoutesWanted"]
+__all__ = ["CONTROL", "AnnouncedRoute", "Beat", "Bye", "Hello", "Routes", "RoutesWanted"]
 
-Route = tuple[
-    bytes, bytes, int, bytes
-]  # receiver identity, then identity, version and partition; a hub has no contract
+# The identity of a receiver, then the identity, version and partition of a contract; a hub has an empty contract.
+AnnouncedRoute = tuple[bytes, bytes, int, bytes]
 
 
 class Hello(Payload, identity="hopwire.hello", version=1):
     """Who a node is and what it can do."""
 
     node: bytes
-    incarnation: int  # new at every start, larger than the one before
+    incarnation: int  # new at every start, and larger than at the start before
     uri: str
-    formats: tuple[int, ...] = (6,)  # numbers of the wire formats that it reads
+    formats: tuple[int, ...] = (6,)  # numbers of the wire formats that the node reads
     capabilities: tuple[str, ...] = ()
-    heard: int = 0  # the incarnation of the node spoken to, if its hello has arrived; 0 asks for one
-    via: str = ""  # the address that was dialled; an answer repeats it
+    heard: int = 0  # the incarnation of the node spoken to, if its hello has arrived; 0 asks for a hello
+    via: str = ""  # the address that was dialled; an answer repeats the address
 
 
 class Beat(Payload, identity="hopwire.beat", version=1):
@@ -45,18 +46,18 @@ class Beat(Payload, identity="hopwire.beat", version=1):
 
 
 class Routes(Payload, identity="hopwire.routes", version=1):
-    """Routes of a node: all of them (`base` 0), or what changed between two revisions."""
+    """Routes of a node: all routes (`base` 0), or what changed from revision `base` to `revision`."""
 
     node: bytes
     incarnation: int
     revision: int
     base: int = 0
-    added: tuple[Route, ...] = ()
-    removed: tuple[Route, ...] = ()
+    added: tuple[AnnouncedRoute, ...] = ()
+    removed: tuple[AnnouncedRoute, ...] = ()
 
 
 class RoutesWanted(Payload, identity="hopwire.routes.wanted", version=1):
-    """A request for all routes of the node that it is sent to."""
+    """A request for all routes of the node that gets the request."""
 
     node: bytes
     incarnation: int

@@ -1,11 +1,14 @@
-"""What a node knows of itself and of others, what happens to it, and what it has to do: values for `peers.py`."""
+"""The values of `peers.py`: what a node knows of itself and of others, the events, and the commands.
+
+An event says what has happened to the node. A command says what the node has to do. No value here has behaviour.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hopwire.cluster.announce import Beat, Route
+from hopwire.cluster.announce import AnnouncedRoute, Beat
 from hopwire.errors import SettingsError
 from hopwire.model import Payload
 from hopwire.model.units import NS_PER_SECOND
@@ -25,12 +28,12 @@ __all__ = [
     "Pace",
     "Peer",
     "Refused",
-    "Report",
     "RoutesChanged",
     "Say",
     "Self",
     "Stirred",
     "Ticked",
+    "Warn",
 ]
 
 
@@ -40,10 +43,10 @@ class Pace:
 
     beat_ns: int = 1 * NS_PER_SECOND
     silence_ns: int = 5 * NS_PER_SECOND  # five beats: one lost message, or a pause for garbage, is not death
-    hello_ns: int = NS_PER_SECOND // 10  # the first pause between two hellos; it doubles
+    hello_ns: int = NS_PER_SECOND // 10  # the first pause between two hellos; the pause doubles each time
     longest_hello_ns: int = 5 * NS_PER_SECOND
-    hearsay_tries: int = 5  # hellos to an address that nobody gave us
-    unanswered_ns: int = 5 * NS_PER_SECOND  # until people are told of an address that does not answer; it doubles
+    hearsay_tries: int = 5  # hellos to an address that only a stranger has named
+    unanswered_ns: int = 5 * NS_PER_SECOND  # until a warning about an address without an answer; doubles each time
 
     def __post_init__(self) -> None:
         if not 0 < self.beat_ns < self.silence_ns or not 0 < self.hello_ns <= self.longest_hello_ns:
@@ -71,21 +74,21 @@ class Peer:
     formats: tuple[int, ...]
     capabilities: tuple[str, ...]
     heard_at_ns: int
-    revision: int = 0  # of its routes, as far as they are known here; 0 is nothing yet
+    revision: int = 0  # of the peer's routes, as far as they are known here; 0 is nothing yet
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An address that is dialled: for as long as the node runs, or a few times if it is only hearsay."""
+    """An address that is dialled: for as long as the node runs, or a few times if a stranger named the address."""
 
     uri: str
     pause_ns: int
     next_hello_ns: int
     tries_left: int | None = None
     node: bytes = b""  # who answered
-    since_ns: int = 0  # when it was dialled
-    hellos: int = 1  # so many since then
-    report_ns: int = 0  # after so long without an answer people are told
+    since_ns: int = 0  # when the address was dialled
+    hellos: int = 1  # sent to the address since then
+    warn_ns: int = 0  # a warning is due after this time without an answer
 
 
 # -- events
@@ -116,8 +119,8 @@ class Overheard:
 class RoutesChanged:
     """Public routes of this node were added or removed."""
 
-    added: tuple[Route, ...] = ()
-    removed: tuple[Route, ...] = ()
+    added: tuple[AnnouncedRoute, ...] = ()
+    removed: tuple[AnnouncedRoute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +174,14 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class MeetNode:
-    """A node can be talked to from now on, at this address."""
+    """Talk to a node from now on, at this address."""
 
     peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
 class LoseNode:
-    """A node is gone: its routes and everything that waits for it."""
+    """Forget a node that is gone: its routes, and everything that waits for the node."""
 
     node: bytes
     reason: str
@@ -186,17 +189,17 @@ class LoseNode:
 
 @dataclass(frozen=True, slots=True)
 class ApplyRoutes:
-    """Routes of a node are to be entered; with `is_all`, in place of those it had."""
+    """Enter the routes of a node into the tables; with `is_all`, in place of all routes that the node had."""
 
     node: bytes
-    added: tuple[Route, ...]
-    removed: tuple[Route, ...]
+    added: tuple[AnnouncedRoute, ...]
+    removed: tuple[AnnouncedRoute, ...]
     is_all: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Something that people should know: `duplicate`, `unanswered`, `too_many_peers`."""
+class Warn:
+    """Warn people: `duplicate`, `unanswered` or `too_many_peers`."""
 
     what: str
     node: bytes
@@ -204,4 +207,4 @@ class Report:
     detail: str = ""
 
 
-Command: TypeAlias = Connect | Disconnect | Say | MeetNode | LoseNode | ApplyRoutes | Report
+Command: TypeAlias = Connect | Disconnect | Say | MeetNode | LoseNode | ApplyRoutes | Warn

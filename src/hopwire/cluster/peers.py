@@ -1,34 +1,41 @@
 """The peers of a node: who is there, who is gone, who has to be told what.
 
-`step(cluster, event, now_ns) -> (cluster, commands)`. Nothing here waits, reads a clock or sends; whoever does, hands
-in events and carries out commands.
+`step(cluster, event, now_ns) -> (cluster, commands)`. Nothing here waits, reads a clock or sends. The caller hands in
+events and carries out commands.
 
 | event | what happens |
 |---|---|
-| `Dialled(uri)` | connect, say hello, again and again with growing pauses until somebody answers |
-| `Heard(Hello)` | a new peer: connect back, answer, send all routes; a known one that restarted is lost first |
-| `Heard(Beat)` | alive; a revision that was skipped is asked for; a stranger is dialled, a few times |
+| `Dialled(uri)` | connect and say hello, again and again with growing pauses, until a node answers |
+| `Heard(Hello)` | a new peer: connect back, answer, send all routes; a known peer that restarted is lost first |
+| `Heard(Beat)` | the peer is alive; a revision that was skipped is asked for; a stranger is dialled, a few times |
 | `Overheard(Beat)` | came over a connection without a hello: a stranger is dialled, a peer is asked for its hello |
-| `Heard(Routes)` | applied if they follow what is known, else all are asked for |
+| `Heard(Routes)` | the routes are applied if they follow what is known, else all routes are asked for |
 | `Heard(RoutesWanted)` | all routes are sent |
-| `Heard(Bye)` | lost at once, without waiting for silence |
+| `Heard(Bye)` | the peer is lost at once, without waiting for silence |
 | `RoutesChanged(...)` | every peer is told what changed |
-| `Refused(node)` | the transport cannot reach it: lost |
-| `Stirred(nodes)` | whatever they said, they are alive |
-| `Ticked(late)` | beats go out, the silent are lost, unanswered hellos are repeated, and reported after a while |
+| `Refused(node)` | the transport cannot reach the node: the peer is lost |
+| `Stirred(nodes)` | something came over connections of these nodes: they are alive |
+| `Ticked(late)` | beats go out, silent peers are lost, unanswered hellos are repeated, and warned of after a while |
 
-The first word over every connection is a hello: it tells the other side who is at this end.
+The first message over every connection is a hello: the hello tells the other side who is at this end.
 
-A lost peer whose address was dialled is dialled again; any other is forgotten. A peer is talked to at the address that
-was dialled, where there is one, since that is known to work; else at the one it announces. A peer that is talked to at
-another address than before is met again there, and the connection to the old address is closed a little later. One that
-restarted is talked to where it says it is, until it answers at the address that was dialled. A connection is closed
-when the last peer at its address is gone, unless it was dialled: a process that restarts under a new identity lives
-where the old one did. An address that turns out to be our own is left alone, so that the same list of addresses can be
-given to all nodes.
+Times, with the usual `Pace`: an address is dialled at 0.0 s, and hellos go out at 0.0 s, 0.1 s, 0.3 s, 0.7 s and so on
+until a node answers; the pause grows to 5 s. A peer whose last word came at 10.0 s is lost at the first tick after
+15.0 s.
 
-The trap: two processes with one identity. The larger incarnation is the newer; an older one that still talks while the
-newer lives is reported as `duplicate`, and not believed.
+Addresses:
+- A peer is talked to at the address that was dialled, since that address is known to work. A peer that was never
+  dialled is talked to at the address that the peer announces.
+- A peer that is talked to at a new address is met again there. The connection to the old address is closed 2 s later.
+- A peer that restarted is talked to at the address that the peer announces, until the peer answers at the address that
+  was dialled.
+- A lost peer is dialled again if its address was dialled before. Any other lost peer is forgotten.
+- A connection is closed when the last peer at its address is gone. A connection to an address that was dialled stays:
+  a process that restarts under a new identity lives at the same address as before.
+- An address that turns out to be our own is left alone. So the same list of addresses can be given to all nodes.
+
+The trap: two processes with one identity. The process with the larger incarnation is the newer. An older process that
+still talks while the newer lives is warned of as `duplicate`, and not believed.
 """
 
 from __future__ import annotations
@@ -37,7 +44,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from hopwire.cluster.announce import Beat, Bye, Hello, Route, Routes, RoutesWanted
+from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
@@ -53,20 +60,20 @@ from hopwire.cluster.events import (
     Pace,
     Peer,
     Refused,
-    Report,
     RoutesChanged,
     Say,
     Self,
     Stirred,
     Ticked,
+    Warn,
 )
 from hopwire.model.units import NS_PER_SECOND
 
 __all__ = ["Cluster", "step"]
 
-MAX_PEERS = 1000  # each costs two connections and a beat a second; those that were dialled do not count against it
-LEAVE_NS = 2 * NS_PER_SECOND  # what is inside a connection when its peer is talked to elsewhere still has to arrive
-MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; anybody can name any number
+MAX_PEERS = 1000  # each costs two connections and a beat a second; a peer that was dialled is let in beyond the limit
+LEAVE_NS = 2 * NS_PER_SECOND  # messages inside the old connection of a peer still have to arrive
+MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; a stranger can name any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +84,12 @@ class Cluster:
     pace: Pace = field(default_factory=Pace)
     peers: Mapping[bytes, Peer] = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)
-    routes: frozenset[Route] = frozenset()
-    revision: int = 1  # of our own routes; 0 is what a peer knows that knows nothing
+    routes: frozenset[AnnouncedRoute] = frozenset()
+    revision: int = 1  # of our own routes; a peer that knows none of them is at revision 0
     next_beat_ns: int = 0
 
     def hello(self, via: str, heard: int = 0) -> Hello:
-        """Give the hello of this node: to an address, or in answer to one that came by it."""
+        """Give the hello of this node: to an address, or in answer to a hello that came by that address."""
         me = self.me
         return Hello(me.node, me.incarnation, me.uri, me.formats, me.capabilities, heard, via)
 
@@ -113,6 +120,7 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
             return _hear_bye(cluster, said, now_ns)
         case RoutesChanged(added, removed):
             return _change_routes(cluster, added, removed)
+
         case Refused(node):
             return _lose(cluster, node, "unreachable", now_ns)
         case Stirred(nodes):
@@ -128,7 +136,7 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
 
 def _dial(cluster: Cluster, uri: str, now_ns: int, tries: int | None = None) -> Step:
     known = cluster.links.get(uri)
-    if known is not None:  # an address that was hearsay so far may now be given
+    if known is not None:  # an address that a stranger had named may now be given by the user
         return (cluster if tries is not None else _with_link(cluster, replace(known, tries_left=None))), []
     if uri == cluster.me.uri:
         return cluster, []
@@ -137,7 +145,7 @@ def _dial(cluster: Cluster, uri: str, now_ns: int, tries: int | None = None) -> 
 
 def _new_link(cluster: Cluster, uri: str, now_ns: int, tries: int | None = None) -> Link:
     pace = cluster.pace
-    return Link(uri, pace.hello_ns, now_ns + pace.hello_ns, tries, since_ns=now_ns, report_ns=pace.unanswered_ns)
+    return Link(uri, pace.hello_ns, now_ns + pace.hello_ns, tries, since_ns=now_ns, warn_ns=pace.unanswered_ns)
 
 
 def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
@@ -145,7 +153,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
         return _hear_myself(cluster, said)
     former = cluster.peers.get(said.node)
     if former is not None and said.incarnation < former.incarnation:
-        return cluster, [Report("duplicate", said.node, said.uri)]
+        return cluster, [Warn("duplicate", said.node, said.uri)]
     known = former if former is not None and said.incarnation == former.incarnation else None
     commands: list[Command] = []
     if former is not None and known is None:
@@ -153,7 +161,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     is_answer = said.heard == cluster.me.incarnation
     is_dialled = is_answer and said.via in cluster.links
     if former is None and not is_dialled and len(cluster.peers) >= MAX_PEERS:
-        return cluster, [Report("too_many_peers", said.node, said.uri)]
+        return cluster, [Warn("too_many_peers", said.node, said.uri)]
     if is_dialled:
         cluster = _with_link(cluster, replace(cluster.links[said.via], node=said.node))
     dialled = [link.uri for link in cluster.links.values() if link.node == said.node]
@@ -177,9 +185,9 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
 
 
 def _hear_myself(cluster: Cluster, said: Hello) -> Step:
-    """Leave an address alone that turns out to be our own; or another process has our identity."""
+    """Leave an address alone that turns out to be our own; warn if another process has our identity."""
     if said.incarnation != cluster.me.incarnation:
-        return cluster, [Report("duplicate", said.node, said.uri)]
+        return cluster, [Warn("duplicate", said.node, said.uri)]
     link = cluster.links.get(said.via)
     if link is None or link.node:
         return cluster, []
@@ -188,7 +196,7 @@ def _hear_myself(cluster: Cluster, said: Hello) -> Step:
 
 
 def _hang_up(cluster: Cluster, *uris: str) -> list[Command]:
-    """Close the connections that nobody needs: not dialled, and no peer is talked to there."""
+    """Close the connections that are not needed: the address was not dialled, and no peer is talked to there."""
     in_use = {peer.uri for peer in cluster.peers.values()}.union(cluster.links)
     return [Disconnect(uri) for uri in dict.fromkeys(uris) if uri not in in_use]
 
@@ -196,11 +204,11 @@ def _hang_up(cluster: Cluster, *uris: str) -> list[Command]:
 def _hear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
     peer = cluster.peers.get(said.node)
     if said.node == cluster.me.node:
-        return cluster, [] if said.incarnation == cluster.me.incarnation else [Report("duplicate", said.node, said.uri)]
-    if peer is None or said.incarnation > peer.incarnation:  # a stranger, or one that came back while nobody listened
+        return cluster, [] if said.incarnation == cluster.me.incarnation else [Warn("duplicate", said.node, said.uri)]
+    if peer is None or said.incarnation > peer.incarnation:  # a stranger, or a peer that restarted
         return _dial_hearsay(cluster, said.uri, now_ns)
     if said.incarnation < peer.incarnation:
-        return cluster, [Report("duplicate", said.node, said.uri)]
+        return cluster, [Warn("duplicate", said.node, said.uri)]
     wanted = [_want(cluster, peer)] if said.revision != peer.revision else []
     return _with_peer(cluster, replace(peer, heard_at_ns=now_ns)), [*wanted]
 
@@ -219,7 +227,7 @@ def _dial_hearsay(cluster: Cluster, uri: str, now_ns: int) -> Step:
 
 
 def _has_room(cluster: Cluster) -> bool:
-    """Tell whether there may be one more connection that nobody asked for."""
+    """Tell whether there may be one more connection to an address that the user did not give."""
     return sum(link.tries_left is not None for link in cluster.links.values()) < MAX_HEARSAY
 
 
@@ -250,7 +258,7 @@ def _hear_bye(cluster: Cluster, said: Bye, now_ns: int) -> Step:
     return (cluster, []) if peer is None else _lose(cluster, peer.node, "left", now_ns)
 
 
-def _change_routes(cluster: Cluster, added: tuple[Route, ...], removed: tuple[Route, ...]) -> Step:
+def _change_routes(cluster: Cluster, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...]) -> Step:
     new = tuple(route for route in added if route not in cluster.routes)
     gone = tuple(route for route in removed if route in cluster.routes and route not in added)
     if not new and not gone:
@@ -293,10 +301,10 @@ def _dial_again(cluster: Cluster, link: Link, now_ns: int) -> Step:
     pause = min(2 * link.pause_ns, cluster.pace.longest_hello_ns)
     tries = None if link.tries_left is None else link.tries_left - 1
     waited_ns = now_ns - link.since_ns
-    if tries is None and waited_ns >= link.report_ns:
+    if tries is None and waited_ns >= link.warn_ns:
         detail = f"no answer to {link.hellos} hellos in {waited_ns // NS_PER_SECOND} s"
-        commands.append(Report("unanswered", b"", link.uri, detail))
-        link = replace(link, report_ns=2 * waited_ns)
+        commands.append(Warn("unanswered", b"", link.uri, detail))
+        link = replace(link, warn_ns=2 * waited_ns)
     link = replace(link, pause_ns=pause, next_hello_ns=now_ns + pause, tries_left=tries, hellos=link.hellos + 1)
     return _with_link(cluster, link), commands
 
@@ -312,7 +320,7 @@ def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
 
 
 def _redialled(cluster: Cluster, node: bytes, now_ns: int) -> Cluster:
-    """Dial the addresses of a peer anew: who lives there now is not known; hearsay is forgotten."""
+    """Dial the addresses of a peer anew, since it is not known who lives there now; forget addresses of strangers."""
     for link in [link for link in cluster.links.values() if link.node == node]:
         if link.tries_left is None:
             cluster = _with_link(cluster, _new_link(cluster, link.uri, now_ns))
@@ -327,7 +335,7 @@ def _forget(cluster: Cluster, peer: Peer, reason: str) -> Step:
 
 
 def _speaker(cluster: Cluster, node: bytes, incarnation: int) -> Peer | None:
-    """The peer that speaks, if it is the one that said hello."""
+    """The peer that speaks, if it has said hello in this incarnation."""
     peer = cluster.peers.get(node)
     return peer if peer is not None and peer.incarnation == incarnation else None
 

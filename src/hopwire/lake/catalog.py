@@ -27,11 +27,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from hopwire.capture.faults import Fault, FaultKind, refused
-from hopwire.capture.parts import parts_of
+from hopwire.capture.file_faults import Fault, FaultKind, refused
 from hopwire.capture.segment import UNFINISHED_SUFFIX, sealed_path
-from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_by_content, list_sources
-from hopwire.capture.summary import INDEX_SUFFIX
+from hopwire.capture.segment_index import INDEX_SUFFIX
+from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_by_content, list_sources, parts_of
 from hopwire.disk import is_regular, local_path, open_regular, shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredSource

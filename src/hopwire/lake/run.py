@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow.parquet as pq
 
-from hopwire.capture.faults import Fault
+from hopwire.capture.file_faults import Fault
 from hopwire.disk import local_path, shown_name
 from hopwire.errors import BalanceError, LakeError
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources

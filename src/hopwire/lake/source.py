@@ -34,10 +34,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from hopwire.capture import SCHEMA
-from hopwire.capture.faults import Fault, refuse
-from hopwire.capture.parts import parts_of
+from hopwire.capture.file_faults import Fault, refuse
 from hopwire.capture.reader import Wanted
-from hopwire.capture.sources import Source, list_sources, read_source
+from hopwire.capture.sources import Source, list_sources, parts_of, read_source
 from hopwire.capture.times import ns_from_text
 from hopwire.disk import local_path
 from hopwire.errors import SettingsError

@@ -26,7 +26,7 @@ from hopwire.flows.keys import message_keys
 from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, OUTCOME
 from hopwire.model.outcome import Outcome
 from hopwire.security import Domains
-from hopwire.security.batch import verify_batch
+from hopwire.security.batch_verdicts import verify_batch
 from hopwire.wire import SCHEMA as WIRE
 from hopwire.wire import decode_batch
 from hopwire.wire.extension import MAGIC, Extension, read_extension

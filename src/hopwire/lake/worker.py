@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopwire.capture.faults import Fault, FaultKind
+from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.sources import Source, SourceKind, read_source
 from hopwire.disk import create_file, open_regular
 from hopwire.flows.coverage import CLOSED, OPEN, OVERHEARD

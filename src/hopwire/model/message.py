@@ -1,10 +1,10 @@
 """The message: what one actor says to another, in every generation of the wire format.
 
-The names of the attributes are the names used everywhere: in the format tables, the columns, the JSON. Values are
-frozen; a change is a new message (`message.replace(hops=1)`). An identity that is not set is `b""`, as on the wire.
+The attributes have the same names everywhere: in the format tables, the columns, the JSON. Values are frozen; a change
+is a new message (`message.replace(hops=1)`). An identity that is not set is `b""`, as on the wire.
 
-The trap: `version` is what the wire said. V3 and V4 carry raw bytes (`b"1.0"`), V5 and V6 a number (`1`).
-`hopwire.wire.transcode` is the only place that turns one into the other.
+The trap: `version` is as it was on the wire. V3 and V4 carry raw bytes (`b"1.0"`), V5 and V6 a number (`1`).
+`hopwire.wire.transcode` is the only place that turns raw bytes into a number, or a number into raw bytes.
 
 A new field is one line here and one row in every format of `wire/formats.py` that carries it.
 """
@@ -31,7 +31,7 @@ Version: TypeAlias = int | bytes
 
 
 class Distribution(IntEnum):
-    """Who gets a message: any one actor, or all of them. Direct is unicast with a receiver node."""
+    """Who gets a message: one actor, or all actors. A direct message is unicast with a receiver node."""
 
     UNICAST = 0
     BROADCAST = 1
@@ -45,7 +45,7 @@ class TraceOptions(IntFlag):
 
 
 class Contract(NamedTuple):
-    """What a message is, and what handlers are found by."""
+    """What kind of message this is; handlers are found by their contract."""
 
     identity: bytes
     version: Version
@@ -109,12 +109,12 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def body(self) -> bytes:
-        """The body frames joined, which is the frame itself when there is one."""
+        """All body frames joined into one."""
         return self.body_frames[0] if len(self.body_frames) == 1 else b"".join(self.body_frames)
 
     @property
     def contract(self) -> Contract:
-        """Identity, version and partition: what the message is."""
+        """Identity, version and partition of the message."""
         return Contract(self.identity, self.version, self.partition)
 
     def replace(self, **changes: Any) -> Message:

@@ -1,4 +1,4 @@
-"""Names that mean something to every node: the identities that hopwire and the original keep for themselves.
+"""Names that mean something to every node: the identities that are reserved by hopwire and by the original.
 
 An identity that begins with `hopwire.` or `KINO.` belongs to the nodes, not to their users. The first byte of a
 receiver's identity says what the receiver is.
@@ -40,7 +40,7 @@ KINO_EXCEPTION = KINO_PREFIX + b"EXCEPTION"    # the original's answer of a hand
 KINO_RECEIPT   = KINO_PREFIX + b"RCPTCONFIRM"  # the original's receipt
 # fmt: on
 
-NO_CORRELATION = (b"", b"00000000-0000-0000-0000-000000000000", b"\0\0\0")  # correlation ids that are none
+NO_CORRELATION = (b"", b"00000000-0000-0000-0000-000000000000", b"\0\0\0")  # values that mean "no correlation id"
 
 
 def is_hub(receiver: bytes) -> bool:
@@ -54,5 +54,5 @@ def is_actor(receiver: bytes) -> bool:
 
 
 def guid_from_bytes(data: bytes) -> bytes:
-    """Give sixteen bytes as the text that identities are made of."""
+    """Give sixteen bytes as the text of a guid, which identities are made of."""
     return str(UUID(bytes=data)).encode()

@@ -1,4 +1,4 @@
-"""What became of a message that gets no answer, as nodes say so on the wire and the lake reads it there."""
+"""The outcome of a message that gets no answer, as nodes send it over the wire and the lake reads it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["Outcome"]
 
 
 class Outcome(Payload, identity=names.OUTCOME.decode(), version=1, omit_defaults=True):
-    """What became of a message, said to whoever waits for it: `failed`, `undelivered` or `received`."""
+    """What became of a message, sent to the hub that waits for the answer: `failed`, `undelivered` or `received`."""
 
     kind: str
     reason: str = ""
     detail: str = ""
-    contract: str = ""  # of the message, in words: it may be another than the question, further along in the flow
-    node: bytes = b""  # that says so
+    contract: str = ""  # of that message, in words; further along in a flow it is another message than the question
+    node: bytes = b""  # the node that sends the outcome

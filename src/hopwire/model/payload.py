@@ -1,7 +1,7 @@
 """Payloads: what the body of a message means, as a typed value.
 
 A payload is a frozen struct with a contract: an identity, a version and a codec. The partition belongs to the message,
-not to the payload; it is chosen when something is sent.
+not to the payload, and is chosen when the payload is sent.
 
     class Greet(Payload, identity="greeter.greet", version=1):
         name: str
@@ -13,8 +13,8 @@ not to the payload; it is chosen when something is sent.
 | RAW      | the bytes of the only field                                                                       |
 | PROTOBUF | the only field, whose type writes itself by `SerializeToString` and is read by `FromString`       |
 
-Fields that a reader does not know are skipped, fields with a default may be missing: that is how a contract grows
-without a new version. No codec runs code that the bytes name; there is no pickle.
+A reader skips fields that it does not know, and fields with a default may be missing. So a contract can grow without a
+new version. No codec runs code that the bytes name; there is no pickle.
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ def _contract(cls: Any, identity: str | bytes, version: int, codec: Codec) -> Pa
 
 
 class Payload(msgspec.Struct, metaclass=_PayloadMeta):
-    """A typed body; give a subclass its identity in the class statement, and use it like a dataclass."""
+    """A typed body. A subclass gets its identity in the class statement, and is used like a dataclass."""
 
     __contract__: ClassVar[PayloadContract | None]
 
 
 def contract_of(payload: Payload | type[Payload], partition: bytes = b"") -> Contract:
-    """Give what a message with this payload is: identity, version and partition."""
+    """Give the contract of a message with this payload: identity, version and partition."""
     promised: PayloadContract | None = getattr(payload, "__contract__", None)
     if promised is None:
         raise _no_contract(payload if isinstance(payload, type) else type(payload))
@@ -119,15 +119,15 @@ def contract_of(payload: Payload | type[Payload], partition: bytes = b"") -> Con
 def body_from_payload(payload: Payload) -> bytes:
     """Write the body of a message; a PayloadError names the payload that cannot be written."""
     try:
-        return payload.__contract__.write(payload)  # type: ignore[union-attr] # None is one of the errors
-    except Exception as error:  # a protobuf class raises what it likes
+        return payload.__contract__.write(payload)  # type: ignore[union-attr] # a contract of None is an error below
+    except Exception as error:  # a protobuf class may raise anything
         if isinstance(payload, type):
             raise SettingsError(f"expected an instance of {payload.__name__}, found the class itself") from None
         raise _refusal(type(payload), "cannot be written", error) from None
 
 
 def payload_from_body(cls: type[P], body: bytes) -> P:
-    """Read the body of a message; a PayloadError says how it breaks the contract."""
+    """Read the body of a message; a PayloadError says how the body breaks the contract."""
     try:
         return cast(P, cls.__contract__.read(body))  # type: ignore[union-attr]
     except Exception as error:
@@ -144,7 +144,7 @@ def _refusal(cls: type, what: str, error: Exception) -> Exception:
 
 
 def check_readable(cls: type[Payload]) -> None:
-    """Refuse a payload class that no body can ever be read as, such as a raw one with two fields."""
+    """Refuse a payload class that can never be read from a body, such as a class with codec RAW and two fields."""
     _CODECS[cls.__contract__.codec][1](cls)  # type: ignore[union-attr]
 
 
@@ -195,7 +195,7 @@ _CODECS: dict[Codec, tuple[Write, Callable[[type[Payload]], Read]]] = {
 
 
 def _first_reader(cls: type[Payload], codec: Codec) -> Read:
-    """Make the reader when it is first needed: annotations may name classes that are defined later."""
+    """Make the reader at the first message, since annotations may name classes that are defined later."""
 
     def read(body: bytes) -> Any:
         made = _CODECS[codec][1](cls)

@@ -2,12 +2,12 @@
 
 `Sighting` is the only declaration; the Arrow schema and the columns of `bronze.sightings` follow from it.
 
-- A node numbers what it sees from 0, anew in each incarnation. Every number is in the capture: on the row of its
-  message, or within a row of direction `skipped`, which stands for `skipped` numbers beginning with its own. So the
-  capture itself proves whether it is complete.
-- No column is ever null; what does not apply is empty or 0.
-- The schema carries a version. A change that an old reader cannot understand raises its first number, and old readers
-  refuse it; a column added at the end raises the second, and old readers ignore it.
+- A node numbers its sightings from 0, anew in each incarnation. Every number is in the capture: on the row of its
+  message, or within a row of direction `skipped`. Example: a row of direction `skipped` with sequence 10 and `skipped`
+  3 stands for the numbers 10, 11 and 12. So the capture itself proves whether it is complete.
+- No column is ever null. A value that does not apply is empty or 0.
+- The schema carries a version. A change that an old reader cannot understand raises the first number of the version,
+  and old readers refuse the file. A new column at the end raises the second number, and old readers ignore the column.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class Direction(StrEnum):
 class Sighting(NamedTuple):
     """One row of a capture."""
 
-    node: bytes                # identity of the node that saw it
+    node: bytes                # identity of the node that saw the message
     node_name: str             # what people call the node
-    incarnation: int           # which life of the node; it grows with each start
+    incarnation: int           # which start of the node this is; grows with each start
     sequence: int              # number of the sighting within the incarnation, from 0
     seen_at_ns: int            # when, by the clock of the node, in nanoseconds since 1970
     direction: str             # a Direction
     peer: bytes                # identity of the node at the other end; empty for the node's own actors
     frames: Sequence[bytes]    # the message as it was on the wire
     reason: str = ""           # why a dead letter went no further, or why sightings are missing
-    note: str = ""             # the same in words, where there is more to say
+    note: str = ""             # the reason in words, where there is more to say
     skipped: int = 0           # how many sightings are missing here
 # fmt: on
 
@@ -70,7 +70,7 @@ Row: TypeAlias = tuple[int, int, str, bytes, Sequence[bytes], str, str, int]  # 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What all sightings of one node in one incarnation have in common."""
+    """The values that all sightings of one node in one incarnation share."""
 
     node: bytes
     node_name: str
@@ -91,7 +91,7 @@ def batch_from_sightings(sightings: Sequence[Sighting]) -> pa.RecordBatch:
 
 
 def batch_from_rows(origin: Origin, rows: Sequence[Row]) -> pa.RecordBatch:
-    """Give sightings of one origin as a batch: the same, with less to carry for each message."""
+    """Give sightings of one origin as a batch, from rows without the columns of the origin."""
     same = [pa.repeat(pa.scalar(getattr(origin, name), SCHEMA.field(name).type), len(rows)) for name in ORIGIN_NAMES]
     return pa.RecordBatch.from_arrays(same + _arrays(rows, Sighting._fields[len(same) :]), schema=SCHEMA)
 
@@ -108,7 +108,7 @@ def sightings_from_batch(batch: pa.RecordBatch) -> list[Sighting]:
 
 
 def check_schema(found: pa.Schema) -> None:
-    """Refuse a schema that is not that of a capture, or of one that is newer than this reader."""
+    """Refuse a schema that is not the schema of a capture, or is newer than this reader."""
     version = _version(found)
     if version[0] > VERSION[0]:
         raise CaptureError(f"is a capture of version {_dotted(version)}, expected {VERSION[0]} or older")

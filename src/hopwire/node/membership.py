@@ -10,8 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
-from hopwire.cluster.announce import Beat, Bye, Hello, Routes, RoutesWanted
-from hopwire.cluster.announce import Route as AnnouncedRoute
+from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
@@ -24,12 +23,12 @@ from hopwire.cluster.events import (
     MeetNode,
     Overheard,
     Refused,
-    Report,
     RoutesChanged,
     Say,
     Self,
     Stirred,
     Ticked,
+    Warn,
 )
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import PayloadError, SettingsError
@@ -43,7 +42,7 @@ from hopwire.node.settings import NodeSettings
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import Trust
-from hopwire.routing import Node as KnownNode
+from hopwire.routing import RemoteNode as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
 from hopwire.wire import FORMATS, V6
@@ -250,7 +249,7 @@ class Membership:
                 self._lose(node, reason)
             case ApplyRoutes(node, added, removed, is_all):
                 self._apply(node, added, removed, is_all)
-            case Report(what, node, uri, detail):
+            case Warn(what, node, uri, detail):
                 self._report(what, shown(node), shown(uri), detail)
 
     def _report(self, what: str, peer: str, uri: str, detail: str) -> None:

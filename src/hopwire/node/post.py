@@ -16,7 +16,7 @@ from typing import Protocol
 from hopwire.cluster.announce import CONTROL
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import shown
 from hopwire.node.router import Envelope, Router

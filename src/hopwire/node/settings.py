@@ -8,7 +8,7 @@ from typing import Any
 
 from hopwire.cluster.events import Pace
 from hopwire.errors import SettingsError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node.mailbox import Overflow
 from hopwire.routing import HOP_LIMIT
 from hopwire.wire import FORMATS

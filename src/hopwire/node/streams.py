@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any
 
 from hopwire.errors import SettingsError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.node.addresses import (
     advertised,
     check_addresses,

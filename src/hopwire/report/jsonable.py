@@ -25,7 +25,7 @@ import msgspec
 
 from hopwire.errors import SettingsError
 from hopwire.model import CallbackPoint, Message, RoutingEntry
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire import FORMATS, V6, WireFormat
 
 __all__ = ["bytes_from_rule", "jsonable", "message_from_json", "message_to_json"]

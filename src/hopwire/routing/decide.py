@@ -12,20 +12,23 @@
 | unicast | - | named | the receiver here, else a node where it lives |
 | unicast | - | - | an actor with the contract, here or elsewhere, in turns; from another node: here, if any |
 
-- A named receiver is chosen by version and receiver, as the documents say: an actor must handle something of that
-  version, a hub takes all. Without a receiver, identity, version and partition must all be equal.
-- A message started here if it came from nobody and its hops are 0. Its sender writes the hops, so they alone prove
-  nothing. One that came from another node and finds no handler is sent on, rather not to a node that it passed already,
-  and never beyond the hop limit.
+- A named receiver is chosen by version and receiver, as the documents say: an actor must have a contract of that
+  version, a hub takes every message. Without a receiver, identity, version and partition must all be equal.
+- A message started here if no other node sent it and its hops are 0. The hops alone prove nothing, because the sender
+  of the message writes them. A message from another node that finds no handler here is sent on: preferably not to a
+  node that the message has passed already, and never beyond the hop limit.
 - `exclude` names nodes and receivers that are not to be asked, such as those that a retry has tried.
 
-Nothing here waits, sends or looks at a clock; whether a message is expired was asked before. The one thing that a
-decision changes is whose turn is next, so it is taken once for each message.
+Nothing here waits, sends or looks at a clock; the caller has checked before whether the message is expired. A decision
+changes one thing, whose turn is next. So the caller decides once for each message.
+
+`forwarded` is what a router changes in a message that leaves the node: the hops, the way so far and the time that is
+left. None of these fields is signed. Every destination gets a message of its own, since messages are frozen.
 
 The trap: an empty identity means "not named", and is also the identity of a node that stands alone. Both readings
 agree, since a node that stands alone is never named.
 
-A new case is a row above, and a reason in `model/reasons.py` if it can fail.
+A new case is a row above, and a reason in `model/reasons.py` if the case can fail.
 """
 
 from __future__ import annotations
@@ -34,13 +37,14 @@ from collections.abc import Collection, Iterable, Sized
 from copy import copy, deepcopy
 
 import msgspec
+from msgspec.structs import replace
 
-from hopwire.model import Distribution, Message, Selectors
+from hopwire.model import Distribution, Message, RoutingEntry, Selectors, TraceOptions
 from hopwire.model.reasons import ROUTING_REASONS
-from hopwire.routing.tables import Tables
-from hopwire.routing.turns import Candidates, Index
+from hopwire.routing.route_tables import Tables
+from hopwire.routing.turns import CandidateIndex, Candidates
 
-__all__ = ["HOP_LIMIT", "Decision", "decide", "peek"]
+__all__ = ["HOP_LIMIT", "Decision", "decide", "forwarded", "peek"]
 
 HOP_LIMIT = 16  # a message needs one hop, or two while routes change; more is a loop
 
@@ -54,7 +58,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 
 BROADCAST = int(Distribution.BROADCAST)
-NONE = Candidates()
+ROUTING = int(TraceOptions.ROUTING)
+NO_CANDIDATES = Candidates()
 NOBODY = {reason: Decision(reason=reason) for reason in ROUTING_REASONS}
 
 
@@ -70,14 +75,14 @@ def decide(
 
     A message leaves while its hops are below `hop_limit`, which is at least 1.
 
-    Selectors stand for a message from another node whose hops are not known. What they say of receivers here is final;
-    to send a message on, decide on the whole of it.
+    Selectors stand for a message from another node whose hops are not known. A decision on selectors is final for
+    receivers here; to send the message on, decide on the whole message.
     """
     hops = message.hops if type(message) is Message else 1
     is_foreign = bool(hops or came_from)
     contract = (message.identity, message.version, message.partition)
     if message.distribution:
-        return _everyone(message, tables.candidates.get(contract, NONE), exclude, not is_foreign)
+        return _everyone(message, tables.candidates.get(contract, NO_CANDIDATES), exclude, not is_foreign)
     node, receiver = message.receiver_node_identity, message.receiver_identity
     if node and node != here:
         decision = _node(node, tables, exclude)
@@ -87,7 +92,7 @@ def decide(
             return _receiver(receiver, is_taken, exclude)
         decision = _home(() if node else tables.remote.nodes_of(receiver), exclude, _passed(message, came_from))
     else:
-        candidates = tables.candidates.get(contract, NONE)
+        candidates = tables.candidates.get(contract, NO_CANDIDATES)
         if node:
             return _here(candidates, exclude) or _nobody(candidates.local)
         passed = _passed(message, came_from) if is_foreign else ()
@@ -99,17 +104,17 @@ def decide(
 
 
 def peek(message: Message, tables: Tables, here: bytes, came_from: bytes = b"", hop_limit: int = HOP_LIMIT) -> Decision:
-    """Decide as `decide` would do now, and let nobody's turn pass."""
+    """Give the decision that `decide` would take now, without taking a turn."""
     contract = (message.identity, message.version, message.partition)
     view = copy(tables)
-    view.candidates = Index()
+    view.candidates = CandidateIndex()
     if contract in tables.candidates:
         view.candidates[contract] = deepcopy(tables.candidates[contract])
     return decide(message, view, here, (), came_from, hop_limit)
 
 
 def _passed(message: Message | Selectors, came_from: bytes) -> tuple[bytes, ...]:
-    """Give the nodes that a message was at, as far as it knows; it was at none of them if it started here."""
+    """Give the nodes that a message has passed, as far as the message tells; none if the message started here."""
     if type(message) is not Message:
         return (came_from,)
     is_foreign = message.hops or came_from
@@ -164,3 +169,20 @@ def _nobody(candidates: Sized) -> Decision:
 
 def _allowed(identities: Iterable[bytes], exclude: Collection[bytes]) -> tuple[bytes, ...]:
     return tuple([identity for identity in identities if identity not in exclude] if exclude else identities)
+
+
+# -- what a router changes in a message that it sends on
+
+
+def forwarded(message: Message, uri: str, identity: bytes, ttl_ticks: int | None = None) -> Message:
+    """Give the message as it leaves the node of that address: one hop more and, if traced, one entry more.
+
+    `ttl_ticks` is the time to live that is left, where time was spent here.
+    """
+    routing = message.routing
+    if message.trace_options & ROUTING:
+        entry = RoutingEntry(uri, identity)
+        if routing[-1:] != (entry,):
+            routing = (*routing, entry)
+    left = message.ttl_ticks if ttl_ticks is None else ttl_ticks
+    return replace(message, hops=message.hops + 1, routing=routing, ttl_ticks=left)

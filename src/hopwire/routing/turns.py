@@ -5,18 +5,19 @@
 | local | an actor here | 1 |
 | remote | a node | the number of its actors that handle the contract |
 
-So every actor weighs the same, wherever it lives. A remote candidate is the node, because a router names no actor in a
-message that names none: the node there takes its own turns.
+So every actor weighs the same, wherever the actor lives. A remote candidate is a node and not an actor: a router adds
+no receiver to a message that names none, and the node that gets the message takes turns among its own actors.
 
-- Within a side the first in the order is next, has as many turns as it weighs, and goes to the end. Nobody else moves.
-- Between the sides a remainder is carried on, as a line is drawn with pixels: of n picks the remote side gets
-  n * remote / (local + remote), to the next whole number.
-- Together: with k actors that stay, n picks give each of them n / k, give or take one.
+- Within a side, the candidate at the front is next. The candidate has as many turns as it weighs, then goes to the
+  end. No other candidate moves.
+- Between the sides, a remainder is carried on, as a line is drawn with pixels: of n picks the remote side gets
+  n * remote / (local + remote), rounded to a whole number. With 1 actor here and 2 elsewhere, 9 picks are 3 and 6.
+- Together: with k actors that stay, n picks give each actor n / k, give or take one.
 
-A pick costs the same with one candidate and with a million; each excluded one that stands in front adds one step.
+A pick costs the same with one candidate and with a million. Each excluded candidate at the front adds one step.
 
-The trap: a node's turns come in a row. Spread out, they would need a queue by priority; in a row, messages to one node
-share the trains of the wire.
+The trap: the turns of a node come in a row. To spread the turns out would need a priority queue. Turns in a row have an
+advantage: messages to one node share a train (`wire/train.py`).
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from typing import TypeAlias
 
 from hopwire.model import Version
 
-__all__ = ["Candidates", "Index", "Key", "Turns"]
+__all__ = ["CandidateIndex", "Candidates", "ContractKey", "Turns"]
 
-Key: TypeAlias = tuple[bytes, Version, bytes]  # a contract, or the plain tuple of its fields, which is made faster
+ContractKey: TypeAlias = tuple[
+    bytes, Version, bytes
+]  # a contract, or the plain tuple of its fields, which is made faster
 
 
 class Turns:
-    """Candidates in the order of their turns; one that is added twice has two turns in each round."""
+    """Candidates in the order of their turns; a candidate that is added twice has two turns in each round."""
 
     __slots__ = ("_current", "_left", "_order", "total")
 
@@ -54,12 +57,12 @@ class Turns:
         return self._order.get(candidate, 0)
 
     def add(self, candidate: bytes) -> None:
-        """Give a candidate one turn more; a new one comes last."""
+        """Give a candidate one turn more; a new candidate comes last."""
         self._order[candidate] = self._order.get(candidate, 0) + 1
         self.total += 1
 
     def remove(self, candidate: bytes) -> None:
-        """Take one turn from a candidate; without any it is gone."""
+        """Take one turn from a candidate; a candidate without turns is removed."""
         weight = self._order.get(candidate, 0) - 1
         if weight < 0:
             return
@@ -86,7 +89,7 @@ class Turns:
         return candidate
 
 
-NOBODY = Turns()  # stands for every empty side, and is never added to: most contracts have one side
+NO_TURNS = Turns()  # shared by all empty sides, and never added to: most contracts have only one side
 
 
 class Candidates:
@@ -95,8 +98,8 @@ class Candidates:
     __slots__ = ("_carried", "local", "remote")
 
     def __init__(self) -> None:
-        self.local = NOBODY
-        self.remote = NOBODY
+        self.local = NO_TURNS
+        self.remote = NO_TURNS
         self._carried = 0
 
     def __len__(self) -> int:
@@ -113,39 +116,39 @@ class Candidates:
         return carried >= total
 
 
-class Index(dict[Key, Candidates]):
+class CandidateIndex(dict[ContractKey, Candidates]):
     """The candidates of every contract that has any."""
 
     __slots__ = ()
 
-    def __missing__(self, contract: Key) -> Candidates:
+    def __missing__(self, contract: ContractKey) -> Candidates:
         self[contract] = candidates = Candidates()
         return candidates
 
-    def add_local(self, contract: Key, actor: bytes) -> None:
+    def add_local(self, contract: ContractKey, actor: bytes) -> None:
         """Let an actor of this node take turns."""
         candidates = self[contract]
-        if candidates.local is NOBODY:
+        if candidates.local is NO_TURNS:
             candidates.local = Turns()
         candidates.local.add(actor)
 
-    def add_remote(self, contract: Key, node: bytes) -> None:
+    def add_remote(self, contract: ContractKey, node: bytes) -> None:
         """Let one actor more of a node take turns."""
         candidates = self[contract]
-        if candidates.remote is NOBODY:
+        if candidates.remote is NO_TURNS:
             candidates.remote = Turns()
         candidates.remote.add(node)
 
-    def remove_local(self, contract: Key, actor: bytes) -> None:
+    def remove_local(self, contract: ContractKey, actor: bytes) -> None:
         """Undo `add_local`."""
         self[contract].local.remove(actor)
         self._drop_if_empty(contract)
 
-    def remove_remote(self, contract: Key, node: bytes) -> None:
+    def remove_remote(self, contract: ContractKey, node: bytes) -> None:
         """Undo `add_remote`."""
         self[contract].remote.remove(node)
         self._drop_if_empty(contract)
 
-    def _drop_if_empty(self, contract: Key) -> None:
+    def _drop_if_empty(self, contract: ContractKey) -> None:
         if not self[contract]:
             del self[contract]

@@ -1,10 +1,10 @@
 """Domains, keys and signatures: who may say what, and how a receiver knows."""
 
+from hopwire.security.domain_settings import domains_from_table
 from hopwire.security.domains import ALWAYS, NEVER, OPEN, Domain, Domains, Key
 from hopwire.security.replay import ReplayWindow, ReplayWindows
 from hopwire.security.schemes import SCHEMES, Stamp, mac, read_signature, signed_bytes
 from hopwire.security.signing import Verdict, is_accepted, sign, verify
-from hopwire.security.table import domains_from_table
 
 __all__ = [
     "ALWAYS",

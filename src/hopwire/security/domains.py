@@ -1,19 +1,20 @@
 """Who may say what: domains, their keys, and the identities that belong to them.
 
-A domain is a name, some keys and the identities that may be said in it, in any version and any partition. An identity
-is exact (`"KINO.PING"`) or a prefix that ends in a star (`"orders.*"`); it belongs to one domain at most.
+A domain is a name, some keys, and the identities of the messages that the domain may send, in any version and any
+partition. An identity is exact (`"KINO.PING"`), or a prefix that ends in a star (`"orders.*"`). An identity belongs to
+one domain at most.
 
 | question | answer |
 |---|---|
-| which key signs | the first in the order given that is valid at the time |
-| which keys verify | all that are valid at the time; a rotation adds the new key everywhere, then puts it first |
+| which key signs | of the keys that are valid at the time, the first in the order given |
+| which keys verify | all that are valid at the time; a rotation adds the new key everywhere, then puts the key first |
 | when is a key valid | `not_before_ns <= time < not_after_ns`; a bound that is None does not bind |
 | what may go unsigned | nothing, unless named: by `unsigned`, by ALWAYS, by `Domains(signing=False)` |
 
-The trap: text that shows a secret. Only `Key.secret` holds one; no repr and no error may. Keys can be pickled, because
-workers need them: a pickle of a key is as secret as the key.
+The trap: text that shows a secret. Only `Key.secret` holds a secret; no repr and no error may show it. Keys can be
+pickled, because workers need them: a pickle of a key is as secret as the key.
 
-What a domain may choose as scheme and algorithm stands in the table of `schemes.py`.
+The schemes and algorithms that a domain may choose stand in the table of `schemes.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ALWAYS: tuple[Identity, ...] = ("*",)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Key:
-    """A secret with a name and a time."""
+    """A secret with an id, and the time in which the secret is valid."""
 
     id: str
     secret: bytes = field(repr=False)
@@ -51,7 +52,7 @@ class Key:
             raise SettingsError(f"key {self.id!r}: is never valid, not_before must come before not_after")
 
     def is_valid_at(self, at_ns: int | None) -> bool:
-        """Tell whether the key may be used at a time; where no time is known (None), it may."""
+        """Tell whether the key may be used at a time; where no time is known (None), the key may be used."""
         if at_ns is None:
             return True
         has_begun = self.not_before_ns is None or self.not_before_ns <= at_ns
@@ -72,7 +73,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Domain:
-    """A name, its keys, and the identities that may be said in it."""
+    """A name, its keys, and the identities of the messages that the domain may send."""
 
     name: str
     keys: tuple[Key, ...]
@@ -127,7 +128,7 @@ class Domain:
         return next(iter(self.keys_at(at_ns)), None)
 
     def keys_at(self, at_ns: int | None, key_id: str | None = None) -> list[Key]:
-        """Give the keys that verify at a time, in their order; all of them, or the one of an id."""
+        """Give the keys that verify at a time, in their order; with `key_id` only the key of that id."""
         return [key for key in self.keys if (key_id is None or key.id == key_id) and key.is_valid_at(at_ns)]
 
     def allows_unsigned(self, identity: bytes) -> bool:
@@ -137,7 +138,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Domains:
-    """All domains of a node or of a run; what they say of one identity never contradicts itself.
+    """All domains of a node or of a run; no identity belongs to two domains.
 
     >>> orders = Domain("orders", [Key("2024", b"sixteen or more bytes")], ["orders.*"])
     >>> Domains([orders]).domain_of(b"orders.new").name
@@ -210,4 +211,4 @@ def _one_of(names: Iterable[str]) -> str:
     return " or ".join(sorted(names))
 
 
-OPEN = Domains(signing=False)  # no domains, no signatures: for networks that trust all who reach them
+OPEN = Domains(signing=False)  # no domains, no signatures: for networks that trust everybody who can reach them

@@ -1,7 +1,7 @@
 """Identities as settings write them: exact (`"KINO.PING"`), or a prefix that ends in a star (`"orders.*"`).
 
-Inside they are bytes, as on the wire; text is UTF-8. The trap: an identity that itself ends in a star can only be
-named by a prefix.
+In the program, identities are bytes, as on the wire; the text of settings becomes UTF-8. The trap: an identity that
+itself ends in a star can only be named by a prefix.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def stem(pattern: bytes) -> bytes:
 
 
 def is_covered(identity: bytes, patterns: tuple[bytes, ...]) -> bool:
-    """Tell whether one of the patterns means this identity, or all that this narrower pattern means."""
+    """Tell whether one of the patterns covers this identity; or, if this is a pattern, everything that it covers."""
     return any(identity.startswith(stem(each)) if is_prefix(each) else identity == each for each in patterns)
 
 
@@ -54,7 +54,7 @@ def shown(identity: bytes) -> str:
 
 
 def utf8(text: str, where: str) -> bytes:
-    """Give the bytes of a text, or a SettingsError where it has none."""
+    """Give the UTF-8 bytes of a text, or raise a SettingsError if the text is not valid Unicode."""
     try:
         return text.encode()
     except UnicodeEncodeError:

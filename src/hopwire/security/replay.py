@@ -1,24 +1,31 @@
 """The memory that lets a signed message in once.
 
-A message is fresh while `now - window_ns <= sent_at <= now + skew_ns`. What was let in is remembered. What is
-forgotten, because it grew old or because the memory is full, raises a floor. One rule makes a bounded memory safe:
+A message is fresh while `now - window_ns <= sent_at <= now + skew_ns`. A message that was let in is remembered. A
+message is forgotten because it grew old, or because the memory is full; a forgotten message raises the floor. One rule
+makes a bounded memory safe:
 
-    everything let in is either remembered, or sent at or before the floor, and nothing there is let in again.
+    every message that was let in is remembered, or was sent at or before the floor;
+    no message that was sent at or before the floor is let in.
 
 | case | answer |
 |---|---|
 | sent before the window, or too far in the future | refused |
 | sent at or before the floor | refused |
 | nonce remembered | refused |
-| else | let in and remembered; when the memory is full, the oldest is forgotten |
+| else | let in and remembered; when the memory is full, the oldest message is forgotten |
 
-The floor is the latest time of sending among the forgotten, for each scope (domain and key id) apart. So a clock that
-jumped ahead and came back lets no replay in and shuts no honest sender out. With more than `capacity` messages in one
-window, the window in effect gets shorter. The memory of a `ReplayWindow` is shared by all scopes: who has one key can
-fill it, and honest messages under another key are refused. `ReplayWindows` has a memory for each scope, as nodes need.
+Example: a window of 60 s with a capacity of 2, at 100 s. Messages sent at 97 s, 98 s and 99 s are let in; the third
+fills the memory, so the message of 97 s is forgotten and the floor is 97 s. The message of 97 s is refused when it
+comes again, and so is any other message that was sent at 97 s or before.
 
-The trap: these are the mutable objects of the package. A window belongs to one node and one thread, and a restart
-empties it: start with `floor_ns` at the time of the start, or accept that what was sent shortly before can come again.
+Each scope (domain and key id) has a floor of its own, the latest time of sending among its forgotten messages. So a
+clock that jumped ahead and came back lets no replay in and shuts no honest sender out. With more than `capacity`
+messages in one window, the window in effect gets shorter. The memory of a `ReplayWindow` is shared by all scopes: the
+holder of one key can fill it, and honest messages under another key are refused. `ReplayWindows` has a memory for each
+scope, as nodes need it.
+
+The trap: windows are mutable. A window belongs to one node and one thread, and a restart empties the window. Start with
+`floor_ns` at the time of the start, or accept that a message sent shortly before the restart can come again.
 """
 
 from __future__ import annotations
@@ -38,14 +45,14 @@ SKEW_NS = 2 * NS_PER_SECOND  # clocks kept by NTP differ by far less; a sender a
 
 
 class Replay(Protocol):
-    """What lets each nonce in once."""
+    """A memory that lets each nonce in once."""
 
     def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
         """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
 
 
 class ReplayWindow:
-    """Lets each nonce in once, with at most `capacity` of them in memory; a call costs O(log n)."""
+    """Lets each nonce in once, with at most `capacity` nonces in memory; a call costs O(log n)."""
 
     def __init__(self, window_ns: int, capacity: int, *, skew_ns: int = SKEW_NS, floor_ns: int = -1) -> None:
         if window_ns < 1 or capacity < 1 or skew_ns < 0:
@@ -88,7 +95,7 @@ class ReplayWindow:
 
 
 class ReplayWindows:
-    """A replay window for each scope: as many as there are keys, since nothing is asked before the MAC is right."""
+    """A replay window for each scope; there are as many as keys, since only a message with a right MAC gets here."""
 
     def __init__(self, window_ns: int, capacity: int, *, skew_ns: int = SKEW_NS, floor_ns: int = -1) -> None:
         self._new = partial(ReplayWindow, window_ns, capacity, skew_ns=skew_ns, floor_ns=floor_ns)

@@ -5,8 +5,8 @@
 | `legacy` | MAC | identity, version, partition, body frames, callback receiver identity, nothing between them |
 | `hopwire-1` | stamp, MAC | the fields of the next table, each behind its length (u64) |
 
-The stamp: `HWS`, u8 scheme = 1, u8 length of the key id, key id, i64 sent at (ns), i64 TTL (ticks), 16 bytes nonce. It
-rides in the signature field, so V4, V5 and V6 carry it alike. All integers are little-endian.
+The stamp: `HWS`, u8 scheme = 1, u8 length of the key id, key id, i64 sent at (ns), i64 TTL (ticks), 16 bytes nonce. The
+stamp is part of the signature field, so V4, V5 and V6 carry it alike. All integers are little-endian.
 
 | what `hopwire-1` signs, in this order | bytes |
 |---|---|
@@ -20,9 +20,9 @@ rides in the signature field, so V4, V5 and V6 carry it alike. All integers are 
 
 Not signed, because routers change them: hops, routing, socket identity, extensions. The TTL is signed as it was sent.
 
-The trap: the number 1 and the raw bytes `01 00` differ here. A message signed as V4 does not verify once it is
-transcoded to V5 or V6, nor the other way round; nor does one that left a field behind in a format that cannot carry
-it. Choose the format, then sign.
+The trap: the number 1 and the raw bytes `01 00` differ here. A message signed as V4 does not verify after it is
+transcoded to V5 or V6, nor the other way round. Nor does a message verify that lost a field in a format which cannot
+carry the field. Choose the format, then sign.
 
 A new scheme is a row in SCHEMES with its function; a change of the bytes is a new scheme.
 """
@@ -66,7 +66,7 @@ _U64 = struct.Struct("<Q").pack
 
 
 class Stamp(NamedTuple):
-    """What a signature says of itself, ahead of its MAC."""
+    """The part of a signature in front of its MAC."""
 
     key_id: str
     sent_at_ns: int
@@ -83,7 +83,7 @@ class Parts(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """One way of signing, and what a domain may choose within it."""
+    """One way of signing, and the algorithms that a domain may choose with it."""
 
     algorithms: tuple[str, ...]
     min_secret_bytes: int
@@ -92,7 +92,7 @@ class Scheme(NamedTuple):
 
 
 def signed_bytes(message: Message, scheme: str, written: bytes = b"") -> bytes:
-    """Give the bytes that the MAC of a message is made of; `written` is the stamp, where the scheme has one."""
+    """Give the bytes that the MAC of a message is made of; `written` is the stamp, if the scheme has a stamp."""
     try:
         return SCHEMES[scheme].write(message, written)
     except (struct.error, UnicodeEncodeError):
@@ -154,7 +154,7 @@ def stamp_bytes(stamp: Stamp) -> bytes:
 
 
 def read_signature(signature: bytes, scheme: str) -> Parts | None:
-    """Take a signature apart; None where it is not one of that scheme, to the byte."""
+    """Take a signature apart; None if it is not a signature of that scheme, to the byte."""
     if not SCHEMES[scheme].has_stamp:
         return Parts(None, b"", signature)
     start = len(_MAGIC) + 1
@@ -182,7 +182,7 @@ def mac(secret: bytes, algorithm: str, data: bytes | memoryview) -> bytes:
 def keyed(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview], bytes]:
     """Give the function that computes the HMAC under one key.
 
-    It is RFC 2104 over two hashes that have taken their pads already: half of the time of the module `hmac`.
+    This is RFC 2104 with two hashes that have taken their pads already. It takes half the time of the module `hmac`.
     """
     block = hashlib.new(algorithm).block_size
     short = secret if len(secret) <= block else hashlib.new(algorithm, secret).digest()

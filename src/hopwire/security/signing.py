@@ -15,14 +15,15 @@
 | 9 | sent too long ago, or in the future, or seen before | replayed |
 | 10 | else | valid |
 
-A bare MAC (`legacy`) names no key, so row 6 means no valid key at all and row 7 tries each; it has no stamp, so rows 5,
-8 and 9 do not apply: **a legacy message can always be replayed.** Row 9 needs a replay window. Without a time every key
-counts as valid.
+A bare MAC (`legacy`) names no key: row 6 means that no key at all is valid, and row 7 tries each valid key. A bare MAC
+has no stamp, so rows 5, 8 and 9 do not apply: **a legacy message can always be replayed.** Row 9 needs a replay window.
+Without a time every key counts as valid.
 
-`is_accepted` is the policy: valid is taken; unsigned is taken where the domains say so; all else is refused, also where
-unsigned would do.
+`is_accepted` is the policy: a valid message is taken; an unsigned message is taken where the domains say so; any other
+message is refused, even where an unsigned message would be taken.
 
-The trap: a resend must be signed anew, with a new nonce, or its receiver calls it replayed and sends no receipt.
+The trap: a resend must be signed anew, with a new nonce. Otherwise the receiver calls the resend replayed and sends no
+receipt.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def sign(message: Message, domains: Domains, sent_at_ns: int, nonce: bytes) -> M
 
 
 def verify(message: Message, domains: Domains, at_ns: int | None = None, replay: Replay | None = None) -> Verdict:
-    """Judge the signature of a message that was received at a time; no message makes it raise."""
+    """Judge the signature of a message that was received at a time; `verify` never raises because of a message."""
     if replay is not None and at_ns is None:
         raise SettingsError("a replay window needs the time: verify(..., at_ns=...)")
     domain = domains.get(message.domain)
@@ -110,7 +111,7 @@ def _verify_stamp(message: Message, stamp: Stamp, at_ns: int | None, replay: Rep
 
 
 def _has_shrunk(ttl_ticks: int, signed_ticks: int) -> bool:
-    """A signed TTL of 0 is no limit, which may get one; a limit must stay one."""
+    """Tell whether a TTL is not longer than signed; 0 is no limit, and a router may set a limit but not lift it."""
     return ttl_ticks >= 0 if signed_ticks == 0 else 0 < ttl_ticks <= signed_ticks
 
 

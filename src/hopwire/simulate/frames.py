@@ -17,7 +17,7 @@ from hopwire.simulate.messages import columns_of_messages
 from hopwire.simulate.plan import DEAD, IN, Plan
 from hopwire.simulate.world import World
 from hopwire.wire.arrow import SCHEMA
-from hopwire.wire.batch_write import encode_batch
+from hopwire.wire.batch.encoding import encode_batch
 
 __all__ = ["frames_of"]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from hopwire.errors import WireError
 from hopwire.model import Selectors
+from hopwire.model.limits import Limits
 from hopwire.model.reasons import WIRE_REASONS as REASONS
-from hopwire.model.settings import Limits
-from hopwire.wire.check import VERSIONS, transcode
 from hopwire.wire.codec import decode, encode, recognise, select
 from hopwire.wire.formats import FORMATS, V3, V4, V5, V6
 from hopwire.wire.schema import WireFormat
+from hopwire.wire.transcode import VERSIONS, transcode
 
 if TYPE_CHECKING:
     from hopwire.wire.arrow import SCHEMA, batch_from_messages, messages_from_batch
-    from hopwire.wire.batch import decode_batch
-    from hopwire.wire.batch_write import encode_batch
+    from hopwire.wire.batch import encode_batch
+    from hopwire.wire.batch.decoding import decode_batch
 
 __all__ = [
     "FORMATS",
@@ -44,12 +44,12 @@ __all__ = [
     "transcode",
 ]
 
-_BATCHES = {  # what needs numpy and pyarrow, which a node that only talks need not load
+_BATCHES = {  # names that need numpy and pyarrow, which a node without a capture does not load
     "SCHEMA": "arrow",
     "batch_from_messages": "arrow",
     "messages_from_batch": "arrow",
     "decode_batch": "batch",
-    "encode_batch": "batch_write",
+    "encode_batch": "batch",
 }
 
 

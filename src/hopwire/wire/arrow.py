@@ -2,7 +2,7 @@
 
 A column has the name of its field and the widest type that any format has for it. The one field on which the formats
 disagree in kind, the version, has two columns: `version` (V5, V6: a number) and `version_raw` (V3, V4: bytes); exactly
-one of them is set. A row that is not a message has nulls everywhere but in `reason`, `reason_frame`, `reason_byte`.
+one of the two is set. A row that is no message has nulls in all columns but `reason`, `reason_frame`, `reason_byte`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hopwire.model import CallbackPoint, Message, RoutingEntry
 from hopwire.wire.formats import FORMATS
 from hopwire.wire.schema import ENTRY_TYPES, Entry, Field, Packed, Run, Type, WireFormat
 
-__all__ = ["RAW_SUFFIX", "SCHEMA", "batch_from_messages", "messages_from_batch"]
+__all__ = ["RAW_SUFFIX", "SCHEMA", "batch_from_messages", "column_name", "messages_from_batch"]
 
 RAW_SUFFIX = "_raw"
 ARROW_TYPES = {
@@ -36,7 +36,7 @@ REASON_FIELDS = (
 
 
 def _columns(name: str, rows: Iterable[Field | Entry]) -> list[pa.Field]:
-    """The columns for one name: the widest type that any format has; raw bytes beside numbers have one of their own."""
+    """The columns for one name, in the widest type of all formats; raw bytes beside numbers have a column apart."""
     types = {row.type for row in rows if row.name == name}
     numbers = [ARROW_TYPES[kind] for kind in types if kind.is_number]
     columns = [pa.field(name, max(numbers, key=lambda kind: kind.bit_width))] if numbers else []
@@ -64,6 +64,12 @@ def _schema() -> pa.Schema:
 
 
 SCHEMA: pa.Schema = _schema()
+HAS_RAW_COLUMN = {name.removesuffix(RAW_SUFFIX) for name in SCHEMA.names if name.endswith(RAW_SUFFIX)}
+
+
+def column_name(value: Field | Entry) -> str:
+    """Give the column of a value in the table of a format: a raw version has a column of its own."""
+    return value.name + RAW_SUFFIX if value.type is Type.RAW and value.name in HAS_RAW_COLUMN else value.name
 
 
 def _version_columns(version: Any) -> dict[str, Any]:
@@ -83,7 +89,7 @@ def _row(fmt: WireFormat, message: Message) -> dict[str, Any]:
 
 
 def batch_from_messages(messages: Sequence[Message | WireError], formats: Sequence[WireFormat]) -> pa.RecordBatch:
-    """Give messages, each with the format it is in, as a batch; an error becomes a row with its reason."""
+    """Give messages, each with its format, as a batch; an error becomes a row with the reason."""
     rows = [
         {"reason": message.reason, "reason_frame": message.frame, "reason_byte": message.byte}
         if isinstance(message, WireError)
@@ -94,7 +100,7 @@ def batch_from_messages(messages: Sequence[Message | WireError], formats: Sequen
 
 
 def messages_from_batch(batch: pa.RecordBatch) -> list[Message | None]:
-    """Give the rows of a batch as messages, None where the row is not one."""
+    """Give the rows of a batch as messages; None where the row is no message."""
     names = [name for name in Message.__struct_fields__ if name not in (*ENTRY_TYPES, *FRAME_LISTS, "version")]
     return [None if row["reason"] is not None else _message(row, names) for row in batch.to_pylist()]
 

@@ -1,7 +1,7 @@
 """One message at a time: recognise, decode, encode, and the route selectors alone.
 
-The work is done by the functions that `compile.py` makes of the tables. Here is only the choice between them, and the
-way to the walk (reading) or the check (writing) whenever one of them refuses.
+The work is done by the functions that `compile.py` makes of the tables. This module chooses the function. Whenever a
+function refuses a message, the walk (reading) or the check in `transcode.py` (writing) says why.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 from hopwire.errors import WireError
 from hopwire.model import Message, Selectors
-from hopwire.model.settings import Limits
-from hopwire.wire.check import check
+from hopwire.model.limits import Limits
 from hopwire.wire.compile import compiled
 from hopwire.wire.formats import FORMATS, V3, V6
 from hopwire.wire.schema import WireFormat
+from hopwire.wire.transcode import check
 from hopwire.wire.walk import DEFAULT_LIMITS, read, recognise
 
 __all__ = ["decode", "decode_received", "encode", "encode_own", "recognise", "select"]
@@ -44,7 +44,7 @@ _REFUSALS = (struct.error, ValueError, TypeError, AttributeError, IndexError, Ke
 
 
 def decode(frames: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> Message:
-    """Read one message in whichever format it is; a WireError says what is wrong with it, and where."""
+    """Read one message in any of the formats; a WireError says what is wrong with the message, and where."""
     try:
         count = len(frames)
         reader = _reader(frames, count)
@@ -61,7 +61,7 @@ def decode(frames: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> Message:
 
 
 def decode_received(frames: list[bytes], limits: Limits = DEFAULT_LIMITS) -> Message:
-    """Read one message as `decode` does, if it is known that the frames are bytes and no more than the limit."""
+    """Read one message as `decode` does; the caller knows that the frames are bytes, and not more than the limit."""
     try:
         count = len(frames)
         reader = _reader(frames, count)
@@ -94,7 +94,7 @@ def _reader(frames: Sequence[bytes], count: int) -> _Reader | None:
 
 
 def encode_own(message: Message) -> list[bytes]:
-    """Write one message as `encode` does in V6, if it is known that its frames are bytes."""
+    """Write one message as `encode` does in V6; the caller knows that all frames are bytes."""
     try:
         return _encode_v6(message)
     except _REFUSALS:

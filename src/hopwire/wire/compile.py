@@ -1,19 +1,20 @@
-"""Tables to straight-line code: what `rows.py` runs is written here, once, at import.
+"""Tables to straight-line code: the functions that `codec.py` calls are written here, once, at import.
 
-A walk over a table for every message costs ten times what the same steps cost when they are written out. So each table
-becomes three functions, as dataclasses do it: read a message, read only its route selectors, write a message. Print
-them with `source(V6)`.
+A walk over a table for every message costs ten times as much as the same steps written out. So each table becomes three
+functions, as dataclasses do it: read a message, read only its route selectors, write a message. `source(V6)` gives
+their text.
 
-The code takes short cuts that are safe, because it never has to say what is wrong, only that something is:
+The code takes short cuts. They are safe, because the code only says that something is wrong, never what:
 
 - a frame of fixed width goes through `Struct.unpack`, which refuses any other width;
 - lengths are read as unsigned numbers, so a negative one is huge, and the next `unpack_from` refuses to read behind
   the end;
 - a blob is cut out before it is known to be whole, since every blob in the meta frame has a number behind it;
-- traffic has few shapes: a meta frame as long as an earlier one is read by one `unpack`, as if it had the same lengths
-  inside. That is right if it does have them, and they are read with it; else it is read step by step.
+- traffic has few shapes: a meta frame as long as an earlier meta frame is read by one `unpack`, as if the lengths in it
+  were the same. The lengths are read with the rest, and compared. Where they differ, the meta frame is read step by
+  step.
 
-Whatever is refused goes to `walk.py`, which says why.
+A message that is refused goes to `walk.py`, which says why.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Suspect(ValueError):
 
 def source(fmt: WireFormat) -> str:
     """Give the code that reads and writes a format, as text."""
-    return "\n".join(_Writer(fmt).lines)
+    return "\n".join(_SourceWriter(fmt).lines)
 
 
 def compiled(fmt: WireFormat) -> dict[str, Callable[..., Any]]:
@@ -61,7 +62,7 @@ def _variable(name: str) -> str:
     return name.replace(".", "_")
 
 
-class _Writer:
+class _SourceWriter:
     """Writes the code of one format, line by line."""
 
     def __init__(self, fmt: WireFormat) -> None:

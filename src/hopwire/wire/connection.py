@@ -1,12 +1,12 @@
-"""The name of a connection: what a node's socket announces to the other side, once for each connection.
+"""The name of a connection: the identity that a node's socket announces to the other side, once for each connection.
 
     the identity of the node, ~, 16 hexadecimal digits of chance
 
-Each connection has a name of its own, so two connections of one node never compete for one name. Nobody who has not
-seen it can guess it, so nobody takes it over or cuts it off. It stays the same while ZeroMQ reconnects.
+Each connection has a name of its own, so two connections of one node never compete for one name. A stranger cannot
+guess the name, and so cannot take the connection over or cut it off. The name stays the same while ZeroMQ reconnects.
 
-The trap: the node in it is a claim. It is good enough for a recording, which has nothing better; whom a node believes
-to be at the other end is a matter of hellos.
+The trap: the node in the name is a claim. A recording takes the claim, since a recording has nothing better. A node
+believes only a hello (`cluster/announce.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ def connection_name(node: bytes, chance: bytes) -> bytes:
 
 
 def claimed_node(name: bytes) -> bytes:
-    """Give the node that the name of a connection claims to come from; another's name is taken as it is."""
+    """Give the node that the name of a connection claims; a name of another form is given as it is."""
     found = _NAME.fullmatch(name)
     return found[1] if found else name

@@ -1,7 +1,7 @@
 """A message taken apart: every byte of every frame has one item that says what it is.
 
-The walk finds what the tables name; this module adds what they leave open, so that the items of a frame follow one
-another from its first byte to its last:
+The walk finds the values that the tables name. This module adds an item for every other byte, so that the items of a
+frame follow one another from its first byte to its last:
 
 | found | called |
 |---|---|
@@ -10,10 +10,10 @@ another from its first byte to its last:
 | a frame in a block, or above one, that the table does not have | `newer frame` |
 | a lane that the table does not have | `reserved` |
 | bytes after the last value of a sized entry | `newer bytes` |
-| whatever the walk did not get to | `not read` |
+| bytes that the walk did not get to | `not read` |
 
-It never raises. A bad message gives what was found up to the fault, and the error. The trap: where two formats claim a
-message that neither or both can read, the items are those of the first claim.
+`dissect` never raises. A bad message gives the items up to the fault, and the error. The trap: two formats may claim a
+message. If neither format can read the message, or both can, the items are those of the first claim.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dataclasses import dataclass
 
 from hopwire.errors import WireError
 from hopwire.model import Message
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.schema import Type, WireFormat
 from hopwire.wire.walk import DEFAULT_LIMITS, Item, Walk, claimants, frames_from, read
 
 __all__ = ["IN_FRONT", "NEWER_BYTES", "NEWER_FRAME", "RESERVED", "UNREAD", "Dissection", "dissect"]
 
 IN_FRONT, NEWER_FRAME, RESERVED, NEWER_BYTES, UNREAD = "in front", "newer frame", "reserved", "newer bytes", "not read"
-AFTER_THE_WALK = ("invalid_utf8", "ambiguous_version")  # what is found wrong when the structure already stands
+AFTER_THE_WALK = ("invalid_utf8", "ambiguous_version")  # found after the structure was read to its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Dissection:
 
 
 def dissect(given: object, limits: Limits = DEFAULT_LIMITS, fmt: WireFormat | None = None) -> Dissection:
-    """Take a message apart, in the format that it claims or in the one that is named."""
+    """Take a message apart, in the format that the message claims, or in `fmt`."""
     try:
         frames = frames_from(given, limits)
     except WireError as error:

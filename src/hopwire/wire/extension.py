@@ -1,10 +1,11 @@
 """The extension frame: what hopwire nodes tell each other beyond the documents.
 
-It stands between body and meta frame, where the V6 document says "new frames come here"; a reader that does not know it
-skips it. It is a MessagePack map behind the four bytes `HWX` and 1, so it is not mistaken for another's extension, nor
-another's for ours. Fields that are not known are skipped, fields that are not set are not written.
+The frame stands between body and meta frame, where the V6 document says "new frames come here". A reader that does not
+know the frame skips it. The frame is a MessagePack map behind the four bytes `HWX` and 1, which tell our extension from
+those of others. A reader skips fields that it does not know, and a writer leaves out fields that are not set.
 
-The trap: extensions are not signed, because routers may change them. Nothing that guards may rest on one alone.
+The trap: extensions are not signed, because routers may change them. No decision about security may rest on an
+extension alone.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ _DECODER = msgspec.msgpack.Decoder(Extension)
 
 
 def extension_of(message: Message) -> Extension:
-    """Give what the message carries for hopwire nodes; nothing set where it carries nothing.
+    """Give the extension of a message; without an extension frame, an extension in which nothing is set.
 
-    A frame of ours that cannot be read raises a WireError: it was damaged on the way.
+    An extension frame that cannot be read raises a WireError: the frame was damaged on the way.
     """
     for frame in message.extensions:
         if frame.startswith(MAGIC):
@@ -60,7 +61,7 @@ def read_extension(frame: bytes) -> Extension:
 
 
 def with_extension(message: Message, extension: Extension) -> Message:
-    """Give the message with this extension in place of the one it had; the frames of others stay."""
+    """Give the message with this extension in place of its old extension; extension frames of others stay."""
     others = tuple(frame for frame in message.extensions if not frame.startswith(MAGIC))
     if extension == NOTHING:
         return message.replace(extensions=others)

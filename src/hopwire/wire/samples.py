@@ -1,8 +1,8 @@
 """Messages for demonstrations, benchmarks and tests: an ordinary day on the network, and what breaks it.
 
 `sample_message` gives about 650 bytes of an order system: requests, replies on their way home, broadcasts.
-`break_frames` does to the frames what bad networks and bad programs do; half of the time a message is left that can
-still be read, but says something else.
+`break_frames` damages frames as bad networks and bad programs do. Half of the time the damaged message can still be
+read, but says something else.
 
 Chance is an argument: the same `random.Random(seed)` gives the same messages.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from hopwire.model import CallbackPoint, Distribution, Message, RoutingEntry, TraceOptions, Version
+from hopwire.model.names import ACTOR, HUB, KINO_EXCEPTION, guid_from_bytes
 from hopwire.model.units import TICKS_PER_SECOND
 from hopwire.wire.schema import WireFormat
 
@@ -29,18 +30,16 @@ CONTRACTS = (
     ("billing", b"billing.charge", b"billing.receipt"),
 )
 EMPTY_MESSAGE = Message(b"")
-EXCEPTION = b"KINO.EXCEPTION"
 PARTITIONS = (b"", b"", b"EU-WEST", b"US-EAST")
 TTL_SECONDS = (0, 5, 30, 30, 120)
 NODES = tuple(f"tcp://10.0.{site}.{host}:7400" for site in (1, 2) for host in range(11, 15))
-HUB, ACTOR = b"\0", b"\1"
 BROADCAST_SHARE, REPLY_SHARE, TRACED_SHARE = 0.1, 0.4, 0.7
 SIGNATURE_BYTES = 32
 BODY_BYTES = (128, 384)
 
 
 class Chance(Protocol):
-    """What is needed of `random.Random`."""
+    """The methods of `random.Random` that this module calls."""
 
     def random(self) -> float:
         """Give a number from 0 to 1."""
@@ -73,7 +72,7 @@ def sample_message(fmt: WireFormat, chance: Chance) -> Message:
         correlation_id=_guid(chance),
         receiver_identity=home if is_reply else b"" if is_broadcast else ACTOR + _guid(chance),
         receiver_node_identity=home_node if is_reply else b"",
-        callback_points=(CallbackPoint(reply, version, partition), CallbackPoint(EXCEPTION, version)),
+        callback_points=(CallbackPoint(reply, version, partition), CallbackPoint(KINO_EXCEPTION, version)),
         callback_key=chance.randrange(1, 1_000_000),
         callback_receiver_identity=home,
         callback_receiver_node_identity=home_node,
@@ -89,8 +88,7 @@ def sample_message(fmt: WireFormat, chance: Chance) -> Message:
 
 
 def _guid(chance: Chance) -> bytes:
-    digits = chance.randbytes(16).hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])).encode()
+    return guid_from_bytes(chance.randbytes(16))
 
 
 def _body(chance: Chance) -> bytes:

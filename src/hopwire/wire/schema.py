@@ -10,12 +10,14 @@
 A frame number without `n` counts from the front. A name without a dot is a field of the message, `name.offset` and the
 like describe a block, and a nameless row is reserved: written as zeros, ignored on read.
 
-Everything here is description; `walk.py`, `rows.py`, `batch.py` and the documentation are derived from it.
+Everything here is description. The readers and writers (`walk.py`, `compile.py`, `batch/`) and the documentation are
+derived from it.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -162,6 +164,25 @@ class WireFormat:
     def runs(self) -> tuple[Run, ...]:
         """The blocks of frames, top to bottom."""
         return tuple(row for row in self.rows if isinstance(row, Run))
+
+    def placed(self, counts: Mapping[str, Any]) -> dict[str, Any]:
+        """Give counts, offsets and strides of all blocks as a writer sets them, from the number of entries of each.
+
+        Blocks stand upon one another: the extensions on the tail, then the blocks from bottom to top, the body on top.
+        A count is a number, or an array of numbers with one for each message.
+        """
+        placed: dict[str, Any] = {}
+        below = self.tail + counts["extensions"]  # none, where the format cannot carry extensions
+        for row in reversed([row for row in self.rows if not isinstance(row, Field)]):
+            count = counts[row.name]
+            placed[f"{row.name}.count"] = count
+            placed[f"{row.name}.stride"] = len(row.entry) + 0 * count
+            if isinstance(row, Run):
+                size = count * len(row.entry)
+                is_body = row.name == "body_frames"
+                placed[f"{row.name}.offset"] = below + size if is_body else (below + 1) * (count > 0)
+                below = below + size
+        return placed
 
     @cached_property
     def has_body_run(self) -> bool:

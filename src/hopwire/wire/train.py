@@ -1,9 +1,11 @@
-"""A train: many messages in one frame, for nodes that both announced it; latency stays, throughput multiplies.
+"""A train: many messages in one frame, between nodes that both announced `train`.
+
+Trains multiply the throughput, and the latency stays. The frame of a train:
 
     HWT 01, then for each message: u16 number of frames, u32 length of each frame, then the frames
 
-The first frame of a message, the socket identity, stays behind: the train has one for all. What the lengths say must be
-exactly what is there.
+The first frame of a message, the socket identity, is left out: the train has one socket identity for all messages. The
+lengths must add up to the length of the train exactly.
 
 | limit | a sender | a reader |
 |---|---|---|
@@ -11,8 +13,10 @@ exactly what is there.
 | bytes | a train is full with 256 KiB | 1 MiB |
 | frames of a message | 2 to 64 behind the first | 2 up to the reader's limit |
 
-A message beyond the limits of a sender goes alone, as plain frames. The trap: an entry costs its sender a few bytes and
-its reader a message. So a reader looks at every number before it makes anything of the frames.
+A message beyond the limits of a sender goes alone, as plain frames.
+
+The trap: an entry of a few bytes makes the reader build a whole message. So the reader checks the numbers of messages
+and of frames before it cuts out any frame of an entry.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import struct
 from collections.abc import Sequence
 
 from hopwire.errors import WireError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 
 __all__ = [
     "CAPABILITY",
@@ -52,7 +56,7 @@ def _lengths(count: int) -> struct.Struct:
 
 
 def pack_train(messages: Sequence[Sequence[bytes]]) -> bytes:
-    """Couple messages, at least one, each without its first frame; all of them fit."""
+    """Couple messages, at least one, each without its first frame; the caller has checked the limits."""
     if not messages:
         raise ValueError("a train has at least one message")
     parts = [MAGIC]
@@ -68,7 +72,7 @@ def pack_train(messages: Sequence[Sequence[bytes]]) -> bytes:
 
 
 def is_train(frames: list[bytes]) -> bool:
-    """Tell whether what arrived is a train: the sender's identity and one frame that says so."""
+    """Tell whether the frames that arrived are a train: the sender's identity, and one frame that begins as a train."""
     return len(frames) == 2 and frames[1].startswith(MAGIC)
 
 

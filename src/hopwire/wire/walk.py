@@ -1,7 +1,7 @@
 """The careful reader: one walk over a format's table, one step for each value, with the place of everything it finds.
 
 It is the law. What it accepts is a message; where it stops, its reason and position are the answer that every reader
-gives. The fast readers (`codec.py`, `batch.py`) only know that something is wrong, and ask here what it is. The
+gives. The fast readers (`codec.py`, `batch/`) only know that something is wrong, and ask here what it is. The
 dissector shows the steps.
 
 Rules, in this order:
@@ -29,7 +29,7 @@ import msgspec
 
 from hopwire.errors import WireError
 from hopwire.model import Message
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 from hopwire.wire.formats import FORMATS, V3
 from hopwire.wire.schema import ENTRY_TYPES, WORD_BYTES, Entry, Field, FromEnd, Packed, Run, Type, WireFormat, Word
 

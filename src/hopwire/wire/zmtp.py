@@ -6,17 +6,19 @@
 
     frame       flags (1 more follow, 2 long, 4 command), length (1 byte, or 8 if long), data
 
-Whoever owns the connection reads into `room()`, says with `took()` how much came, and sends what is in `replies`.
+The owner of the connection reads into `room()`, says with `took()` how many bytes came, and sends what is in `replies`.
 
 | limit | why |
 |---|---|
 | bytes and frames of one message | counted over all frames, also while the message is not complete |
-| size of a command | commands are short; a long one is an attack |
-| what a large frame takes | its announced size, once, and only where the limit allows it |
+| size of a command | commands are short; a long command is an attack |
+| memory for a large frame | its announced size, once, and only within the limit on bytes |
 
-Everything that is not ZMTP raises `ZmtpError` with a short reason; the connection is of no use then.
+Everything that is not ZMTP raises `ZmtpError` with a short reason, and the connection has to be closed. The reader of
+recordings (`capture/recording/zmtp_listener.py`) shares the constants and `properties_of`. It has a reader of its own,
+because a recording has holes and nobody to answer: it must go on where a node closes the connection.
 
-The trap: the buffer is used again. What leaves `took` is always a copy.
+The trap: the buffer is used again. So `took` gives copies.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from hopwire.errors import WireError
-from hopwire.model.settings import Limits
+from hopwire.model.limits import Limits
 
 __all__ = [
     "COMMAND",
@@ -32,8 +34,12 @@ __all__ = [
     "GREETING_BYTES",
     "LONG",
     "LONG_HEAD",
+    "MECHANISM_AT",
+    "MECHANISM_END",
     "MORE",
     "SHORT_HEAD",
+    "SIGNATURE_BYTES",
+    "VERSION_AT",
     "Frames",
     "Zmtp",
     "ZmtpError",
@@ -47,6 +53,7 @@ Frames: TypeAlias = list[bytes]
 MORE, LONG, COMMAND = 1, 2, 4
 MECHANISM = b"NULL".ljust(20, b"\0")
 SIGNATURE_BYTES, GREETING_BYTES = 10, 64
+VERSION_AT, MECHANISM_AT, MECHANISM_END = 10, 12, 32  # places in the greeting
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\3\1" + MECHANISM + bytes(32)
 SHORT_HEAD, LONG_HEAD = 2, 9
 MAX_SHORT = 255
@@ -61,7 +68,7 @@ SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
 
 
 class ZmtpError(WireError):
-    """What the other side says is not ZMTP, or not within limits."""
+    """The other side does not speak ZMTP, or goes beyond the limits."""
 
 
 def heads(frames: Frames) -> Frames:
@@ -228,7 +235,7 @@ class Zmtp:
     # -- commands
 
     def _shake_hands(self) -> bool:
-        """Read greeting and READY; tells whether messages may follow."""
+        """Read greeting and READY, and tell whether messages may follow."""
         if not self._has_greeted and not self._read_greeting():
             return False
         while not self.is_ready:
@@ -244,18 +251,18 @@ class Zmtp:
         here = bytes(self._view[: min(self._end, GREETING_BYTES)])
         if (here and here[0] != 0xFF) or (len(here) >= SIGNATURE_BYTES and not here[9] & 1):
             raise ZmtpError("not_zmtp", f"begins with {here[:10]!r}")
-        if len(here) > SIGNATURE_BYTES and here[10] < 3:
-            raise ZmtpError("old_zmtp", f"speaks version {here[10]}, and 3 is the oldest that is read")
+        if len(here) > VERSION_AT and here[VERSION_AT] < 3:
+            raise ZmtpError("old_zmtp", f"speaks version {here[VERSION_AT]}, and 3 is the oldest that is read")
         if len(here) < GREETING_BYTES:
             return False
-        if here[12:32] != MECHANISM:
-            raise ZmtpError("mechanism", f"wants {here[12:32].rstrip(bytes(1))!r}, and only NULL is spoken")
+        if (mechanism := here[MECHANISM_AT:MECHANISM_END]) != MECHANISM:
+            raise ZmtpError("mechanism", f"wants {mechanism.rstrip(bytes(1))!r}, and only NULL is spoken")
         self._has_greeted, self._at = True, GREETING_BYTES
         self.replies.append(self._ready)
         return True
 
     def _read_command(self) -> int:
-        """Read the command at hand; gives where it ends, 0 where it is not complete."""
+        """Read the command at hand, and give where the command ends; 0 if the command is not complete."""
         at, end, buffer = self._at, self._end, self._buffer
         if end - at < SHORT_HEAD:
             return 0
@@ -280,7 +287,7 @@ class Zmtp:
         if not self.is_ready:
             self._begin(name, body)
         elif name == b"PING" and PING_HEAD <= len(body) <= PING_HEAD + MAX_CONTEXT:
-            if len(self.replies) < MAX_CONTEXT:  # who asks faster than it reads gets no more
+            if len(self.replies) < MAX_CONTEXT:  # a peer that asks faster than it reads gets no more answers
                 self.replies.append(_command(b"\4PONG" + body[PING_HEAD:]))
         elif name == b"ERROR":
             raise ZmtpError("refused", f"the other side says {body[6:80]!r}")
@@ -303,7 +310,7 @@ class Zmtp:
 
 
 def properties_of(data: bytes) -> dict[bytes, bytes] | None:
-    """Read the names, in small letters, and values of a READY; nothing where they are cut off."""
+    """Read the names, in small letters, and values of a READY; None where they are cut off."""
     found: dict[bytes, bytes] = {}
     at = 0
     while at < len(data):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import pyarrow as pa
 
-from hopwire.capture.faults import Fault
+from hopwire.capture.file_faults import Fault
 from hopwire.capture.segment import sealed_path
 from hopwire.disk import shown_name
 from hopwire.lake.manifest import StoredSource

@@ -1,0 +1,184 @@
+"""One file of a capture, read batch by batch: sealed, being written, or left behind by a crash.
+
+The reader gives the whole batches at the beginning of the file, and tells what is wrong with the rest. It raises
+FileNotFoundError and nothing else. Files are read, not mapped: a mapped file that shrinks kills the process. Each batch
+is validated in full before it is given out: a damaged offset would kill the process too.
+
+A file is an Arrow stream. Its messages are a schema, then batches:
+
+    ff ff ff ff, u32 length of the head, the head (a FlatBuffers table), then the body
+
+The head of a message is read before Arrow reads the message, because Arrow unpacks a compressed batch as a whole: 29 KB
+become 850 MB. No capture is compressed, so a compressed batch is not given to Arrow.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from hopwire.capture.file_faults import Fault, FaultKind, refused
+from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
+from hopwire.disk import open_regular
+from hopwire.errors import CaptureError
+from hopwire.model.sighting import SCHEMA, check_schema
+from hopwire.model.units import MEBIBYTE
+
+__all__ = ["MessageHead", "read_head", "read_stream"]
+
+CONTINUATION = b"\xff\xff\xff\xff"  # the first bytes of each message; then comes the length of its head
+PREFIX_BYTES = 8
+MAX_HEADER_BYTES = MEBIBYTE  # a schema is some hundred bytes; a head that claims more is something else
+
+# places in the tables `Message` and `RecordBatch` of Arrow's Message.fbs
+TYPE_SLOT, HEADER_SLOT, BODY_LENGTH_SLOT = 1, 2, 3
+COMPRESSION_SLOT = 3
+DICTIONARY, BATCH = 2, 3  # values of the type
+
+PACKED = "has compressed batches from byte {} on, which no capture has; write it anew without compression"
+
+
+def read_stream(
+    path: Path, on_fault: Callable[[Fault], None], start: int = 0, end: int | None = None
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Give the whole batches at the beginning of a file, and tell `on_fault` what is wrong with the rest.
+
+    With each batch comes the position of its end. A later call can begin (`start`) or end (`end`) at such a position.
+    """
+    try:
+        opened = _opened(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return on_fault(refused(path, error))
+    with opened as file:
+        size = file.size()
+        stream = _stream(path, file, size, on_fault)
+        if stream is None:
+            return
+        whole = max(start, file.tell())
+        stop = size if end is None else min(end, size)
+        file.seek(whole)
+        while whole < stop and (head := _head(file, whole)) is not None:
+            if head.is_packed:
+                return on_fault(Fault(path, FaultKind.UNSUITABLE, PACKED.format(whole), stop - whole))
+            if whole + head.size_bytes > stop or (batch := _next(stream)) is None:
+                break  # a batch that is cut off is not read: Arrow would allocate all of it first
+            whole = file.tell()
+            yield batch, whole
+        if end is None or whole < stop:
+            _check_end(path, file, whole, stop, on_fault)
+
+
+def _check_end(path: Path, file: Any, whole: int, stop: int, on_fault: Callable[[Fault], None]) -> None:
+    """Tell what follows the last whole batch, if it is not the mark of the end."""
+    file.seek(whole)
+    is_ended = file.read(len(END)) == END
+    whole += len(END) if is_ended else 0
+    if whole < stop:
+        detail = f"{stop - whole} bytes after the last whole batch are cut off"
+        on_fault(Fault(path, FaultKind.CUT_OFF, detail, stop - whole))
+    elif not is_ended and not path.name.endswith(OPEN_SUFFIX):
+        on_fault(Fault(path, FaultKind.CUT_OFF, "is cut off behind a batch: the mark of its end is missing"))
+
+
+def _opened(path: Path) -> Any:
+    """Open a segment; if it was sealed a moment ago, open it by its new name."""
+    try:
+        return pa.PythonFile(open_regular(path), mode="r")
+    except FileNotFoundError:
+        if sealed_path(path) == path:
+            raise
+        return _opened(sealed_path(path))
+
+
+def _head(file: Any, position: int) -> MessageHead | None:
+    file.seek(position)
+    head = read_head(file)
+    file.seek(position)
+    return head
+
+
+def _stream(path: Path, file: Any, size: int, on_fault: Callable[[Fault], None]) -> Any:
+    """Read the schema of the file; give None, and tell why, if it is not the schema of a capture."""
+    prefix = file.read(PREFIX_BYTES)
+    file.seek(0)
+    length = int.from_bytes(prefix[4:], "little")
+    if not CONTINUATION.startswith(prefix[:4]) or length > MAX_HEADER_BYTES:
+        return on_fault(Fault(path, FaultKind.FOREIGN, "is not an Arrow stream", size))
+    if size < PREFIX_BYTES + length or size < PREFIX_BYTES:
+        detail = "is cut off within its head" if size else "is empty"
+        return on_fault(Fault(path, FaultKind.CUT_OFF, detail, size))
+    try:
+        stream = pa.ipc.open_stream(file)
+        check_schema(stream.schema)
+    except (pa.ArrowException, OSError):
+        return on_fault(Fault(path, FaultKind.FOREIGN, "is not an Arrow stream", size))
+    except CaptureError as error:
+        return on_fault(Fault(path, FaultKind.UNSUITABLE, str(error), size))
+    return stream
+
+
+def _next(stream: Any) -> pa.RecordBatch | None:
+    try:
+        batch = stream.read_next_batch().select(SCHEMA.names)
+        batch.validate(full=True)
+    except (StopIteration, pa.ArrowException, OSError):
+        return None
+    if any(column.null_count for column in (*batch.columns, batch.column("frames").values)):
+        return None  # no writer makes nulls: they are damage that Arrow takes for values
+    return batch.replace_schema_metadata(SCHEMA.metadata)
+
+
+# -- the heads of the messages of an Arrow stream
+
+
+class MessageHead(NamedTuple):
+    """The head of a message of an Arrow stream."""
+
+    size_bytes: int  # of prefix, head and body together
+    is_packed: bool  # compressed, or a dictionary for the columns of others
+
+
+def read_head(file: Any) -> MessageHead | None:
+    """Read the head of the message that begins at the position of the file; None if there is none."""
+    prefix = file.read(PREFIX_BYTES)
+    length = int.from_bytes(prefix[4:], "little")
+    if len(prefix) < PREFIX_BYTES or prefix[:4] != CONTINUATION or not 0 < length <= MAX_HEADER_BYTES:
+        return None
+    try:
+        return _head_from(file.read(length), PREFIX_BYTES + length)
+    except struct.error:
+        return None
+
+
+def _head_from(data: bytes, size_bytes: int) -> MessageHead | None:
+    message = struct.unpack_from("<I", data)[0]
+    body = _number(data, message, BODY_LENGTH_SLOT, "<q")
+    if body < 0:
+        return None
+    kind, at = _number(data, message, TYPE_SLOT, "<B"), _place(data, message, HEADER_SLOT)
+    is_packed = kind == DICTIONARY
+    if kind == BATCH and at is not None:
+        is_packed = _place(data, at + struct.unpack_from("<I", data, at)[0], COMPRESSION_SLOT) is not None
+    return MessageHead(size_bytes + body, is_packed)
+
+
+def _place(data: bytes, table: int, slot: int) -> int | None:
+    """Where a field of a FlatBuffers table lies, as its vtable says; None if the table does not have the field."""
+    vtable = table - struct.unpack_from("<i", data, table)[0]
+    if vtable < 0:
+        raise struct.error("a table in front of the data")
+    at = 4 + 2 * slot
+    (vtable_bytes,) = struct.unpack_from("<H", data, vtable)
+    (offset,) = struct.unpack_from("<H", data, vtable + at) if vtable_bytes > at else (0,)
+    return table + offset if offset else None
+
+
+def _number(data: bytes, table: int, slot: int, form: str) -> int:
+    at = _place(data, table, slot)
+    return 0 if at is None else int(struct.unpack_from(form, data, at)[0])

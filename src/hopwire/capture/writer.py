@@ -1,0 +1,234 @@
+"""The writer of a capture: a node offers its sightings, whole batches go to disk, segments are sealed in time.
+
+`offer` never touches the disk, never waits and never raises. `tick` writes what is due. A node calls `offer` in its
+event loop, and `tick` in a thread, several times a second. A script calls `append`, which does both. Time is an
+argument.
+
+| what happens | what follows |
+|---|---|
+| the disk is slow | the buffer fills; then sightings are skipped, and a row says how many and why |
+| the disk refuses | the batch stays in the buffer, the segment is sealed as it is, the next tick tries a new segment |
+| the disk refuses to the end | `close` writes a last row that counts the lost sightings, if the disk takes this row |
+| the process is killed | all batches written so far are in the open segment |
+
+`status` has the balance at any time: offered = written + skipped + waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer
+from hopwire.capture.segment import SegmentFile, segment_name
+from hopwire.capture.settings import CaptureSettings, Sync, is_batch_due, is_roll_due
+from hopwire.disk import local_path, make_directory
+from hopwire.errors import CaptureError
+from hopwire.model.sighting import Direction, Origin, Row, batch_from_rows
+
+__all__ = ["CaptureStatus", "CaptureWriter"]
+
+DEFAULTS = CaptureSettings()
+LAST_ATTEMPTS = 2  # to write at the end: in the segment at hand, then in a new segment
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureStatus:
+    """How a capture stands: offered = written + skipped + waiting."""
+
+    offered: int
+    written: int
+    skipped: int
+    waiting: int
+    skips_recorded: int  # how many of the skipped sightings are counted by rows of the capture so far
+    segment_count: int
+    size_bytes: int
+    trouble: str  # the last error of the disk; empty if the disk took the last batch
+
+
+class CaptureWriter:
+    """Writes the sightings of one node, in one incarnation, into a directory that other nodes may write to as well."""
+
+    def __init__(
+        self,
+        directory: Path | str,
+        node: bytes,
+        *,
+        incarnation: int,
+        node_name: str = "",
+        settings: CaptureSettings = DEFAULTS,
+    ) -> None:
+        self._directory = local_path(directory)
+        self._settings = settings
+        self._origin = Origin(node, node_name, incarnation)
+        self._buffer = Buffer(settings)
+        self._disk = Lock()
+        self._segment: SegmentFile | None = None
+        self._segment_count = 0
+        self._number = 0  # of the last segment that was tried
+        self._sealed_bytes = 0
+        self._written = 0
+        self._skips_recorded = 0
+        self._now_ns = 0
+        self._make_directory()
+
+    def _make_directory(self) -> None:
+        try:
+            make_directory(self._directory, self._settings.file_mode)
+        except OSError as error:
+            raise CaptureError(f"{self._directory}: no capture can be written here: {error.strerror}") from None
+
+    # -- the network's side
+
+    def offer(
+        self,
+        seen_at_ns: int,
+        direction: Direction,
+        peer: bytes,
+        frames: Sequence[bytes],
+        reason: str = "",
+        note: str = "",
+    ) -> bool:
+        """Take a sighting into the buffer; if the buffer is full, count the sighting as skipped and return False."""
+        return self._buffer.offer(seen_at_ns, direction, peer, frames, reason, note)
+
+    def append(
+        self,
+        seen_at_ns: int,
+        direction: Direction,
+        peer: bytes,
+        frames: Sequence[bytes],
+        reason: str = "",
+        note: str = "",
+    ) -> bool:
+        """Take a sighting and write what is due; for callers that may wait for the disk."""
+        is_taken = self._buffer.offer(seen_at_ns, direction, peer, frames, reason, note)
+        self.tick(seen_at_ns)
+        return is_taken
+
+    @property
+    def status(self) -> CaptureStatus:
+        """The balance so far."""
+        buffer, segment = self._buffer, self._segment
+        written, skipped, offered = self._written, buffer.skipped, buffer.offered  # in this order no sighting is missed
+        return CaptureStatus(
+            offered=offered,
+            written=written,
+            skipped=skipped,
+            waiting=offered - skipped - written,
+            skips_recorded=self._skips_recorded,
+            segment_count=self._segment_count,
+            size_bytes=self._sealed_bytes + (segment.size_bytes if segment else 0),
+            trouble=buffer.trouble,
+        )
+
+    # -- the disk's side
+
+    def tick(self, now_ns: int) -> None:
+        """Write the batches that are due, and seal the segment if it is large or old enough."""
+        with self._disk:
+            self._now_ns = now_ns
+            last = self._buffer.offered  # sightings that come in meanwhile are written by the next tick
+            while self._recorded < last and self._is_batch_due() and self._write_batch():
+                pass
+            self._roll()
+
+    def flush(self, now_ns: int) -> None:
+        """Write all that waits, due or not."""
+        with self._disk:
+            self._now_ns = now_ns
+            self._write_all()
+
+    def close(self, now_ns: int | None = None) -> CaptureStatus:
+        """Write all that waits, seal the segment and give the final balance; what could not be written is skipped."""
+        with self._disk:
+            if not self._buffer.is_closed:
+                self._buffer.is_closed = True
+                self._now_ns = self._now_ns if now_ns is None else now_ns
+                if not any(self._write_all() for _ in range(LAST_ATTEMPTS)):
+                    self._buffer.give_up("disk_error", self._buffer.trouble)
+                    self._write_all()
+                self._seal()
+        return self.status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _is_batch_due(self) -> bool:
+        rows, size = self._buffer.waiting
+        return is_batch_due(self._settings, rows, size, self._now_ns - self._buffer.oldest_ns)
+
+    @property
+    def _recorded(self) -> int:
+        """How many sequence numbers the capture accounts for so far; numbers are written in order."""
+        return self._written + self._skips_recorded
+
+    def _write_all(self) -> bool:
+        last = self._buffer.offered
+        while self._recorded < last:
+            if not self._write_batch():
+                return False
+        return True
+
+    def _write_batch(self) -> bool:
+        """Write the next batch; if the disk refuses, keep the rows, seal the segment and return False."""
+        rows = self._buffer.take()
+        try:
+            batch = batch_from_rows(self._origin, rows)
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            self._buffer.give_up("not_frames", f"{error}")
+            return True
+        try:
+            self._append(rows, batch)
+        except OSError as error:
+            self._buffer.trouble = error.strerror or f"{error}"
+            self._buffer.put_back()
+            self._seal()
+            return False
+        self._roll()
+        return True
+
+    def _append(self, rows: list[Row], batch: pa.RecordBatch) -> None:
+        segment = self._segment or self._begin(rows[0][SEEN_AT])
+        segment.append(batch)
+        skips = [row[SKIPPED] for row in rows if row[SKIPPED]]
+        self._written += len(rows) - len(skips)
+        self._skips_recorded += sum(skips)
+        self._buffer.done()
+        if self._settings.sync == Sync.BATCH:
+            segment.sync()
+        self._buffer.trouble = ""
+
+    def _begin(self, opened_at_ns: int) -> SegmentFile:
+        self._number += 1
+        make_directory(self._directory, self._settings.file_mode)
+        name = segment_name(opened_at_ns, self._origin.node, self._number)
+        self._segment = SegmentFile(self._directory, name, self._now_ns, self._settings.file_mode)
+        self._segment_count += 1
+        return self._segment
+
+    def _roll(self) -> None:
+        segment = self._segment
+        if segment and is_roll_due(self._settings, segment.size_bytes, self._now_ns - segment.opened_at_ns):
+            self._seal()
+
+    def _seal(self) -> None:
+        segment, self._segment = self._segment, None
+        if segment is None:
+            return
+        try:
+            segment.seal(is_synced=self._settings.sync != Sync.NEVER)
+        except OSError as error:
+            self._buffer.trouble = error.strerror or f"{error}"
+        self._sealed_bytes += segment.size_bytes
