@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from hopwire.flows.coverage import Coverage, LifeSpan, Span
 from hopwire.flows.findings import Known
-from hopwire.flows.judge import judge_flows
-from hopwire.flows.link import SIGHTING_COLUMNS, link
+from hopwire.flows.flows import judge_flows
+from hopwire.flows.hops import SIGHTING_COLUMNS, link
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 

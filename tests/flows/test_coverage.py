@@ -7,8 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.coverage import Coverage, LifeSpan, Span
-from hopwire.flows.offsets import Offset
+from hopwire.flows.coverage import Coverage, LifeSpan, Offset, Span, offsets_at
 
 NODES = [b"A", b"B", b"C"]
 SPAN = st.tuples(st.sampled_from(NODES), st.integers(0, 100), st.integers(0, 30)).map(
@@ -68,3 +67,34 @@ def test_doubts_are_corrected_times_too() -> None:
 def test_rows_without_a_node_prove_nothing() -> None:
     of = Coverage([Span(b"", 10, 20), Span(b"A", 10, 20)]).of(pa.array([b"", b"A"]))
     assert of.captures.tolist() == [False, True]
+
+
+def at(known: list[Offset], *times: int) -> list[int]:
+    found: list[int] = offsets_at(known, np.array(times)).tolist()
+    return found
+
+
+def test_one_moment_is_for_all_times() -> None:
+    assert at([Offset(50, 7)], -(2**62), 0, 50, 2**62) == [7, 7, 7, 7]
+
+
+def test_between_moments_there_are_lines_and_outside_it_stays() -> None:
+    known = [Offset(100, 0), Offset(200, 10), Offset(300, -10)]
+    assert at(known, 0, 100, 150, 200, 225, 250, 300, 999) == [0, 0, 5, 10, 5, 0, -10, -10]
+
+
+def test_nanoseconds_of_today_are_not_rounded() -> None:
+    begin = 1_700_000_000_000_000_001
+    assert at([Offset(begin, 0), Offset(begin + 1000, 1000)], begin + 1, begin + 999) == [1, 999]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(-100, 100)), min_size=1, max_size=9), st.integers(-10, 10**6)
+)
+def test_offsets_are_those_of_a_loop(pairs: list[tuple[int, int]], time: int) -> None:
+    known = sorted(Offset(*pair) for pair in dict(pairs).items())
+    before = [each for each in known if each.at_ns <= time] or known[:1]
+    after = [each for each in known if each.at_ns > time] or known[-1:]
+    one, other = before[-1], after[0]
+    share = (time - one.at_ns) / (other.at_ns - one.at_ns) if one.at_ns < time and one.at_ns < other.at_ns else 0
+    assert abs(at(known, time)[0] - (one.offset_ns + (other.offset_ns - one.offset_ns) * share)) <= 0.5

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from hopwire.flows.coverage import Coverage, LifeSpan, Span
 from hopwire.flows.findings import Known
-from hopwire.flows.hops import FATES
-from hopwire.flows.judge import judge_flows
-from hopwire.flows.link import link
-from hopwire.flows.outcomes import FLOW_OUTCOMES
+from hopwire.flows.flows import judge_flows
+from hopwire.flows.hops import link
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import FATES, FLOW_OUTCOMES
 from tests.flows.naive import Row, naive_flows, naive_hops, naive_requests
 from tests.flows.story import BEGIN, DEFAULTS, MS, SIGHTINGS, answering, asking, points, telling
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hopwire.flows.coverage import LifeSpan, Span
-from hopwire.flows.outcomes import REQUEST_SCHEMA
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import REQUEST_SCHEMA
 from tests.flows.story import BEGIN, MS, SECOND, Story, answering, asking, telling
 
 A, B, C, D = b"A", b"B", b"C", b"dark"

@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.flows.coverage import Span
 from hopwire.flows.findings import Known
-from hopwire.flows.outcomes import REQUEST_SCHEMA
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import REQUEST_SCHEMA
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import rows_from_spans
 from hopwire.lake.gold import clocks as clocks_module

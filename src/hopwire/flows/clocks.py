@@ -22,41 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.coverage import ENDINGS, OPEN, Coverage, LifeSpan
-from hopwire.flows.crossings import Crossing, Life, Pair, compared, contradicted, moved
-from hopwire.flows.offsets import Mark, Offset, Stretch, offsets_at, offsets_from_marks
+from hopwire.flows.coverage import LifeSpan, Offset, offsets_at
+from hopwire.flows.crossings import MAX_DRIFT, Crossing, Life, Pair, Stretch, compared, contradicted, moved
+from hopwire.flows.schemas import CLOCK_SCHEMA, STRETCH
 from hopwire.flows.spans import Placed, lives_of, skips_of
-from hopwire.model.columns import Column, schema_from_columns
 
-__all__ = ["CLOCKS", "Clock", "clocks_from_crossings", "coverage_from_rows", "rows_from_clocks"]
+__all__ = ["Clock", "Mark", "clocks_from_crossings", "offsets_from_marks", "rows_from_clocks"]
 
-STRETCH = pa.struct([("incarnation", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64())])
-LIFE = pa.struct([*STRETCH, ("ending", pa.string())])
-OFFSET = pa.struct([("incarnation", pa.int64()), ("at_ns", pa.int64()), ("offset_ns", pa.int64())])
-# fmt: off
-CLOCKS = (
-    Column("node",             pa.binary(), "identity of a node that captures"),
-    Column("node_name",        pa.string(), "what people call it"),
-    Column("first_seen_at_ns", pa.int64(),  "its first sighting, by its own clock"),
-    Column("last_seen_at_ns",  pa.int64(),  "its last sighting, by its own clock"),
-    Column("sighting_count",   pa.int64(),  "how many sightings it wrote down"),
-    Column("skipped",          pa.int64(),  "how many it could not write down"),
-    Column("missing",          pa.int64(),  "how many others are in no source, by their numbers"),
-    Column("lives",            pa.list_(LIFE),    "first and last sighting of each incarnation, by its own clock, and "
-                                                  "how its captures end: " + ", ".join(ENDINGS)),
-    Column("skips",            pa.list_(STRETCH), "from when to when sightings are missing, by its own clock"),
-    Column("reference_node",   pa.binary(), "the node whose clock its times are corrected to"),
-    Column("offset_ns",        pa.int64(),  "how far its clock is ahead of that one; its time less this is corrected"),
-    Column("offsets",          pa.list_(OFFSET),
-           "if that changes: at moments by its own clock, with lines between them; offset_ns is then their median. An "
-           "incarnation that is not there is as the one before"),
-    Column("doubts",           pa.list_(STRETCH), "from when to when its clock was set, nobody knows when exactly"),
-    Column("is_corrected",     pa.bool_(),  "whether traffic in both directions tells; if not, the offset is 0"),
-    Column("via_node",         pa.binary(), "the node that it was compared with"),
-    Column("error_ns",         pa.int64(),  "how wrong the offset may be at most; null if not corrected"),
-    Column("crossing_count",   pa.int64(),  "crossings that were compared, both directions"),
-)
-# fmt: on
+MAX_NS = 2**63  # what a column can hold
 ALL_LIVES = 0  # in place of an incarnation, where all have one clock
 
 Tree = dict[Life, list[Pair]]
@@ -190,13 +163,55 @@ def _clock(node: bytes, lives: Mapping[int, _Corrected], is_corrected: bool) -> 
     )
 
 
+# -- offsets that change
+
+
+class Mark(NamedTuple):
+    """An offset that was measured, and how wrong that may be."""
+
+    at_ns: int
+    offset_ns: int
+    error_ns: int
+
+
+def offsets_from_marks(marks: Sequence[Mark]) -> tuple[tuple[Offset, ...], tuple[Stretch, ...]]:
+    """Give the moments between which there are lines, and the stretches in which the clock was set.
+
+    The first line and the last go on for as long as they are: what was measured is seldom at the ends.
+    """
+    marks = sorted(marks)
+    ends = _beyond(marks[:2]), _beyond(marks[:-3:-1])
+    offsets = [*ends[0], *(Offset(each.at_ns, each.offset_ns) for each in marks), *ends[1]]
+    doubts = []
+    for one, other in pairwise(marks):
+        if _is_set(one, other):
+            middle = (one.at_ns + other.at_ns) // 2
+            offsets += [Offset(middle, one.offset_ns), Offset(middle + 1, other.offset_ns)]
+            doubts.append((one.at_ns, other.at_ns))
+    return tuple(sorted(offsets, key=lambda offset: offset.at_ns)), tuple(doubts)
+
+
+def _is_set(one: Mark, other: Mark) -> bool:
+    drift = MAX_DRIFT * abs(other.at_ns - one.at_ns)
+    return abs(other.offset_ns - one.offset_ns) > drift + one.error_ns + other.error_ns
+
+
+def _beyond(marks: Sequence[Mark]) -> list[Offset]:
+    """The moment on the other side of the first of two marks, as far from it as the second."""
+    if len(marks) < 2 or _is_set(*marks):
+        return []
+    one, other = marks
+    beyond = Offset(2 * one.at_ns - other.at_ns, 2 * one.offset_ns - other.offset_ns)
+    return [beyond] if all(abs(value) < MAX_NS for value in beyond) else []
+
+
 # -- rows
 
 
 def rows_from_clocks(known: Iterable[Placed], clocks: Iterable[Clock]) -> pa.Table:
     """Give clocks as rows, with what the sources have of their nodes."""
     of_node = {node: list(each) for node, each in groupby(known, key=lambda each: each.span.node)}
-    return pa.Table.from_pylist([_row(of_node[clock.node], clock) for clock in clocks], schema_from_columns(CLOCKS))
+    return pa.Table.from_pylist([_row(of_node[clock.node], clock) for clock in clocks], CLOCK_SCHEMA)
 
 
 def _row(known: list[Placed], clock: Clock) -> dict[str, Any]:
@@ -217,32 +232,3 @@ def _row(known: list[Placed], clock: Clock) -> dict[str, Any]:
 
 def _stretch(span: LifeSpan) -> dict[str, int]:
     return {"incarnation": span.incarnation, "first_ns": span.first_ns, "last_ns": span.last_ns}
-
-
-def coverage_from_rows(rows: pa.Table) -> Coverage:
-    """Give what the nodes captured and skipped, and how wrong their clocks are, of such rows."""
-    names = ["node", "offset_ns", "reference_node", "lives", "skips", "offsets", "doubts"]
-    found = rows.select(names).to_pylist()
-    return Coverage(
-        spans=_spans(found, "lives"),
-        skips=_spans(found, "skips"),
-        offsets_ns={row["node"]: row["offset_ns"] for row in found},
-        clocks={row["node"]: row["reference_node"] for row in found},
-        changes={row["node"]: _changes(row["offsets"]) for row in found if row["offsets"]},
-        doubts=_spans(found, "doubts"),
-    )
-
-
-def _spans(rows: Iterable[dict[str, Any]], name: str) -> list[LifeSpan]:
-    return [
-        LifeSpan(row["node"], each["first_ns"], each["last_ns"], each["incarnation"], each.get("ending", OPEN))
-        for row in rows
-        for each in row[name]
-    ]
-
-
-def _changes(offsets: Iterable[dict[str, int]]) -> dict[int, list[Offset]]:
-    found: dict[int, list[Offset]] = defaultdict(list)
-    for each in offsets:
-        found[each["incarnation"]].append(Offset(each["at_ns"], each["offset_ns"]))
-    return dict(found)

@@ -11,6 +11,7 @@ may come in two of them: so where it changes, an incarnation belongs to each tim
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,20 +21,27 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints
-from hopwire.flows.arrays import NO_TIME, Groups, number_codes, pack
-from hopwire.flows.offsets import Offset, offsets_at
+from hopwire.flows.groups import NO_TIME, Groups, number_codes, pack
+from hopwire.flows.schemas import OPEN, OVERHEARD
 
-__all__ = ["CLOSED", "ENDINGS", "OPEN", "OVERHEARD", "Coverage", "LifeSpan", "NodeCoverage", "Span"]
+__all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "Span", "coverage_from_rows", "offsets_at"]
 
-CLOSED, OPEN, OVERHEARD = "closed", "open", "overheard"
-# fmt: off
-ENDINGS = {
-    # ending    how an incarnation ends in its captures
-    CLOSED:     "the node closed its capture: all that it saw is there",
-    OPEN:       "the node did not close its capture, or nobody knows: what it saw last may not be there",
-    OVERHEARD:  "somebody else wrote it down: there are no dead letters",
-}
-# fmt: on
+
+class Offset(NamedTuple):
+    """How far a clock is ahead of the reference at one moment, by its own time."""
+
+    at_ns: int
+    offset_ns: int
+
+
+def offsets_at(known: Sequence[Offset], at: Ints) -> Ints:
+    """Give the offset at each time; the moments are in order, and there is at least one."""
+    times, offsets = (np.array(column, dtype=np.int64) for column in zip(*known, strict=True))
+    right = np.clip(np.searchsorted(times, at, side="right"), 1, max(len(times) - 1, 1)) % len(times)
+    left = np.maximum(right - 1, 0)
+    share = np.clip((at - times[left]) / np.maximum(times[right] - times[left], 1), 0.0, 1.0)
+    found: Ints = offsets[left] + np.rint((offsets[right] - offsets[left]) * share).astype(np.int64)
+    return found
 
 
 class Span(NamedTuple):
@@ -215,3 +223,35 @@ class _Moments:
 
 def _numbers(values: Iterable[Any]) -> Ints:
     return np.fromiter(values, dtype=np.int64)
+
+
+# -- from rows
+
+
+def coverage_from_rows(rows: pa.Table) -> Coverage:
+    """Give what the nodes captured and skipped, and how wrong their clocks are, of such rows."""
+    names = ["node", "offset_ns", "reference_node", "lives", "skips", "offsets", "doubts"]
+    found = rows.select(names).to_pylist()
+    return Coverage(
+        spans=_spans(found, "lives"),
+        skips=_spans(found, "skips"),
+        offsets_ns={row["node"]: row["offset_ns"] for row in found},
+        clocks={row["node"]: row["reference_node"] for row in found},
+        changes={row["node"]: _changes(row["offsets"]) for row in found if row["offsets"]},
+        doubts=_spans(found, "doubts"),
+    )
+
+
+def _spans(rows: Iterable[dict[str, Any]], name: str) -> list[LifeSpan]:
+    return [
+        LifeSpan(row["node"], each["first_ns"], each["last_ns"], each["incarnation"], each.get("ending", OPEN))
+        for row in rows
+        for each in row[name]
+    ]
+
+
+def _changes(offsets: Iterable[dict[str, int]]) -> dict[int, list[Offset]]:
+    found: dict[int, list[Offset]] = defaultdict(list)
+    for each in offsets:
+        found[each["incarnation"]].append(Offset(each["at_ns"], each["offset_ns"]))
+    return dict(found)

@@ -20,20 +20,16 @@ from collections.abc import Iterable
 from statistics import median_low
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
-from hopwire.columnar import ints
-from hopwire.flows.arrays import Groups, codes, equal_text, number_codes, pack
 from hopwire.flows.coverage import LifeSpan
-from hopwire.flows.offsets import MAX_DRIFT, Stretch
 from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["Crossing", "Life", "Pair", "compared", "contradicted", "moved", "quickest_crossings", "window_width"]
+__all__ = ["MAX_DRIFT", "Crossing", "Life", "Pair", "Stretch", "compared", "contradicted", "moved", "window_width"]
 
+MAX_DRIFT = 0.000_5  # as fast as systems slew a clock; a quartz is ten times better
 MAX_WINDOWS = 200  # in the longest incarnation: enough to follow a drift, few enough for each pair of nodes
 MIN_WINDOW_NS = 60 * NS_PER_SECOND  # in less even a busy pair may have no quick crossing
 
+Stretch: TypeAlias = tuple[int, int]  # from when to when
 Life: TypeAlias = tuple[bytes, int]  # a node and one of its incarnations, or a number for all
 
 
@@ -97,28 +93,6 @@ def window_width(lives: Iterable[LifeSpan]) -> int:
     """Give how long a window is, by the longest incarnation."""
     longest = max((life.last_ns - life.first_ns for life in lives), default=0)
     return max(longest // MAX_WINDOWS, MIN_WINDOW_NS)
-
-
-def quickest_crossings(sightings: pa.Table, width_ns: int) -> list[Crossing]:
-    """Give the quickest crossing for each pair of nodes in each window, of sightings such as `link` takes."""
-    rows = sightings.filter(pa.array(~equal_text(sightings["direction"], "dead")))
-    (key,), _ = codes(rows["message_key"])
-    (node, peer), nodes = codes(rows["node"], rows["peer"])
-    is_in, at, incarnation = equal_text(rows["direction"], "in"), ints(rows["seen_at_ns"]), ints(rows["incarnation"])
-    source, target = np.where(is_in, peer, node), np.where(is_in, node, peer)
-    groups = Groups(pack(key, ints(rows["attempt"]), source, target), is_in.astype(np.int64))
-    is_single = (groups.sizes == 2) & (groups.total(is_in) == 1)
-    out = groups.first[is_single]
-    came = groups.order[groups.starts[is_single] + 1]
-    # both directions by the windows of one clock
-    took, window = at[came] - at[out], np.where(source[out] < target[out], at[out], at[came]) // width_ns
-    lives = number_codes(incarnation[out]), number_codes(incarnation[came])
-    pairs = Groups(pack(source[out], target[out], *lives, number_codes(window)), took)
-    names, first = nodes.to_pylist(), pairs.first
-    out, came = out[first], came[first]
-    ends = ([names[code] for code in end[out].tolist()] for end in (source, target))
-    numbers = (took[first], pairs.sizes, at[out], incarnation[out], incarnation[came], window[first])
-    return [Crossing(*each) for each in zip(*ends, *(column.tolist() for column in numbers), strict=True)]
 
 
 def contradicted(crossings: Iterable[Crossing]) -> set[bytes]:

@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
-from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, number_codes, pack
 from hopwire.flows.coverage import Coverage
+from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, lists, number_codes, pack
 from hopwire.flows.rules import Rules, deadlines
-from hopwire.flows.steps import FINDING_TYPE
-from hopwire.flows.totals import lists
+from hopwire.flows.schemas import FINDING_TYPE
 from hopwire.flows.trees import Steps, Tree
 
 __all__ = ["KINDS", "Known", "find"]

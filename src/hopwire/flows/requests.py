@@ -36,10 +36,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
-from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, nullable, number_codes, pack
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.outcomes import OUTCOMES, REQUEST_SCHEMA
+from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, nullable, number_codes, pack
 from hopwire.flows.rules import NEVER, Rules, deadlines
+from hopwire.flows.schemas import OUTCOMES, REQUEST_SCHEMA
 
 __all__ = ["judge_requests"]
 

@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints, ints
-from hopwire.flows.arrays import Groups, codes, equal_text, number_codes, pack
-from hopwire.flows.coverage import OPEN, OVERHEARD, LifeSpan
+from hopwire.flows.coverage import LifeSpan
+from hopwire.flows.groups import Groups, codes, equal_text, number_codes, pack
+from hopwire.flows.schemas import OPEN, OVERHEARD
 from hopwire.model.units import NS_PER_SECOND
 
 __all__ = [

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints, ints
-from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, filled_forward, pack
+from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, filled_forward, pack
 
 __all__ = ["Steps", "Tree", "grow", "read_steps"]
 

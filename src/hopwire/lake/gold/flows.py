@@ -9,13 +9,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hopwire.flows.chunks import Summary, whole_runs
 from hopwire.flows.findings import Known
-from hopwire.flows.hops import HOP_SCHEMA
-from hopwire.flows.judge import judge_flows
-from hopwire.flows.outcomes import REQUEST_SCHEMA
-from hopwire.flows.runs import Summary, whole_runs
-from hopwire.flows.steps import FLOW_SCHEMA, FLOWS
-from hopwire.flows.totals import added, totals_of
+from hopwire.flows.flows import added, judge_flows, totals_of
+from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
 from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings

@@ -9,12 +9,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hopwire.flows.chunks import Summary, whole_runs
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.hops import HOP_SCHEMA
-from hopwire.flows.outcomes import REQUEST_SCHEMA, REQUESTS
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
-from hopwire.flows.runs import Summary, whole_runs
+from hopwire.flows.schemas import HOP_SCHEMA, REQUEST_SCHEMA, REQUESTS
 from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings

@@ -20,6 +20,7 @@ __all__ = [
     "codes",
     "equal_text",
     "filled_forward",
+    "lists",
     "nullable",
     "number_codes",
     "pack",
@@ -149,3 +150,9 @@ def nullable(values: Ints, kind: pa.DataType | None = None) -> pa.Array:
     """Give numbers as a column that is null where there is no time."""
     array = pa.array(values, mask=values == NO_TIME)
     return array if kind is None else array.cast(kind)
+
+
+def lists(group: Ints, values: pa.Array, size: int) -> pa.Array:
+    """Give values, sorted by their group, as one list for each of the groups."""
+    bounds = np.searchsorted(group, np.arange(size + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(bounds), values)

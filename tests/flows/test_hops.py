@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hopwire.flows.coverage import Span
-from hopwire.flows.hops import FATES, HOP_SCHEMA
-from hopwire.flows.link import link
+from hopwire.flows.hops import link
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import FATES, HOP_SCHEMA
 from tests.flows.story import BEGIN, MS, SECOND, Story, answering, asking, points
 
 A, B, C, D = b"A", b"B", b"C", b"dark"

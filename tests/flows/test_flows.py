@@ -6,11 +6,9 @@ import pyarrow as pa
 import pytest
 
 from hopwire.flows.findings import Known
-from hopwire.flows.judge import judge_flows
-from hopwire.flows.outcomes import OUTCOMES
+from hopwire.flows.flows import added, judge_flows, totals_of
 from hopwire.flows.rules import Rules
-from hopwire.flows.steps import FLOW_SCHEMA
-from hopwire.flows.totals import added, totals_of
+from hopwire.flows.schemas import FLOW_SCHEMA, OUTCOMES
 from tests.flows.story import BEGIN, MS, Story, answering, asking, telling
 
 A, B, C = b"A", b"B", b"C"

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.runs import Run, Summary, pieces, whole_runs
+from hopwire.flows.chunks import Run, Summary, pieces, whole_runs
 
 COUNT = Summary(
     of=lambda rows: pa.table({"count": [len(rows)]}),

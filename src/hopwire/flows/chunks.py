@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Ints, ints
-from hopwire.flows.arrays import Groups, codes, pack
+from hopwire.flows.groups import Groups, codes, pack
 
 __all__ = ["Piece", "Run", "Summary", "pieces", "whole_runs"]
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
-from hopwire.flows.arrays import Groups, codes, equal_text, pack
 from hopwire.flows.coverage import Coverage, NodeCoverage
+from hopwire.flows.groups import Groups, codes, equal_text, pack
 from hopwire.flows.rules import Rules
 
 __all__ = ["Pairs", "Seen", "paired", "read_seen"]
