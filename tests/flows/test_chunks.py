@@ -9,18 +9,18 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.chunks import Run, Summary, pieces, whole_runs
+from hopwire.flows.chunks import GroupChunk, Summariser, pieces, whole_chunks
 
-COUNT = Summary(
+COUNT = Summariser(
     of=lambda rows: pa.table({"count": [len(rows)]}),
     added=lambda counts: pa.table({"count": [pc.sum(counts["count"]).as_py()]}),
 )
 
 
-def runs(groups: list[int], batch_rows: int, max_rows: int, run_rows: int) -> list[Run]:
+def runs(groups: list[int], batch_rows: int, max_rows: int, run_rows: int) -> list[GroupChunk]:
     keys = [b"%06d" % number for number, size in enumerate(groups) for _ in range(size)]
     table = pa.table({"key": pa.array(keys, pa.binary()), "row": range(len(keys))})
-    return list(whole_runs(table.to_batches(batch_rows), ["key"], max_rows, COUNT, run_rows))
+    return list(whole_chunks(table.to_batches(batch_rows), ["key"], max_rows, COUNT, run_rows))
 
 
 @given(st.lists(st.integers(1, 30), max_size=20), st.integers(1, 12), st.integers(1, 25), st.integers(1, 40))
@@ -52,7 +52,7 @@ def test_giant_is_held_only_in_part() -> None:
 
 def test_key_may_have_several_columns() -> None:
     table = pa.table({"a": pa.array([b"x", b"x", b"y"]), "b": [1, 2, 2]})
-    assert [len(run.rows) for run in whole_runs(table.to_batches(1), ["a", "b"], 10, COUNT, 1)] == [1, 1, 1]
+    assert [len(run.rows) for run in whole_chunks(table.to_batches(1), ["a", "b"], 10, COUNT, 1)] == [1, 1, 1]
 
 
 @given(st.lists(st.integers(1, 30), max_size=20), st.integers(1, 12), st.integers(1, 25), st.integers(1, 40))

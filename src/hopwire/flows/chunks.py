@@ -15,28 +15,28 @@ import pyarrow as pa
 from hopwire.columnar import Ints, ints
 from hopwire.flows.groups import Groups, codes, pack
 
-__all__ = ["Piece", "Run", "Summary", "pieces", "whole_runs"]
+__all__ = ["GroupChunk", "GroupPiece", "Summariser", "pieces", "whole_chunks"]
 
 RUN_ROWS = 50_000  # of one run, unless a group is larger: enough for numpy, and some tens of megabytes
 
-Rows: TypeAlias = Callable[[pa.Table], pa.Table]
+TableFunction: TypeAlias = Callable[[pa.Table], pa.Table]
 
 
-class Summary(NamedTuple):
+class Summariser(NamedTuple):
     """What is kept of rows that are too many: how they are summarised, and how summaries are added to one."""
 
-    of: Rows
-    added: Rows
+    of: TableFunction
+    added: TableFunction
 
 
-class Run(NamedTuple):
+class GroupChunk(NamedTuple):
     """Whole groups; with a summary, the first rows of one that is too large, and what the others come to."""
 
     rows: pa.Table
     more: pa.Table | None = None
 
 
-class Piece(NamedTuple):
+class GroupPiece(NamedTuple):
     """Whole groups; if it is cut, there may be more of the last of them."""
 
     rows: pa.Table
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
 
 def pieces(
     batches: Iterable[pa.RecordBatch], key: Sequence[str], max_rows: int, run_rows: int = RUN_ROWS
-) -> Iterator[Piece]:
+) -> Iterator[GroupPiece]:
     """Give whole groups of batches that are sorted by the key, and one of more rows than the limit in pieces."""
     waiting: list[pa.Table] = []
     for batch in batches:
@@ -55,26 +55,26 @@ def pieces(
         rows = pa.concat_tables(waiting)
         start = _start_of_last(rows, key)
         if len(rows) - start > max_rows:
-            yield Piece(rows, is_cut=True)
+            yield GroupPiece(rows, is_cut=True)
             waiting = []
             continue
         if start:
-            yield Piece(rows.slice(0, start))
+            yield GroupPiece(rows.slice(0, start))
         waiting = [rows.slice(start)]
     if waiting:
-        yield Piece(pa.concat_tables(waiting))
+        yield GroupPiece(pa.concat_tables(waiting))
 
 
-def whole_runs(
+def whole_chunks(
     batches: Iterable[pa.RecordBatch],
     key: Sequence[str],
     max_rows: int,
-    summary: Summary,
+    summary: Summariser,
     run_rows: int = RUN_ROWS,
-) -> Iterator[Run]:
+) -> Iterator[GroupChunk]:
     """Give runs of whole groups of batches that are sorted by the key."""
     waiting: list[pa.Table] = []
-    giant: Run | None = None
+    giant: GroupChunk | None = None
     for batch in batches:
         table = pa.Table.from_batches([batch])
         if giant is not None:
@@ -99,22 +99,22 @@ def whole_runs(
         yield from _runs(pa.concat_tables(waiting), key, max_rows, summary)
 
 
-def _fed(giant: Run, table: pa.Table, key: Sequence[str], summary: Summary) -> tuple[Run, pa.Table]:
+def _fed(giant: GroupChunk, table: pa.Table, key: Sequence[str], summary: Summariser) -> tuple[GroupChunk, pa.Table]:
     """Add the rows that still belong to a giant to its summary; gives the rest."""
     both = pa.concat_tables([giant.rows.slice(0, 1).select(list(key)), table.select(list(key))])
     group = _numbers(both, key)
     count = int(np.argmin(np.append(group[1:] == group[0], False)))
     if count:
         assert giant.more is not None
-        giant = Run(giant.rows, summary.added(pa.concat_tables([giant.more, summary.of(table.slice(0, count))])))
+        giant = GroupChunk(giant.rows, summary.added(pa.concat_tables([giant.more, summary.of(table.slice(0, count))])))
     return giant, table.slice(count)
 
 
-def _giant(rows: pa.Table, max_rows: int, summary: Summary) -> Run:
-    return Run(rows.slice(0, max_rows), summary.of(rows.slice(max_rows)))
+def _giant(rows: pa.Table, max_rows: int, summary: Summariser) -> GroupChunk:
+    return GroupChunk(rows.slice(0, max_rows), summary.of(rows.slice(max_rows)))
 
 
-def _runs(rows: pa.Table, key: Sequence[str], max_rows: int, summary: Summary) -> Iterator[Run]:
+def _runs(rows: pa.Table, key: Sequence[str], max_rows: int, summary: Summariser) -> Iterator[GroupChunk]:
     """Whole groups, those that are too large apart."""
     if not len(rows):
         return
@@ -122,7 +122,7 @@ def _runs(rows: pa.Table, key: Sequence[str], max_rows: int, summary: Summary) -
     too_large = np.flatnonzero(groups.sizes > max_rows)
     is_small = ~np.isin(groups.of, too_large)
     if is_small.any():
-        yield Run(rows if is_small.all() else rows.filter(pa.array(is_small)))
+        yield GroupChunk(rows if is_small.all() else rows.filter(pa.array(is_small)))
     for group in too_large.tolist():
         yield _giant(rows.filter(pa.array(groups.of == group)), max_rows, summary)
 

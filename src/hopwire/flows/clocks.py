@@ -23,16 +23,16 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.flows.coverage import LifeSpan, Offset, offsets_at
-from hopwire.flows.crossings import MAX_DRIFT, Crossing, Life, Pair, Stretch, compared, contradicted, moved
+from hopwire.flows.crossings import MAX_DRIFT, ClockPair, Crossing, Life, TimeRange, compared, contradicted, moved
 from hopwire.flows.schemas import CLOCK_SCHEMA, STRETCH
-from hopwire.flows.spans import Placed, lives_of, skips_of
+from hopwire.flows.spans import PlacedSpan, lives_of, skips_of
 
-__all__ = ["Clock", "Mark", "clocks_from_crossings", "offsets_from_marks", "rows_from_clocks"]
+__all__ = ["Clock", "MeasuredOffset", "clocks_from_crossings", "offsets_from_marks", "rows_from_clocks"]
 
 MAX_NS = 2**63  # what a column can hold
 ALL_LIVES = 0  # in place of an incarnation, where all have one clock
 
-Tree = dict[Life, list[Pair]]
+ClockTree = dict[Life, list[ClockPair]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Corrected(NamedTuple):
 
     reference: Life
     offsets: tuple[Offset, ...] = (Offset(0, 0),)
-    doubts: tuple[Stretch, ...] = ()
+    doubts: tuple[TimeRange, ...] = ()
     via: Life | None = None
     error_ns: int = 0
     messages: int = 0
@@ -86,20 +86,20 @@ def clocks_from_crossings(nodes: Iterable[bytes], crossings: Iterable[Crossing])
     return [_clock(node, found[node], node in joined) for node in sorted(known)]
 
 
-def _surest_first(pairs: list[Pair], changing: set[bytes]) -> list[Pair]:
+def _surest_first(pairs: list[ClockPair], changing: set[bytes]) -> list[ClockPair]:
     """Sort pairs by their error; of clocks that change, those are surer that were compared for long."""
 
-    def place(pair: Pair) -> tuple[bool, int, int, Life, Life]:
+    def place(pair: ClockPair) -> tuple[bool, int, int, Life, Life]:
         is_changing = pair.a[0] in changing or pair.b[0] in changing
         return is_changing, -pair.windows if is_changing else 0, pair.error_ns, pair.a, pair.b
 
     return sorted(pairs, key=place)
 
 
-def _tree(lives: list[Life], pairs: list[Pair]) -> Tree:
+def _tree(lives: list[Life], pairs: list[ClockPair]) -> ClockTree:
     """Join clocks by pairs, without circles; gives the pairs of each. Incarnations of a node are joined at last."""
     root = {life: life for life in lives}
-    tree: Tree = {life: [] for life in lives}
+    tree: ClockTree = {life: [] for life in lives}
 
     def find(life: Life) -> Life:
         while root[life] != life:
@@ -107,7 +107,7 @@ def _tree(lives: list[Life], pairs: list[Pair]) -> Tree:
             life = root[life]
         return life
 
-    same = [Pair(one, other, 0) for one, other in pairwise(lives) if one[0] == other[0]]
+    same = [ClockPair(one, other, 0) for one, other in pairwise(lives) if one[0] == other[0]]
     for pair in (*pairs, *same):
         if find(pair.a) != find(pair.b):
             root[find(pair.a)] = find(pair.b)
@@ -116,7 +116,7 @@ def _tree(lives: list[Life], pairs: list[Pair]) -> Tree:
     return tree
 
 
-def _corrected(tree: Tree) -> dict[Life, _Corrected]:
+def _corrected(tree: ClockTree) -> dict[Life, _Corrected]:
     """Correct all clocks that hang together to the one of them that has most pairs."""
     found: dict[Life, _Corrected] = {}
     for start in sorted(tree, key=lambda life: (-len(tree[life]), life)):
@@ -133,7 +133,7 @@ def _corrected(tree: Tree) -> dict[Life, _Corrected]:
     return found
 
 
-def _followed(known: _Corrected, pair: Pair) -> _Corrected:
+def _followed(known: _Corrected, pair: ClockPair) -> _Corrected:
     """Correct a clock by one that is corrected."""
     ahead = pair.ahead_ns
     offsets = tuple(Offset(at + ahead, offset + ahead) for at, offset in known.offsets)
@@ -141,7 +141,9 @@ def _followed(known: _Corrected, pair: Pair) -> _Corrected:
     if pair.moments:
         base = offsets_at(known.offsets, np.array([each.a_ns for each in pair.moments]))
         moments = zip(pair.moments, base.tolist(), strict=True)
-        offsets, more = offsets_from_marks([Mark(m.b_ns, offset + m.ahead_ns, m.error_ns) for m, offset in moments])
+        offsets, more = offsets_from_marks(
+            [MeasuredOffset(m.b_ns, offset + m.ahead_ns, m.error_ns) for m, offset in moments]
+        )
         doubts = (*doubts, *more)
     return _Corrected(known.reference, offsets, doubts, pair.a, known.error_ns + pair.error_ns, pair.messages)
 
@@ -166,7 +168,7 @@ def _clock(node: bytes, lives: Mapping[int, _Corrected], is_corrected: bool) -> 
 # -- offsets that change
 
 
-class Mark(NamedTuple):
+class MeasuredOffset(NamedTuple):
     """An offset that was measured, and how wrong that may be."""
 
     at_ns: int
@@ -174,7 +176,7 @@ class Mark(NamedTuple):
     error_ns: int
 
 
-def offsets_from_marks(marks: Sequence[Mark]) -> tuple[tuple[Offset, ...], tuple[Stretch, ...]]:
+def offsets_from_marks(marks: Sequence[MeasuredOffset]) -> tuple[tuple[Offset, ...], tuple[TimeRange, ...]]:
     """Give the moments between which there are lines, and the stretches in which the clock was set.
 
     The first line and the last go on for as long as they are: what was measured is seldom at the ends.
@@ -191,12 +193,12 @@ def offsets_from_marks(marks: Sequence[Mark]) -> tuple[tuple[Offset, ...], tuple
     return tuple(sorted(offsets, key=lambda offset: offset.at_ns)), tuple(doubts)
 
 
-def _is_set(one: Mark, other: Mark) -> bool:
+def _is_set(one: MeasuredOffset, other: MeasuredOffset) -> bool:
     drift = MAX_DRIFT * abs(other.at_ns - one.at_ns)
     return abs(other.offset_ns - one.offset_ns) > drift + one.error_ns + other.error_ns
 
 
-def _beyond(marks: Sequence[Mark]) -> list[Offset]:
+def _beyond(marks: Sequence[MeasuredOffset]) -> list[Offset]:
     """The moment on the other side of the first of two marks, as far from it as the second."""
     if len(marks) < 2 or _is_set(*marks):
         return []
@@ -208,13 +210,13 @@ def _beyond(marks: Sequence[Mark]) -> list[Offset]:
 # -- rows
 
 
-def rows_from_clocks(known: Iterable[Placed], clocks: Iterable[Clock]) -> pa.Table:
+def rows_from_clocks(known: Iterable[PlacedSpan], clocks: Iterable[Clock]) -> pa.Table:
     """Give clocks as rows, with what the sources have of their nodes."""
     of_node = {node: list(each) for node, each in groupby(known, key=lambda each: each.span.node)}
     return pa.Table.from_pylist([_row(of_node[clock.node], clock) for clock in clocks], CLOCK_SCHEMA)
 
 
-def _row(known: list[Placed], clock: Clock) -> dict[str, Any]:
+def _row(known: list[PlacedSpan], clock: Clock) -> dict[str, Any]:
     spans, lives = [each.span for each in known], lives_of(known)
     return {name: getattr(clock, name) for name in clock.__slots__} | {
         "node_name": spans[-1].node_name,

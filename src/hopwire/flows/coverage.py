@@ -142,9 +142,9 @@ class NodeCoverage:
             for number, node in enumerate(nodes)
         )
         number_of = {node: number for number, node in enumerate(nodes)}
-        self._lives, self._skips, self._doubts = (_Stretches(number_of, each) for each in coverage.stretches)
-        self._unclosed = _Stretches(number_of, coverage.lives_ending(OPEN, OVERHEARD))
-        self._overheard = _Stretches(number_of, coverage.lives_ending(OVERHEARD))
+        self._lives, self._skips, self._doubts = (_NodeRanges(number_of, each) for each in coverage.stretches)
+        self._unclosed = _NodeRanges(number_of, coverage.lives_ending(OPEN, OVERHEARD))
+        self._overheard = _NodeRanges(number_of, coverage.lives_ending(OVERHEARD))
         self._is_changing: Bools = np.array([node in coverage.changes for node in nodes], dtype=np.bool_)
 
     def corrected(self, node: Ints, incarnation: Ints, at: Ints) -> Ints:
@@ -189,14 +189,14 @@ class NodeCoverage:
         return is_complete
 
 
-class _Stretches:
+class _NodeRanges:
     """Stretches of time of nodes, to be looked up for many rows at once."""
 
     def __init__(self, number_of: dict[bytes, int], spans: Iterable[Span]) -> None:
         known = [(number_of[node], first, last) for node, first, last in spans if node in number_of]
         nodes = _numbers(node for node, _, _ in known)
-        self._firsts = _Moments(nodes, _numbers(first for _, first, _ in known))
-        self._lasts = _Moments(nodes, _numbers(last for _, _, last in known))
+        self._firsts = _NodeTimes(nodes, _numbers(first for _, first, _ in known))
+        self._lasts = _NodeTimes(nodes, _numbers(last for _, _, last in known))
 
     def overlap(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where more of them have begun until the end than were over before the begin."""
@@ -207,7 +207,7 @@ class _Stretches:
         return self._lasts.count(node, end, "right") > self._lasts.count(node, begin, "left")
 
 
-class _Moments:
+class _NodeTimes:
     """Times of nodes, sorted: node and rank of the time are one number."""
 
     def __init__(self, nodes: Ints, times: Ints) -> None:

@@ -23,13 +23,23 @@ from typing import NamedTuple, TypeAlias
 from hopwire.flows.coverage import LifeSpan
 from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["MAX_DRIFT", "Crossing", "Life", "Pair", "Stretch", "compared", "contradicted", "moved", "window_width"]
+__all__ = [
+    "MAX_DRIFT",
+    "ClockPair",
+    "Crossing",
+    "Life",
+    "TimeRange",
+    "compared",
+    "contradicted",
+    "moved",
+    "window_width",
+]
 
 MAX_DRIFT = 0.000_5  # as fast as systems slew a clock; a quartz is ten times better
 MAX_WINDOWS = 200  # in the longest incarnation: enough to follow a drift, few enough for each pair of nodes
 MIN_WINDOW_NS = 60 * NS_PER_SECOND  # in less even a busy pair may have no quick crossing
 
-Stretch: TypeAlias = tuple[int, int]  # from when to when
+TimeRange: TypeAlias = tuple[int, int]  # from when to when
 Life: TypeAlias = tuple[bytes, int]  # a node and one of its incarnations, or a number for all
 
 
@@ -60,7 +70,7 @@ class Moment(NamedTuple):
     error_ns: int
 
 
-class Pair(NamedTuple):
+class ClockPair(NamedTuple):
     """Two clocks that were compared."""
 
     a: Life
@@ -70,9 +80,9 @@ class Pair(NamedTuple):
     messages: int = 0
     windows: int = 0  # in which both directions are known
     moments: tuple[Moment, ...] = ()  # if it changes
-    doubts: tuple[Stretch, ...] = ()  # by the clock of a
+    doubts: tuple[TimeRange, ...] = ()  # by the clock of a
 
-    def seen_from(self, life: Life) -> Pair:
+    def seen_from(self, life: Life) -> ClockPair:
         """Give the same such that this clock is a."""
         if life == self.a:
             return self
@@ -81,7 +91,7 @@ class Pair(NamedTuple):
         return self._replace(a=self.b, b=self.a, ahead_ns=-self.ahead_ns, moments=moments, doubts=doubts)
 
 
-def moved(stretches: Iterable[Stretch], ahead_ns: int) -> tuple[Stretch, ...]:
+def moved(stretches: Iterable[TimeRange], ahead_ns: int) -> tuple[TimeRange, ...]:
     """Give stretches of time by a clock that is so far ahead."""
     return tuple((first + ahead_ns, last + ahead_ns) for first, last in stretches)
 
@@ -108,12 +118,12 @@ def contradicted(crossings: Iterable[Crossing]) -> set[bytes]:
 # -- pairs
 
 
-def compared(a: Life, b: Life, there: list[Crossing], back: list[Crossing]) -> Pair | None:
+def compared(a: Life, b: Life, there: list[Crossing], back: list[Crossing]) -> ClockPair | None:
     """Compare two clocks: by all crossings if these agree, else by the windows that do not contradict themselves."""
     ways, ways_back = _by_window(there), _by_window(back)
     windows = [(ways[window], ways_back[window]) for window in sorted(ways.keys() & ways_back.keys())]
     good = [window for window in windows if _is_possible(*window)]
-    doubts: tuple[Stretch, ...] = ()
+    doubts: tuple[TimeRange, ...] = ()
     pair = _steady(a, b, there, back)
     if pair is None and good:
         doubts = tuple(_between(*window) for window in windows if not _is_possible(*window))
@@ -134,7 +144,7 @@ def _quickest(crossing: Crossing) -> int:
     return crossing.quickest_ns
 
 
-def _between(there: Crossing, back: Crossing) -> Stretch:
+def _between(there: Crossing, back: Crossing) -> TimeRange:
     """From the one crossing to the other, by the clock of the node that the first left."""
     return min(there.left_at_ns, back.came_at_ns), max(there.left_at_ns, back.came_at_ns)
 
@@ -145,19 +155,19 @@ def _is_possible(there: Crossing, back: Crossing) -> bool:
     return there.quickest_ns + back.quickest_ns >= -MAX_DRIFT * (end - begin)
 
 
-def _steady(a: Life, b: Life, there: Iterable[Crossing], back: Iterable[Crossing]) -> Pair | None:
+def _steady(a: Life, b: Life, there: Iterable[Crossing], back: Iterable[Crossing]) -> ClockPair | None:
     """Two clocks that differ by the same at all times; nothing if they cannot."""
     one, other = (min(ways, key=_quickest).quickest_ns for ways in (there, back))
     if one + other < 0:
         return None
     is_plausible = one >= 0 and other >= 0
-    return Pair(a, b, 0 if is_plausible else (one - other) // 2, (one + other) // 2)
+    return ClockPair(a, b, 0 if is_plausible else (one - other) // 2, (one + other) // 2)
 
 
-def _unsteady(a: Life, b: Life, windows: list[tuple[Crossing, Crossing]]) -> Pair:
+def _unsteady(a: Life, b: Life, windows: list[tuple[Crossing, Crossing]]) -> ClockPair:
     moments = tuple(_moment(*window) for window in windows)
     ahead = median_low(each.ahead_ns for each in moments)
-    return Pair(a, b, ahead, max(each.error_ns for each in moments), moments=moments)
+    return ClockPair(a, b, ahead, max(each.error_ns for each in moments), moments=moments)
 
 
 def _moment(there: Crossing, back: Crossing) -> Moment:

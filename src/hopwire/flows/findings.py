@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, lists, number_codes, pack
+from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, lists_of_groups, number_codes, pack
 from hopwire.flows.rules import Rules, deadlines
 from hopwire.flows.schemas import FINDING_TYPE
-from hopwire.flows.trees import Steps, Tree
+from hopwire.flows.trees import CauseTree, Steps
 
 __all__ = ["KINDS", "Known", "find"]
 
@@ -58,11 +58,11 @@ class _Flows(NamedTuple):
     hops: pa.Table
     requests: pa.Table
     steps: Steps
-    tree: Tree
+    tree: CauseTree
     known: Known
 
 
-class _Marks(NamedTuple):
+class _FindingColumns(NamedTuple):
     """Findings of one kind, as columns."""
 
     flow_id: pa.Array
@@ -71,7 +71,7 @@ class _Marks(NamedTuple):
     detail: pa.Array
 
 
-def find(hops: pa.Table, requests: pa.Table, steps: Steps, tree: Tree, known: Known) -> pa.Array:
+def find(hops: pa.Table, requests: pa.Table, steps: Steps, tree: CauseTree, known: Known) -> pa.Array:
     """Give the findings of each flow, as lists in the order of the flows of `steps`."""
     flows = _Flows(hops, requests, steps, tree, known)
     found = [(kind, marks) for kind, finder in FINDERS.items() if len((marks := finder(flows)).flow_id)]
@@ -87,13 +87,13 @@ def find(hops: pa.Table, requests: pa.Table, steps: Steps, tree: Tree, known: Kn
     order = np.argsort(number, kind="stable")
     order = order[number[order] >= 0]
     items = pa.StructArray.from_arrays([parts[field.name] for field in FINDING_TYPE], fields=list(FINDING_TYPE))
-    return lists(number[order], items.take(pa.array(order)), len(steps.flows))
+    return lists_of_groups(number[order], items.take(pa.array(order)), len(steps.flows))
 
 
 # -- marks
 
 
-def _hop_marks(flows: _Flows, where: Bools, detail: pa.Array | str = "", node: Ints | None = None) -> _Marks:
+def _hop_marks(flows: _Flows, where: Bools, detail: pa.Array | str = "", node: Ints | None = None) -> _FindingColumns:
     """One finding for each message that has a marked hop; the first of them names the node: where it went, or ended."""
     steps = flows.steps
     rows = np.flatnonzero(where)
@@ -103,24 +103,26 @@ def _hop_marks(flows: _Flows, where: Bools, detail: pa.Array | str = "", node: I
     return _marks(flows, rows, detail, node)
 
 
-def _marks(flows: _Flows, rows: Ints, detail: pa.Array | str, node: Ints) -> _Marks:
+def _marks(flows: _Flows, rows: Ints, detail: pa.Array | str, node: Ints) -> _FindingColumns:
     taken = pa.array(rows)
     text = pa.repeat(detail, len(rows)) if isinstance(detail, str) else detail.take(taken)
     names = flows.steps.nodes.take(pa.array(node[rows]))
     hops = flows.hops
-    return _Marks(one_array(hops["flow_id"]).take(taken), one_array(hops["message_key"]).take(taken), names, text)
+    return _FindingColumns(
+        one_array(hops["flow_id"]).take(taken), one_array(hops["message_key"]).take(taken), names, text
+    )
 
 
-def _request_marks(flows: _Flows, where: Bools, node: str, detail: pa.Array | str = "") -> _Marks:
+def _request_marks(flows: _Flows, where: Bools, node: str, detail: pa.Array | str = "") -> _FindingColumns:
     rows = flows.requests.filter(pa.array(where))
     text = pa.repeat(detail, len(rows)) if isinstance(detail, str) else detail.filter(pa.array(where))
-    return _Marks(one_array(rows["flow_id"]), one_array(rows["message_key"]), one_array(rows[node]), text)
+    return _FindingColumns(one_array(rows["flow_id"]), one_array(rows["message_key"]), one_array(rows[node]), text)
 
 
 # -- one function for each kind
 
 
-def _hop_loop(flows: _Flows) -> _Marks:
+def _hop_loop(flows: _Flows) -> _FindingColumns:
     steps, hops = flows.steps, flows.hops
     is_unicast = ints(hops["distribution"]) == 0
     is_arrival = is_unicast & (steps.came != NO_TIME) & ~steps.is_again
@@ -140,11 +142,11 @@ def _hop_loop(flows: _Flows) -> _Marks:
     return _hop_marks(flows, came_back | is_stopped | is_over)
 
 
-def _route_disagrees(flows: _Flows) -> _Marks:
+def _route_disagrees(flows: _Flows) -> _FindingColumns:
     return _hop_marks(flows, bools(flows.hops["is_route_wrong"]), node=flows.steps.source)
 
 
-def _handled_after_ttl(flows: _Flows) -> _Marks:
+def _handled_after_ttl(flows: _Flows) -> _FindingColumns:
     steps, hops = flows.steps, flows.hops
     is_seen = ints(hops["left_at_ns"], NO_TIME) != NO_TIME
     deadline = np.where(is_seen, deadlines(steps.left, ints(hops["ttl_ticks"])), np.iinfo(np.int64).max)
@@ -158,7 +160,7 @@ def _handled_after_ttl(flows: _Flows) -> _Marks:
     return _hop_marks(flows, is_late & has_child & ~ended)
 
 
-def _reply_to_nobody(flows: _Flows) -> _Marks:
+def _reply_to_nobody(flows: _Flows) -> _FindingColumns:
     steps, hops = flows.steps, flows.hops
     rows = np.flatnonzero(bools(pc.greater(pc.binary_length(one_array(hops["home_receiver"])), 0)))
     if not len(rows):
@@ -179,7 +181,7 @@ def _reply_to_nobody(flows: _Flows) -> _Marks:
     return _marks(flows, first, "", steps.target)
 
 
-def _unknown_version(flows: _Flows) -> _Marks:
+def _unknown_version(flows: _Flows) -> _FindingColumns:
     requests = flows.requests
     answered = set(flows.known.answered)
     identities = {identity for identity, _, _ in answered}
@@ -194,47 +196,47 @@ def _unknown_version(flows: _Flows) -> _Marks:
     by_dead = equal_text(flows.hops["dead_reason"], NOBODY_HANDLES)
     of_hops = _hop_marks(flows, by_dead)
     of_requests = _request_marks(flows, where, "reached_node")
-    both = _Marks(*(pa.concat_arrays(parts) for parts in zip(of_hops, of_requests, strict=True)))
+    both = _FindingColumns(*(pa.concat_arrays(parts) for parts in zip(of_hops, of_requests, strict=True)))
     return _once(both)
 
 
-def _once(marks: _Marks) -> _Marks:
+def _once(marks: _FindingColumns) -> _FindingColumns:
     (flow,), _ = codes(marks.flow_id)
     (key,), _ = codes(marks.message_key)
     if not len(flow):
         return marks
     rows = pa.array(Groups(pack(flow, key)).first)
-    return _Marks(*(column.take(rows) for column in marks))
+    return _FindingColumns(*(column.take(rows) for column in marks))
 
 
-def _callback_unreached(flows: _Flows) -> _Marks:
+def _callback_unreached(flows: _Flows) -> _FindingColumns:
     return _request_marks(flows, bools(flows.requests["is_callback_unreached"]), "home_node")
 
 
-def _key_reused(flows: _Flows) -> _Marks:
+def _key_reused(flows: _Flows) -> _FindingColumns:
     return _request_marks(flows, bools(flows.requests["is_reused"]), "home_node")
 
 
-def _duplicate(flows: _Flows) -> _Marks:
+def _duplicate(flows: _Flows) -> _FindingColumns:
     return _hop_marks(flows, equal_text(flows.hops["repeat"], "duplicate"))
 
 
-def _replayed(flows: _Flows) -> _Marks:
+def _replayed(flows: _Flows) -> _FindingColumns:
     return _hop_marks(flows, equal_text(flows.hops["repeat"], "replayed"))
 
 
-def _retransmitted(flows: _Flows) -> _Marks:
+def _retransmitted(flows: _Flows) -> _FindingColumns:
     attempts = pc.binary_join_element_wise("attempt", pc.cast(one_array(flows.hops["attempt"]), pa.string()), " ")
     is_resent = (ints(flows.hops["attempt"]) > 0) & ~flows.steps.is_dead
     return _hop_marks(flows, is_resent, attempts, flows.steps.source)
 
 
-def _foreign_sender(flows: _Flows) -> _Marks:
+def _foreign_sender(flows: _Flows) -> _FindingColumns:
     hops = flows.hops
     return _hop_marks(flows, equal_text(hops["fate"], "foreign") & equal_text(hops["repeat"], ""))
 
 
-def _missing_capture(flows: _Flows) -> _Marks:
+def _missing_capture(flows: _Flows) -> _FindingColumns:
     steps, hops = flows.steps, flows.hops
     is_unseen, is_unsent = equal_text(hops["fate"], "unwitnessed"), equal_text(hops["fate"], "unsent")
     blind = np.where(is_unsent, steps.source, steps.target)
@@ -249,7 +251,7 @@ def _missing_capture(flows: _Flows) -> _Marks:
     return _marks(flows, rows, detail, blind)
 
 
-FINDERS: dict[str, Callable[[_Flows], _Marks]] = {
+FINDERS: dict[str, Callable[[_Flows], _FindingColumns]] = {
     "hop_loop": _hop_loop,
     "route_disagrees": _route_disagrees,
     "handled_after_ttl": _handled_after_ttl,

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Ints, bools, ints, one_array
 from hopwire.flows.findings import Known, find
-from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, lists, nullable
+from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, lists_of_groups, nullable
 from hopwire.flows.schemas import FLOW_OUTCOMES, FLOW_SCHEMA, STEP_TYPE
-from hopwire.flows.trees import Steps, Tree, grow, read_steps
+from hopwire.flows.trees import CauseTree, Steps, grow, read_steps
 
-__all__ = ["TOTALS_SCHEMA", "added", "distinct_lists", "judge_flows", "lists", "outcomes_of", "totals_of"]
+__all__ = ["TOTALS_SCHEMA", "added", "distinct_lists", "judge_flows", "lists_of_groups", "outcomes_of", "totals_of"]
 
 # -- flows
 
@@ -51,19 +51,19 @@ def judge_flows(hops: pa.Table, requests: pa.Table, known: Known, totals: pa.Tab
     return pa.table([columns[name].cast(FLOW_SCHEMA.field(name).type) for name in FLOW_SCHEMA.names], FLOW_SCHEMA)
 
 
-def _critical_path(steps: Steps, tree: Tree, by_time: Groups, number: Ints) -> dict[str, pa.Array]:
+def _critical_path(steps: Steps, tree: CauseTree, by_time: Groups, number: Ints) -> dict[str, pa.Array]:
     rows = np.flatnonzero(tree.is_critical)
     rows = rows[np.lexsort((tree.depth[rows], steps.flow[rows]))]
     begin = by_time.least(steps.left, tree.is_critical)
     end = by_time.most(steps.came, tree.is_critical)
     took = np.where(end == NO_TIME, NO_TIME, (end - begin) // 1000)
     return {
-        "critical_path": lists(steps.flow[rows], pa.array(number[rows], pa.int32()), len(by_time)),
+        "critical_path": lists_of_groups(steps.flow[rows], pa.array(number[rows], pa.int32()), len(by_time)),
         "critical_path_us": nullable(took),
     }
 
 
-def _steps(hops: pa.Table, tree: Tree, by_time: Groups, number: Ints) -> pa.Array:
+def _steps(hops: pa.Table, tree: CauseTree, by_time: Groups, number: Ints) -> pa.Array:
     taken = pa.array(by_time.order)
     made = {
         "parent": pa.array(np.where(tree.parent < 0, -1, number[tree.parent]), pa.int32()),
@@ -213,7 +213,7 @@ def distinct_lists(group: Ints, values: pa.Array, size: int) -> pa.Array:
     sorted_names = names.take(pc.sort_indices(names))
     is_named = bools(pc.greater(pc.binary_length(sorted_names), 0))[pairs % width]
     pairs = pairs[is_named]
-    return lists(pairs // width, sorted_names.take(pa.array(pairs % width)), size)
+    return lists_of_groups(pairs // width, sorted_names.take(pa.array(pairs % width)), size)
 
 
 def _or_none(values: Ints) -> Ints:

@@ -20,7 +20,7 @@ __all__ = [
     "codes",
     "equal_text",
     "filled_forward",
-    "lists",
+    "lists_of_groups",
     "nullable",
     "number_codes",
     "pack",
@@ -152,7 +152,7 @@ def nullable(values: Ints, kind: pa.DataType | None = None) -> pa.Array:
     return array if kind is None else array.cast(kind)
 
 
-def lists(group: Ints, values: pa.Array, size: int) -> pa.Array:
+def lists_of_groups(group: Ints, values: pa.Array, size: int) -> pa.Array:
     """Give values, sorted by their group, as one list for each of the groups."""
     bounds = np.searchsorted(group, np.arange(size + 1)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(bounds), values)

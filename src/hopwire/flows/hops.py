@@ -38,7 +38,7 @@ import pyarrow.compute as pc
 from hopwire.columnar import Bools, Ints, binary_from_rows, bools, ints, one_array
 from hopwire.flows.coverage import Coverage
 from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, filled_forward, nullable, pack
-from hopwire.flows.matching import Pairs, Seen, paired, read_seen
+from hopwire.flows.matching import Matches, SightingColumns, match, read_sightings
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import AWAITS, FATES, HOP_SCHEMA, REPEATS
 from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, NO_CORRELATION, RECEIPT
@@ -95,8 +95,8 @@ def link_piece(sightings: pa.Table, coverage: Coverage, rules: Rules, is_cut: bo
     """Give the hops, and if more of the last message follows, the sightings of it that are to come again with that."""
     if not len(sightings):
         return HOP_SCHEMA.empty_table(), sightings
-    seen = read_seen(sightings, coverage)
-    pairs = paired(seen, rules)
+    seen = read_sightings(sightings, coverage)
+    pairs = match(seen, rules)
     is_late = _is_late(sightings, seen, coverage, rules) if is_cut else np.zeros(len(seen.key), dtype=np.bool_)
     waits = (is_late[pairs.left] & (pairs.left >= 0)) | (is_late[pairs.came] & (pairs.came >= 0))
     rows = np.concatenate([pairs.left[waits], pairs.came[waits]])
@@ -105,7 +105,7 @@ def link_piece(sightings: pa.Table, coverage: Coverage, rules: Rules, is_cut: bo
     return hops, sightings.take(pa.array(np.sort(rows[rows >= 0])))
 
 
-def _is_late(sightings: pa.Table, seen: Seen, coverage: Coverage, rules: Rules) -> Bools:
+def _is_late(sightings: pa.Table, seen: SightingColumns, coverage: Coverage, rules: Rules) -> Bools:
     """Tell which sightings of the last message are so near the end of the piece that their partners may follow.
 
     Pieces are cut by the clocks of the nodes: what one that is ahead saw comes later.
@@ -115,7 +115,7 @@ def _is_late(sightings: pa.Table, seen: Seen, coverage: Coverage, rules: Rules) 
     return is_late
 
 
-def _hops(sightings: pa.Table, seen: Seen, pairs: Pairs, fate: Ints, rules: Rules) -> pa.Table:
+def _hops(sightings: pa.Table, seen: SightingColumns, pairs: Matches, fate: Ints, rules: Rules) -> pa.Table:
     has_left, has_come = pairs.left >= 0, pairs.came >= 0
     rows = np.where(has_left, pairs.left, pairs.came)
     left_at = np.where(has_left, seen.at[pairs.left], NO_TIME)
@@ -154,7 +154,7 @@ def _hops(sightings: pa.Table, seen: Seen, pairs: Pairs, fate: Ints, rules: Rule
     return pa.table([columns[name].cast(HOP_SCHEMA.field(name).type) for name in HOP_SCHEMA.names], schema=HOP_SCHEMA)
 
 
-def _is_corrected(seen: Seen, source: Ints, left_at: Ints, target: Ints, came_at: Ints) -> Bools:
+def _is_corrected(seen: SightingColumns, source: Ints, left_at: Ints, target: Ints, came_at: Ints) -> Bools:
     """Tell where two clocks are known against each other, and none of them was set about then."""
     cover = seen.coverage
     is_doubtful = cover.is_doubtful(source, left_at) | cover.is_doubtful(target, came_at)
@@ -162,7 +162,7 @@ def _is_corrected(seen: Seen, source: Ints, left_at: Ints, target: Ints, came_at
     return is_known
 
 
-def _is_first(sightings: pa.Table, seen: Seen, rows: Ints, fate: Ints, repeat: Ints) -> Bools:
+def _is_first(sightings: pa.Table, seen: SightingColumns, rows: Ints, fate: Ints, repeat: Ints) -> Bools:
     """Tell with which hops a message begins: the first of a key, and of equal messages all that go the same way.
 
     The number of hops is the same too: a message that goes in circles is one.
@@ -178,7 +178,7 @@ def _is_first(sightings: pa.Table, seen: Seen, rows: Ints, fate: Ints, repeat: I
     return is_first
 
 
-def _targets(seen: Seen, target: Ints, fate: Ints) -> pa.Array:
+def _targets(seen: SightingColumns, target: Ints, fate: Ints) -> pa.Array:
     names = seen.nodes.take(pa.array(target))
     return pc.if_else(pa.array(fate == FATE["dead"]), pa.scalar(b"", pa.binary()), names)
 
@@ -190,7 +190,7 @@ FATE = {name: number for number, name in enumerate(FATES)}
 TRACE_ROUTING = 1
 
 
-def fates_of(seen: Seen, pairs: Pairs, rules: Rules) -> Ints:
+def fates_of(seen: SightingColumns, pairs: Matches, rules: Rules) -> Ints:
     """Give the fate of each hop: a number of FATES."""
     fate = np.full(len(pairs.left), FATE["arrived"])
     left_only, came_only = np.flatnonzero(pairs.came < 0), np.flatnonzero(pairs.left < 0)
@@ -200,7 +200,7 @@ def fates_of(seen: Seen, pairs: Pairs, rules: Rules) -> Ints:
     return fate
 
 
-def _fate_of_departures(seen: Seen, rows: Ints, rules: Rules) -> Ints:
+def _fate_of_departures(seen: SightingColumns, rows: Ints, rules: Rules) -> Ints:
     cover, target, at = seen.coverage, seen.target[rows], seen.at[rows]
     is_blind = ~cover.captures[target] | (at < cover.begin[target])
     is_blind |= cover.skips_within(target, at - rules.patience_ns, at + rules.patience_ns)
@@ -213,7 +213,7 @@ def _fate_of_departures(seen: Seen, rows: Ints, rules: Rules) -> Ints:
     )
 
 
-def _fate_of_arrivals(seen: Seen, rows: Ints, has_departures: Bools, rules: Rules) -> Ints:
+def _fate_of_arrivals(seen: SightingColumns, rows: Ints, has_departures: Bools, rules: Rules) -> Ints:
     cover, source, at = seen.coverage, seen.source[rows], seen.at[rows]
     is_blind = ~cover.captures[source]
     is_blind |= cover.skips_within(source, at - rules.patience_ns, at + rules.patience_ns)
@@ -224,7 +224,7 @@ def _fate_of_arrivals(seen: Seen, rows: Ints, has_departures: Bools, rules: Rule
     return np.where(is_unsent, FATE["unsent"], np.where(has_departures, FATE["duplicate"], FATE["foreign"]))
 
 
-def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, fate: Ints, rules: Rules) -> Ints:
+def repeats_of(sightings: pa.Table, seen: SightingColumns, pairs: Matches, fate: Ints, rules: Rules) -> Ints:
     """Tell for each hop whether its arrival came before: a number of REPEATS."""
     repeat = np.zeros(len(pairs.left), dtype=np.int64)
     over = np.flatnonzero(pairs.left < 0)
@@ -249,7 +249,7 @@ def repeats_of(sightings: pa.Table, seen: Seen, pairs: Pairs, fate: Ints, rules:
     return repeat
 
 
-def _arrivals_before(seen: Seen, number: Ints) -> Ints:
+def _arrivals_before(seen: SightingColumns, number: Ints) -> Ints:
     """Give for each arrival the last one before it of the same message, attempt and number, -1 where there is none."""
     rows = np.flatnonzero(seen.is_in)
     groups = Groups(pack(seen.key[rows], seen.attempt[rows], number[rows]), seen.at[rows], seen.sequence[rows])
@@ -258,7 +258,7 @@ def _arrivals_before(seen: Seen, number: Ints) -> Ints:
     return before
 
 
-def is_route_wrong(sightings: pa.Table, rows: Ints, seen: Seen) -> Bools:
+def is_route_wrong(sightings: pa.Table, rows: Ints, seen: SightingColumns) -> Bools:
     """Tell where a traced unicast message names another router last than the node it left, or too few of them."""
     (router, source), values = codes(sightings["route_node"], seen.nodes.take(pa.array(seen.source)))
     is_named = bools(pc.greater(pc.binary_length(values), 0))[router]

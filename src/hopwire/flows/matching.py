@@ -24,10 +24,10 @@ from hopwire.flows.coverage import Coverage, NodeCoverage
 from hopwire.flows.groups import Groups, codes, equal_text, pack
 from hopwire.flows.rules import Rules
 
-__all__ = ["Pairs", "Seen", "paired", "read_seen"]
+__all__ = ["Matches", "SightingColumns", "match", "read_sightings"]
 
 
-class Seen(NamedTuple):
+class SightingColumns(NamedTuple):
     """The sightings as numbers."""
 
     key: Ints
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
     coverage: NodeCoverage
 
 
-class Pairs(NamedTuple):
+class Matches(NamedTuple):
     """Hops as two sightings each, -1 where there is none."""
 
     left: Ints
@@ -53,19 +53,19 @@ class Pairs(NamedTuple):
     crossing: Ints
     has_departures: Bools
 
-    def where(self, mask: Bools) -> Pairs:
+    def where(self, mask: Bools) -> Matches:
         """Give some of them."""
-        return Pairs(self.left[mask], self.came[mask], self.crossing[mask], self.has_departures[mask])
+        return Matches(self.left[mask], self.came[mask], self.crossing[mask], self.has_departures[mask])
 
 
-def read_seen(sightings: pa.Table, coverage: Coverage) -> Seen:
+def read_sightings(sightings: pa.Table, coverage: Coverage) -> SightingColumns:
     """Give sightings as numbers, with corrected times."""
     is_in, is_dead = equal_text(sightings["direction"], "in"), equal_text(sightings["direction"], "dead")
     (key,), _ = codes(sightings["message_key"])
     (node, peer), nodes = codes(sightings["node"], sightings["peer"])
     known = coverage.of(nodes)
     target = np.where(is_in, node, peer)
-    return Seen(
+    return SightingColumns(
         key,
         ints(sightings["attempt"]),
         np.where(is_in, peer, node),
@@ -82,7 +82,7 @@ def read_seen(sightings: pa.Table, coverage: Coverage) -> Seen:
     )
 
 
-def paired(seen: Seen, rules: Rules) -> Pairs:
+def match(seen: SightingColumns, rules: Rules) -> Matches:
     """Give every sighting in one hop: with its partner, or alone."""
     rows = np.flatnonzero(~seen.is_dead)
     group = pack(seen.key[rows], seen.attempt[rows], seen.source[rows], seen.target[rows])
@@ -100,7 +100,7 @@ class _Sides(NamedTuple):
     has_other: Bools  # whether the group has arrivals too, of a departure, or departures, of an arrival
 
 
-def _sides(seen: Seen, rows: Ints, group: Ints) -> _Sides:
+def _sides(seen: SightingColumns, rows: Ints, group: Ints) -> _Sides:
     side = 2 * group + seen.is_in[rows]
     groups = Groups(side, seen.at[rows], seen.incarnation[rows], seen.sequence[rows])
     order = groups.order
@@ -112,10 +112,10 @@ def _sides(seen: Seen, rows: Ints, group: Ints) -> _Sides:
     return _Sides(rows[order], seen.at[rows][order], is_in, start, end, has_other)
 
 
-def _matched(seen: Seen, rows: Ints, group: Ints, rules: Rules) -> Pairs:
+def _matched(seen: SightingColumns, rows: Ints, group: Ints, rules: Rules) -> Matches:
     """Match the n-th departure of each group with its n-th arrival, or by time where that cannot be."""
     if not len(rows):
-        return Pairs(rows, rows, rows, np.zeros(0, dtype=np.bool_))
+        return Matches(rows, rows, rows, np.zeros(0, dtype=np.bool_))
     sides = _sides(seen, rows, group)
     size = len(rows)
     rank = np.arange(size) - sides.start
@@ -130,10 +130,10 @@ def _matched(seen: Seen, rows: Ints, group: Ints, rules: Rules) -> Pairs:
     is_in, own = sides.is_in[places], sides.rows[places]
     left = np.where(is_in, -1, own)
     came = np.where(is_in, own, np.where(partner[places] < 0, -1, sides.rows[partner[places]]))
-    return Pairs(left, came, rank[places], ~is_in | sides.has_other[places])
+    return Matches(left, came, rank[places], ~is_in | sides.has_other[places])
 
 
-def _doubtful(seen: Seen, sides: _Sides, partner: Ints, rules: Rules) -> list[tuple[int, int, int]]:
+def _doubtful(seen: SightingColumns, sides: _Sides, partner: Ints, rules: Rules) -> list[tuple[int, int, int]]:
     """Where the order is doubtful: begin and end of the departures of a group, and the end of its arrivals.
 
     Of one departure there is nothing to choose, and clocks that are not known against each other tell nothing.
@@ -176,7 +176,7 @@ def _by_time(left_at: Ints, came_at: Ints, rules: Rules) -> Ints:
     return found
 
 
-def _with_unnamed(seen: Seen, pairs: Pairs, rules: Rules) -> Pairs:
+def _with_unnamed(seen: SightingColumns, pairs: Matches, rules: Rules) -> Matches:
     """Match departures to a node that had no name yet with the arrivals that are left over."""
     is_unnamed = (pairs.came < 0) & ~seen.is_target_known[pairs.left]
     is_over = (pairs.left < 0) & ~pairs.has_departures
@@ -188,11 +188,11 @@ def _with_unnamed(seen: Seen, pairs: Pairs, rules: Rules) -> Pairs:
     return _joined(pairs.where(~again), more)
 
 
-def _with_dead(seen: Seen, pairs: Pairs) -> Pairs:
+def _with_dead(seen: SightingColumns, pairs: Matches) -> Matches:
     rows = np.flatnonzero(seen.is_dead)
     nothing = np.full(len(rows), -1)
-    return _joined(pairs, Pairs(rows, nothing, np.zeros_like(rows), np.ones(len(rows), dtype=np.bool_)))
+    return _joined(pairs, Matches(rows, nothing, np.zeros_like(rows), np.ones(len(rows), dtype=np.bool_)))
 
 
-def _joined(one: Pairs, other: Pairs) -> Pairs:
-    return Pairs(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))
+def _joined(one: Matches, other: Matches) -> Matches:
+    return Matches(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))

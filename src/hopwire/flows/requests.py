@@ -55,7 +55,7 @@ OF_OTHERS = pa.array(["foreign", "duplicate"])
 WITNESSED = pa.array(["arrived", "unsent", "unwitnessed"])
 
 
-class _Rows(NamedTuple):
+class _RequestHops(NamedTuple):
     """The hops of requests as numbers, and the requests they belong to."""
 
     hops: pa.Table
@@ -80,7 +80,7 @@ def judge_requests(hops: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table
     return _judged(_read(hops), coverage, rules)
 
 
-def _read(hops: pa.Table) -> _Rows:
+def _read(hops: pa.Table) -> _RequestHops:
     (flow,), _ = codes(hops["flow_id"])
     (receiver,), _ = codes(hops["home_receiver"])
     (key,), _ = codes(hops["message_key"])
@@ -93,13 +93,13 @@ def _read(hops: pa.Table) -> _Rows:
     groups = Groups(number, place, np.where(left != NO_TIME, left, came))
     is_home_named = bools(pc.greater(pc.binary_length(nodes), 0))[home]
     asking = source[groups.first][groups.of]
-    return _Rows(
+    return _RequestHops(
         hops, groups, source, target, np.where(is_home_named, home, asking), left, came, key, is_reply, is_dead,
         is_of_others, nodes,
     )  # fmt: skip
 
 
-class _Verdict(NamedTuple):
+class _RequestVerdict(NamedTuple):
     """What is decided of each request; rows are numbers of hops, -1 where there is none."""
 
     outcome: Ints
@@ -111,14 +111,14 @@ class _Verdict(NamedTuple):
     is_unreached: Bools
 
 
-def _judged(rows: _Rows, coverage: Coverage, rules: Rules) -> pa.Table:
+def _judged(rows: _RequestHops, coverage: Coverage, rules: Rules) -> pa.Table:
     first = rows.groups.first
     is_request = ~rows.is_reply[first] & ~equal_text(rows.hops["awaits"], "")[first]
     table = _table(rows, _verdict(rows, coverage, rules))
     return table.filter(pa.array(is_request))
 
 
-def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
+def _verdict(rows: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestVerdict:
     groups, hops = rows.groups, rows.hops
     first, of = groups.first, groups.of
     asked = np.where(rows.left != NO_TIME, rows.left, rows.came)[first]
@@ -159,10 +159,10 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
     answered_at = np.where(came_home >= 0, at[came_home], NO_TIME)
     lost = _latest(groups, at, is_lost)
     is_unreached = is_gone & groups.has(is_answer & ~rows.is_dead)  # one that died where it was made was not sent
-    return _Verdict(outcome, asked, deadline, came_home, answered_at, lost, is_unreached)
+    return _RequestVerdict(outcome, asked, deadline, came_home, answered_at, lost, is_unreached)
 
 
-def _came_home(rows: _Rows) -> tuple[Bools, Bools]:
+def _came_home(rows: _RequestHops) -> tuple[Bools, Bools]:
     """Tell which hops brought a reply home that the node there did not give up, and which one that nobody waited for.
 
     Of several copies, the first was taken.
@@ -196,7 +196,7 @@ def _latest(groups: Groups, at: Ints, where: Bools) -> Ints:
     return groups.last_where(where & (at == most[groups.of]))
 
 
-def _is_reused(rows: _Rows) -> Bools:
+def _is_reused(rows: _RequestHops) -> Bools:
     """Tell which requests have a second question: another message of the same contract that left home by itself."""
     groups, hops = rows.groups, rows.hops
     first = groups.first[groups.of]
@@ -212,7 +212,7 @@ def _is_reused(rows: _Rows) -> Bools:
     return groups.has(is_other & (begin < back_at[groups.of]))
 
 
-def _is_unhandled(rows: _Rows) -> Bools:
+def _is_unhandled(rows: _RequestHops) -> Bools:
     """Tell which questions arrived, and nothing followed but the word that there is no handler."""
     groups, hops = rows.groups, rows.hops
     is_question = rows.key == rows.key[groups.first][groups.of]
@@ -222,7 +222,7 @@ def _is_unhandled(rows: _Rows) -> Bools:
     return has_come & ~groups.has(is_bad_end) & ~groups.has(~is_question & ~is_word & ~rows.is_dead)
 
 
-def _table(rows: _Rows, verdict: _Verdict) -> pa.Table:
+def _table(rows: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
     groups, hops = rows.groups, rows.hops
     first = pa.array(groups.first)
     at = np.maximum(rows.left, rows.came)
@@ -261,7 +261,7 @@ def _table(rows: _Rows, verdict: _Verdict) -> pa.Table:
     )
 
 
-def _places(rows: _Rows, verdict: _Verdict, last: Ints, last_node: Ints) -> dict[str, pa.Array]:
+def _places(rows: _RequestHops, verdict: _RequestVerdict, last: Ints, last_node: Ints) -> dict[str, pa.Array]:
     """Where a lost request was lost: the hop, the node of the dead letter, or where it was last seen.
 
     If it was last seen to leave for a node that nobody knows to have got it, that hop is where.
@@ -278,7 +278,7 @@ def _places(rows: _Rows, verdict: _Verdict, last: Ints, last_node: Ints) -> dict
     }
 
 
-def _reasons(rows: _Rows, verdict: _Verdict) -> pa.Array:
+def _reasons(rows: _RequestHops, verdict: _RequestVerdict) -> pa.Array:
     told = one_array(rows.hops["outcome_reason"]).take(_or_null(verdict.answer))
     dead = one_array(rows.hops["dead_reason"]).take(_or_null(verdict.lost))
     outcome = OUTCOME_NAMES.take(pa.array(verdict.outcome))

@@ -31,8 +31,8 @@ from hopwire.model.units import NS_PER_SECOND
 
 __all__ = [
     "Gap",
-    "Placed",
-    "Shared",
+    "PlacedSpan",
+    "SharedNumbers",
     "SourceSpan",
     "first_shared",
     "joined_spans",
@@ -85,7 +85,7 @@ class SourceSpan:
         return replace(self, missing=0, is_numbered=False, gaps=())
 
 
-class Placed(NamedTuple):
+class PlacedSpan(NamedTuple):
     """A span beside those of other sources."""
 
     span: SourceSpan
@@ -93,7 +93,7 @@ class Placed(NamedTuple):
     gaps: tuple[Gap, ...]  # its own, and the one in front of it
 
 
-class Shared(NamedTuple):
+class SharedNumbers(NamedTuple):
     """Numbers that two sources have."""
 
     one: SourceSpan
@@ -209,9 +209,9 @@ def _thinned(gaps: Iterable[Gap]) -> list[Gap]:
 # -- all sources
 
 
-def placed(spans: Iterable[SourceSpan]) -> list[Placed]:
+def placed(spans: Iterable[SourceSpan]) -> list[PlacedSpan]:
     """Give all spans by node, incarnation and number, with what is missing between them."""
-    found: list[Placed] = []
+    found: list[PlacedSpan] = []
     for _, of_node in groupby(sorted(spans, key=_place), key=lambda span: span.node):
         since_ns = EVER_NS
         for _, of_life in groupby(of_node, key=lambda span: span.incarnation):
@@ -225,23 +225,23 @@ def _place(span: SourceSpan) -> tuple[bytes, int, int, str]:
     return span.node, span.incarnation, span.first_sequence, span.segment
 
 
-def _placed_life(spans: Iterable[SourceSpan], since_ns: int) -> Iterator[Placed]:
+def _placed_life(spans: Iterable[SourceSpan], since_ns: int) -> Iterator[PlacedSpan]:
     """Place the spans of one incarnation; the one before it ended at that time."""
     before: SourceSpan | None = None
     for span in spans:
         if not span.is_numbered:
-            yield Placed(span, 0, ())
+            yield PlacedSpan(span, 0, ())
             continue
         front: list[Gap] = []
         if before is None and span.first_sequence > 0:
             front = [Gap(0, span.first_sequence - 1, *sorted((since_ns, span.first_seen_at_ns)))]
         elif before is not None and span.first_sequence > before.last_sequence:
             front = _between(before, span)
-        yield Placed(span, sum(gap.last - gap.first + 1 for gap in front), (*front, *span.gaps))
+        yield PlacedSpan(span, sum(gap.last - gap.first + 1 for gap in front), (*front, *span.gaps))
         before = span if before is None or span.last_sequence > before.last_sequence else before
 
 
-def lives_of(known: Iterable[Placed]) -> list[LifeSpan]:
+def lives_of(known: Iterable[PlacedSpan]) -> list[LifeSpan]:
     """Give the incarnations of all nodes, in the order of `placed`."""
     found = []
     for (node, incarnation), each in groupby((span for span, _, _ in known), key=lambda span: span.life):
@@ -252,12 +252,12 @@ def lives_of(known: Iterable[Placed]) -> list[LifeSpan]:
     return found
 
 
-def skips_of(known: Iterable[Placed]) -> list[LifeSpan]:
+def skips_of(known: Iterable[PlacedSpan]) -> list[LifeSpan]:
     """Give from when to when sightings are missing."""
     return [LifeSpan(span.node, gap.first_ns, gap.last_ns, span.incarnation) for span, _, gaps in known for gap in gaps]
 
 
-def first_shared(spans: Iterable[SourceSpan]) -> Shared | None:
+def first_shared(spans: Iterable[SourceSpan]) -> SharedNumbers | None:
     """Find numbers of an incarnation that are in two sources for certain, if there are any."""
     numbered = sorted((span for span in spans if span.is_numbered), key=_place)
     for _, of_life in groupby(numbered, key=lambda span: span.life):
@@ -271,7 +271,7 @@ def first_shared(spans: Iterable[SourceSpan]) -> Shared | None:
     return None
 
 
-def _shared(one: SourceSpan, other: SourceSpan) -> Shared | None:
+def _shared(one: SourceSpan, other: SourceSpan) -> SharedNumbers | None:
     """The first run of numbers that both have, outside of the gaps of either.
 
     The same sightings have the same times. Numbers that come again at another time are of somebody who counts anew.
@@ -284,4 +284,4 @@ def _shared(one: SourceSpan, other: SourceSpan) -> Shared | None:
             last = min(last, gap.first - 1)
             break
         first = max(first, gap.last + 1)
-    return Shared(one, other, first, last) if first <= last else None
+    return SharedNumbers(one, other, first, last) if first <= last else None

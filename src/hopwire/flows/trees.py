@@ -22,7 +22,7 @@ import pyarrow as pa
 from hopwire.columnar import Bools, Ints, ints
 from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, filled_forward, pack
 
-__all__ = ["Steps", "Tree", "grow", "read_steps"]
+__all__ = ["CauseTree", "Steps", "grow", "read_steps"]
 
 
 class Steps(NamedTuple):
@@ -42,7 +42,7 @@ class Steps(NamedTuple):
     flows: pa.Array
 
 
-class Tree(NamedTuple):
+class CauseTree(NamedTuple):
     """What caused each hop."""
 
     parent: Ints  # the number of another hop, -1 for a root
@@ -75,7 +75,7 @@ def read_steps(hops: pa.Table) -> Steps:
     )
 
 
-def grow(steps: Steps) -> Tree:
+def grow(steps: Steps) -> CauseTree:
     """Give the trees of all flows among the hops."""
     parent = _parents(steps)
     rank = np.empty(len(parent), dtype=np.int64)
@@ -85,7 +85,7 @@ def grow(steps: Steps) -> Tree:
     if in_circle.any():
         parent = np.where(in_circle & (rank[parent] >= rank), -1, parent)
         _, depth, _ = _climb(parent)
-    return Tree(parent, depth, _critical(steps, parent))
+    return CauseTree(parent, depth, _critical(steps, parent))
 
 
 def _parents(steps: Steps) -> Ints:
