@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.flows.coverage import Coverage, LifeSpan, Span
+from hopwire.flows.coverage import Coverage, LifeSpan
 from hopwire.flows.findings import Known
 from hopwire.flows.flows import judge_flows
 from hopwire.flows.hops import link
@@ -216,7 +216,7 @@ class World:
         capturing = {name: node for name, node in self.nodes.items() if node.lives}
         return Coverage(
             [
-                LifeSpan(*self._span(name, *life), number, node.ending)
+                self._span(name, *life)._replace(incarnation=number, ending=node.ending)
                 for name, node in capturing.items()
                 for number, life in enumerate(node.lives)
             ],
@@ -225,9 +225,9 @@ class World:
             {name: b"A" if node.is_clock_known else name for name, node in capturing.items()},
         )
 
-    def _span(self, name: bytes, first: int, last: int) -> Span:
+    def _span(self, name: bytes, first: int, last: int) -> LifeSpan:
         begin = BEGIN + self.nodes[name].offset_ms * MS + MS // 2  # no border where a sighting is
-        return Span(name, begin + first * 1000 * MS, begin + last * 1000 * MS)
+        return LifeSpan(name, begin + first * 1000 * MS, begin + last * 1000 * MS)
 
 
 class Judged(NamedTuple):

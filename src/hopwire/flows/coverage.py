@@ -24,7 +24,7 @@ from hopwire.columnar import Bools, Ints
 from hopwire.flows.groups import NO_TIME, Groups, number_codes, pack
 from hopwire.flows.schemas import OPEN, OVERHEARD
 
-__all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "Span", "coverage_from_rows", "offsets_at"]
+__all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "coverage_from_rows", "offsets_at"]
 
 
 class Offset(NamedTuple):
@@ -44,21 +44,13 @@ def offsets_at(known: Sequence[Offset], at: Ints) -> Ints:
     return found
 
 
-class Span(NamedTuple):
-    """One incarnation of one node in the capture, by its own clock."""
-
-    node: bytes
-    first_ns: int
-    last_ns: int
-
-
 class LifeSpan(NamedTuple):
     """A span, the incarnation that it lies in, and how that ends: one of ENDINGS."""
 
     node: bytes
     first_ns: int
     last_ns: int
-    incarnation: int
+    incarnation: int = 0
     ending: str = OPEN
 
 
@@ -66,30 +58,30 @@ class LifeSpan(NamedTuple):
 class Coverage:
     """What the nodes saw: spans, the stretches in which sightings are missing, and how wrong each clock is."""
 
-    spans: Sequence[Span | LifeSpan] = ()
-    skips: Sequence[Span | LifeSpan] = ()
+    spans: Sequence[LifeSpan] = ()
+    skips: Sequence[LifeSpan] = ()
     offsets_ns: dict[bytes, int] = field(default_factory=dict)
     clocks: dict[bytes, bytes] = field(default_factory=dict)  # node: the node whose clock its times are corrected to
     changes: Mapping[bytes, Mapping[int, Sequence[Offset]]] = field(default_factory=dict)  # by node and incarnation
-    doubts: Sequence[Span | LifeSpan] = ()  # where nobody knows what a clock was ahead by
+    doubts: Sequence[LifeSpan] = ()  # where nobody knows what a clock was ahead by
 
     @cached_property
     def nodes(self) -> dict[bytes, tuple[int, int]]:
         """First and last sighting of every node that captures, corrected."""
         found: dict[bytes, tuple[int, int]] = {}
-        for node, first, last in self.stretches[0]:
-            begin, end = found.get(node, (first, last))
-            found[node] = min(begin, first), max(end, last)
+        for span in self.stretches[0]:
+            begin, end = found.get(span.node, (span.first_ns, span.last_ns))
+            found[span.node] = min(begin, span.first_ns), max(end, span.last_ns)
         return found
 
     @cached_property
-    def stretches(self) -> tuple[list[Span], list[Span], list[Span]]:
+    def stretches(self) -> tuple[list[LifeSpan], list[LifeSpan], list[LifeSpan]]:
         """The spans, the skips and the doubts, corrected."""
         return self.corrected(self.spans), self.corrected(self.skips), self.corrected(self.doubts)
 
-    def lives_ending(self, *endings: str) -> list[Span]:
+    def lives_ending(self, *endings: str) -> list[LifeSpan]:
         """Give the incarnations that end in one of these ways, corrected."""
-        return self.corrected(span for span in self.spans if getattr(span, "ending", OPEN) in endings)
+        return self.corrected(span for span in self.spans if span.ending in endings)
 
     @cached_property
     def end_ns(self) -> int:
@@ -100,16 +92,18 @@ class Coverage:
         """Give the same by the codes of nodes."""
         return NodeCoverage(self, values.to_pylist())
 
-    def corrected(self, spans: Iterable[Span | LifeSpan]) -> list[Span]:
+    def corrected(self, spans: Iterable[LifeSpan]) -> list[LifeSpan]:
         """Give the spans as corrected times."""
-        return [self._corrected(*span) for span in spans]
+        return [self._corrected(span) for span in spans]
 
-    def _corrected(self, node: bytes, first_ns: int, last_ns: int, incarnation: int = 0, _: str = OPEN) -> Span:
-        if node not in self.changes:
-            offset = self.offsets_ns.get(node, 0)
-            return Span(node, first_ns - offset, last_ns - offset)
-        offsets = offsets_at(self.offsets_of(node, incarnation), np.array([first_ns, last_ns])).tolist()
-        return Span(node, first_ns - offsets[0], last_ns - offsets[1])
+    def _corrected(self, span: LifeSpan) -> LifeSpan:
+        at = np.array([span.first_ns, span.last_ns])
+        if span.node in self.changes:
+            at -= offsets_at(self.offsets_of(span.node, span.incarnation), at)
+        else:
+            at -= self.offsets_ns.get(span.node, 0)
+        first_ns, last_ns = at.tolist()
+        return span._replace(first_ns=first_ns, last_ns=last_ns)
 
     def offsets_of(self, node: bytes, incarnation: int) -> Sequence[Offset]:
         """Give the offsets of a clock that changes; an incarnation without any has those of the one before."""
@@ -192,11 +186,11 @@ class NodeCoverage:
 class _NodeRanges:
     """Stretches of time of nodes, to be looked up for many rows at once."""
 
-    def __init__(self, number_of: dict[bytes, int], spans: Iterable[Span]) -> None:
-        known = [(number_of[node], first, last) for node, first, last in spans if node in number_of]
-        nodes = _numbers(node for node, _, _ in known)
-        self._firsts = _NodeTimes(nodes, _numbers(first for _, first, _ in known))
-        self._lasts = _NodeTimes(nodes, _numbers(last for _, _, last in known))
+    def __init__(self, number_of: dict[bytes, int], spans: Iterable[LifeSpan]) -> None:
+        known = [span for span in spans if span.node in number_of]
+        nodes = _numbers(number_of[span.node] for span in known)
+        self._firsts = _NodeTimes(nodes, _numbers(span.first_ns for span in known))
+        self._lasts = _NodeTimes(nodes, _numbers(span.last_ns for span in known))
 
     def overlap(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where more of them have begun until the end than were over before the begin."""
