@@ -1,32 +1,47 @@
-"""Sightings to hops: `pairs.py` says which belong together, `fates.py` what is known, here it becomes a table.
+"""Sightings to hops: what became of each crossing of a message from one node to another.
 
-The sightings of one message must come together; any number of messages may, in any order. All of it is columns: there
-is no loop over messages.
+`matching.py` says which departure belongs to which arrival. Where one of the two is missing, the *fate* says what is
+known. The first rule that fits gives the fate; patience is 5 s and `unwritten_ns` is 2 s, as in `rules.py`.
 
-Where a message has more sightings than fit, they may come in pieces by time (`link_piece`): what lies near the end of a
-piece waits for the next.
+A left at 10.0 s for B, and B has no sighting of the message:
 
-The trap: messages without an id that are equal in everything (`keys.py`) are told apart by order and time only. Each
-that leaves where the first of them began counts as one.
+| rule | fate |
+|---|---|
+| B does not capture, or its first sighting is after 10.0 s | `unwitnessed` |
+| B skipped sightings between 5.0 s and 15.0 s | `unwitnessed` |
+| the last sighting of B is before 15.0 s | `in_flight`: the capture ended too early |
+| a life of B ended between 8.0 s and 15.0 s and was not closed | `unwitnessed`: B may have seen it and not written it |
+| none of these | `lost` |
 
+B sees at 10.0 s a message from A, and no departure is left for this arrival:
 
-What is known of a hop: its fate, whether its arrival came before, whether its trace is right.
+| rule | fate |
+|---|---|
+| A does not capture, or skipped sightings between 5.0 s and 15.0 s | `unsent` |
+| A has no life at 10.0 s, or a life of A ended between 5.0 s and 10.0 s | `unsent`, see below |
+| the first sighting of A is after 5.0 s; after 10.0 s, if A was seen to send the message to B | `unsent`, see below |
+| A was seen to send the message to B | `duplicate`: it arrived more often than it left |
+| none of these | `foreign`: a stranger used the name of A |
 
-What is missing is judged by the coverage of the node that should have seen it (`FATES` in `hops.py`). An arrival too
-many is a duplicate, or replayed: signed, and not soon after the first or from another peer; or at another node, though
-it is for one and has come no further: a router on the way would have counted its hop.
+See below: a message with an id that A was seen to send to B is a `duplicate` all the same. Without an id, the arrival
+may be another, equal message.
 
+An arrival without a departure may also be a *repeat* of an arrival before. B saw the message at 10.0 s from A:
 
-What part a message plays in its flow: request, answer, outcome, or none of them.
+| arrival | repeat |
+|---|---|
+| B sees the message from A again at 10.3 s | `duplicate`: within the window of 1 s, from the same node |
+| B sees it from A at 12.0 s, or from C at 10.3 s; the signature is the same | `replayed` |
+| B sees it from A at 12.0 s, not signed; it has an id, or its fate is `duplicate` | `duplicate` |
+| B sees it from A at 12.0 s, not signed; it has no id, and its fate is `unsent` | none: an equal message |
+| C sees it at 10.5 s with the same signature, for one receiver, and it counts no more hops than at B | `replayed` |
+| C sees it at 10.5 s, and it counts one hop more than at B | none: a router passed it on |
 
-- A *reply* names a receiver, and either that is its callback receiver and its contract is one of the callback points,
-  or it is an outcome, an exception or a receipt.
-- The *home* of a message is where an answer to it goes: receiver and node. A reply has it as its receiver, all others
-  as their callback data. Formats V3 and V4 carry no node and no callback key.
-- What a message *awaits*: an answer, if any callback point is neither a receipt nor the exception that the original
-  always adds; else a receipt, if that is a point; else nothing. The node that takes a message removes the receipt.
-- The *flow* of a message is its correlation id. The original gives its one-way and service messages an id of zeros,
-  which is none: these belong to the flow of their callback key, or else each message key is a flow of its own.
+The sightings of one message must come together; any number of messages may, in any order. Where a message has more
+sightings than fit, they may come in pieces by time (`link_piece`).
+
+The trap: messages without an id that are equal in everything (`keys.py`) are told apart by order and time only. Each of
+them that leaves where the first began counts as a message.
 """
 
 from __future__ import annotations
@@ -37,26 +52,14 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, binary_from_rows, bools, ints, one_array
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, filled_forward, nullable, pack
+from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, filled_forward, has_bytes, nullable, pack
 from hopwire.flows.matching import Matches, SightingColumns, match, read_sightings
 from hopwire.flows.rules import Rules
-from hopwire.flows.schemas import AWAITS, FATES, HOP_SCHEMA, REPEATS
+from hopwire.flows.schemas import AWAITS, FATE, FATE_NAMES, HOP_SCHEMA, REPEATS, in_schema
 from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, NO_CORRELATION, RECEIPT
+from hopwire.model.units import NS_PER_US
 
-__all__ = [
-    "FATE",
-    "SIGHTING_COLUMNS",
-    "Roles",
-    "fates_of",
-    "is_route_wrong",
-    "link",
-    "link_piece",
-    "repeats_of",
-    "roles_of",
-]
-
-# -- hops
-
+__all__ = ["SIGHTING_COLUMNS", "link", "link_piece"]
 
 # fmt: off
 SIGHTING_COLUMNS = (
@@ -67,23 +70,27 @@ SIGHTING_COLUMNS = (
     "callback_receiver_node_identity", "signature", "verdict", "outcome_kind", "outcome_reason",
 )
 # fmt: on
-FATE_NAMES = pa.array(list(FATES))
-AS_THEY_ARE = (
-    ("correlation_id", "correlation_id"),
-    ("message_key", "message_key"),
-    ("wire_format", "wire_format"),
-    ("identity", "identity"),
-    ("version", "version"),
-    ("version_raw", "version_raw"),
-    ("partition", "partition"),
-    ("distribution", "distribution"),
-    ("hop_count", "hops"),
-    ("ttl_ticks", "ttl_ticks"),
-    ("size_bytes", "size_bytes"),
-    ("callback_key", "callback_key"),
-    ("outcome_reason", "outcome_reason"),
-    ("dead_reason", "dead_reason"),
-)
+COPIED = {  # columns of a hop that are columns of its departure, or of its arrival where leaving was not seen
+    "correlation_id": "correlation_id",
+    "message_key": "message_key",
+    "wire_format": "wire_format",
+    "identity": "identity",
+    "version": "version",
+    "version_raw": "version_raw",
+    "partition": "partition",
+    "distribution": "distribution",
+    "hop_count": "hops",
+    "ttl_ticks": "ttl_ticks",
+    "size_bytes": "size_bytes",
+    "callback_key": "callback_key",
+    "outcome_reason": "outcome_reason",
+    "dead_reason": "dead_reason",
+}
+TRACE_ROUTING = 1
+RECEIPTS = pa.array([RECEIPT, KINO_RECEIPT], pa.binary())
+NOT_ANSWERS = pa.array([RECEIPT, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
+NO_FLOW = pa.array(NO_CORRELATION, pa.binary())
+EMPTY = pa.scalar(b"", pa.binary())
 
 
 def link(sightings: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table:
@@ -92,70 +99,75 @@ def link(sightings: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table:
 
 
 def link_piece(sightings: pa.Table, coverage: Coverage, rules: Rules, is_cut: bool) -> tuple[pa.Table, pa.Table]:
-    """Give the hops, and if more of the last message follows, the sightings of it that are to come again with that."""
+    """Give the hops of a piece, and the sightings that must come again in front of the next piece.
+
+    Sightings come again only if the piece is cut: more sightings of its last message follow. A hop waits for the next
+    piece if one of its sightings is late: its partner may follow.
+    """
     if not len(sightings):
         return HOP_SCHEMA.empty_table(), sightings
     seen = read_sightings(sightings, coverage)
-    pairs = match(seen, rules)
+    matches = match(seen, rules)
     is_late = _is_late(sightings, seen, coverage, rules) if is_cut else np.zeros(len(seen.key), dtype=np.bool_)
-    waits = (is_late[pairs.left] & (pairs.left >= 0)) | (is_late[pairs.came] & (pairs.came >= 0))
-    rows = np.concatenate([pairs.left[waits], pairs.came[waits]])
-    pairs = pairs.where(~waits)
-    hops = _hops(sightings, seen, pairs, fates_of(seen, pairs, rules), rules)
+    waits = (is_late[matches.left] & (matches.left >= 0)) | (is_late[matches.came] & (matches.came >= 0))
+    rows = np.concatenate([matches.left[waits], matches.came[waits]])
+    matches = matches.where(~waits)
+    hops = _hops(sightings, seen, matches, _fates(seen, matches, rules), rules)
     return hops, sightings.take(pa.array(np.sort(rows[rows >= 0])))
 
 
 def _is_late(sightings: pa.Table, seen: SightingColumns, coverage: Coverage, rules: Rules) -> Bools:
     """Tell which sightings of the last message are so near the end of the piece that their partners may follow.
 
-    Pieces are cut by the clocks of the nodes: what one that is ahead saw comes later.
+    Pieces are cut by the clocks of the nodes, and a clock may be ahead. A piece ends at 100.0 s, no clock is ahead by
+    more than 0.5 s, patience is 5 s: sightings after 94.5 s are late.
     """
     last = int(ints(sightings["seen_at_ns"])[-1]) - coverage.most_ahead_ns
     is_late: Bools = (seen.key == seen.key[-1]) & (seen.at > last - rules.patience_ns)
     return is_late
 
 
-def _hops(sightings: pa.Table, seen: SightingColumns, pairs: Matches, fate: Ints, rules: Rules) -> pa.Table:
-    has_left, has_come = pairs.left >= 0, pairs.came >= 0
-    rows = np.where(has_left, pairs.left, pairs.came)
-    left_at = np.where(has_left, seen.at[pairs.left], NO_TIME)
-    came_at = np.where(has_come, seen.at[pairs.came], NO_TIME)
-    source, target = seen.source[rows], np.where(has_come, seen.target[pairs.came], seen.target[rows])
+def _hops(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate: Ints, rules: Rules) -> pa.Table:
+    has_left, has_come = matches.left >= 0, matches.came >= 0
+    rows = np.where(has_left, matches.left, matches.came)
+    left_at = np.where(has_left, seen.at[matches.left], NO_TIME)
+    came_at = np.where(has_come, seen.at[matches.came], NO_TIME)
+    source, target = seen.source[rows], np.where(has_come, seen.target[matches.came], seen.target[rows])
     is_crossing = has_left & has_come
     taken = pa.array(rows)
-    roles = roles_of(sightings)
-    repeat = repeats_of(sightings, seen, pairs, fate, rules)
+    roles = _Roles(sightings)
+    repeat = _repeats(sightings, seen, matches, fate, rules)
     columns = {
         "flow_id": roles.flow_id.take(taken),
         "attempt": pa.array(seen.attempt[rows], pa.int32()),
-        "crossing": pa.array(pairs.crossing, pa.int32()),
+        "crossing": pa.array(matches.crossing, pa.int32()),
         "is_first": pa.array(_is_first(sightings, seen, rows, fate, repeat)),
         "from_node": seen.nodes.take(pa.array(source)),
-        "to_node": _targets(seen, target, fate),
+        "to_node": pc.if_else(pa.array(fate == FATE["dead"]), EMPTY, seen.nodes.take(pa.array(target))),
         "fate": FATE_NAMES.take(pa.array(fate)),
         "left_at_ns": nullable(left_at),
         "arrived_at_ns": nullable(came_at),
-        "left_incarnation": nullable(np.where(has_left, seen.incarnation[pairs.left], NO_TIME)),
-        "left_sequence": nullable(np.where(has_left, seen.sequence[pairs.left], NO_TIME)),
-        "arrived_incarnation": nullable(np.where(has_come, seen.incarnation[pairs.came], NO_TIME)),
-        "arrived_sequence": nullable(np.where(has_come, seen.sequence[pairs.came], NO_TIME)),
-        "latency_us": nullable(np.where(is_crossing, (came_at - left_at) // 1000, NO_TIME)),
+        "left_incarnation": nullable(np.where(has_left, seen.incarnation[matches.left], NO_TIME)),
+        "left_sequence": nullable(np.where(has_left, seen.sequence[matches.left], NO_TIME)),
+        "arrived_incarnation": nullable(np.where(has_come, seen.incarnation[matches.came], NO_TIME)),
+        "arrived_sequence": nullable(np.where(has_come, seen.sequence[matches.came], NO_TIME)),
+        "latency_us": nullable(np.where(is_crossing, (came_at - left_at) // NS_PER_US, NO_TIME)),
         "is_corrected": pa.array(is_crossing & _is_corrected(seen, source, left_at, target, came_at)),
         "home_node": roles.home_node.take(taken),
         "home_receiver": roles.home_receiver.take(taken),
         "is_reply": pa.array(roles.is_reply[rows]),
         "awaits": pa.array(AWAITS).take(pa.array(roles.awaits[rows])),
         "outcome_kind": roles.outcome_kind.take(taken),
-        "verdict": one_array(sightings["verdict"]).take(pa.array(np.where(has_come, pairs.came, rows))),
+        "verdict": one_array(sightings["verdict"]).take(pa.array(np.where(has_come, matches.came, rows))),
         "repeat": pa.array(REPEATS).take(pa.array(repeat)),
-        "is_route_wrong": pa.array(is_route_wrong(sightings, rows, seen)),
+        "is_route_wrong": pa.array(_is_route_wrong(sightings, seen)[rows]),
     }
-    columns |= {name: one_array(sightings[source]).take(taken) for name, source in AS_THEY_ARE}
-    return pa.table([columns[name].cast(HOP_SCHEMA.field(name).type) for name in HOP_SCHEMA.names], schema=HOP_SCHEMA)
+    columns |= {name: one_array(sightings[source]).take(taken) for name, source in COPIED.items()}
+    return in_schema(HOP_SCHEMA, columns)
 
 
 def _is_corrected(seen: SightingColumns, source: Ints, left_at: Ints, target: Ints, came_at: Ints) -> Bools:
-    """Tell where two clocks are known against each other, and none of them was set about then."""
+    """Tell where two clocks are known against each other, and neither was set about the time of the hop."""
     cover = seen.coverage
     is_doubtful = cover.is_doubtful(source, left_at) | cover.is_doubtful(target, came_at)
     is_known: Bools = (cover.clock[source] == cover.clock[target]) & ~is_doubtful
@@ -165,42 +177,34 @@ def _is_corrected(seen: SightingColumns, source: Ints, left_at: Ints, target: In
 def _is_first(sightings: pa.Table, seen: SightingColumns, rows: Ints, fate: Ints, repeat: Ints) -> Bools:
     """Tell with which hops a message begins: the first of a key, and of equal messages all that go the same way.
 
-    The number of hops is the same too: a message that goes in circles is one.
+    The same way means the same two nodes and the same number of hops. A message that goes in circles comes the same
+    way with more hops, and is one message.
     """
     groups = Groups(seen.key[rows], seen.at[rows])
     first = groups.first
     is_first = np.zeros(len(rows), dtype=np.bool_)
     is_first[first] = True
-    has_id = bools(pc.greater(pc.binary_length(one_array(sightings["message_id"])), 0))[rows]
     is_again = (repeat > 0) | (fate == FATE["duplicate"]) | (fate == FATE["foreign"])
     way = pack(seen.source[rows], seen.target[rows], ints(sightings["hops"])[rows], fate == FATE["dead"])
-    is_first |= ~has_id & ~is_again & (way == way[first][groups.of])
+    is_first |= ~seen.has_id[rows] & ~is_again & (way == way[first][groups.of])
     return is_first
 
 
-def _targets(seen: SightingColumns, target: Ints, fate: Ints) -> pa.Array:
-    names = seen.nodes.take(pa.array(target))
-    return pc.if_else(pa.array(fate == FATE["dead"]), pa.scalar(b"", pa.binary()), names)
+# -- the fate of a hop, its repeat, its trace
 
 
-# -- fates
-
-
-FATE = {name: number for number, name in enumerate(FATES)}
-TRACE_ROUTING = 1
-
-
-def fates_of(seen: SightingColumns, pairs: Matches, rules: Rules) -> Ints:
+def _fates(seen: SightingColumns, matches: Matches, rules: Rules) -> Ints:
     """Give the fate of each hop: a number of FATES."""
-    fate = np.full(len(pairs.left), FATE["arrived"])
-    left_only, came_only = np.flatnonzero(pairs.came < 0), np.flatnonzero(pairs.left < 0)
-    fate[left_only] = _fate_of_departures(seen, pairs.left[left_only], rules)
-    fate[came_only] = _fate_of_arrivals(seen, pairs.came[came_only], pairs.has_departures[came_only], rules)
-    fate[seen.is_dead[pairs.left] & (pairs.left >= 0)] = FATE["dead"]
+    fate = np.full(len(matches.left), FATE["arrived"])
+    left_only, came_only = np.flatnonzero(matches.came < 0), np.flatnonzero(matches.left < 0)
+    fate[left_only] = _fates_of_departures(seen, matches.left[left_only], rules)
+    fate[came_only] = _fates_of_arrivals(seen, matches.came[came_only], matches.has_departures[came_only], rules)
+    fate[seen.is_dead[matches.left] & (matches.left >= 0)] = FATE["dead"]
     return fate
 
 
-def _fate_of_departures(seen: SightingColumns, rows: Ints, rules: Rules) -> Ints:
+def _fates_of_departures(seen: SightingColumns, rows: Ints, rules: Rules) -> Ints:
+    """Give the fate of each departure without an arrival, by the first table of this module."""
     cover, target, at = seen.coverage, seen.target[rows], seen.at[rows]
     is_blind = ~cover.captures[target] | (at < cover.begin[target])
     is_blind |= cover.skips_within(target, at - rules.patience_ns, at + rules.patience_ns)
@@ -213,26 +217,30 @@ def _fate_of_departures(seen: SightingColumns, rows: Ints, rules: Rules) -> Ints
     )
 
 
-def _fate_of_arrivals(seen: SightingColumns, rows: Ints, has_departures: Bools, rules: Rules) -> Ints:
+def _fates_of_arrivals(seen: SightingColumns, rows: Ints, has_departures: Bools, rules: Rules) -> Ints:
+    """Give the fate of each arrival without a departure, by the second table of this module."""
     cover, source, at = seen.coverage, seen.source[rows], seen.at[rows]
     is_blind = ~cover.captures[source]
     is_blind |= cover.skips_within(source, at - rules.patience_ns, at + rules.patience_ns)
-    left = np.where(has_departures, at, at - rules.patience_ns)  # one that was never seen to leave may have left before
+    left = np.where(has_departures, at, at - rules.patience_ns)  # a message that nobody saw leave may have left before
     is_outside = (left < cover.begin[source]) | ~cover.lives_at(source, at)
     is_outside |= cover.ended_within(source, at - rules.patience_ns, at)
-    is_unsent = is_blind | (is_outside & ~(has_departures & seen.has_id[rows]))  # equal ones may be others
+    is_unsent = is_blind | (is_outside & ~(has_departures & seen.has_id[rows]))  # without an id it may be another
     return np.where(is_unsent, FATE["unsent"], np.where(has_departures, FATE["duplicate"], FATE["foreign"]))
 
 
-def repeats_of(sightings: pa.Table, seen: SightingColumns, pairs: Matches, fate: Ints, rules: Rules) -> Ints:
-    """Tell for each hop whether its arrival came before: a number of REPEATS."""
-    repeat = np.zeros(len(pairs.left), dtype=np.int64)
-    over = np.flatnonzero(pairs.left < 0)
+def _repeats(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate: Ints, rules: Rules) -> Ints:
+    """Tell for each hop whether its arrival repeats one before, by the third table of this module.
+
+    Gives a number of REPEATS.
+    """
+    repeat = np.zeros(len(matches.left), dtype=np.int64)
+    over = np.flatnonzero(matches.left < 0)
     if not len(over):
         return repeat
     (signature,), values = codes(sightings["signature"])
-    is_signed = bools(pc.greater(pc.binary_length(values), 0))[signature]
-    came = pairs.came[over]
+    is_signed = has_bytes(values)[signature]
+    came = matches.came[over]
     earlier = _arrivals_before(seen, seen.target)[came]
     is_again = earlier >= 0
     is_soon = (seen.at[came] - seen.at[earlier] <= rules.duplicate_window_ns) & (
@@ -250,7 +258,7 @@ def repeats_of(sightings: pa.Table, seen: SightingColumns, pairs: Matches, fate:
 
 
 def _arrivals_before(seen: SightingColumns, number: Ints) -> Ints:
-    """Give for each arrival the last one before it of the same message, attempt and number, -1 where there is none."""
+    """Give for each arrival the last before it of the same message, attempt and number; -1 where there is none."""
     rows = np.flatnonzero(seen.is_in)
     groups = Groups(pack(seen.key[rows], seen.attempt[rows], number[rows]), seen.at[rows], seen.sequence[rows])
     before = np.full(len(seen.key), -1)
@@ -258,44 +266,58 @@ def _arrivals_before(seen: SightingColumns, number: Ints) -> Ints:
     return before
 
 
-def is_route_wrong(sightings: pa.Table, rows: Ints, seen: SightingColumns) -> Bools:
-    """Tell where a traced unicast message names another router last than the node it left, or too few of them."""
+def _is_route_wrong(sightings: pa.Table, seen: SightingColumns) -> Bools:
+    """Tell where the trace of a unicast message does not end with the node that the message left, or is too short.
+
+    A message from B that counts 2 hops names its routers as `A B`. The trace `A C` does not end with B, and the trace
+    `B` has fewer routers than hops. A message without a trace is not wrong.
+    """
     (router, source), values = codes(sightings["route_node"], seen.nodes.take(pa.array(seen.source)))
-    is_named = bools(pc.greater(pc.binary_length(values), 0))[router]
     is_traced = (ints(sightings["trace_options"]) & TRACE_ROUTING) > 0
     is_traced &= (ints(sightings["distribution"]) == 0) & ~seen.is_dead
     count = ints(sightings["route_count"])
-    is_wrong: Bools = is_traced & ((is_named & (router != source)) | (count < ints(sightings["hops"])))
-    return is_wrong[rows]
+    is_elsewhere = has_bytes(values)[router] & (router != source)
+    is_wrong: Bools = is_traced & (is_elsewhere | (count < ints(sightings["hops"])))
+    return is_wrong
 
 
-# -- roles
+# -- the role of a message in its flow
 
 
-RECEIPTS = pa.array([RECEIPT, KINO_RECEIPT], pa.binary())
-NOT_ANSWERS = pa.array([RECEIPT, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
-NO_FLOW = pa.array(NO_CORRELATION, pa.binary())
-EMPTY = pa.scalar(b"", pa.binary())
+class _Roles:
+    """The part that each message plays in its flow: request, answer, outcome, or none of them.
 
-
-class Roles:
-    """The parts that messages play, row by row."""
+    - A *reply* names a receiver. Either the receiver is its callback receiver and its contract is one of its callback
+      points, or the message is an outcome, an exception or a receipt.
+    - The *home* of a message is the receiver, and the node, that an answer goes to. The home of a reply is its
+      receiver. The home of every other message is its callback receiver. V3 and V4 carry no node and no callback key.
+    - A message *awaits* an answer if any callback point is neither a receipt nor the exception that the original always
+      adds. Else it awaits a receipt, if a callback point is one. Else it awaits nothing. The node that takes a message
+      removes the receipt from the callback points.
+    - The *flow* of a message is its correlation id. The original writes an id of zeros into one-way and service
+      messages, which is no id. Such a message belongs to the flow of its home and callback key. Without a callback key
+      it is a flow of its own, named by its message key.
+    """
 
     def __init__(self, messages: pa.Table) -> None:
         self._messages = messages
         is_point, wants_answer, wants_receipt = _points(messages)
-        self.outcome_kind = _outcome_kind(messages)
+        kind = pc.fill_null(one_array(messages["outcome_kind"]), "")
+        self.outcome_kind = pc.if_else(pc.equal(one_array(messages["identity"]), KINO_RECEIPT), "received", kind)
         self.is_reply = self._is_reply(is_point)
         self.awaits = np.where(wants_answer, 2, np.where(wants_receipt, 1, 0))  # of AWAITS
         rows = pa.array(np.where(self.is_reply, 0, len(messages)) + np.arange(len(messages)))
-        self.home_node = _chained(messages, "receiver_node_identity", "callback_receiver_node_identity").take(rows)
-        self.home_receiver = _chained(messages, "receiver_identity", "callback_receiver_identity").take(rows)
+        self.home_node = self._chained("receiver_node_identity", "callback_receiver_node_identity").take(rows)
+        self.home_receiver = self._chained("receiver_identity", "callback_receiver_identity").take(rows)
         self.flow_id = self._flow_id()
+
+    def _chained(self, *names: str) -> pa.Array:
+        return pa.concat_arrays([one_array(self._messages[name]) for name in names])
 
     def _is_reply(self, is_point: Bools) -> Bools:
         messages = self._messages
         (to, home), values = codes(messages["receiver_identity"], messages["callback_receiver_identity"])
-        is_addressed = bools(pc.greater(pc.binary_length(values), 0))[to]
+        is_addressed = has_bytes(values)[to]
         is_reply: Bools = is_addressed & (((to == home) & is_point) | ~equal_text(self.outcome_kind, ""))
         return is_reply
 
@@ -311,21 +333,6 @@ class Roles:
         return pc.if_else(has_none, pc.if_else(has_key, of_key, one_array(messages["message_key"])), flow)
 
 
-def roles_of(messages: pa.Table) -> Roles:
-    """Tell what part each message plays."""
-    return Roles(messages)
-
-
-def _chained(messages: pa.Table, *names: str) -> pa.Array:
-    return pa.concat_arrays([one_array(messages[name]) for name in names])
-
-
-def _outcome_kind(messages: pa.Table) -> pa.Array:
-    kind = pc.fill_null(one_array(messages["outcome_kind"]), "")
-    is_receipt = pc.equal(one_array(messages["identity"]), KINO_RECEIPT)
-    return pc.if_else(is_receipt, "received", kind)
-
-
 def _points(messages: pa.Table) -> tuple[Bools, Bools, Bools]:
     """Tell whether a message is one of its callback points, whether it wants an answer, and whether a receipt."""
     lists = one_array(messages["callback_points"])
@@ -339,10 +346,8 @@ def _points(messages: pa.Table) -> tuple[Bools, Bools, Bools]:
     is_same &= ints(messages["version"], -1)[rows] == ints(parts["version"], -1)
     is_receipt = bools(pc.is_in(parts["identity"], RECEIPTS))
     is_answer = ~bools(pc.is_in(parts["identity"], NOT_ANSWERS))
-    return tuple(_any(len(messages), rows[mask]) for mask in (is_same, is_answer, is_receipt))  # type: ignore[return-value]
 
+    def any_of(where: Bools) -> Bools:
+        return np.bincount(rows[where], minlength=len(messages)) > 0
 
-def _any(size: int, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Bools:
-    found = np.zeros(size, dtype=np.bool_)
-    found[rows] = True
-    return found
+    return any_of(is_same), any_of(is_answer), any_of(is_receipt)

@@ -1,10 +1,18 @@
-"""The columns of a hop: one crossing of one message from one node to another, or its end at a node.
+"""The tables that this room makes: the columns of hops, requests, flows and clocks, and the words that stand in them.
 
-The columns of a request, and what may become of it.
+| table | a row is |
+|---|---|
+| hops | one crossing of one message from one node to another, or its end at a node |
+| requests | one question, and what became of it |
+| flows | everything that belongs to one correlation id |
+| clocks | one node that captures: when it captured, and how wrong its clock is |
 
-The columns of a flow, and of the steps and findings in it."""
+What must change with a column: the judge that fills it, and `docs/tables.md`, which is generated.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -16,7 +24,9 @@ __all__ = [
     "CLOCK_SCHEMA",
     "CLOSED",
     "ENDINGS",
+    "FATE",
     "FATES",
+    "FATE_NAMES",
     "FINDING_TYPE",
     "FLOWS",
     "FLOW_OUTCOMES",
@@ -31,10 +41,10 @@ __all__ = [
     "REQUEST_SCHEMA",
     "STEP_TYPE",
     "STRETCH",
+    "in_schema",
 ]
 
-# -- schemas
-
+# -- hops
 
 # fmt: off
 FATES = {
@@ -48,6 +58,8 @@ FATES = {
     "foreign":      "seen to arrive from a node that captures and never sent it there",
     "dead":         "ended at the node as a dead letter",
 }
+FATE = {name: number for number, name in enumerate(FATES)}
+FATE_NAMES = pa.array(list(FATES))
 AWAITS = ("", "receipt", "answer")
 REPEATS = ("", "duplicate", "replayed")
 
@@ -94,8 +106,7 @@ HOPS = (
 HOP_SCHEMA = schema_from_columns(HOPS)
 
 
-# -- outcomes
-
+# -- requests
 
 # fmt: off
 OUTCOMES = {  # the worst first
@@ -147,8 +158,7 @@ REQUESTS = (
 REQUEST_SCHEMA = schema_from_columns(REQUESTS)
 
 
-# -- steps
-
+# -- flows
 
 STEP_TYPE = pa.struct(
     [
@@ -249,3 +259,8 @@ CLOCKS = (
 )
 # fmt: on
 CLOCK_SCHEMA = schema_from_columns(CLOCKS)
+
+
+def in_schema(schema: pa.Schema, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Give columns as a table of this schema: in its order, and as its types."""
+    return pa.table([columns[field.name].cast(field.type) for field in schema], schema=schema)
