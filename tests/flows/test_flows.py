@@ -1,4 +1,4 @@
-"""Flows: outcome, totals and steps, whole and in parts."""
+"""Flows: outcome, totals and steps, whole and in parts; and its tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The moves that linking is made of."""
+"""The moves that judging is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs: which departure belongs to which arrival, where messages are equal and some are missing."""
+"""Matching: which departure belongs to which arrival, where messages are equal and some are missing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""Sorted batches to runs of whole groups: what belongs together is judged together, whatever batches it came in.
+"""Sorted batches to chunks of whole groups: rows that belong together come together.
 
-A group of more than `max_rows` rows is a run of its own: its first rows, and a summary of the others, of which no more
-than one batch is held at a time. Or it comes in pieces, where the judge can go on from one to the next.
+A group with more than `max_rows` rows does not fit. There are two ways out:
+
+- `whole_chunks` gives the group as a chunk of its own: its first rows, and a summary of the others. No more than one
+  batch of the others is held at a time.
+- `pieces` gives the group in pieces, for a judge that can go on from one piece to the next.
 """
 
 from __future__ import annotations
@@ -17,40 +20,40 @@ from hopwire.flows.groups import Groups, codes, pack
 
 __all__ = ["GroupChunk", "GroupPiece", "Summariser", "pieces", "whole_chunks"]
 
-RUN_ROWS = 50_000  # of one run, unless a group is larger: enough for numpy, and some tens of megabytes
+CHUNK_ROWS = 50_000  # of one chunk, unless a group is larger: enough for numpy, and some tens of megabytes
 
 TableFunction: TypeAlias = Callable[[pa.Table], pa.Table]
 
 
 class Summariser(NamedTuple):
-    """What is kept of rows that are too many: how they are summarised, and how summaries are added to one."""
+    """What is kept of rows that are too many: how rows are summarised, and how summaries are added up."""
 
     of: TableFunction
     added: TableFunction
 
 
 class GroupChunk(NamedTuple):
-    """Whole groups; with a summary, the first rows of one that is too large, and what the others come to."""
+    """Whole groups; or the first rows of one group that is too large, and the summary of its other rows."""
 
     rows: pa.Table
     more: pa.Table | None = None
 
 
 class GroupPiece(NamedTuple):
-    """Whole groups; if it is cut, there may be more of the last of them."""
+    """Whole groups; if the piece is cut, more rows of its last group may follow."""
 
     rows: pa.Table
     is_cut: bool = False
 
 
 def pieces(
-    batches: Iterable[pa.RecordBatch], key: Sequence[str], max_rows: int, run_rows: int = RUN_ROWS
+    batches: Iterable[pa.RecordBatch], key: Sequence[str], max_rows: int, chunk_rows: int = CHUNK_ROWS
 ) -> Iterator[GroupPiece]:
-    """Give whole groups of batches that are sorted by the key, and one of more rows than the limit in pieces."""
+    """Give whole groups, of batches that are sorted by the key; a group with more rows than the limit in pieces."""
     waiting: list[pa.Table] = []
     for batch in batches:
         waiting.append(pa.Table.from_batches([batch]))
-        if sum(map(len, waiting)) < run_rows:
+        if sum(map(len, waiting)) < chunk_rows:
             continue
         rows = pa.concat_tables(waiting)
         start = _start_of_last(rows, key)
@@ -70,9 +73,9 @@ def whole_chunks(
     key: Sequence[str],
     max_rows: int,
     summary: Summariser,
-    run_rows: int = RUN_ROWS,
+    chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[GroupChunk]:
-    """Give runs of whole groups of batches that are sorted by the key."""
+    """Give chunks of whole groups, of batches that are sorted by the key."""
     waiting: list[pa.Table] = []
     giant: GroupChunk | None = None
     for batch in batches:
@@ -84,11 +87,11 @@ def whole_chunks(
             yield giant
             giant = None
         waiting.append(table)
-        if sum(map(len, waiting)) < run_rows:
+        if sum(map(len, waiting)) < chunk_rows:
             continue
         rows = pa.concat_tables(waiting)
         start = _start_of_last(rows, key)
-        yield from _runs(rows.slice(0, start), key, max_rows, summary)
+        yield from _chunks(rows.slice(0, start), key, max_rows, summary)
         last = rows.slice(start)
         waiting = [last]
         if len(last) > max_rows:
@@ -96,11 +99,11 @@ def whole_chunks(
     if giant is not None:
         yield giant
     if waiting:
-        yield from _runs(pa.concat_tables(waiting), key, max_rows, summary)
+        yield from _chunks(pa.concat_tables(waiting), key, max_rows, summary)
 
 
 def _fed(giant: GroupChunk, table: pa.Table, key: Sequence[str], summary: Summariser) -> tuple[GroupChunk, pa.Table]:
-    """Add the rows that still belong to a giant to its summary; gives the rest."""
+    """Add the rows that still belong to a giant to its summary, and give the rows that do not."""
     both = pa.concat_tables([giant.rows.slice(0, 1).select(list(key)), table.select(list(key))])
     group = _numbers(both, key)
     count = int(np.argmin(np.append(group[1:] == group[0], False)))
@@ -114,8 +117,8 @@ def _giant(rows: pa.Table, max_rows: int, summary: Summariser) -> GroupChunk:
     return GroupChunk(rows.slice(0, max_rows), summary.of(rows.slice(max_rows)))
 
 
-def _runs(rows: pa.Table, key: Sequence[str], max_rows: int, summary: Summariser) -> Iterator[GroupChunk]:
-    """Whole groups, those that are too large apart."""
+def _chunks(rows: pa.Table, key: Sequence[str], max_rows: int, summary: Summariser) -> Iterator[GroupChunk]:
+    """Give the groups that fit as one chunk, and each group that is too large as a chunk of its own."""
     if not len(rows):
         return
     groups = Groups(_numbers(rows, key))

@@ -1,13 +1,20 @@
-"""How wrong the clocks of the nodes are against one another, and what to do about it.
+"""How wrong the clocks of the nodes are against one another, and how each clock is corrected.
 
-`crossings.py` compares two clocks. Here the pairs that could be compared are joined to a tree, the surest first. Each
-tree has its reference, the node with most pairs, and all its other clocks are corrected to that one. A node without
-such a pair is not corrected, and its row says so.
-
-A clock is taken to be wrong by the same at all times, until the crossings contradict that. Then the incarnations of the
-node have clocks of their own, for it may have started with another time; one that nobody else can tell of has that of
-the one before. If that is not enough, the clock drifts, or was set, and its offset changes within an incarnation
-(`offsets.py`).
+1. `crossings.py` compares two clocks. The pairs of clocks that could be compared are joined to trees, the surest pair
+   first. Nodes A, B and C compare as A-B within 1 ms, B-C within 2 ms and A-C within 9 ms: the tree is A-B-C.
+2. The reference of a tree is the clock with most pairs: B. All other clocks of the tree are corrected to the reference,
+   along the tree. A node that could be compared with nobody is not corrected, and its row says so.
+3. A clock has one offset for all times, until its crossings contradict this. One offset is the surest: all messages are
+   its evidence.
+4. If the crossings contradict one offset, each incarnation of the node gets a clock of its own, because the node may
+   have started anew with another time. An incarnation that was compared with no other node has the clock of the
+   incarnation before.
+5. If an incarnation still contradicts itself, its clock drifts or was set. The offset is measured window by window,
+   with straight lines between the measurements. A clock is ahead by 10 ms at 100 s and by 20 ms at 200 s: by 15 ms
+   at 150 s.
+6. Where a line would be steeper than any drift, the clock was set, and nobody knows when. The offset jumps half-way.
+   The times between the two measurements are doubtful. A clock is ahead by 0 s at 0 s and by 30 s at 100 s: its offset
+   jumps at 50 s, and times from 0 s to 100 s are doubtful.
 """
 
 from __future__ import annotations
@@ -27,10 +34,10 @@ from hopwire.flows.crossings import MAX_DRIFT, ClockPair, Crossing, Life, TimeRa
 from hopwire.flows.schemas import CLOCK_SCHEMA, STRETCH
 from hopwire.flows.spans import PlacedSpan, lives_of, skips_of
 
-__all__ = ["Clock", "MeasuredOffset", "clocks_from_crossings", "offsets_from_marks", "rows_from_clocks"]
+__all__ = ["Clock", "MeasuredOffset", "clocks_from_crossings", "offsets_from_measured", "rows_from_clocks"]
 
-MAX_NS = 2**63  # what a column can hold
-ALL_LIVES = 0  # in place of an incarnation, where all have one clock
+MAX_NS = 2**63  # more than a column can hold
+ALL_LIVES = 0  # in place of an incarnation, where all incarnations of a node have one clock
 
 ClockTree = dict[Life, list[ClockPair]]
 
@@ -46,12 +53,12 @@ class Clock:
     via_node: bytes = b""
     error_ns: int | None = None
     crossing_count: int = 0
-    offsets: Mapping[int, Sequence[Offset]] = field(default_factory=dict)  # by incarnation, if it changes
+    offsets: Mapping[int, Sequence[Offset]] = field(default_factory=dict)  # by incarnation, if the offset changes
     doubts: Sequence[tuple[int, int, int]] = ()  # incarnation, from when, to when
 
 
 class _Corrected(NamedTuple):
-    """One clock, and how it is corrected to the reference, by its own time."""
+    """How one clock is corrected to the reference; times are by the clock itself."""
 
     reference: Life
     offsets: tuple[Offset, ...] = (Offset(0, 0),)
@@ -64,7 +71,7 @@ class _Corrected(NamedTuple):
 def clocks_from_crossings(nodes: Iterable[bytes], crossings: Iterable[Crossing]) -> list[Clock]:
     """Give the clock of every node, from the quickest crossings of each pair in each direction.
 
-    Of clocks that are not contradicted one crossing each way is enough, without incarnation and window.
+    One crossing each way, without incarnation and window, is enough for clocks that are not contradicted.
     """
     known = set(nodes)
     crossings = [each for each in crossings if each.from_node in known and each.to_node in known]
@@ -87,7 +94,7 @@ def clocks_from_crossings(nodes: Iterable[bytes], crossings: Iterable[Crossing])
 
 
 def _surest_first(pairs: list[ClockPair], changing: set[bytes]) -> list[ClockPair]:
-    """Sort pairs by their error; of clocks that change, those are surer that were compared for long."""
+    """Sort pairs by their error; pairs of clocks that change come last, and the longest comparison first among them."""
 
     def place(pair: ClockPair) -> tuple[bool, int, int, Life, Life]:
         is_changing = pair.a[0] in changing or pair.b[0] in changing
@@ -97,7 +104,10 @@ def _surest_first(pairs: list[ClockPair], changing: set[bytes]) -> list[ClockPai
 
 
 def _tree(lives: list[Life], pairs: list[ClockPair]) -> ClockTree:
-    """Join clocks by pairs, without circles; gives the pairs of each. Incarnations of a node are joined at last."""
+    """Join clocks by pairs, without circles, and give the pairs of each clock.
+
+    The incarnations of a node are joined last, for those that no other node can tell of.
+    """
     root = {life: life for life in lives}
     tree: ClockTree = {life: [] for life in lives}
 
@@ -117,7 +127,7 @@ def _tree(lives: list[Life], pairs: list[ClockPair]) -> ClockTree:
 
 
 def _corrected(tree: ClockTree) -> dict[Life, _Corrected]:
-    """Correct all clocks that hang together to the one of them that has most pairs."""
+    """Correct all clocks of a tree to the clock that has most pairs in it."""
     found: dict[Life, _Corrected] = {}
     for start in sorted(tree, key=lambda life: (-len(tree[life]), life)):
         if start in found:
@@ -134,14 +144,14 @@ def _corrected(tree: ClockTree) -> dict[Life, _Corrected]:
 
 
 def _followed(known: _Corrected, pair: ClockPair) -> _Corrected:
-    """Correct a clock by one that is corrected."""
+    """Correct clock b of a pair, where clock a is corrected already."""
     ahead = pair.ahead_ns
     offsets = tuple(Offset(at + ahead, offset + ahead) for at, offset in known.offsets)
     doubts = moved((*known.doubts, *pair.doubts), ahead)
     if pair.moments:
         base = offsets_at(known.offsets, np.array([each.a_ns for each in pair.moments]))
         moments = zip(pair.moments, base.tolist(), strict=True)
-        offsets, more = offsets_from_marks(
+        offsets, more = offsets_from_measured(
             [MeasuredOffset(m.b_ns, offset + m.ahead_ns, m.error_ns) for m, offset in moments]
         )
         doubts = (*doubts, *more)
@@ -149,7 +159,7 @@ def _followed(known: _Corrected, pair: ClockPair) -> _Corrected:
 
 
 def _clock(node: bytes, lives: Mapping[int, _Corrected], is_corrected: bool) -> Clock:
-    """Give what is known of the clock of a node, of which each incarnation may have its own."""
+    """Give what is known of the clock of a node; each of its incarnations may have a clock of its own."""
     values = sorted(offset for each in lives.values() for _, offset in each.offsets)
     via = [each.via[0] for each in lives.values() if each.via and each.via[0] != node]
     return Clock(
@@ -169,17 +179,18 @@ def _clock(node: bytes, lives: Mapping[int, _Corrected], is_corrected: bool) -> 
 
 
 class MeasuredOffset(NamedTuple):
-    """An offset that was measured, and how wrong that may be."""
+    """An offset that was measured, and how wrong the offset may be."""
 
     at_ns: int
     offset_ns: int
     error_ns: int
 
 
-def offsets_from_marks(marks: Sequence[MeasuredOffset]) -> tuple[tuple[Offset, ...], tuple[TimeRange, ...]]:
-    """Give the moments between which there are lines, and the stretches in which the clock was set.
+def offsets_from_measured(marks: Sequence[MeasuredOffset]) -> tuple[tuple[Offset, ...], tuple[TimeRange, ...]]:
+    """Give the moments between which the offset is a straight line, and the times in which the clock was set.
 
-    The first line and the last go on for as long as they are: what was measured is seldom at the ends.
+    The first and the last line are drawn out to twice their length, because the ends of a capture are seldom measured.
+    A clock is ahead by 1 ms at 100 s and by 3 ms at 300 s: the line goes on to 5 ms at 500 s, and stays there.
     """
     marks = sorted(marks)
     ends = _beyond(marks[:2]), _beyond(marks[:-3:-1])
@@ -199,7 +210,7 @@ def _is_set(one: MeasuredOffset, other: MeasuredOffset) -> bool:
 
 
 def _beyond(marks: Sequence[MeasuredOffset]) -> list[Offset]:
-    """The moment on the other side of the first of two marks, as far from it as the second."""
+    """Give the moment as far beyond the first of two measurements as the second is away; none if the clock was set."""
     if len(marks) < 2 or _is_set(*marks):
         return []
     one, other = marks
@@ -211,7 +222,7 @@ def _beyond(marks: Sequence[MeasuredOffset]) -> list[Offset]:
 
 
 def rows_from_clocks(known: Iterable[PlacedSpan], clocks: Iterable[Clock]) -> pa.Table:
-    """Give clocks as rows, with what the sources have of their nodes."""
+    """Give clocks as rows, each with what the sources have of its node."""
     of_node = {node: list(each) for node, each in groupby(known, key=lambda each: each.span.node)}
     return pa.Table.from_pylist([_row(of_node[clock.node], clock) for clock in clocks], CLOCK_SCHEMA)
 

@@ -1,12 +1,19 @@
 """What the capture covers: which nodes wrote down what they saw, from when to when, and where they skipped.
 
-What is missing means something only where somebody was looking. A node is blind while it skips, before its first
-sighting and after its last, and as a sender also between its incarnations and for a moment after the end of each: one
-may have been there of which nothing was written. A node that is killed takes with it what it saw and had not written
-yet: so about the end of an incarnation that was not closed it is blind as a receiver too.
+A missing sighting means something only where a node was looking. A node is blind
 
-All times here are corrected (`clocks.py`). What a clock was ahead by may differ between incarnations, and the same time
-may come in two of them: so where it changes, an incarnation belongs to each time.
+- before its first sighting and after its last;
+- while it skips sightings;
+- as a sender, between its incarnations and for the patience after the end of each: an incarnation may have lived too
+  shortly to write anything;
+- as a receiver, about the end of an incarnation that did not close its capture: a node that is killed takes the
+  sightings with it that it had not written yet.
+
+B was killed at 10 s and is back at 20 s. As a sender B is blind from 10 s to 20 s; if it were back at 12 s, then until
+15 s. As a receiver B is blind for messages that left between 5 s and 12 s (`hops.py`).
+
+All times here are corrected to the reference clock (`clocks.py`). A clock that was set back between two incarnations
+shows the same time twice. So a time of a clock whose offset changes is corrected by the offsets of its incarnation.
 """
 
 from __future__ import annotations
@@ -28,14 +35,17 @@ __all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "coverage_from_rows
 
 
 class Offset(NamedTuple):
-    """How far a clock is ahead of the reference at one moment, by its own time."""
+    """How far a clock is ahead of the reference at one moment; the moment is by the clock itself."""
 
     at_ns: int
     offset_ns: int
 
 
 def offsets_at(known: Sequence[Offset], at: Ints) -> Ints:
-    """Give the offset at each time; the moments are in order, and there is at least one."""
+    """Give the offset at each time: along straight lines between the moments, and unchanged before and after them.
+
+    The moments are in order, and there is at least one.
+    """
     times, offsets = (np.array(column, dtype=np.int64) for column in zip(*known, strict=True))
     right = np.clip(np.searchsorted(times, at, side="right"), 1, max(len(times) - 1, 1)) % len(times)
     left = np.maximum(right - 1, 0)
@@ -45,7 +55,7 @@ def offsets_at(known: Sequence[Offset], at: Ints) -> Ints:
 
 
 class LifeSpan(NamedTuple):
-    """A span, the incarnation that it lies in, and how that ends: one of ENDINGS."""
+    """A time of one node in the capture, its incarnation, and how the incarnation ends: one of ENDINGS."""
 
     node: bytes
     first_ns: int
@@ -56,14 +66,14 @@ class LifeSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the nodes saw: spans, the stretches in which sightings are missing, and how wrong each clock is."""
+    """When the nodes were looking: their lives, when sightings are missing, and how wrong each clock is."""
 
     spans: Sequence[LifeSpan] = ()
     skips: Sequence[LifeSpan] = ()
     offsets_ns: dict[bytes, int] = field(default_factory=dict)
-    clocks: dict[bytes, bytes] = field(default_factory=dict)  # node: the node whose clock its times are corrected to
+    clocks: dict[bytes, bytes] = field(default_factory=dict)  # the reference of each node
     changes: Mapping[bytes, Mapping[int, Sequence[Offset]]] = field(default_factory=dict)  # by node and incarnation
-    doubts: Sequence[LifeSpan] = ()  # where nobody knows what a clock was ahead by
+    doubts: Sequence[LifeSpan] = ()  # when a clock was set, and nobody knows how far it was ahead
 
     @cached_property
     def nodes(self) -> dict[bytes, tuple[int, int]]:
@@ -80,20 +90,20 @@ class Coverage:
         return self.corrected(self.spans), self.corrected(self.skips), self.corrected(self.doubts)
 
     def lives_ending(self, *endings: str) -> list[LifeSpan]:
-        """Give the incarnations that end in one of these ways, corrected."""
+        """Give the incarnations that have one of these endings, corrected."""
         return self.corrected(span for span in self.spans if span.ending in endings)
 
     @cached_property
     def end_ns(self) -> int:
-        """The last sighting of all."""
+        """When the last sighting of all nodes was."""
         return max((end for _, end in self.nodes.values()), default=NO_TIME)
 
     def of(self, values: pa.Array) -> NodeCoverage:
-        """Give the same by the codes of nodes."""
+        """Give the coverage of these nodes, which are rows of numbers from here on."""
         return NodeCoverage(self, values.to_pylist())
 
     def corrected(self, spans: Iterable[LifeSpan]) -> list[LifeSpan]:
-        """Give the spans as corrected times."""
+        """Give the spans with corrected times."""
         return [self._corrected(span) for span in spans]
 
     def _corrected(self, span: LifeSpan) -> LifeSpan:
@@ -106,25 +116,28 @@ class Coverage:
         return span._replace(first_ns=first_ns, last_ns=last_ns)
 
     def offsets_of(self, node: bytes, incarnation: int) -> Sequence[Offset]:
-        """Give the offsets of a clock that changes; an incarnation without any has those of the one before."""
+        """Give the offsets of a clock that changes; an incarnation without any has those of the incarnation before."""
         lives = self.changes[node]
         return lives[max((life for life in lives if life <= incarnation), default=min(lives))]
 
     @property
     def most_ahead_ns(self) -> int:
-        """How far the clock that is furthest ahead is at most ahead of its reference; not less than 0."""
+        """The largest offset of any clock at any time, and at least 0.
+
+        Clocks are ahead by 0.2 s, by 0.5 s at most, and behind by 3 s: 0.5 s.
+        """
         changes = (offset for lives in self.changes.values() for each in lives.values() for _, offset in each)
         return max([0, *self.offsets_ns.values(), *changes])
 
 
 class NodeCoverage:
-    """The coverage of the nodes of some rows, which are numbers there."""
+    """The coverage of some nodes, which are numbers: their places in the list of nodes."""
 
     def __init__(self, coverage: Coverage, nodes: list[bytes]) -> None:
         known = coverage.nodes
         self._coverage = coverage
         self._nodes = nodes
-        # rows without a node may be of several
+        # a row without a name may be of any node
         self.captures: Bools = np.array([node != b"" and node in known for node in nodes], dtype=np.bool_)
         self.offset: Ints = _numbers(coverage.offsets_ns.get(node, 0) for node in nodes)
         self.begin: Ints = _numbers(known.get(node, (NO_TIME, NO_TIME))[0] for node in nodes)
@@ -157,7 +170,7 @@ class NodeCoverage:
         return offsets
 
     def is_doubtful(self, node: Ints, at: Ints) -> Bools:
-        """Tell where the clock of a node was set about then, and nobody knows when exactly."""
+        """Tell where the clock of a node was set about this time, and nobody knows when exactly."""
         return self._doubts.overlap(node, at, at)
 
     def skips_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
@@ -177,14 +190,14 @@ class NodeCoverage:
         return self._unclosed.ended_within(node, begin, end)
 
     def tells_all(self, node: Ints, begin: Ints, end: Ints) -> Bools:
-        """Tell where a node wrote down all that it saw and gave up between two times."""
+        """Tell where a node wrote down everything that it saw between two times, its dead letters included."""
         is_blind = self.skips_within(node, begin, end) | self.broke_off_within(node, begin, end)
         is_complete: Bools = self.captures[node] & ~is_blind & ~self._overheard.overlap(node, begin, end)
         return is_complete
 
 
 class _NodeRanges:
-    """Stretches of time of nodes, to be looked up for many rows at once."""
+    """Times of nodes, from when to when, which are looked up for many rows at once."""
 
     def __init__(self, number_of: dict[bytes, int], spans: Iterable[LifeSpan]) -> None:
         known = [span for span in spans if span.node in number_of]
@@ -193,16 +206,16 @@ class _NodeRanges:
         self._lasts = _NodeTimes(nodes, _numbers(span.last_ns for span in known))
 
     def overlap(self, node: Ints, begin: Ints, end: Ints) -> Bools:
-        """Tell where more of them have begun until the end than were over before the begin."""
+        """Tell where a node has a time that overlaps: more have begun until `end` than were over before `begin`."""
         return self._firsts.count(node, end, "right") > self._lasts.count(node, begin, "left")
 
     def ended_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
-        """Tell where one of them ended between two times."""
+        """Tell where a time of a node ended between two times."""
         return self._lasts.count(node, end, "right") > self._lasts.count(node, begin, "left")
 
 
 class _NodeTimes:
-    """Times of nodes, sorted: node and rank of the time are one number."""
+    """Moments of nodes, sorted: the node and the rank of the moment are one number."""
 
     def __init__(self, nodes: Ints, times: Ints) -> None:
         self.times = np.unique(times)
@@ -210,7 +223,7 @@ class _NodeTimes:
         self.places = np.sort(nodes * self.width + np.searchsorted(self.times, times))
 
     def count(self, node: Ints, at: Ints, side: Literal["left", "right"]) -> Ints:
-        """How many times of a node are before another; `right` counts equal ones."""
+        """Count the moments of a node before a time; `right` counts equal moments too."""
         rank = np.searchsorted(self.times, at, side=side)
         return np.searchsorted(self.places, node * self.width + rank) - np.searchsorted(self.places, node * self.width)
 
@@ -223,7 +236,7 @@ def _numbers(values: Iterable[Any]) -> Ints:
 
 
 def coverage_from_rows(rows: pa.Table) -> Coverage:
-    """Give what the nodes captured and skipped, and how wrong their clocks are, of such rows."""
+    """Give when the nodes were looking, and how wrong their clocks are, from rows of clocks."""
     names = ["node", "offset_ns", "reference_node", "lives", "skips", "offsets", "doubts"]
     found = rows.select(names).to_pylist()
     return Coverage(

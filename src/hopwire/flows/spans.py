@@ -1,16 +1,23 @@
-"""Which sightings a source has of a node, by their numbers, and which are missing.
+"""Which sightings a source has of a node, by their numbers, and which sightings are missing.
 
-A node numbers what it sees from 0 in each incarnation, and its capture has every number: on a row of its own, or among
-those that a row says were skipped. So a number that is in no source was lost with a file, or with a part of one. A
-number that is in two sources is there twice because a file is.
+A node numbers its sightings from 0 in each incarnation. Its capture has every number: on a row of its own, or among the
+numbers that a row says were skipped. So a number that is in no source was lost with a file, or with a part of a file. A
+number that is in two sources is there twice because a file is there twice.
 
-- `spans_from_batch` sums up some rows of a source, `joined_spans` those sums: of batches, and of parts of a source.
+| sources of A in one incarnation | what is concluded |
+|---|---|
+| 0 to 499, 500 to 999 | complete |
+| 0 to 499, 700 to 999 | 200 numbers are missing; A is blind from its sighting 499 to its sighting 700 |
+| 0 to 999, 500 to 999 at the same times | the numbers from 500 on are there twice |
+
+- `spans_from_batch` sums up some rows of a source. `joined_spans` joins the sums of batches, and of parts of a source.
 - `placed` lays the spans of all sources side by side, and finds what is missing between them.
 - `first_shared` finds numbers that two sources have.
-- Numbers that do not rise within a source are not those of a node. They prove nothing: `is_numbered`.
+- Numbers that do not rise within a source are not the numbers of a node, and prove nothing: `is_numbered`.
 
-The trap: gaps that begin in the same second are one, or a disk that cannot follow would make as many of them as there
-are sightings. So some of the numbers within a gap may be there; `skipped` and `missing` count those that are not.
+The trap: gaps that begin in the same second are one gap. Otherwise a disk that cannot follow would make as many gaps as
+there are sightings. So some of the numbers within a gap may be there; `skipped` and `missing` count only numbers that
+are not.
 """
 
 from __future__ import annotations
@@ -42,13 +49,13 @@ __all__ = [
     "spans_from_batch",
 ]
 
-EVER_NS = 0  # the begin of a gap in front of all that is known of a node
-MAX_SEQUENCE = 2**48  # a million each second for nine years; what is larger is no number, and sums stay in bounds
+EVER_NS = 0  # when a gap begins that lies in front of everything that is known of a node
+MAX_SEQUENCE = 2**48  # a million each second for nine years; a larger number is none, so that sums stay in bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers that are missing, and when: from the sighting before them, or the row that says so, to the next one."""
+    """Numbers that are missing, and when: from the sighting before, or the row that says so, to the next sighting."""
 
     first: int
     last: int
@@ -81,16 +88,16 @@ class SourceSpan:
         return self.node, self.incarnation
 
     def without_numbers(self) -> SourceSpan:
-        """Give the same where numbers prove nothing."""
+        """Give the same span, whose numbers prove nothing."""
         return replace(self, missing=0, is_numbered=False, gaps=())
 
 
 class PlacedSpan(NamedTuple):
-    """A span beside those of other sources."""
+    """A span beside the spans of other sources."""
 
     span: SourceSpan
-    missing_before: int  # numbers that are in no source, in front of it
-    gaps: tuple[Gap, ...]  # its own, and the one in front of it
+    missing_before: int  # numbers in front of the span that are in no source
+    gaps: tuple[Gap, ...]  # the gaps of the span, and the gap in front of it
 
 
 class SharedNumbers(NamedTuple):
@@ -179,12 +186,12 @@ def _joined(one: SourceSpan, other: SourceSpan) -> SourceSpan:
 
 
 def _ending(endings: Collection[str]) -> str:
-    """Give how parts of one source end together: what one of them does not know, nobody knows."""
+    """Give how the parts of one source end together: overheard if one part is, else open if one part is."""
     return next((ending for ending in (OVERHEARD, OPEN) if ending in endings), next(iter(endings)))
 
 
 def _between(one: SourceSpan, other: SourceSpan) -> list[Gap]:
-    """The gap between two spans, if there is one; it begins with that at the end of the first."""
+    """Give the gap between two spans, if there is a gap; a gap at the end of the first span is a part of it."""
     is_open = bool(one.gaps) and one.gaps[-1].last == one.last_sequence
     if not is_open and other.first_sequence == one.last_sequence + 1:
         return []
@@ -194,7 +201,7 @@ def _between(one: SourceSpan, other: SourceSpan) -> list[Gap]:
 
 
 def _thinned(gaps: Iterable[Gap]) -> list[Gap]:
-    """Make one of gaps that follow one another and begin in the same second."""
+    """Make one gap of gaps that follow one another and begin in the same second."""
     found: list[Gap] = []
     for gap in gaps:
         before = found[-1] if found else None
@@ -226,7 +233,7 @@ def _place(span: SourceSpan) -> tuple[bytes, int, int, str]:
 
 
 def _placed_life(spans: Iterable[SourceSpan], since_ns: int) -> Iterator[PlacedSpan]:
-    """Place the spans of one incarnation; the one before it ended at that time."""
+    """Place the spans of one incarnation; the incarnation before it ended at `since_ns`."""
     before: SourceSpan | None = None
     for span in spans:
         if not span.is_numbered:
@@ -272,9 +279,9 @@ def first_shared(spans: Iterable[SourceSpan]) -> SharedNumbers | None:
 
 
 def _shared(one: SourceSpan, other: SourceSpan) -> SharedNumbers | None:
-    """The first run of numbers that both have, outside of the gaps of either.
+    """Give the first numbers that both spans have, outside of the gaps of either.
 
-    The same sightings have the same times. Numbers that come again at another time are of somebody who counts anew.
+    The same sightings have the same times. The same numbers at other times are of somebody who counts anew.
     """
     if one.first_seen_at_ns > other.last_seen_at_ns or other.first_seen_at_ns > one.last_seen_at_ns:
         return None
