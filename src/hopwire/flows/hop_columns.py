@@ -142,7 +142,10 @@ class HopColumns:
 
     def has_fate(self, *names: str) -> Bools:
         """Tell which hops have one of these fates."""
-        return np.isin(self._fate, [FATE[name] for name in names])
+        is_one_of = np.zeros(len(FATE), dtype=np.bool_)
+        is_one_of[[FATE[name] for name in names]] = True
+        found: Bools = is_one_of[self._fate]
+        return found
 
     @cached_property
     def is_dead(self) -> Bools:

@@ -9,7 +9,7 @@ A left at 10.0 s for B, and B has no sighting of the message:
 |---|---|
 | B does not capture, or its first sighting is after 10.0 s | `unwitnessed` |
 | B skipped sightings between 5.0 s and 15.0 s | `unwitnessed` |
-| the last sighting of B is before 15.0 s | `in_flight`: the capture ended too early |
+| the last sighting of B is at 15.0 s or before | `in_flight`: the capture ended too early |
 | a life of B ended between 8.0 s and 15.0 s and was not closed | `unwitnessed`: B may have seen it and not written it |
 | none of these | `lost` |
 

@@ -7,7 +7,7 @@ first outcome of this table that fits is the outcome of the request:
 | outcome  | when |
 |----------|------|
 | answered | an answer arrived at home and was taken |
-| failed   | an exception, or an outcome with another reason than `expired`, arrived at home and was taken |
+| failed   | an exception, an outcome `failed`, or an outcome `undelivered` for another reason than `expired` was taken |
 | late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived anywhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or no answer came until patience after the deadline |
@@ -16,7 +16,8 @@ first outcome of this table that fits is the outcome of the request:
 *When a reply was taken.* The node at home writes a dead letter for every reply that its hub does not take.
 
 - A dead letter `nobody_waits` makes the answer late. A dead letter with another reason makes the reply count for
-  nothing; only `duplicate` says that another copy of the reply was taken.
+  nothing; only `duplicate` says that another copy of the reply was taken. A reply that arrived in several copies is
+  given up only if each copy has its dead letter.
 - A reply without a dead letter was taken, however late it came: the timer of whoever asked may end after the deadline.
 - A reply counts for nothing if its signature is wrong, if it is a repeat, or if a stranger sent it.
 - Home may have written no dead letter: it does not capture, it skipped sightings or was killed within `unwritten_ns`
