@@ -7,7 +7,7 @@ first outcome of this table that fits is the outcome of the request:
 | outcome  | when |
 |----------|------|
 | answered | an answer arrived at home and was taken |
-| failed   | an exception, an outcome `failed`, or an outcome `undelivered` for another reason than `expired` was taken |
+| failed   | an exception, an outcome `failed`, or an outcome `undelivered` was taken; not for the reason `expired` |
 | late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived anywhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or no answer came until patience after the deadline |
