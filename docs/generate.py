@@ -14,8 +14,7 @@ os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
 from hopwire.flows.findings import KINDS as FINDINGS
-from hopwire.flows.hops import FATES
-from hopwire.flows.outcomes import FLOW_OUTCOMES
+from hopwire.flows.schemas import FATES, FLOW_OUTCOMES
 from hopwire.lake.table import LAYERS, Table
 from hopwire.lake.tables import TABLES
 from hopwire.model.reasons import DECODE_REASONS, ENCODE_REASONS, NODE_REASONS, PROMISE_REASONS, ROUTING_REASONS

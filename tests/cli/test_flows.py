@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hopwire.flows.clocks import CLOCKS
+from hopwire.flows.schemas import CLOCKS
 from hopwire.lake.store import writing
 from hopwire.model.columns import schema_from_columns
 from tests.cli.running import hopwire, process

@@ -6,7 +6,7 @@ import pytest
 
 from hopwire import errors
 from hopwire.demo.agreement import AGREES, Disagreement, disagreements, is_agreed
-from hopwire.flows.outcomes import OUTCOMES
+from hopwire.flows.schemas import OUTCOMES
 
 
 def test_every_word_of_the_comparison_exists() -> None:

@@ -76,7 +76,7 @@ def skips_around(coverage: Coverage, rules: Rules, node: bytes, at: int) -> bool
 
 def broke_off(coverage: Coverage, node: bytes, begin: int, end: int) -> bool:
     """Whether a life of a node ended between two times, and nobody knows that it was closed."""
-    unclosed = [span for span in coverage.spans if getattr(span, "ending", "open") != "closed"]
+    unclosed = [span for span in coverage.spans if span.ending != "closed"]
     return any(begin <= last <= end for _, last in stretches(coverage, unclosed, node))
 
 

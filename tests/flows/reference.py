@@ -1,4 +1,4 @@
-"""Trees as one would write them by hand: hop by hop, with loops. The columns of `trees.py` must come to the same."""
+"""Trees as one would write them by hand: hop by hop, with loops. The columns of `flows.py` must come to the same."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from hopwire.flows.coverage import Coverage, LifeSpan, Span
+from hopwire.flows.coverage import Coverage, LifeSpan
 from hopwire.flows.findings import Known
-from hopwire.flows.judge import judge_flows
-from hopwire.flows.link import SIGHTING_COLUMNS, link
+from hopwire.flows.flows import judge_flows
+from hopwire.flows.hops import SIGHTING_COLUMNS, link
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 
@@ -119,10 +119,10 @@ class Story:
 
     def __init__(self, *nodes: bytes, seconds: int = 300) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.spans: list[Span | LifeSpan] = [
-            Span(node, BEGIN - 10 * SECOND, BEGIN + seconds * SECOND) for node in nodes or (b"A", b"B", b"C")
+        self.spans: list[LifeSpan] = [
+            LifeSpan(node, BEGIN - 10 * SECOND, BEGIN + seconds * SECOND) for node in nodes or (b"A", b"B", b"C")
         ]
-        self.skips: list[Span] = []
+        self.skips: list[LifeSpan] = []
         self.offsets: dict[bytes, int] = {}
         self._sequences: Counter[bytes] = Counter()
 
@@ -163,7 +163,7 @@ class Story:
         spans = list(map(self._by_own_clock, self.spans))
         return Coverage(spans, self.skips, self.offsets, clocks)
 
-    def _by_own_clock(self, span: Span | LifeSpan) -> Span | LifeSpan:
+    def _by_own_clock(self, span: LifeSpan) -> LifeSpan:
         offset = self.offsets.get(span.node, 0)
         return span._replace(first_ns=span.first_ns + offset, last_ns=span.last_ns + offset)
 

@@ -9,12 +9,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.clocks import clocks_from_crossings, coverage_from_rows, rows_from_clocks
-from hopwire.flows.coverage import Coverage
-from hopwire.flows.crossings import quickest_crossings, window_width
-from hopwire.flows.link import link
+from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
+from hopwire.flows.coverage import Coverage, coverage_from_rows
+from hopwire.flows.crossings import window_width
+from hopwire.flows.hops import link
 from hopwire.flows.rules import Rules
 from hopwire.flows.spans import SourceSpan, lives_of, placed
+from tests.flows.quickest import quickest_crossings
 from tests.flows.story import BEGIN, MS, SECOND, Story
 
 Ahead: TypeAlias = Callable[[int], int]  # how far a clock is ahead, by the true time since the begin

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.clocks import Clock, clocks_from_crossings, rows_from_clocks
+from hopwire.flows.clocks import Clock, MeasuredOffset, clocks_from_crossings, offsets_from_measured, rows_from_clocks
+from hopwire.flows.coverage import Offset, offsets_at
 from hopwire.flows.crossings import Crossing
 from hopwire.flows.spans import Gap, SourceSpan, placed
 from tests.flows.story import BEGIN, MS, SECOND
@@ -186,3 +188,40 @@ def test_rows_say_what_the_sources_have_and_what_they_lack() -> None:
     assert [tuple(life.values()) for life in anna["lives"]] == [(1, 100, 600, "open"), (2, 700, 800, "open")]
     assert [tuple(skip.values()) for skip in anna["skips"]] == [(1, 120, 130), (1, 200, 500)]
     assert (rows[1]["offset_ns"], rows[1]["offsets"], rows[1]["doubts"]) == (10, [], [])
+
+
+def at(known: list[Offset], *times: int) -> list[int]:
+    found: list[int] = offsets_at(known, np.array(times)).tolist()
+    return found
+
+
+def test_marks_of_a_drift_are_a_line_that_goes_on_at_both_ends() -> None:
+    marks = [MeasuredOffset(number * 100 * SECOND, number * 1000, 5) for number in (2, 1, 3)]
+    offsets, doubts = offsets_from_measured(marks)
+    assert doubts == ()
+    assert at(list(offsets), 0, 50 * SECOND, 250 * SECOND, 400 * SECOND, 900 * SECOND) == [0, 500, 2500, 4000, 4000]
+
+
+def test_clock_that_was_set_changes_half_way_and_is_doubtful_there() -> None:
+    marks = [
+        MeasuredOffset(0, 0, 5),
+        MeasuredOffset(100 * SECOND, 30 * SECOND, 5),
+        MeasuredOffset(200 * SECOND, 30 * SECOND, 5),
+    ]
+    offsets, doubts = offsets_from_measured(marks)
+    assert doubts == ((0, 100 * SECOND),)
+    assert at(list(offsets), 0, 50 * SECOND, 51 * SECOND, 200 * SECOND) == [0, 0, 30 * SECOND, 30 * SECOND]
+
+
+def test_what_may_be_an_error_is_no_drift() -> None:
+    assert offsets_from_measured([MeasuredOffset(0, 0, 500), MeasuredOffset(10, 900, 500)])[1] == ()
+    assert offsets_from_measured([MeasuredOffset(0, 0, 500), MeasuredOffset(10, 1001, 500)])[1] == ((0, 10),)
+
+
+def test_one_mark_is_one_moment() -> None:
+    assert offsets_from_measured([MeasuredOffset(5, 7, 1)]) == ((Offset(5, 7),), ())
+
+
+def test_line_does_not_go_on_beyond_what_a_column_holds() -> None:
+    marks = [MeasuredOffset(0, 0, 5), MeasuredOffset(2**62 + 1, 5, 5)]
+    assert offsets_from_measured(marks)[0] == (Offset(-(2**62) - 1, -5), Offset(0, 0), Offset(2**62 + 1, 5))

@@ -7,17 +7,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.coverage import Coverage, LifeSpan, Span
-from hopwire.flows.offsets import Offset
+from hopwire.flows.coverage import Coverage, LifeSpan, Offset, offsets_at
 
 NODES = [b"A", b"B", b"C"]
 SPAN = st.tuples(st.sampled_from(NODES), st.integers(0, 100), st.integers(0, 30)).map(
-    lambda parts: Span(parts[0], parts[1], parts[1] + parts[2])
+    lambda parts: LifeSpan(parts[0], parts[1], parts[1] + parts[2])
 )
 
 
 def test_nodes_are_covered_from_their_first_to_their_last_incarnation_by_corrected_clocks() -> None:
-    coverage = Coverage([Span(b"A", 10, 20), Span(b"A", 40, 50), Span(b"B", 5, 9)], offsets_ns={b"A": 3})
+    coverage = Coverage([LifeSpan(b"A", 10, 20), LifeSpan(b"A", 40, 50), LifeSpan(b"B", 5, 9)], offsets_ns={b"A": 3})
     assert coverage.nodes == {b"A": (7, 47), b"B": (5, 9)}
     assert coverage.end_ns == 47
     of = coverage.of(pa.array(NODES))
@@ -32,7 +31,7 @@ def test_clocks_are_alike_if_corrected_to_the_same_node() -> None:
 
 
 @given(st.lists(SPAN, max_size=12), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 130), st.integers(0, 9))))
-def test_stretches_are_found_as_a_loop_would(spans: list[Span], asked: list[tuple[int, int, int]]) -> None:
+def test_stretches_are_found_as_a_loop_would(spans: list[LifeSpan], asked: list[tuple[int, int, int]]) -> None:
     of = Coverage(spans=spans, skips=spans).of(pa.array(NODES))
     node, begin, size = (np.array([each[i] for each in asked], dtype=np.int64) for i in range(3))
     end = begin + size
@@ -55,16 +54,47 @@ def test_clock_that_changes_is_corrected_by_incarnation_and_time() -> None:
     assert of.offset_at(node, incarnation, at).tolist() == [0, 5, 10, 50, 5, 5, 0]
     assert of.corrected(node, incarnation, at).tolist() == [0, 45, 90, 0, 45, 45, 50]
     assert (coverage.most_ahead_ns, Coverage().most_ahead_ns) == (50, 0)
-    spans: list[Span | LifeSpan] = [LifeSpan(b"A", 0, 100, 1), LifeSpan(b"A", 60, 200, 3), Span(b"B", 0, 10)]
-    assert coverage.corrected(spans) == [Span(b"A", 0, 90), Span(b"A", 10, 150), Span(b"B", -5, 5)]
+    spans = [LifeSpan(b"A", 0, 100, 1), LifeSpan(b"A", 60, 200, 3), LifeSpan(b"B", 0, 10)]
+    assert coverage.corrected(spans) == [LifeSpan(b"A", 0, 90, 1), LifeSpan(b"A", 10, 150, 3), LifeSpan(b"B", -5, 5)]
 
 
 def test_doubts_are_corrected_times_too() -> None:
-    of = Coverage(doubts=[Span(b"A", 10, 20)], offsets_ns={b"A": 5}).of(pa.array(NODES))
+    of = Coverage(doubts=[LifeSpan(b"A", 10, 20)], offsets_ns={b"A": 5}).of(pa.array(NODES))
     times = np.array([4, 5, 15, 16, 10])
     assert of.is_doubtful(np.array([0, 0, 0, 0, 1]), times).tolist() == [False, True, True, False, False]
 
 
 def test_rows_without_a_node_prove_nothing() -> None:
-    of = Coverage([Span(b"", 10, 20), Span(b"A", 10, 20)]).of(pa.array([b"", b"A"]))
+    of = Coverage([LifeSpan(b"", 10, 20), LifeSpan(b"A", 10, 20)]).of(pa.array([b"", b"A"]))
     assert of.captures.tolist() == [False, True]
+
+
+def at(known: list[Offset], *times: int) -> list[int]:
+    found: list[int] = offsets_at(known, np.array(times)).tolist()
+    return found
+
+
+def test_one_moment_is_for_all_times() -> None:
+    assert at([Offset(50, 7)], -(2**62), 0, 50, 2**62) == [7, 7, 7, 7]
+
+
+def test_between_moments_there_are_lines_and_outside_it_stays() -> None:
+    known = [Offset(100, 0), Offset(200, 10), Offset(300, -10)]
+    assert at(known, 0, 100, 150, 200, 225, 250, 300, 999) == [0, 0, 5, 10, 5, 0, -10, -10]
+
+
+def test_nanoseconds_of_today_are_not_rounded() -> None:
+    begin = 1_700_000_000_000_000_001
+    assert at([Offset(begin, 0), Offset(begin + 1000, 1000)], begin + 1, begin + 999) == [1, 999]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(-100, 100)), min_size=1, max_size=9), st.integers(-10, 10**6)
+)
+def test_offsets_are_those_of_a_loop(pairs: list[tuple[int, int]], time: int) -> None:
+    known = sorted(Offset(*pair) for pair in dict(pairs).items())
+    before = [each for each in known if each.at_ns <= time] or known[:1]
+    after = [each for each in known if each.at_ns > time] or known[-1:]
+    one, other = before[-1], after[0]
+    share = (time - one.at_ns) / (other.at_ns - one.at_ns) if one.at_ns < time and one.at_ns < other.at_ns else 0
+    assert abs(at(known, time)[0] - (one.offset_ns + (other.offset_ns - one.offset_ns) * share)) <= 0.5

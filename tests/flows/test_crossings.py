@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hopwire.flows.coverage import LifeSpan
-from hopwire.flows.crossings import Crossing, compared, contradicted, quickest_crossings, window_width
+from hopwire.flows.crossings import Crossing, compared, contradicted, window_width
+from tests.flows.quickest import quickest_crossings
 from tests.flows.story import BEGIN, MS, SECOND, Story
 
 A, B = b"A", b"B"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hopwire.flows.coverage import Span
+from hopwire.flows.coverage import LifeSpan
 from hopwire.flows.findings import FINDERS, KINDS
 from tests.flows.story import BEGIN, SECOND, Story, answering, asking, telling
 
@@ -63,7 +63,7 @@ def test_reply_to_nobody() -> None:
 
 def test_reply_to_a_question_of_before_the_capture_is_not_odd() -> None:
     story = Story(B)
-    story.spans.append(Span(A, BEGIN + SECOND, BEGIN + 300 * SECOND))
+    story.spans.append(LifeSpan(A, BEGIN + SECOND, BEGIN + 300 * SECOND))
     assert story.hop(B, A, 500, 1500, b"r", **answering()).findings() == []
 
 
@@ -105,7 +105,7 @@ def test_missing_capture_is_said_once_for_each_node() -> None:
     story = Story().out(A, D, 0, b"m").came(A, D, 5, b"n").out(A, D, 6, b"o")
     assert story.findings() == [("missing_capture", D)]
     skipping = Story().out(A, B, 0, b"m")
-    skipping.skips = [Span(B, BEGIN, BEGIN + SECOND)]
+    skipping.skips = [LifeSpan(B, BEGIN, BEGIN + SECOND)]
     (finding,) = skipping.flows()["findings"].to_pylist()[0]
     assert (finding["kind"], finding["node"], finding["detail"]) == ("missing_capture", B, "skipped sightings")
 

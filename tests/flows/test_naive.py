@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.flows.coverage import Coverage, LifeSpan, Span
+from hopwire.flows.coverage import Coverage, LifeSpan
 from hopwire.flows.findings import Known
-from hopwire.flows.hops import FATES
-from hopwire.flows.judge import judge_flows
-from hopwire.flows.link import link
-from hopwire.flows.outcomes import FLOW_OUTCOMES
+from hopwire.flows.flows import judge_flows
+from hopwire.flows.hops import link
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import FATES, FLOW_OUTCOMES
 from tests.flows.naive import Row, naive_flows, naive_hops, naive_requests
 from tests.flows.story import BEGIN, DEFAULTS, MS, SIGHTINGS, answering, asking, points, telling
 
@@ -217,7 +216,7 @@ class World:
         capturing = {name: node for name, node in self.nodes.items() if node.lives}
         return Coverage(
             [
-                LifeSpan(*self._span(name, *life), number, node.ending)
+                self._span(name, *life)._replace(incarnation=number, ending=node.ending)
                 for name, node in capturing.items()
                 for number, life in enumerate(node.lives)
             ],
@@ -226,9 +225,9 @@ class World:
             {name: b"A" if node.is_clock_known else name for name, node in capturing.items()},
         )
 
-    def _span(self, name: bytes, first: int, last: int) -> Span:
+    def _span(self, name: bytes, first: int, last: int) -> LifeSpan:
         begin = BEGIN + self.nodes[name].offset_ms * MS + MS // 2  # no border where a sighting is
-        return Span(name, begin + first * 1000 * MS, begin + last * 1000 * MS)
+        return LifeSpan(name, begin + first * 1000 * MS, begin + last * 1000 * MS)
 
 
 class Judged(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hopwire.flows.coverage import LifeSpan, Span
-from hopwire.flows.outcomes import REQUEST_SCHEMA
+from hopwire.flows.coverage import LifeSpan
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import REQUEST_SCHEMA
 from tests.flows.story import BEGIN, MS, SECOND, Story, answering, asking, telling
 
 A, B, C, D = b"A", b"B", b"C", b"dark"
@@ -57,7 +57,7 @@ def test_answer_after_the_deadline_is_late_where_home_may_have_given_it_up_unsee
         return str(judged(story.hop(B, A, 2, 1001, b"r", **answering()))["outcome"])
 
     skipping, overheard = asked(), asked()
-    skipping.skips = [Span(A, BEGIN + 2000 * MS, BEGIN + 3 * SECOND)]
+    skipping.skips = [LifeSpan(A, BEGIN + 2000 * MS, BEGIN + 3 * SECOND)]
     overheard.spans[0] = LifeSpan(*overheard.spans[0][:3], 1, "overheard")
     assert outcome(skipping) == "late"
     assert outcome(overheard) == "late"
@@ -273,7 +273,7 @@ def test_attempts_are_those_of_the_question() -> None:
 def test_answer_that_nobody_could_see_is_not_called_lost() -> None:
     def outcome(*blind: bytes) -> str:
         story = Story().hop(A, B, 0, 1, b"q", ttl_ticks=10_000_000, **asking())
-        story.skips = [Span(node, BEGIN + SECOND, BEGIN + 2 * SECOND) for node in blind]
+        story.skips = [LifeSpan(node, BEGIN + SECOND, BEGIN + 2 * SECOND) for node in blind]
         (request,) = story.requests().to_pylist()
         return str(request["outcome"])
 

@@ -14,18 +14,20 @@ import pyarrow.parquet as pq
 
 from hopwire.capture.sources import list_sources, read_source
 from hopwire.cli.domains_file import read_domains
-from hopwire.flows.clocks import clocks_from_crossings, coverage_from_rows, rows_from_clocks
-from hopwire.flows.coverage import CLOSED, OPEN
-from hopwire.flows.crossings import quickest_crossings, window_width
+from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
+from hopwire.flows.coverage import coverage_from_rows
+from hopwire.flows.crossings import window_width
 from hopwire.flows.findings import Known
-from hopwire.flows.judge import judge_flows
-from hopwire.flows.link import SIGHTING_COLUMNS, link
+from hopwire.flows.flows import judge_flows
+from hopwire.flows.hops import SIGHTING_COLUMNS, link
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, lives_of, placed, spans_from_batch
 from hopwire.lake.split import Split, split_batch
 from hopwire.lake.store import writing
 from hopwire.security import Domains
+from tests.flows.quickest import quickest_crossings
 
 CONTRACT = ["identity", "version", "version_raw"]
 

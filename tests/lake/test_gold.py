@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hopwire.flows.hops import HOP_SCHEMA
+from hopwire.flows.schemas import HOP_SCHEMA
 from hopwire.flows.spans import SourceSpan
 from hopwire.lake.bronze.sources import SOURCES_TABLE
 from hopwire.lake.bronze.spans import rows_from_spans

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from hopwire.flows.coverage import Span
+from hopwire.flows.coverage import LifeSpan
 from hopwire.flows.findings import Known
-from hopwire.flows.outcomes import REQUEST_SCHEMA
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import REQUEST_SCHEMA
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import rows_from_spans
 from hopwire.lake.gold import clocks as clocks_module
@@ -217,7 +217,7 @@ def test_key_that_is_used_for_everything_is_one_request_that_says_so(spark: Spar
 
 def test_place_where_sightings_are_missing_reaches_to_the_next_sighting(spark: SparkSession) -> None:
     story = Story().out(A, B, 20_000, b"during").out(A, B, 60_000, b"after")
-    story.skips = [Span(B, BEGIN + 10 * SECOND, BEGIN + 18 * SECOND)]
+    story.skips = [LifeSpan(B, BEGIN + 10 * SECOND, BEGIN + 18 * SECOND)]
     found = {row["message_key"]: row["fate"] for row in rows_of(Lake(spark, story).hops)}
     assert found == {b"during": "unwitnessed", b"after": "lost"}
 

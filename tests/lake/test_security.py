@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from hopwire.flows.hops import HOP_SCHEMA
+from hopwire.flows.schemas import HOP_SCHEMA
 from hopwire.lake.gold.security import MAX_NAMED, security
 from hopwire.lake.tables import TABLES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopwire.flows.hops import FATES
+from hopwire.flows.schemas import FATES
 from hopwire.report.flow_tree import FATES as MARKS
 from hopwire.report.flow_tree import Glyphs, finding_line, flow_to_json, lines_of_flow, request_line
 from tests.flows.story import Story, answering, asking, telling

@@ -18,7 +18,7 @@ from hopwire.cli.exits import complain
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import LakeError, SettingsError
 from hopwire.flows.findings import KINDS
-from hopwire.flows.outcomes import FLOW_OUTCOMES
+from hopwire.flows.schemas import FLOW_OUTCOMES
 from hopwire.report.flow_tree import (
     FlowLine,
     Glyphs,

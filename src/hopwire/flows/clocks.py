@@ -1,13 +1,20 @@
-"""How wrong the clocks of the nodes are against one another, and what to do about it.
+"""How wrong the clocks of the nodes are against one another, and how each clock is corrected.
 
-`crossings.py` compares two clocks. Here the pairs that could be compared are joined to a tree, the surest first. Each
-tree has its reference, the node with most pairs, and all its other clocks are corrected to that one. A node without
-such a pair is not corrected, and its row says so.
-
-A clock is taken to be wrong by the same at all times, until the crossings contradict that. Then the incarnations of the
-node have clocks of their own, for it may have started with another time; one that nobody else can tell of has that of
-the one before. If that is not enough, the clock drifts, or was set, and its offset changes within an incarnation
-(`offsets.py`).
+1. `crossings.py` compares two clocks. The pairs of clocks that could be compared are joined to trees, the surest pair
+   first. Nodes A, B and C compare as A-B within 1 ms, B-C within 2 ms and A-C within 9 ms: the tree is A-B-C.
+2. The reference of a tree is the clock with most pairs: B. All other clocks of the tree are corrected to the reference,
+   along the tree. A node that could be compared with nobody is not corrected, and its row says so.
+3. A clock has one offset for all times, until its crossings contradict this. One offset is the surest: all messages are
+   its evidence.
+4. If the crossings contradict one offset, each incarnation of the node gets a clock of its own, because the node may
+   have started anew with another time. An incarnation that was compared with no other node has the clock of the
+   incarnation before.
+5. If an incarnation still contradicts itself, its clock drifts or was set. The offset is measured window by window,
+   with straight lines between the measurements. A clock is ahead by 10 ms at 100 s and by 20 ms at 200 s: by 15 ms
+   at 150 s.
+6. Where a line would be steeper than any drift, the clock was set, and nobody knows when. The offset jumps half-way.
+   The times between the two measurements are doubtful. A clock is ahead by 0 s at 0 s and by 30 s at 100 s: its offset
+   jumps at 50 s, and times from 0 s to 100 s are doubtful.
 """
 
 from __future__ import annotations
@@ -22,44 +29,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hopwire.flows.coverage import ENDINGS, OPEN, Coverage, LifeSpan
-from hopwire.flows.crossings import Crossing, Life, Pair, compared, contradicted, moved
-from hopwire.flows.offsets import Mark, Offset, Stretch, offsets_at, offsets_from_marks
-from hopwire.flows.spans import Placed, lives_of, skips_of
-from hopwire.model.columns import Column, schema_from_columns
+from hopwire.flows.coverage import LifeSpan, Offset, offsets_at
+from hopwire.flows.crossings import MAX_DRIFT, ClockPair, Crossing, Life, TimeRange, compared, contradicted, moved
+from hopwire.flows.schemas import CLOCK_SCHEMA, STRETCH
+from hopwire.flows.spans import PlacedSpan, lives_of, skips_of
 
-__all__ = ["CLOCKS", "Clock", "clocks_from_crossings", "coverage_from_rows", "rows_from_clocks"]
+__all__ = ["Clock", "MeasuredOffset", "clocks_from_crossings", "offsets_from_measured", "rows_from_clocks"]
 
-STRETCH = pa.struct([("incarnation", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64())])
-LIFE = pa.struct([*STRETCH, ("ending", pa.string())])
-OFFSET = pa.struct([("incarnation", pa.int64()), ("at_ns", pa.int64()), ("offset_ns", pa.int64())])
-# fmt: off
-CLOCKS = (
-    Column("node",             pa.binary(), "identity of a node that captures"),
-    Column("node_name",        pa.string(), "what people call it"),
-    Column("first_seen_at_ns", pa.int64(),  "its first sighting, by its own clock"),
-    Column("last_seen_at_ns",  pa.int64(),  "its last sighting, by its own clock"),
-    Column("sighting_count",   pa.int64(),  "how many sightings it wrote down"),
-    Column("skipped",          pa.int64(),  "how many it could not write down"),
-    Column("missing",          pa.int64(),  "how many others are in no source, by their numbers"),
-    Column("lives",            pa.list_(LIFE),    "first and last sighting of each incarnation, by its own clock, and "
-                                                  "how its captures end: " + ", ".join(ENDINGS)),
-    Column("skips",            pa.list_(STRETCH), "from when to when sightings are missing, by its own clock"),
-    Column("reference_node",   pa.binary(), "the node whose clock its times are corrected to"),
-    Column("offset_ns",        pa.int64(),  "how far its clock is ahead of that one; its time less this is corrected"),
-    Column("offsets",          pa.list_(OFFSET),
-           "if that changes: at moments by its own clock, with lines between them; offset_ns is then their median. An "
-           "incarnation that is not there is as the one before"),
-    Column("doubts",           pa.list_(STRETCH), "from when to when its clock was set, nobody knows when exactly"),
-    Column("is_corrected",     pa.bool_(),  "whether traffic in both directions tells; if not, the offset is 0"),
-    Column("via_node",         pa.binary(), "the node that it was compared with"),
-    Column("error_ns",         pa.int64(),  "how wrong the offset may be at most; null if not corrected"),
-    Column("crossing_count",   pa.int64(),  "crossings that were compared, both directions"),
-)
-# fmt: on
-ALL_LIVES = 0  # in place of an incarnation, where all have one clock
+MAX_NS = 2**63  # more than a column can hold
+ALL_LIVES = 0  # in place of an incarnation, where all incarnations of a node have one clock
 
-Tree = dict[Life, list[Pair]]
+ClockTree = dict[Life, list[ClockPair]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +53,16 @@ class Clock:
     via_node: bytes = b""
     error_ns: int | None = None
     crossing_count: int = 0
-    offsets: Mapping[int, Sequence[Offset]] = field(default_factory=dict)  # by incarnation, if it changes
+    offsets: Mapping[int, Sequence[Offset]] = field(default_factory=dict)  # by incarnation, if the offset changes
     doubts: Sequence[tuple[int, int, int]] = ()  # incarnation, from when, to when
 
 
 class _Corrected(NamedTuple):
-    """One clock, and how it is corrected to the reference, by its own time."""
+    """How one clock is corrected to the reference; times are by the clock itself."""
 
     reference: Life
     offsets: tuple[Offset, ...] = (Offset(0, 0),)
-    doubts: tuple[Stretch, ...] = ()
+    doubts: tuple[TimeRange, ...] = ()
     via: Life | None = None
     error_ns: int = 0
     messages: int = 0
@@ -91,7 +71,7 @@ class _Corrected(NamedTuple):
 def clocks_from_crossings(nodes: Iterable[bytes], crossings: Iterable[Crossing]) -> list[Clock]:
     """Give the clock of every node, from the quickest crossings of each pair in each direction.
 
-    Of clocks that are not contradicted one crossing each way is enough, without incarnation and window.
+    One crossing each way, without incarnation and window, is enough for clocks that are not contradicted.
     """
     known = set(nodes)
     crossings = [each for each in crossings if each.from_node in known and each.to_node in known]
@@ -113,20 +93,23 @@ def clocks_from_crossings(nodes: Iterable[bytes], crossings: Iterable[Crossing])
     return [_clock(node, found[node], node in joined) for node in sorted(known)]
 
 
-def _surest_first(pairs: list[Pair], changing: set[bytes]) -> list[Pair]:
-    """Sort pairs by their error; of clocks that change, those are surer that were compared for long."""
+def _surest_first(pairs: list[ClockPair], changing: set[bytes]) -> list[ClockPair]:
+    """Sort pairs by their error; pairs of clocks that change come last, and the longest comparison first among them."""
 
-    def place(pair: Pair) -> tuple[bool, int, int, Life, Life]:
+    def place(pair: ClockPair) -> tuple[bool, int, int, Life, Life]:
         is_changing = pair.a[0] in changing or pair.b[0] in changing
         return is_changing, -pair.windows if is_changing else 0, pair.error_ns, pair.a, pair.b
 
     return sorted(pairs, key=place)
 
 
-def _tree(lives: list[Life], pairs: list[Pair]) -> Tree:
-    """Join clocks by pairs, without circles; gives the pairs of each. Incarnations of a node are joined at last."""
+def _tree(lives: list[Life], pairs: list[ClockPair]) -> ClockTree:
+    """Join clocks by pairs, without circles, and give the pairs of each clock.
+
+    The incarnations of a node are joined last, for those that no other node can tell of.
+    """
     root = {life: life for life in lives}
-    tree: Tree = {life: [] for life in lives}
+    tree: ClockTree = {life: [] for life in lives}
 
     def find(life: Life) -> Life:
         while root[life] != life:
@@ -134,7 +117,7 @@ def _tree(lives: list[Life], pairs: list[Pair]) -> Tree:
             life = root[life]
         return life
 
-    same = [Pair(one, other, 0) for one, other in pairwise(lives) if one[0] == other[0]]
+    same = [ClockPair(one, other, 0) for one, other in pairwise(lives) if one[0] == other[0]]
     for pair in (*pairs, *same):
         if find(pair.a) != find(pair.b):
             root[find(pair.a)] = find(pair.b)
@@ -143,8 +126,8 @@ def _tree(lives: list[Life], pairs: list[Pair]) -> Tree:
     return tree
 
 
-def _corrected(tree: Tree) -> dict[Life, _Corrected]:
-    """Correct all clocks that hang together to the one of them that has most pairs."""
+def _corrected(tree: ClockTree) -> dict[Life, _Corrected]:
+    """Correct all clocks of a tree to the clock that has most pairs in it."""
     found: dict[Life, _Corrected] = {}
     for start in sorted(tree, key=lambda life: (-len(tree[life]), life)):
         if start in found:
@@ -160,21 +143,23 @@ def _corrected(tree: Tree) -> dict[Life, _Corrected]:
     return found
 
 
-def _followed(known: _Corrected, pair: Pair) -> _Corrected:
-    """Correct a clock by one that is corrected."""
+def _followed(known: _Corrected, pair: ClockPair) -> _Corrected:
+    """Correct clock b of a pair, where clock a is corrected already."""
     ahead = pair.ahead_ns
     offsets = tuple(Offset(at + ahead, offset + ahead) for at, offset in known.offsets)
     doubts = moved((*known.doubts, *pair.doubts), ahead)
     if pair.moments:
         base = offsets_at(known.offsets, np.array([each.a_ns for each in pair.moments]))
         moments = zip(pair.moments, base.tolist(), strict=True)
-        offsets, more = offsets_from_marks([Mark(m.b_ns, offset + m.ahead_ns, m.error_ns) for m, offset in moments])
+        offsets, more = offsets_from_measured(
+            [MeasuredOffset(m.b_ns, offset + m.ahead_ns, m.error_ns) for m, offset in moments]
+        )
         doubts = (*doubts, *more)
     return _Corrected(known.reference, offsets, doubts, pair.a, known.error_ns + pair.error_ns, pair.messages)
 
 
 def _clock(node: bytes, lives: Mapping[int, _Corrected], is_corrected: bool) -> Clock:
-    """Give what is known of the clock of a node, of which each incarnation may have its own."""
+    """Give what is known of the clock of a node; each of its incarnations may have a clock of its own."""
     values = sorted(offset for each in lives.values() for _, offset in each.offsets)
     via = [each.via[0] for each in lives.values() if each.via and each.via[0] != node]
     return Clock(
@@ -190,16 +175,59 @@ def _clock(node: bytes, lives: Mapping[int, _Corrected], is_corrected: bool) -> 
     )
 
 
+# -- offsets that change
+
+
+class MeasuredOffset(NamedTuple):
+    """An offset that was measured, and how wrong the offset may be."""
+
+    at_ns: int
+    offset_ns: int
+    error_ns: int
+
+
+def offsets_from_measured(marks: Sequence[MeasuredOffset]) -> tuple[tuple[Offset, ...], tuple[TimeRange, ...]]:
+    """Give the moments between which the offset is a straight line, and the times in which the clock was set.
+
+    The first and the last line are drawn out to twice their length, because the ends of a capture are seldom measured.
+    A clock is ahead by 1 ms at 100 s and by 3 ms at 300 s: the line goes on to 5 ms at 500 s, and stays there.
+    """
+    marks = sorted(marks)
+    ends = _beyond(marks[:2]), _beyond(marks[:-3:-1])
+    offsets = [*ends[0], *(Offset(each.at_ns, each.offset_ns) for each in marks), *ends[1]]
+    doubts = []
+    for one, other in pairwise(marks):
+        if _is_set(one, other):
+            middle = (one.at_ns + other.at_ns) // 2
+            offsets += [Offset(middle, one.offset_ns), Offset(middle + 1, other.offset_ns)]
+            doubts.append((one.at_ns, other.at_ns))
+    return tuple(sorted(offsets, key=lambda offset: offset.at_ns)), tuple(doubts)
+
+
+def _is_set(one: MeasuredOffset, other: MeasuredOffset) -> bool:
+    drift = MAX_DRIFT * abs(other.at_ns - one.at_ns)
+    return abs(other.offset_ns - one.offset_ns) > drift + one.error_ns + other.error_ns
+
+
+def _beyond(marks: Sequence[MeasuredOffset]) -> list[Offset]:
+    """Give the moment as far beyond the first of two measurements as the second is away; none if the clock was set."""
+    if len(marks) < 2 or _is_set(*marks):
+        return []
+    one, other = marks
+    beyond = Offset(2 * one.at_ns - other.at_ns, 2 * one.offset_ns - other.offset_ns)
+    return [beyond] if all(abs(value) < MAX_NS for value in beyond) else []
+
+
 # -- rows
 
 
-def rows_from_clocks(known: Iterable[Placed], clocks: Iterable[Clock]) -> pa.Table:
-    """Give clocks as rows, with what the sources have of their nodes."""
+def rows_from_clocks(known: Iterable[PlacedSpan], clocks: Iterable[Clock]) -> pa.Table:
+    """Give clocks as rows, each with what the sources have of its node."""
     of_node = {node: list(each) for node, each in groupby(known, key=lambda each: each.span.node)}
-    return pa.Table.from_pylist([_row(of_node[clock.node], clock) for clock in clocks], schema_from_columns(CLOCKS))
+    return pa.Table.from_pylist([_row(of_node[clock.node], clock) for clock in clocks], CLOCK_SCHEMA)
 
 
-def _row(known: list[Placed], clock: Clock) -> dict[str, Any]:
+def _row(known: list[PlacedSpan], clock: Clock) -> dict[str, Any]:
     spans, lives = [each.span for each in known], lives_of(known)
     return {name: getattr(clock, name) for name in clock.__slots__} | {
         "node_name": spans[-1].node_name,
@@ -217,32 +245,3 @@ def _row(known: list[Placed], clock: Clock) -> dict[str, Any]:
 
 def _stretch(span: LifeSpan) -> dict[str, int]:
     return {"incarnation": span.incarnation, "first_ns": span.first_ns, "last_ns": span.last_ns}
-
-
-def coverage_from_rows(rows: pa.Table) -> Coverage:
-    """Give what the nodes captured and skipped, and how wrong their clocks are, of such rows."""
-    names = ["node", "offset_ns", "reference_node", "lives", "skips", "offsets", "doubts"]
-    found = rows.select(names).to_pylist()
-    return Coverage(
-        spans=_spans(found, "lives"),
-        skips=_spans(found, "skips"),
-        offsets_ns={row["node"]: row["offset_ns"] for row in found},
-        clocks={row["node"]: row["reference_node"] for row in found},
-        changes={row["node"]: _changes(row["offsets"]) for row in found if row["offsets"]},
-        doubts=_spans(found, "doubts"),
-    )
-
-
-def _spans(rows: Iterable[dict[str, Any]], name: str) -> list[LifeSpan]:
-    return [
-        LifeSpan(row["node"], each["first_ns"], each["last_ns"], each["incarnation"], each.get("ending", OPEN))
-        for row in rows
-        for each in row[name]
-    ]
-
-
-def _changes(offsets: Iterable[dict[str, int]]) -> dict[int, list[Offset]]:
-    found: dict[int, list[Offset]] = defaultdict(list)
-    for each in offsets:
-        found[each["incarnation"]].append(Offset(each["at_ns"], each["offset_ns"]))
-    return dict(found)

@@ -1,16 +1,24 @@
 """What the capture covers: which nodes wrote down what they saw, from when to when, and where they skipped.
 
-What is missing means something only where somebody was looking. A node is blind while it skips, before its first
-sighting and after its last, and as a sender also between its incarnations and for a moment after the end of each: one
-may have been there of which nothing was written. A node that is killed takes with it what it saw and had not written
-yet: so about the end of an incarnation that was not closed it is blind as a receiver too.
+A missing sighting means something only where a node was looking. A node is blind
 
-All times here are corrected (`clocks.py`). What a clock was ahead by may differ between incarnations, and the same time
-may come in two of them: so where it changes, an incarnation belongs to each time.
+- before its first sighting and after its last;
+- while it skips sightings;
+- as a sender, between its incarnations and for the patience after the end of each: an incarnation may have lived too
+  shortly to write anything;
+- as a receiver, about the end of an incarnation that did not close its capture: a node that is killed takes the
+  sightings with it that it had not written yet.
+
+B was killed at 10 s and is back at 20 s. As a sender B is blind from 10 s to 20 s; if it were back at 12 s, then until
+15 s. As a receiver B is blind for messages that left between 5 s and 12 s (`hops.py`).
+
+All times here are corrected to the reference clock (`clocks.py`). A clock that was set back between two incarnations
+shows the same time twice. So a time of a clock whose offset changes is corrected by the offsets of its incarnation.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,109 +28,116 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints
-from hopwire.flows.arrays import NO_TIME, Groups, number_codes, pack
-from hopwire.flows.offsets import Offset, offsets_at
+from hopwire.flows.groups import NO_TIME, Groups, number_codes, pack
+from hopwire.flows.schemas import OPEN, OVERHEARD
 
-__all__ = ["CLOSED", "ENDINGS", "OPEN", "OVERHEARD", "Coverage", "LifeSpan", "NodeCoverage", "Span"]
-
-CLOSED, OPEN, OVERHEARD = "closed", "open", "overheard"
-# fmt: off
-ENDINGS = {
-    # ending    how an incarnation ends in its captures
-    CLOSED:     "the node closed its capture: all that it saw is there",
-    OPEN:       "the node did not close its capture, or nobody knows: what it saw last may not be there",
-    OVERHEARD:  "somebody else wrote it down: there are no dead letters",
-}
-# fmt: on
+__all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "coverage_from_rows", "offsets_at"]
 
 
-class Span(NamedTuple):
-    """One incarnation of one node in the capture, by its own clock."""
+class Offset(NamedTuple):
+    """How far a clock is ahead of the reference at one moment; the moment is by the clock itself."""
 
-    node: bytes
-    first_ns: int
-    last_ns: int
+    at_ns: int
+    offset_ns: int
+
+
+def offsets_at(known: Sequence[Offset], at: Ints) -> Ints:
+    """Give the offset at each time: along straight lines between the moments, and unchanged before and after them.
+
+    The moments are in order, and there is at least one.
+    """
+    times, offsets = (np.array(column, dtype=np.int64) for column in zip(*known, strict=True))
+    right = np.clip(np.searchsorted(times, at, side="right"), 1, max(len(times) - 1, 1)) % len(times)
+    left = np.maximum(right - 1, 0)
+    share = np.clip((at - times[left]) / np.maximum(times[right] - times[left], 1), 0.0, 1.0)
+    found: Ints = offsets[left] + np.rint((offsets[right] - offsets[left]) * share).astype(np.int64)
+    return found
 
 
 class LifeSpan(NamedTuple):
-    """A span, the incarnation that it lies in, and how that ends: one of ENDINGS."""
+    """A time of one node in the capture, its incarnation, and how the incarnation ends: one of ENDINGS."""
 
     node: bytes
     first_ns: int
     last_ns: int
-    incarnation: int
+    incarnation: int = 0
     ending: str = OPEN
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the nodes saw: spans, the stretches in which sightings are missing, and how wrong each clock is."""
+    """When the nodes were looking: their lives, when sightings are missing, and how wrong each clock is."""
 
-    spans: Sequence[Span | LifeSpan] = ()
-    skips: Sequence[Span | LifeSpan] = ()
+    spans: Sequence[LifeSpan] = ()
+    skips: Sequence[LifeSpan] = ()
     offsets_ns: dict[bytes, int] = field(default_factory=dict)
-    clocks: dict[bytes, bytes] = field(default_factory=dict)  # node: the node whose clock its times are corrected to
+    clocks: dict[bytes, bytes] = field(default_factory=dict)  # the reference of each node
     changes: Mapping[bytes, Mapping[int, Sequence[Offset]]] = field(default_factory=dict)  # by node and incarnation
-    doubts: Sequence[Span | LifeSpan] = ()  # where nobody knows what a clock was ahead by
+    doubts: Sequence[LifeSpan] = ()  # when a clock was set, and nobody knows how far it was ahead
 
     @cached_property
     def nodes(self) -> dict[bytes, tuple[int, int]]:
         """First and last sighting of every node that captures, corrected."""
         found: dict[bytes, tuple[int, int]] = {}
-        for node, first, last in self.stretches[0]:
-            begin, end = found.get(node, (first, last))
-            found[node] = min(begin, first), max(end, last)
+        for span in self.stretches[0]:
+            begin, end = found.get(span.node, (span.first_ns, span.last_ns))
+            found[span.node] = min(begin, span.first_ns), max(end, span.last_ns)
         return found
 
     @cached_property
-    def stretches(self) -> tuple[list[Span], list[Span], list[Span]]:
+    def stretches(self) -> tuple[list[LifeSpan], list[LifeSpan], list[LifeSpan]]:
         """The spans, the skips and the doubts, corrected."""
         return self.corrected(self.spans), self.corrected(self.skips), self.corrected(self.doubts)
 
-    def lives_ending(self, *endings: str) -> list[Span]:
-        """Give the incarnations that end in one of these ways, corrected."""
-        return self.corrected(span for span in self.spans if getattr(span, "ending", OPEN) in endings)
+    def lives_ending(self, *endings: str) -> list[LifeSpan]:
+        """Give the incarnations that have one of these endings, corrected."""
+        return self.corrected(span for span in self.spans if span.ending in endings)
 
     @cached_property
     def end_ns(self) -> int:
-        """The last sighting of all."""
+        """When the last sighting of all nodes was."""
         return max((end for _, end in self.nodes.values()), default=NO_TIME)
 
     def of(self, values: pa.Array) -> NodeCoverage:
-        """Give the same by the codes of nodes."""
+        """Give the coverage of these nodes, which are rows of numbers from here on."""
         return NodeCoverage(self, values.to_pylist())
 
-    def corrected(self, spans: Iterable[Span | LifeSpan]) -> list[Span]:
-        """Give the spans as corrected times."""
-        return [self._corrected(*span) for span in spans]
+    def corrected(self, spans: Iterable[LifeSpan]) -> list[LifeSpan]:
+        """Give the spans with corrected times."""
+        return [self._corrected(span) for span in spans]
 
-    def _corrected(self, node: bytes, first_ns: int, last_ns: int, incarnation: int = 0, _: str = OPEN) -> Span:
-        if node not in self.changes:
-            offset = self.offsets_ns.get(node, 0)
-            return Span(node, first_ns - offset, last_ns - offset)
-        offsets = offsets_at(self.offsets_of(node, incarnation), np.array([first_ns, last_ns])).tolist()
-        return Span(node, first_ns - offsets[0], last_ns - offsets[1])
+    def _corrected(self, span: LifeSpan) -> LifeSpan:
+        at = np.array([span.first_ns, span.last_ns])
+        if span.node in self.changes:
+            at -= offsets_at(self.offsets_of(span.node, span.incarnation), at)
+        else:
+            at -= self.offsets_ns.get(span.node, 0)
+        first_ns, last_ns = at.tolist()
+        return span._replace(first_ns=first_ns, last_ns=last_ns)
 
     def offsets_of(self, node: bytes, incarnation: int) -> Sequence[Offset]:
-        """Give the offsets of a clock that changes; an incarnation without any has those of the one before."""
+        """Give the offsets of a clock that changes; an incarnation without any has those of the incarnation before."""
         lives = self.changes[node]
         return lives[max((life for life in lives if life <= incarnation), default=min(lives))]
 
     @property
     def most_ahead_ns(self) -> int:
-        """How far the clock that is furthest ahead is at most ahead of its reference; not less than 0."""
+        """The largest offset of any clock at any time, and at least 0.
+
+        Clocks are ahead by 0.2 s, by 0.5 s at most, and behind by 3 s: 0.5 s.
+        """
         changes = (offset for lives in self.changes.values() for each in lives.values() for _, offset in each)
         return max([0, *self.offsets_ns.values(), *changes])
 
 
 class NodeCoverage:
-    """The coverage of the nodes of some rows, which are numbers there."""
+    """The coverage of some nodes, which are numbers: their places in the list of nodes."""
 
     def __init__(self, coverage: Coverage, nodes: list[bytes]) -> None:
         known = coverage.nodes
         self._coverage = coverage
         self._nodes = nodes
-        # rows without a node may be of several
+        # a row without a name may be of any node
         self.captures: Bools = np.array([node != b"" and node in known for node in nodes], dtype=np.bool_)
         self.offset: Ints = _numbers(coverage.offsets_ns.get(node, 0) for node in nodes)
         self.begin: Ints = _numbers(known.get(node, (NO_TIME, NO_TIME))[0] for node in nodes)
@@ -134,9 +149,9 @@ class NodeCoverage:
             for number, node in enumerate(nodes)
         )
         number_of = {node: number for number, node in enumerate(nodes)}
-        self._lives, self._skips, self._doubts = (_Stretches(number_of, each) for each in coverage.stretches)
-        self._unclosed = _Stretches(number_of, coverage.lives_ending(OPEN, OVERHEARD))
-        self._overheard = _Stretches(number_of, coverage.lives_ending(OVERHEARD))
+        self._lives, self._skips, self._doubts = (_NodeRanges(number_of, each) for each in coverage.stretches)
+        self._unclosed = _NodeRanges(number_of, coverage.lives_ending(OPEN, OVERHEARD))
+        self._overheard = _NodeRanges(number_of, coverage.lives_ending(OVERHEARD))
         self._is_changing: Bools = np.array([node in coverage.changes for node in nodes], dtype=np.bool_)
 
     def corrected(self, node: Ints, incarnation: Ints, at: Ints) -> Ints:
@@ -155,7 +170,7 @@ class NodeCoverage:
         return offsets
 
     def is_doubtful(self, node: Ints, at: Ints) -> Bools:
-        """Tell where the clock of a node was set about then, and nobody knows when exactly."""
+        """Tell where the clock of a node was set about this time, and nobody knows when exactly."""
         return self._doubts.overlap(node, at, at)
 
     def skips_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
@@ -175,32 +190,32 @@ class NodeCoverage:
         return self._unclosed.ended_within(node, begin, end)
 
     def tells_all(self, node: Ints, begin: Ints, end: Ints) -> Bools:
-        """Tell where a node wrote down all that it saw and gave up between two times."""
+        """Tell where a node wrote down everything that it saw between two times, its dead letters included."""
         is_blind = self.skips_within(node, begin, end) | self.broke_off_within(node, begin, end)
         is_complete: Bools = self.captures[node] & ~is_blind & ~self._overheard.overlap(node, begin, end)
         return is_complete
 
 
-class _Stretches:
-    """Stretches of time of nodes, to be looked up for many rows at once."""
+class _NodeRanges:
+    """Times of nodes, from when to when, which are looked up for many rows at once."""
 
-    def __init__(self, number_of: dict[bytes, int], spans: Iterable[Span]) -> None:
-        known = [(number_of[node], first, last) for node, first, last in spans if node in number_of]
-        nodes = _numbers(node for node, _, _ in known)
-        self._firsts = _Moments(nodes, _numbers(first for _, first, _ in known))
-        self._lasts = _Moments(nodes, _numbers(last for _, _, last in known))
+    def __init__(self, number_of: dict[bytes, int], spans: Iterable[LifeSpan]) -> None:
+        known = [span for span in spans if span.node in number_of]
+        nodes = _numbers(number_of[span.node] for span in known)
+        self._firsts = _NodeTimes(nodes, _numbers(span.first_ns for span in known))
+        self._lasts = _NodeTimes(nodes, _numbers(span.last_ns for span in known))
 
     def overlap(self, node: Ints, begin: Ints, end: Ints) -> Bools:
-        """Tell where more of them have begun until the end than were over before the begin."""
+        """Tell where a node has a time that overlaps: more have begun until `end` than were over before `begin`."""
         return self._firsts.count(node, end, "right") > self._lasts.count(node, begin, "left")
 
     def ended_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
-        """Tell where one of them ended between two times."""
+        """Tell where a time of a node ended between two times."""
         return self._lasts.count(node, end, "right") > self._lasts.count(node, begin, "left")
 
 
-class _Moments:
-    """Times of nodes, sorted: node and rank of the time are one number."""
+class _NodeTimes:
+    """Moments of nodes, sorted: the node and the rank of the moment are one number."""
 
     def __init__(self, nodes: Ints, times: Ints) -> None:
         self.times = np.unique(times)
@@ -208,10 +223,42 @@ class _Moments:
         self.places = np.sort(nodes * self.width + np.searchsorted(self.times, times))
 
     def count(self, node: Ints, at: Ints, side: Literal["left", "right"]) -> Ints:
-        """How many times of a node are before another; `right` counts equal ones."""
+        """Count the moments of a node before a time; `right` counts equal moments too."""
         rank = np.searchsorted(self.times, at, side=side)
         return np.searchsorted(self.places, node * self.width + rank) - np.searchsorted(self.places, node * self.width)
 
 
 def _numbers(values: Iterable[Any]) -> Ints:
     return np.fromiter(values, dtype=np.int64)
+
+
+# -- from rows
+
+
+def coverage_from_rows(rows: pa.Table) -> Coverage:
+    """Give when the nodes were looking, and how wrong their clocks are, from rows of clocks."""
+    names = ["node", "offset_ns", "reference_node", "lives", "skips", "offsets", "doubts"]
+    found = rows.select(names).to_pylist()
+    return Coverage(
+        spans=_spans(found, "lives"),
+        skips=_spans(found, "skips"),
+        offsets_ns={row["node"]: row["offset_ns"] for row in found},
+        clocks={row["node"]: row["reference_node"] for row in found},
+        changes={row["node"]: _changes(row["offsets"]) for row in found if row["offsets"]},
+        doubts=_spans(found, "doubts"),
+    )
+
+
+def _spans(rows: Iterable[dict[str, Any]], name: str) -> list[LifeSpan]:
+    return [
+        LifeSpan(row["node"], each["first_ns"], each["last_ns"], each["incarnation"], each.get("ending", OPEN))
+        for row in rows
+        for each in row[name]
+    ]
+
+
+def _changes(offsets: Iterable[dict[str, int]]) -> dict[int, list[Offset]]:
+    found: dict[int, list[Offset]] = defaultdict(list)
+    for each in offsets:
+        found[each["incarnation"]].append(Offset(each["at_ns"], each["offset_ns"]))
+    return dict(found)

@@ -1,17 +1,24 @@
 """Two clocks, compared by the messages that cross between them.
 
-A message that crosses from A to B takes, by the two clocks, its travel time plus the error between them; from B to A
-the travel time minus that error. The quickest crossing each way is hardly more than the travel time, so half the
-difference of the two is the error, and half their sum bounds how wrong that is.
+By the two clocks, a crossing from A to B takes its travel time plus the error between the clocks. A crossing from B to
+A takes its travel time minus the error. The quickest crossing each way is hardly longer than the travel time. So half
+the difference of the two is the error, and half their sum says how wrong this error may be.
 
-- Only crossings count that cannot be mistaken: messages with one departure and one arrival.
-- Where nothing arrives before it left, in either direction, the clocks may be right, and are left alone: a correction
-  by less than its own error would make quick crossings negative.
-- There and back in less than no time cannot be: then the error is not the same at all times. It is told window by
-  window: the quickest crossings of a window, one each way, give the error at the middle of their times, exactly so if
-  it changes evenly. A window in which even a drift could not explain them is doubtful.
+| quickest A to B | quickest B to A | what is concluded |
+|---|---|---|
+| 501 ms | -499 ms | B is ahead by 500 ms, give or take 1 ms |
+| 2 ms | 3 ms | nothing arrives before it left: the clocks may be right, and are left alone |
+| -400 ms | -300 ms | there and back in -700 ms, which cannot be: the error changes with time |
 
-What must change with it: `lake/gold/clocks.py` finds the same crossings on Spark.
+- A crossing counts only if it cannot be mistaken: the message has one departure and one arrival.
+- Clocks that may be right are left alone, because a correction by less than its own error would make quick crossings
+  negative.
+- An error that changes with time is told window by window. The quickest crossings of a window, one each way, give the
+  error at the middle of their times; this is exact for an error that changes evenly. One crossing leaves A at 10.0 s,
+  the other arrives at A at 30.0 s: together they tell the error at 20.0 s.
+- A window is doubtful if even a clock that drifts could not show the times of its two crossings.
+
+What must change with these rules: `lake/gold/clocks.py`, which finds the quickest crossings on Spark.
 """
 
 from __future__ import annotations
@@ -20,21 +27,27 @@ from collections.abc import Iterable
 from statistics import median_low
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
-from hopwire.columnar import ints
-from hopwire.flows.arrays import Groups, codes, equal_text, number_codes, pack
 from hopwire.flows.coverage import LifeSpan
-from hopwire.flows.offsets import MAX_DRIFT, Stretch
-from hopwire.model.units import NS_PER_SECOND
+from hopwire.model.units import NS_PER_MINUTE
 
-__all__ = ["Crossing", "Life", "Pair", "compared", "contradicted", "moved", "quickest_crossings", "window_width"]
+__all__ = [
+    "MAX_DRIFT",
+    "ClockPair",
+    "Crossing",
+    "Life",
+    "TimeRange",
+    "compared",
+    "contradicted",
+    "moved",
+    "window_width",
+]
 
-MAX_WINDOWS = 200  # in the longest incarnation: enough to follow a drift, few enough for each pair of nodes
-MIN_WINDOW_NS = 60 * NS_PER_SECOND  # in less even a busy pair may have no quick crossing
+MAX_DRIFT = 0.000_5  # as fast as systems slew a clock; a quartz is ten times better
+MAX_WINDOWS = 200  # of the longest incarnation: enough to follow a drift, few enough for each pair of nodes
+MIN_WINDOW_NS = NS_PER_MINUTE  # in a shorter window even a busy pair may have no quick crossing
 
-Life: TypeAlias = tuple[bytes, int]  # a node and one of its incarnations, or a number for all
+TimeRange: TypeAlias = tuple[int, int]  # from when to when
+Life: TypeAlias = tuple[bytes, int]  # a node, and the number of an incarnation or of all its incarnations
 
 
 class Crossing(NamedTuple):
@@ -51,12 +64,12 @@ class Crossing(NamedTuple):
 
     @property
     def came_at_ns(self) -> int:
-        """When it arrived, by the clock there."""
+        """When the message arrived, by the clock of the node where it arrived."""
         return self.left_at_ns + self.quickest_ns
 
 
 class Moment(NamedTuple):
-    """What one window tells of a pair: how far b is ahead of a, at a time by both clocks."""
+    """What one window tells of two clocks: how far b is ahead of a, and when, by the clock of each."""
 
     a_ns: int
     b_ns: int
@@ -64,20 +77,20 @@ class Moment(NamedTuple):
     error_ns: int
 
 
-class Pair(NamedTuple):
+class ClockPair(NamedTuple):
     """Two clocks that were compared."""
 
     a: Life
     b: Life
-    ahead_ns: int  # how far the clock of b is ahead of that of a; the middle, if that changes
+    ahead_ns: int  # how far b is ahead of a; the median, if this changes
     error_ns: int = 0
     messages: int = 0
-    windows: int = 0  # in which both directions are known
-    moments: tuple[Moment, ...] = ()  # if it changes
-    doubts: tuple[Stretch, ...] = ()  # by the clock of a
+    windows: int = 0  # windows in which both directions are known
+    moments: tuple[Moment, ...] = ()  # if ahead_ns changes
+    doubts: tuple[TimeRange, ...] = ()  # by the clock of a
 
-    def seen_from(self, life: Life) -> Pair:
-        """Give the same such that this clock is a."""
+    def seen_from(self, life: Life) -> ClockPair:
+        """Give the same pair, turned such that this clock is a."""
         if life == self.a:
             return self
         moments = tuple(Moment(each.b_ns, each.a_ns, -each.ahead_ns, each.error_ns) for each in self.moments)
@@ -85,8 +98,8 @@ class Pair(NamedTuple):
         return self._replace(a=self.b, b=self.a, ahead_ns=-self.ahead_ns, moments=moments, doubts=doubts)
 
 
-def moved(stretches: Iterable[Stretch], ahead_ns: int) -> tuple[Stretch, ...]:
-    """Give stretches of time by a clock that is so far ahead."""
+def moved(stretches: Iterable[TimeRange], ahead_ns: int) -> tuple[TimeRange, ...]:
+    """Give the same times by a clock that is ahead by this much."""
     return tuple((first + ahead_ns, last + ahead_ns) for first, last in stretches)
 
 
@@ -94,35 +107,13 @@ def moved(stretches: Iterable[Stretch], ahead_ns: int) -> tuple[Stretch, ...]:
 
 
 def window_width(lives: Iterable[LifeSpan]) -> int:
-    """Give how long a window is, by the longest incarnation."""
+    """Give how long a window is: a 200th of the longest incarnation, and at least a minute."""
     longest = max((life.last_ns - life.first_ns for life in lives), default=0)
     return max(longest // MAX_WINDOWS, MIN_WINDOW_NS)
 
 
-def quickest_crossings(sightings: pa.Table, width_ns: int) -> list[Crossing]:
-    """Give the quickest crossing for each pair of nodes in each window, of sightings such as `link` takes."""
-    rows = sightings.filter(pa.array(~equal_text(sightings["direction"], "dead")))
-    (key,), _ = codes(rows["message_key"])
-    (node, peer), nodes = codes(rows["node"], rows["peer"])
-    is_in, at, incarnation = equal_text(rows["direction"], "in"), ints(rows["seen_at_ns"]), ints(rows["incarnation"])
-    source, target = np.where(is_in, peer, node), np.where(is_in, node, peer)
-    groups = Groups(pack(key, ints(rows["attempt"]), source, target), is_in.astype(np.int64))
-    is_single = (groups.sizes == 2) & (groups.total(is_in) == 1)
-    out = groups.first[is_single]
-    came = groups.order[groups.starts[is_single] + 1]
-    # both directions by the windows of one clock
-    took, window = at[came] - at[out], np.where(source[out] < target[out], at[out], at[came]) // width_ns
-    lives = number_codes(incarnation[out]), number_codes(incarnation[came])
-    pairs = Groups(pack(source[out], target[out], *lives, number_codes(window)), took)
-    names, first = nodes.to_pylist(), pairs.first
-    out, came = out[first], came[first]
-    ends = ([names[code] for code in end[out].tolist()] for end in (source, target))
-    numbers = (took[first], pairs.sizes, at[out], incarnation[out], incarnation[came], window[first])
-    return [Crossing(*each) for each in zip(*ends, *(column.tolist() for column in numbers), strict=True)]
-
-
 def contradicted(crossings: Iterable[Crossing]) -> set[bytes]:
-    """Give the nodes whose clocks cannot be wrong by the same at all times."""
+    """Give the nodes whose clocks have an error that changes with time: there and back takes less than nothing."""
     quickest: dict[tuple[bytes, bytes], int] = {}
     for each in crossings:
         way = each.from_node, each.to_node
@@ -134,12 +125,12 @@ def contradicted(crossings: Iterable[Crossing]) -> set[bytes]:
 # -- pairs
 
 
-def compared(a: Life, b: Life, there: list[Crossing], back: list[Crossing]) -> Pair | None:
-    """Compare two clocks: by all crossings if these agree, else by the windows that do not contradict themselves."""
+def compared(a: Life, b: Life, there: list[Crossing], back: list[Crossing]) -> ClockPair | None:
+    """Compare two clocks: by all crossings, if one error explains them; else by the windows that are possible."""
     ways, ways_back = _by_window(there), _by_window(back)
     windows = [(ways[window], ways_back[window]) for window in sorted(ways.keys() & ways_back.keys())]
     good = [window for window in windows if _is_possible(*window)]
-    doubts: tuple[Stretch, ...] = ()
+    doubts: tuple[TimeRange, ...] = ()
     pair = _steady(a, b, there, back)
     if pair is None and good:
         doubts = tuple(_between(*window) for window in windows if not _is_possible(*window))
@@ -160,30 +151,30 @@ def _quickest(crossing: Crossing) -> int:
     return crossing.quickest_ns
 
 
-def _between(there: Crossing, back: Crossing) -> Stretch:
-    """From the one crossing to the other, by the clock of the node that the first left."""
+def _between(there: Crossing, back: Crossing) -> TimeRange:
+    """Give the time from one crossing to the other, by the clock of the node that `there` left."""
     return min(there.left_at_ns, back.came_at_ns), max(there.left_at_ns, back.came_at_ns)
 
 
 def _is_possible(there: Crossing, back: Crossing) -> bool:
-    """Whether a clock that drifts from the one crossing to the other may show these times."""
+    """Tell whether a clock that drifts between the two crossings may show their times."""
     begin, end = _between(there, back)
     return there.quickest_ns + back.quickest_ns >= -MAX_DRIFT * (end - begin)
 
 
-def _steady(a: Life, b: Life, there: Iterable[Crossing], back: Iterable[Crossing]) -> Pair | None:
-    """Two clocks that differ by the same at all times; nothing if they cannot."""
+def _steady(a: Life, b: Life, there: Iterable[Crossing], back: Iterable[Crossing]) -> ClockPair | None:
+    """Give two clocks whose error is the same at all times; None if one error cannot explain the crossings."""
     one, other = (min(ways, key=_quickest).quickest_ns for ways in (there, back))
     if one + other < 0:
         return None
     is_plausible = one >= 0 and other >= 0
-    return Pair(a, b, 0 if is_plausible else (one - other) // 2, (one + other) // 2)
+    return ClockPair(a, b, 0 if is_plausible else (one - other) // 2, (one + other) // 2)
 
 
-def _unsteady(a: Life, b: Life, windows: list[tuple[Crossing, Crossing]]) -> Pair:
+def _unsteady(a: Life, b: Life, windows: list[tuple[Crossing, Crossing]]) -> ClockPair:
     moments = tuple(_moment(*window) for window in windows)
     ahead = median_low(each.ahead_ns for each in moments)
-    return Pair(a, b, ahead, max(each.error_ns for each in moments), moments=moments)
+    return ClockPair(a, b, ahead, max(each.error_ns for each in moments), moments=moments)
 
 
 def _moment(there: Crossing, back: Crossing) -> Moment:

@@ -1,10 +1,14 @@
-"""What is odd about a flow: the kinds, and how each is found among its hops and requests.
+"""What is odd about a flow: the kinds, and how each kind is found among its hops and requests.
 
-A kind is a row in `KINDS` and a function that marks hops or requests; each mark becomes one finding with the message,
-the node and a detail. A finding is made once for each message (`missing_capture`: node), however often it shows.
+A kind is a row in `KINDS` and a function in `FINDERS` that marks hops or requests. Each mark becomes a finding with the
+message, the node and a detail. A message has one finding of a kind, however often the kind shows; of `missing_capture`
+a node has one.
 
-What the original does by design is not odd: a broadcast inflates hops and routing with each peer, a reply copies the
-routing of its request and restarts the hops, the callback point of a receipt is removed on the way.
+What the original does by design is not odd:
+
+- a broadcast inflates hops and routing with each peer: the hops and the routing of broadcasts are not looked at;
+- a reply copies the routing of its request, and counts its hops anew;
+- the callback point of a receipt is removed on the way.
 """
 
 from __future__ import annotations
@@ -17,12 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
-from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, number_codes, pack
 from hopwire.flows.coverage import Coverage
+from hopwire.flows.groups import NEVER, NO_TIME, Groups, codes, equal_text, has_bytes, lists_of_groups, pack
+from hopwire.flows.hop_columns import HopColumns
 from hopwire.flows.rules import Rules, deadlines
-from hopwire.flows.steps import FINDING_TYPE
-from hopwire.flows.totals import lists
-from hopwire.flows.trees import Steps, Tree
+from hopwire.flows.schemas import FINDING_TYPE
 
 __all__ = ["KINDS", "Known", "find"]
 
@@ -48,7 +51,7 @@ Contract: TypeAlias = tuple[bytes, int | None, bytes | None]  # identity, versio
 
 
 class Known(NamedTuple):
-    """What has to be known beyond the flows at hand."""
+    """What a judge of flows must know beside the flows at hand."""
 
     coverage: Coverage
     rules: Rules
@@ -56,14 +59,13 @@ class Known(NamedTuple):
 
 
 class _Flows(NamedTuple):
-    hops: pa.Table
+    hops: HopColumns
     requests: pa.Table
-    steps: Steps
-    tree: Tree
+    parent: Ints  # of each hop: the number of another, -1 for a root
     known: Known
 
 
-class _Marks(NamedTuple):
+class _FindingColumns(NamedTuple):
     """Findings of one kind, as columns."""
 
     flow_id: pa.Array
@@ -72,115 +74,125 @@ class _Marks(NamedTuple):
     detail: pa.Array
 
 
-def find(hops: pa.Table, requests: pa.Table, steps: Steps, tree: Tree, known: Known) -> pa.Array:
-    """Give the findings of each flow, as lists in the order of the flows of `steps`."""
-    flows = _Flows(hops, requests, steps, tree, known)
-    found = [(kind, marks) for kind, finder in FINDERS.items() if len((marks := finder(flows)).flow_id)]
-    empty = pa.array([], pa.binary())
-    flow = pa.concat_arrays([empty, *(marks.flow_id for _, marks in found)])
+def find(hops: HopColumns, requests: pa.Table, parent: Ints, known: Known) -> pa.Array:
+    """Give the findings of each flow, as lists in the order of the flows of the hops."""
+    flows = _Flows(hops, requests, parent, known)
+    found = [(kind, columns) for kind, finder in FINDERS.items() if len((columns := finder(flows)).flow_id)]
+    no_bytes, no_text = pa.array([], pa.binary()), pa.array([], pa.string())
+    flow = pa.concat_arrays([no_bytes, *(columns.flow_id for _, columns in found)])
     parts = {
-        "kind": pa.concat_arrays([pa.array([], pa.string()), *(pa.repeat(kind, len(m.flow_id)) for kind, m in found)]),
-        "message_key": pa.concat_arrays([empty, *(marks.message_key for _, marks in found)]),
-        "node": pa.concat_arrays([empty, *(marks.node for _, marks in found)]),
-        "detail": pa.concat_arrays([pa.array([], pa.string()), *(marks.detail for _, marks in found)]),
+        "kind": pa.concat_arrays([no_text, *(pa.repeat(kind, len(columns.flow_id)) for kind, columns in found)]),
+        "message_key": pa.concat_arrays([no_bytes, *(columns.message_key for _, columns in found)]),
+        "node": pa.concat_arrays([no_bytes, *(columns.node for _, columns in found)]),
+        "detail": pa.concat_arrays([no_text, *(columns.detail for _, columns in found)]),
     }
-    number = ints(pc.index_in(flow, steps.flows), -1)
+    number = ints(pc.index_in(flow, hops.flows), -1)
     order = np.argsort(number, kind="stable")
     order = order[number[order] >= 0]
     items = pa.StructArray.from_arrays([parts[field.name] for field in FINDING_TYPE], fields=list(FINDING_TYPE))
-    return lists(number[order], items.take(pa.array(order)), len(steps.flows))
+    return lists_of_groups(number[order], items.take(pa.array(order)), len(hops.flows))
 
 
-# -- marks
+# -- marks to findings
 
 
-def _hop_marks(flows: _Flows, where: Bools, detail: pa.Array | str = "", node: Ints | None = None) -> _Marks:
-    """One finding for each message that has a marked hop; the first of them names the node: where it went, or ended."""
-    steps = flows.steps
+def _of_hops(flows: _Flows, where: Bools, detail: pa.Array | str = "", node: Ints | None = None) -> _FindingColumns:
+    """Give a finding for each message that has a marked hop.
+
+    The first marked hop of a message names the node: where the message arrived, or else the node that it left.
+    """
+    hops = flows.hops
     rows = np.flatnonzero(where)
     if node is None:
-        node = np.where(steps.is_dead | (steps.came == NO_TIME), steps.source, steps.target)
-    rows = rows[Groups(pack(steps.flow[rows], steps.key[rows]), steps.left[rows]).first]
-    return _marks(flows, rows, detail, node)
+        node = np.where(hops.is_dead | (hops.reached == NO_TIME), hops.source, hops.target)
+    rows = rows[Groups(pack(hops.flow[rows], hops.key[rows]), hops.begun[rows]).first]
+    return _of_rows(flows, rows, detail, node)
 
 
-def _marks(flows: _Flows, rows: Ints, detail: pa.Array | str, node: Ints) -> _Marks:
-    taken = pa.array(rows)
+def _of_rows(flows: _Flows, rows: Ints, detail: pa.Array | str, node: Ints) -> _FindingColumns:
+    hops, taken = flows.hops, pa.array(rows)
     text = pa.repeat(detail, len(rows)) if isinstance(detail, str) else detail.take(taken)
-    names = flows.steps.nodes.take(pa.array(node[rows]))
-    hops = flows.hops
-    return _Marks(one_array(hops["flow_id"]).take(taken), one_array(hops["message_key"]).take(taken), names, text)
+    names = hops.nodes.take(pa.array(node[rows]))
+    return _FindingColumns(hops["flow_id"].take(taken), hops["message_key"].take(taken), names, text)
 
 
-def _request_marks(flows: _Flows, where: Bools, node: str, detail: pa.Array | str = "") -> _Marks:
+def _of_requests(flows: _Flows, where: Bools, node: str) -> _FindingColumns:
     rows = flows.requests.filter(pa.array(where))
-    text = pa.repeat(detail, len(rows)) if isinstance(detail, str) else detail.filter(pa.array(where))
-    return _Marks(one_array(rows["flow_id"]), one_array(rows["message_key"]), one_array(rows[node]), text)
+    flow_id, message_key, names = (one_array(rows[name]) for name in ("flow_id", "message_key", node))
+    return _FindingColumns(flow_id, message_key, names, pa.repeat("", len(rows)))
 
 
-# -- one function for each kind
+# -- a function for each kind
 
 
-def _hop_loop(flows: _Flows) -> _Marks:
-    steps, hops = flows.steps, flows.hops
+def _hop_loop(flows: _Flows) -> _FindingColumns:
+    """A unicast message arrives at a node after it left this node, and counts more hops than when it left.
+
+    B sends the message on at 10.000 s with 1 hop, C sends it back, and B sees it at 10.004 s with 3 hops: a loop. A
+    message that ended for the hop limit, or counts more hops than the limit, is a loop too.
+    """
+    hops = flows.hops
     is_unicast = ints(hops["distribution"]) == 0
-    is_arrival = is_unicast & (steps.came != NO_TIME) & ~steps.is_again
-    is_departure = is_unicast & (ints(hops["left_at_ns"], NO_TIME) != NO_TIME) & ~steps.is_dead
-    attempt = ints(hops["attempt"])
-    twice = np.append(np.arange(len(attempt)), np.arange(len(attempt)))
-    place = pack(steps.flow[twice], steps.key[twice], attempt[twice], np.append(steps.source, steps.target))
-    groups = Groups(place)
+    is_arrival = is_unicast & (hops.reached != NO_TIME) & ~hops.is_again
+    is_departure = is_unicast & (hops.left != NO_TIME) & ~hops.is_dead
+    attempt, hop_count = ints(hops["attempt"]), ints(hops["hop_count"])
+    twice = np.append(np.arange(len(hops)), np.arange(len(hops)))
+    groups = Groups(pack(hops.flow[twice], hops.key[twice], attempt[twice], np.append(hops.source, hops.target)))
     departures = np.append(is_departure, np.zeros_like(is_departure))
-    here, hop_count = groups.of[len(attempt) :], ints(hops["hop_count"])
-    departed_at = groups.least(np.append(steps.left, steps.left), departures)[here]
+    here = groups.of[len(hops) :]
+    departed_at = groups.least(hops.begun[twice], departures)[here]
     departed_hops = groups.least(hop_count[twice], departures)[here]
-    came_back = is_arrival & (steps.came > departed_at)
-    came_back &= hop_count > departed_hops  # an equal message of another handler has come no further
-    is_stopped = steps.is_dead & equal_text(hops["dead_reason"], "hop_limit")
+    came_back = is_arrival & (hops.reached > departed_at)
+    came_back &= hop_count > departed_hops  # an equal message of another handler counts no more hops
+    is_stopped = hops.is_dead & equal_text(hops["dead_reason"], "hop_limit")
     is_over = is_unicast & (hop_count > flows.known.rules.hop_limit)
-    return _hop_marks(flows, came_back | is_stopped | is_over)
+    return _of_hops(flows, came_back | is_stopped | is_over)
 
 
-def _route_disagrees(flows: _Flows) -> _Marks:
-    return _hop_marks(flows, bools(flows.hops["is_route_wrong"]), node=flows.steps.source)
+def _route_disagrees(flows: _Flows) -> _FindingColumns:
+    return _of_hops(flows, bools(flows.hops["is_route_wrong"]), node=flows.hops.source)
 
 
-def _handled_after_ttl(flows: _Flows) -> _Marks:
-    steps, hops = flows.steps, flows.hops
-    is_seen = ints(hops["left_at_ns"], NO_TIME) != NO_TIME
-    deadline = np.where(is_seen, deadlines(steps.left, ints(hops["ttl_ticks"])), np.iinfo(np.int64).max)
-    messages = Groups(pack(steps.flow, steps.key))
-    deadline = messages.least(deadline, ~steps.is_dead)[messages.of]
-    is_late = (ints(hops["arrived_at_ns"], NO_TIME) > deadline) & ~bools(hops["is_reply"]) & ~steps.is_again
-    has_child = np.zeros(len(is_late), dtype=np.bool_)
-    has_child[flows.tree.parent[(flows.tree.parent >= 0) & ~steps.is_dead]] = True
-    here = pack(np.append(steps.key, steps.key), np.append(steps.target, steps.source))
-    ended = np.isin(here[: len(is_late)], here[len(is_late) :][steps.is_dead])
-    return _hop_marks(flows, is_late & has_child & ~ended)
+def _handled_after_ttl(flows: _Flows) -> _FindingColumns:
+    """A message arrives after its time to live, and something follows from it.
+
+    A leaves at 10.0 s with a time to live of 1 s, B sees the message at 11.5 s and sends another because of it. Not so
+    if the message ended at B as a dead letter.
+    """
+    hops = flows.hops
+    deadline = np.where(hops.left != NO_TIME, deadlines(hops.begun, ints(hops["ttl_ticks"])), NEVER)
+    messages = Groups(pack(hops.flow, hops.key))
+    deadline = messages.least(deadline, ~hops.is_dead)[messages.of]
+    is_late = (hops.came > deadline) & ~hops.is_reply & ~hops.is_again
+    has_child = np.zeros(len(hops), dtype=np.bool_)
+    has_child[flows.parent[(flows.parent >= 0) & ~hops.is_dead]] = True
+    here = pack(np.append(hops.key, hops.key), np.append(hops.target, hops.source))
+    ended = np.isin(here[: len(hops)], here[len(hops) :][hops.is_dead])
+    return _of_hops(flows, is_late & has_child & ~ended)
 
 
-def _reply_to_nobody(flows: _Flows) -> _Marks:
-    steps, hops = flows.steps, flows.hops
-    rows = np.flatnonzero(bools(pc.greater(pc.binary_length(one_array(hops["home_receiver"])), 0)))
+def _reply_to_nobody(flows: _Flows) -> _FindingColumns:
+    """A reply has the home and the callback key of no question, though the node at home was looking.
+
+    The node must have been looking since before the flow began, and about the time of the reply.
+    """
+    hops = flows.hops
+    rows = np.flatnonzero(hops.has_home)
     if not len(rows):
-        return _hop_marks(flows, np.zeros(len(hops), dtype=np.bool_))
-    (receiver, home), _ = codes(hops["home_receiver"], hops["home_node"])
-    number = pack(steps.flow, receiver, home, number_codes(ints(hops["callback_key"])))[rows]
-    is_reply = bools(hops["is_reply"])
-    asked = Groups(number, steps.left[rows])
-    is_orphan = ~asked.has(~is_reply[rows])
-    cover = flows.known.coverage.of(steps.nodes)
-    begun = Groups(steps.flow)
-    started = begun.least(steps.left, np.ones(len(hops), dtype=np.bool_))[begun.of]
-    is_watched = ~steps.is_dead & cover.captures[steps.target] & (started > cover.begin[steps.target])
+        return _of_hops(flows, np.zeros(len(hops), dtype=np.bool_))
+    asked = Groups(hops.request[rows], hops.begun[rows])
+    is_orphan = ~asked.has(~hops.is_reply[rows])
+    cover = flows.known.coverage.of(hops.nodes)
+    begun = Groups(hops.flow)
+    started = begun.least(hops.begun)[begun.of]
+    is_watched = ~hops.is_dead & cover.captures[hops.target] & (started > cover.begin[hops.target])
     patience = flows.known.rules.patience_ns
-    is_watched &= ~cover.skips_within(steps.target, steps.left - patience, steps.left + patience)
-    first = asked.last_where(is_watched[rows])
-    first = rows[first[is_orphan & (first >= 0)]]
-    return _marks(flows, first, "", steps.target)
+    is_watched &= ~cover.skips_within(hops.target, hops.begun - patience, hops.begun + patience)
+    last = asked.last_where(is_watched[rows])
+    return _of_rows(flows, rows[last[is_orphan & (last >= 0)]], "", hops.target)
 
 
-def _unknown_version(flows: _Flows) -> _Marks:
+def _unknown_version(flows: _Flows) -> _FindingColumns:
     requests = flows.requests
     answered = set(flows.known.answered)
     identities = {identity for identity, _, _ in answered}
@@ -192,65 +204,64 @@ def _unknown_version(flows: _Flows) -> _Marks:
     ]
     where = is_unhandled.copy()
     where[is_unhandled] = np.array(is_unknown, dtype=np.bool_)
-    by_dead = equal_text(flows.hops["dead_reason"], NOBODY_HANDLES)
-    of_hops = _hop_marks(flows, by_dead)
-    of_requests = _request_marks(flows, where, "reached_node")
-    both = _Marks(*(pa.concat_arrays(parts) for parts in zip(of_hops, of_requests, strict=True)))
-    return _once(both)
+    of_hops = _of_hops(flows, equal_text(flows.hops["dead_reason"], NOBODY_HANDLES))
+    of_requests = _of_requests(flows, where, "reached_node")
+    return _once(_FindingColumns(*(pa.concat_arrays(parts) for parts in zip(of_hops, of_requests, strict=True))))
 
 
-def _once(marks: _Marks) -> _Marks:
-    (flow,), _ = codes(marks.flow_id)
-    (key,), _ = codes(marks.message_key)
+def _once(found: _FindingColumns) -> _FindingColumns:
+    """Keep the first finding of each message."""
+    (flow,), _ = codes(found.flow_id)
+    (key,), _ = codes(found.message_key)
     if not len(flow):
-        return marks
+        return found
     rows = pa.array(Groups(pack(flow, key)).first)
-    return _Marks(*(column.take(rows) for column in marks))
+    return _FindingColumns(*(column.take(rows) for column in found))
 
 
-def _callback_unreached(flows: _Flows) -> _Marks:
-    return _request_marks(flows, bools(flows.requests["is_callback_unreached"]), "home_node")
+def _callback_unreached(flows: _Flows) -> _FindingColumns:
+    return _of_requests(flows, bools(flows.requests["is_callback_unreached"]), "home_node")
 
 
-def _key_reused(flows: _Flows) -> _Marks:
-    return _request_marks(flows, bools(flows.requests["is_reused"]), "home_node")
+def _key_reused(flows: _Flows) -> _FindingColumns:
+    return _of_requests(flows, bools(flows.requests["is_reused"]), "home_node")
 
 
-def _duplicate(flows: _Flows) -> _Marks:
-    return _hop_marks(flows, equal_text(flows.hops["repeat"], "duplicate"))
+def _duplicate(flows: _Flows) -> _FindingColumns:
+    return _of_hops(flows, equal_text(flows.hops["repeat"], "duplicate"))
 
 
-def _replayed(flows: _Flows) -> _Marks:
-    return _hop_marks(flows, equal_text(flows.hops["repeat"], "replayed"))
+def _replayed(flows: _Flows) -> _FindingColumns:
+    return _of_hops(flows, equal_text(flows.hops["repeat"], "replayed"))
 
 
-def _retransmitted(flows: _Flows) -> _Marks:
-    attempts = pc.binary_join_element_wise("attempt", pc.cast(one_array(flows.hops["attempt"]), pa.string()), " ")
-    is_resent = (ints(flows.hops["attempt"]) > 0) & ~flows.steps.is_dead
-    return _hop_marks(flows, is_resent, attempts, flows.steps.source)
-
-
-def _foreign_sender(flows: _Flows) -> _Marks:
+def _retransmitted(flows: _Flows) -> _FindingColumns:
     hops = flows.hops
-    return _hop_marks(flows, equal_text(hops["fate"], "foreign") & equal_text(hops["repeat"], ""))
+    attempts = pc.binary_join_element_wise("attempt", pc.cast(hops["attempt"], pa.string()), " ")
+    is_resent = (ints(hops["attempt"]) > 0) & ~hops.is_dead
+    return _of_hops(flows, is_resent, attempts, hops.source)
 
 
-def _missing_capture(flows: _Flows) -> _Marks:
-    steps, hops = flows.steps, flows.hops
-    is_unseen, is_unsent = equal_text(hops["fate"], "unwitnessed"), equal_text(hops["fate"], "unsent")
-    blind = np.where(is_unsent, steps.source, steps.target)
-    has_name = bools(pc.greater(pc.binary_length(steps.nodes), 0))[blind]
-    rows = np.flatnonzero((is_unseen | is_unsent) & has_name)
-    rows = rows[Groups(pack(steps.flow[rows], blind[rows]), steps.left[rows]).first]
-    cover, rules = flows.known.coverage.of(steps.nodes), flows.known.rules
-    about = steps.left - rules.patience_ns, steps.left + rules.patience_ns
+def _foreign_sender(flows: _Flows) -> _FindingColumns:
+    return _of_hops(flows, flows.hops.has_fate("foreign") & equal_text(flows.hops["repeat"], ""))
+
+
+def _missing_capture(flows: _Flows) -> _FindingColumns:
+    """A node is why a hop is unwitnessed or unsent; the detail says what the node did instead of looking."""
+    hops = flows.hops
+    is_unsent = hops.has_fate("unsent")
+    blind = np.where(is_unsent, hops.source, hops.target)
+    rows = np.flatnonzero((hops.has_fate("unwitnessed") | is_unsent) & has_bytes(hops.nodes)[blind])
+    rows = rows[Groups(pack(hops.flow[rows], blind[rows]), hops.begun[rows]).first]
+    cover, rules = flows.known.coverage.of(hops.nodes), flows.known.rules
+    about = hops.begun - rules.patience_ns, hops.begun + rules.patience_ns
     is_ended = cover.ended_within(blind, *about) & ~cover.skips_within(blind, *about)
     why = np.select([~cover.captures[blind], is_ended], [0, 2], 1)
     detail = pa.array(["captured nothing", "skipped sightings", "ended with sightings unwritten"]).take(pa.array(why))
-    return _marks(flows, rows, detail, blind)
+    return _of_rows(flows, rows, detail, blind)
 
 
-FINDERS: dict[str, Callable[[_Flows], _Marks]] = {
+FINDERS: dict[str, Callable[[_Flows], _FindingColumns]] = {
     "hop_loop": _hop_loop,
     "route_disagrees": _route_disagrees,
     "handled_after_ttl": _handled_after_ttl,

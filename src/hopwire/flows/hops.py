@@ -1,66 +1,353 @@
-"""The columns of a hop: one crossing of one message from one node to another, or its end at a node."""
+"""Sightings to hops: what became of each crossing of a message from one node to another.
+
+`matching.py` says which departure belongs to which arrival. Where one of the two is missing, the *fate* says what is
+known. The first rule that fits gives the fate; patience is 5 s and `unwritten_ns` is 2 s, as in `rules.py`.
+
+A left at 10.0 s for B, and B has no sighting of the message:
+
+| rule | fate |
+|---|---|
+| B does not capture, or its first sighting is after 10.0 s | `unwitnessed` |
+| B skipped sightings between 5.0 s and 15.0 s | `unwitnessed` |
+| the last sighting of B is at 15.0 s or before | `in_flight`: the capture ended too early |
+| a life of B ended between 8.0 s and 15.0 s and was not closed | `unwitnessed`: B may have seen it and not written it |
+| none of these | `lost` |
+
+B sees at 10.0 s a message from A, and no departure is left for this arrival:
+
+| rule | fate |
+|---|---|
+| A does not capture, or skipped sightings between 5.0 s and 15.0 s | `unsent` |
+| A has no life at 10.0 s, or a life of A ended between 5.0 s and 10.0 s | `unsent`, see below |
+| the first sighting of A is after 5.0 s; after 10.0 s, if A was seen to send the message to B | `unsent`, see below |
+| A was seen to send the message to B | `duplicate`: it arrived more often than it left |
+| none of these | `foreign`: a stranger used the name of A |
+
+See below: a message with an id that A was seen to send to B is a `duplicate` all the same. Without an id, the arrival
+may be another, equal message.
+
+An arrival without a departure may also be a *repeat* of an arrival before. B saw the message at 10.0 s from A:
+
+| arrival | repeat |
+|---|---|
+| B sees the message from A again at 10.3 s | `duplicate`: within the window of 1 s, from the same node |
+| B sees it from A at 12.0 s, or from C at 10.3 s; the signature is the same | `replayed` |
+| B sees it from A at 12.0 s, not signed; it has an id, or its fate is `duplicate` | `duplicate` |
+| B sees it from A at 12.0 s, not signed; it has no id, and its fate is `unsent` | none: an equal message |
+| C sees it at 10.5 s with the same signature, for one receiver, and it counts no more hops than at B | `replayed` |
+| C sees it at 10.5 s, and it counts one hop more than at B | none: a router passed it on |
+
+The sightings of one message must come together; any number of messages may, in any order. Where a message has more
+sightings than fit, they may come in pieces by time (`link_piece`).
+
+The trap: messages without an id that are equal in everything (`keys.py`) are told apart by order and time only. Each of
+them that leaves where the first began counts as a message.
+"""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hopwire.model.columns import Column, schema_from_columns
+from hopwire.columnar import Bools, Ints, binary_from_rows, bools, ints, one_array
+from hopwire.flows.coverage import Coverage
+from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, filled_forward, has_bytes, nullable, pack
+from hopwire.flows.matching import Matches, SightingColumns, match, read_sightings
+from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import AWAITS, FATE, FATE_NAMES, HOP_SCHEMA, REPEATS, in_schema
+from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, NO_CORRELATION, RECEIPT
+from hopwire.model.units import NS_PER_US
 
-__all__ = ["AWAITS", "FATES", "HOPS", "HOP_SCHEMA", "REPEATS"]
+__all__ = ["SIGHTING_COLUMNS", "link", "link_piece"]
 
 # fmt: off
-FATES = {
-    # fate          what is known
-    "arrived":      "seen to leave and to arrive",
-    "lost":         "seen to leave; the other node was looking, or was not there, and it never came",
-    "in_flight":    "seen to leave, so near the end of the capture that it may still have arrived",
-    "unwitnessed":  "seen to leave; the other node did not capture, skipped sightings, or ended with some unwritten",
-    "unsent":       "seen to arrive; the node it came from did not capture, skipped sightings, or ended shortly before",
-    "duplicate":    "seen to arrive more often than it left: the network, or somebody, delivered it again",
-    "foreign":      "seen to arrive from a node that captures and never sent it there",
-    "dead":         "ended at the node as a dead letter",
-}
-AWAITS = ("", "receipt", "answer")
-REPEATS = ("", "duplicate", "replayed")
-
-HOPS = (
-    Column("flow_id",         pa.binary(), "the correlation id; without one, home and callback key, or message key"),
-    Column("correlation_id",  pa.binary(), "as on the wire"),
-    Column("message_key",     pa.binary(), "the message, wherever it is seen"),
-    Column("attempt",         pa.int32(),  "number of the attempt to deliver it, from 0"),
-    Column("crossing",        pa.int32(),  "how many times before this message crossed from the one node to the other"),
-    Column("is_first",        pa.bool_(),  "whether a message begins with it: their sum is the messages"),
-    Column("from_node",       pa.binary(), "the node it left, or where it ended"),
-    Column("to_node",         pa.binary(), "the node it went to; empty if the capture does not say, and if dead"),
-    Column("fate",            pa.string(), "what is known of the crossing: " + ", ".join(FATES)),
-    Column("left_at_ns",      pa.int64(),  "when it left, or ended as a dead letter, corrected; null if not seen"),
-    Column("arrived_at_ns",   pa.int64(),  "when it arrived, corrected; null if not seen"),
-    Column("left_incarnation", pa.int64(), "the life of from_node in which it was seen to leave"),
-    Column("left_sequence",   pa.int64(),  "number of the sighting at from_node in that life"),
-    Column("arrived_incarnation", pa.int64(), "the life of to_node in which it was seen to arrive"),
-    Column("arrived_sequence", pa.int64(), "number of the sighting at to_node in that life"),
-    Column("latency_us",      pa.int64(),  "from leaving to arriving; null where one of them was not seen"),
-    Column("is_corrected",    pa.bool_(),  "whether the clocks are known against each other; else latency is doubtful"),
-    Column("wire_format",     pa.int8(),   "number of the wire format"),
-    Column("identity",        pa.binary(), "the message contract's identity"),
-    Column("version",         pa.int32(),  "its version in V5 and V6"),
-    Column("version_raw",     pa.binary(), "its version in V3 and V4"),
-    Column("partition",       pa.binary(), "its partition"),
-    Column("distribution",    pa.int32(),  "0 unicast, 1 broadcast"),
-    Column("hop_count",       pa.int32(),  "hops as the message counts them"),
-    Column("ttl_ticks",       pa.int64(),  "time to live as the message has it, in 100 ns; 0 is for ever"),
-    Column("size_bytes",      pa.int64(),  "of all frames"),
-    Column("home_node",       pa.binary(), "the node where an answer goes; empty in V3 and V4"),
-    Column("home_receiver",   pa.binary(), "the receiver that an answer goes to; empty where none is awaited"),
-    Column("callback_key",    pa.int64(),  "which request of that receiver; 0 in V3 and V4"),
-    Column("is_reply",        pa.bool_(),  "whether it is an answer, an outcome, an exception or a receipt"),
-    Column("awaits",          pa.string(), "what its callback points ask for: answer, receipt or nothing"),
-    Column("outcome_kind",    pa.string(), "of outcomes and exceptions: received, failed, undelivered"),
-    Column("outcome_reason",  pa.string(), "the reason it gives"),
-    Column("verdict",         pa.string(), "of the signature where it arrived, or where it left"),
-    Column("dead_reason",     pa.string(), "why a dead letter went no further"),
-    Column("repeat",          pa.string(), "of an arrival that came before: duplicate or replayed"),
-    Column("is_route_wrong",  pa.bool_(),  "whether the routers it names do not end in from_node, or are too few"),
+SIGHTING_COLUMNS = (
+    "message_key", "attempt", "message_id", "correlation_id", "node", "incarnation", "sequence", "seen_at_ns",
+    "direction", "peer", "dead_reason", "wire_format", "identity", "version", "version_raw", "partition",
+    "distribution", "hops", "ttl_ticks", "size_bytes", "trace_options", "route_count", "route_node",
+    "receiver_identity", "receiver_node_identity", "callback_points", "callback_key", "callback_receiver_identity",
+    "callback_receiver_node_identity", "signature", "verdict", "outcome_kind", "outcome_reason",
 )
 # fmt: on
-HOP_SCHEMA = schema_from_columns(HOPS)
+COPIED = {  # columns of a hop that are columns of its departure, or of its arrival where leaving was not seen
+    "correlation_id": "correlation_id",
+    "message_key": "message_key",
+    "wire_format": "wire_format",
+    "identity": "identity",
+    "version": "version",
+    "version_raw": "version_raw",
+    "partition": "partition",
+    "distribution": "distribution",
+    "hop_count": "hops",
+    "ttl_ticks": "ttl_ticks",
+    "size_bytes": "size_bytes",
+    "callback_key": "callback_key",
+    "outcome_reason": "outcome_reason",
+    "dead_reason": "dead_reason",
+}
+TRACE_ROUTING = 1
+RECEIPTS = pa.array([RECEIPT, KINO_RECEIPT], pa.binary())
+NOT_ANSWERS = pa.array([RECEIPT, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
+NO_FLOW = pa.array(NO_CORRELATION, pa.binary())
+EMPTY = pa.scalar(b"", pa.binary())
+
+
+def link(sightings: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table:
+    """Give the hops of all messages whose sightings these are."""
+    return link_piece(sightings, coverage, rules, is_cut=False)[0]
+
+
+def link_piece(sightings: pa.Table, coverage: Coverage, rules: Rules, is_cut: bool) -> tuple[pa.Table, pa.Table]:
+    """Give the hops of a piece, and the sightings that must come again in front of the next piece.
+
+    Sightings come again only if the piece is cut: more sightings of its last message follow. A hop waits for the next
+    piece if one of its sightings is late: its partner may follow.
+    """
+    if not len(sightings):
+        return HOP_SCHEMA.empty_table(), sightings
+    seen = read_sightings(sightings, coverage)
+    matches = match(seen, rules)
+    is_late = _is_late(sightings, seen, coverage, rules) if is_cut else np.zeros(len(seen.key), dtype=np.bool_)
+    waits = (is_late[matches.left] & (matches.left >= 0)) | (is_late[matches.came] & (matches.came >= 0))
+    rows = np.concatenate([matches.left[waits], matches.came[waits]])
+    matches = matches.where(~waits)
+    hops = _hops(sightings, seen, matches, _fates(seen, matches, rules), rules)
+    return hops, sightings.take(pa.array(np.sort(rows[rows >= 0])))
+
+
+def _is_late(sightings: pa.Table, seen: SightingColumns, coverage: Coverage, rules: Rules) -> Bools:
+    """Tell which sightings of the last message are so near the end of the piece that their partners may follow.
+
+    Pieces are cut by the clocks of the nodes, and a clock may be ahead. A piece ends at 100.0 s, no clock is ahead by
+    more than 0.5 s, patience is 5 s: sightings after 94.5 s are late.
+    """
+    last = int(ints(sightings["seen_at_ns"])[-1]) - coverage.most_ahead_ns
+    is_late: Bools = (seen.key == seen.key[-1]) & (seen.at > last - rules.patience_ns)
+    return is_late
+
+
+def _hops(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate: Ints, rules: Rules) -> pa.Table:
+    has_left, has_come = matches.left >= 0, matches.came >= 0
+    rows = np.where(has_left, matches.left, matches.came)
+    left_at = np.where(has_left, seen.at[matches.left], NO_TIME)
+    came_at = np.where(has_come, seen.at[matches.came], NO_TIME)
+    source, target = seen.source[rows], np.where(has_come, seen.target[matches.came], seen.target[rows])
+    is_crossing = has_left & has_come
+    taken = pa.array(rows)
+    roles = _Roles(sightings)
+    repeat = _repeats(sightings, seen, matches, fate, rules)
+    columns = {
+        "flow_id": roles.flow_id.take(taken),
+        "attempt": pa.array(seen.attempt[rows], pa.int32()),
+        "crossing": pa.array(matches.crossing, pa.int32()),
+        "is_first": pa.array(_is_first(sightings, seen, rows, fate, repeat)),
+        "from_node": seen.nodes.take(pa.array(source)),
+        "to_node": pc.if_else(pa.array(fate == FATE["dead"]), EMPTY, seen.nodes.take(pa.array(target))),
+        "fate": FATE_NAMES.take(pa.array(fate)),
+        "left_at_ns": nullable(left_at),
+        "arrived_at_ns": nullable(came_at),
+        "left_incarnation": nullable(np.where(has_left, seen.incarnation[matches.left], NO_TIME)),
+        "left_sequence": nullable(np.where(has_left, seen.sequence[matches.left], NO_TIME)),
+        "arrived_incarnation": nullable(np.where(has_come, seen.incarnation[matches.came], NO_TIME)),
+        "arrived_sequence": nullable(np.where(has_come, seen.sequence[matches.came], NO_TIME)),
+        "latency_us": nullable(np.where(is_crossing, (came_at - left_at) // NS_PER_US, NO_TIME)),
+        "is_corrected": pa.array(is_crossing & _is_corrected(seen, source, left_at, target, came_at)),
+        "home_node": roles.home_node.take(taken),
+        "home_receiver": roles.home_receiver.take(taken),
+        "is_reply": pa.array(roles.is_reply[rows]),
+        "awaits": pa.array(AWAITS).take(pa.array(roles.awaits[rows])),
+        "outcome_kind": roles.outcome_kind.take(taken),
+        "verdict": one_array(sightings["verdict"]).take(pa.array(np.where(has_come, matches.came, rows))),
+        "repeat": pa.array(REPEATS).take(pa.array(repeat)),
+        "is_route_wrong": pa.array(_is_route_wrong(sightings, seen)[rows]),
+    }
+    columns |= {name: one_array(sightings[source]).take(taken) for name, source in COPIED.items()}
+    return in_schema(HOP_SCHEMA, columns)
+
+
+def _is_corrected(seen: SightingColumns, source: Ints, left_at: Ints, target: Ints, came_at: Ints) -> Bools:
+    """Tell where two clocks are known against each other, and neither was set about the time of the hop."""
+    cover = seen.coverage
+    is_doubtful = cover.is_doubtful(source, left_at) | cover.is_doubtful(target, came_at)
+    is_known: Bools = (cover.clock[source] == cover.clock[target]) & ~is_doubtful
+    return is_known
+
+
+def _is_first(sightings: pa.Table, seen: SightingColumns, rows: Ints, fate: Ints, repeat: Ints) -> Bools:
+    """Tell with which hops a message begins: the first of a key, and of equal messages all that go the same way.
+
+    The same way means the same two nodes and the same number of hops. A message that goes in circles comes the same
+    way with more hops, and is one message.
+    """
+    groups = Groups(seen.key[rows], seen.at[rows])
+    first = groups.first
+    is_first = np.zeros(len(rows), dtype=np.bool_)
+    is_first[first] = True
+    is_again = (repeat > 0) | (fate == FATE["duplicate"]) | (fate == FATE["foreign"])
+    way = pack(seen.source[rows], seen.target[rows], ints(sightings["hops"])[rows], fate == FATE["dead"])
+    is_first |= ~seen.has_id[rows] & ~is_again & (way == way[first][groups.of])
+    return is_first
+
+
+# -- the fate of a hop, its repeat, its trace
+
+
+def _fates(seen: SightingColumns, matches: Matches, rules: Rules) -> Ints:
+    """Give the fate of each hop: a number of FATES."""
+    fate = np.full(len(matches.left), FATE["arrived"])
+    left_only, came_only = np.flatnonzero(matches.came < 0), np.flatnonzero(matches.left < 0)
+    fate[left_only] = _fates_of_departures(seen, matches.left[left_only], rules)
+    fate[came_only] = _fates_of_arrivals(seen, matches.came[came_only], matches.has_departures[came_only], rules)
+    fate[seen.is_dead[matches.left] & (matches.left >= 0)] = FATE["dead"]
+    return fate
+
+
+def _fates_of_departures(seen: SightingColumns, rows: Ints, rules: Rules) -> Ints:
+    """Give the fate of each departure without an arrival, by the first table of this module."""
+    cover, target, at = seen.coverage, seen.target[rows], seen.at[rows]
+    is_blind = ~cover.captures[target] | (at < cover.begin[target])
+    is_blind |= cover.skips_within(target, at - rules.patience_ns, at + rules.patience_ns)
+    is_at_end = at >= cover.end[target] - rules.patience_ns
+    is_unwritten = cover.broke_off_within(target, at - rules.unwritten_ns, at + rules.patience_ns)
+    return np.select(
+        [is_blind, is_at_end, is_unwritten],
+        [FATE[name] for name in ("unwitnessed", "in_flight", "unwitnessed")],
+        FATE["lost"],
+    )
+
+
+def _fates_of_arrivals(seen: SightingColumns, rows: Ints, has_departures: Bools, rules: Rules) -> Ints:
+    """Give the fate of each arrival without a departure, by the second table of this module."""
+    cover, source, at = seen.coverage, seen.source[rows], seen.at[rows]
+    is_blind = ~cover.captures[source]
+    is_blind |= cover.skips_within(source, at - rules.patience_ns, at + rules.patience_ns)
+    left = np.where(has_departures, at, at - rules.patience_ns)  # a message that nobody saw leave may have left before
+    is_outside = (left < cover.begin[source]) | ~cover.lives_at(source, at)
+    is_outside |= cover.ended_within(source, at - rules.patience_ns, at)
+    is_unsent = is_blind | (is_outside & ~(has_departures & seen.has_id[rows]))  # without an id it may be another
+    return np.where(is_unsent, FATE["unsent"], np.where(has_departures, FATE["duplicate"], FATE["foreign"]))
+
+
+def _repeats(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate: Ints, rules: Rules) -> Ints:
+    """Tell for each hop whether its arrival repeats one before, by the third table of this module.
+
+    Gives a number of REPEATS.
+    """
+    repeat = np.zeros(len(matches.left), dtype=np.int64)
+    over = np.flatnonzero(matches.left < 0)
+    if not len(over):
+        return repeat
+    (signature,), values = codes(sightings["signature"])
+    is_signed = has_bytes(values)[signature]
+    came = matches.came[over]
+    earlier = _arrivals_before(seen, seen.target)[came]
+    is_again = earlier >= 0
+    is_soon = (seen.at[came] - seen.at[earlier] <= rules.duplicate_window_ns) & (
+        seen.source[came] == seen.source[earlier]
+    )
+    is_same = is_signed[came] & (signature[came] == signature[earlier])
+    is_sure = (fate[over] == FATE["duplicate"]) | seen.has_id[came] | is_same | is_soon
+    repeat[over] = np.where(is_again & is_sure, np.where(is_same & ~is_soon, 2, 1), 0)
+    is_unicast = ints(sightings["distribution"])[came] == 0
+    elsewhere = _arrivals_before(seen, signature)[came]
+    hops = ints(sightings["hops"])
+    is_copied = (elsewhere >= 0) & is_signed[came] & is_unicast & (hops[came] <= hops[elsewhere])
+    repeat[over[~is_again & is_copied]] = 2
+    return repeat
+
+
+def _arrivals_before(seen: SightingColumns, number: Ints) -> Ints:
+    """Give for each arrival the last before it of the same message, attempt and number; -1 where there is none."""
+    rows = np.flatnonzero(seen.is_in)
+    groups = Groups(pack(seen.key[rows], seen.attempt[rows], number[rows]), seen.at[rows], seen.sequence[rows])
+    before = np.full(len(seen.key), -1)
+    before[rows] = np.append(rows, -1)[filled_forward(groups, np.ones(len(rows), dtype=np.bool_))]
+    return before
+
+
+def _is_route_wrong(sightings: pa.Table, seen: SightingColumns) -> Bools:
+    """Tell where the trace of a unicast message does not end with the node that the message left, or is too short.
+
+    A message from B that counts 2 hops names its routers as `A B`. The trace `A C` does not end with B, and the trace
+    `B` has fewer routers than hops. A message without a trace is not wrong.
+    """
+    (router, source), values = codes(sightings["route_node"], seen.nodes.take(pa.array(seen.source)))
+    is_traced = (ints(sightings["trace_options"]) & TRACE_ROUTING) > 0
+    is_traced &= (ints(sightings["distribution"]) == 0) & ~seen.is_dead
+    count = ints(sightings["route_count"])
+    is_elsewhere = has_bytes(values)[router] & (router != source)
+    is_wrong: Bools = is_traced & (is_elsewhere | (count < ints(sightings["hops"])))
+    return is_wrong
+
+
+# -- the role of a message in its flow
+
+
+class _Roles:
+    """The part that each message plays in its flow: request, answer, outcome, or none of them.
+
+    - A *reply* names a receiver. Either the receiver is its callback receiver and its contract is one of its callback
+      points, or the message is an outcome, an exception or a receipt.
+    - The *home* of a message is the receiver, and the node, that an answer goes to. The home of a reply is its
+      receiver. The home of every other message is its callback receiver. V3 and V4 carry no node and no callback key.
+    - A message *awaits* an answer if any callback point is neither a receipt nor the exception that the original always
+      adds. Else it awaits a receipt, if a callback point is one. Else it awaits nothing. The node that takes a message
+      removes the receipt from the callback points.
+    - The *flow* of a message is its correlation id. The original writes an id of zeros into one-way and service
+      messages, which is no id. Such a message belongs to the flow of its home and callback key. Without a callback key
+      it is a flow of its own, named by its message key.
+    """
+
+    def __init__(self, messages: pa.Table) -> None:
+        self._messages = messages
+        is_point, wants_answer, wants_receipt = _points(messages)
+        kind = pc.fill_null(one_array(messages["outcome_kind"]), "")
+        self.outcome_kind = pc.if_else(pc.equal(one_array(messages["identity"]), KINO_RECEIPT), "received", kind)
+        self.is_reply = self._is_reply(is_point)
+        self.awaits = np.where(wants_answer, 2, np.where(wants_receipt, 1, 0))  # of AWAITS
+        rows = pa.array(np.where(self.is_reply, 0, len(messages)) + np.arange(len(messages)))
+        self.home_node = self._chained("receiver_node_identity", "callback_receiver_node_identity").take(rows)
+        self.home_receiver = self._chained("receiver_identity", "callback_receiver_identity").take(rows)
+        self.flow_id = self._flow_id()
+
+    def _chained(self, *names: str) -> pa.Array:
+        return pa.concat_arrays([one_array(self._messages[name]) for name in names])
+
+    def _is_reply(self, is_point: Bools) -> Bools:
+        messages = self._messages
+        (to, home), values = codes(messages["receiver_identity"], messages["callback_receiver_identity"])
+        is_addressed = has_bytes(values)[to]
+        is_reply: Bools = is_addressed & (((to == home) & is_point) | ~equal_text(self.outcome_kind, ""))
+        return is_reply
+
+    def _flow_id(self) -> pa.Array:
+        messages = self._messages
+        flow = one_array(messages["correlation_id"])
+        has_none = pc.is_in(flow, NO_FLOW)
+        if not pc.any(has_none).as_py():
+            return flow
+        key = ints(messages["callback_key"]).astype(">i8")
+        of_key = pc.binary_join_element_wise(self.home_receiver, binary_from_rows(key), EMPTY)
+        has_key = pc.and_(pa.array(key != 0), pc.greater(pc.binary_length(self.home_receiver), 0))
+        return pc.if_else(has_none, pc.if_else(has_key, of_key, one_array(messages["message_key"])), flow)
+
+
+def _points(messages: pa.Table) -> tuple[Bools, Bools, Bools]:
+    """Tell whether a message is one of its callback points, whether it wants an answer, and whether a receipt."""
+    lists = one_array(messages["callback_points"])
+    points = lists.flatten()
+    rows = np.repeat(np.arange(len(messages)), ints(pc.list_value_length(lists)))
+    parts = dict(zip((field.name for field in points.type), points.flatten(), strict=True))
+    is_same = np.ones(len(points), dtype=np.bool_)
+    for name in ("identity", "version_raw", "partition"):
+        (of_message, of_point), _ = codes(messages[name], parts[name])
+        is_same &= of_message[rows] == of_point
+    is_same &= ints(messages["version"], -1)[rows] == ints(parts["version"], -1)
+    is_receipt = bools(pc.is_in(parts["identity"], RECEIPTS))
+    is_answer = ~bools(pc.is_in(parts["identity"], NOT_ANSWERS))
+
+    def any_of(where: Bools) -> Bools:
+        return np.bincount(rows[where], minlength=len(messages)) > 0
+
+    return any_of(is_same), any_of(is_answer), any_of(is_receipt)

@@ -1,13 +1,14 @@
-"""The key of a message: the same wherever it is seen, different for every other message.
+"""The key of a message: the same wherever the message is seen, and different for every other message.
 
-A message of hopwire names itself: its key is the hash of the message id. Others are known by a fingerprint, a hash over
-what no router changes. Hops, routing, time to live, callback points, domain, signature, socket identity, extensions and
-trace options are left out: routers write them anew, drop them, or read them in another order.
+A message of hopwire names itself: its key is the hash of the message id. Every other message is known by a fingerprint,
+a hash over the parts that no router changes. The fingerprint leaves out hops, routing, time to live, callback points,
+domain, signature, socket identity, extensions and trace options: routers write these parts anew, drop them, or read
+them in another order.
 
-The hash takes the sizes of all parts first, then the parts, so that no byte can move from one part to the next unseen.
+The hash takes the sizes of all parts first, then the parts. So no byte can move from one part to the next unseen.
 
-The trap: two messages that say the same to the same receiver in the same flow have the same fingerprint. Linking counts
-them, it does not tell them apart.
+The trap: two messages that say the same to the same receiver in the same flow have the same fingerprint. A beat that is
+sent at 10 s and 11 s has one key. Matching counts such messages, and does not tell them apart.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _FINGERPRINT = blake2b(digest_size=KEY_BYTES, person=b"fingerprint")
 
 
 def message_keys(batch: pa.RecordBatch | pa.Table) -> pa.Array:
-    """Give the key of each message, null where the row is not one; a column `message_id` may be missing."""
+    """Give the key of each message, null where the row is no message; the column `message_id` may be missing."""
     columns = {name: one_array(batch[name]) for name in (*BLOBS, *NUMBERS, "body_frames")}
     is_message = bools(pc.is_valid(columns["identity"]))
     has_id = np.zeros(len(batch), dtype=np.bool_)
@@ -73,7 +74,7 @@ def _hashes(empty: Any, blobs: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def _joined(rows: dict[str, pa.Array]) -> pa.Array:
-    """Everything that is hashed of each row, as one blob: sizes and numbers, then the bytes they measure."""
+    """Give everything that is hashed of each row as one blob: sizes and numbers, then the bytes that these measure."""
     blobs = [pc.fill_null(rows[name], b"") for name in BLOBS]
     frames = rows["body_frames"]
     numbers = [pc.fill_null(rows[name], RAW_VERSION) for name in NUMBERS]
@@ -86,6 +87,6 @@ def _joined(rows: dict[str, pa.Array]) -> pa.Array:
 
 
 def _frame_sizes(frames: pa.Array) -> pa.Array:
-    """The sizes of the frames of each row, as bytes."""
+    """Give the sizes of the frames of each row, as bytes."""
     sizes = pc.binary_length(frames.values).to_numpy(zero_copy_only=False).astype("<i4")
     return binary_from_bounds(frames.offsets.to_numpy(zero_copy_only=False).astype(np.int64) * sizes.itemsize, sizes)

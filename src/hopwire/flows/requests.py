@@ -1,30 +1,50 @@
-"""Requests: who asked, whether an answer came home, and if not, where and why it went no further.
+"""Hops to requests: who asked, whether an answer came home, and if not, where and why the request went no further.
 
-All messages with the same home, callback key and correlation id belong to one request: the question, what is said
-onward on the way, and the replies. V3 and V4 carry neither key nor node; there the home is the node that asked. The
-first that fits is the outcome:
+All messages with the same home, callback key and correlation id belong to one request: the question, the messages that
+carry it onward, and the replies. V3 and V4 carry neither a key nor a node; there the home is the node that asked. The
+first outcome of this table that fits is the outcome of the request:
 
 | outcome  | when |
 |----------|------|
 | answered | an answer arrived at home and was taken |
-| failed   | an exception, or an outcome with another reason than `expired`, arrived at home and was taken |
+| failed   | an exception, an outcome `failed`, or an outcome `undelivered` was taken; not for the reason `expired` |
 | late     | an answer arrived at home when nobody waited for it any more |
-| expired  | an outcome or a dead letter says so, or a message of the request arrived somewhere after the deadline |
-| lost     | a hop is lost, or ended as a dead letter, or nothing came within patience of the deadline |
-| open     | the capture ends too early to say, or both ends skipped sightings meanwhile |
+| expired  | an outcome or a dead letter says so, or a message of the request arrived anywhere after the deadline |
+| lost     | a hop is lost, or ended as a dead letter, or no answer came until patience after the deadline |
+| open     | the capture ends too early to say, or both ends skipped sightings in the meantime |
 
-- A receipt answers only who awaits nothing else.
-- An answer that the node at home gave up, for whatever reason, was not taken: if `nobody_waits` is the reason it is
-  late, else it is none. Neither is one whose signature is wrong, one that came before, or one that somebody else sent.
-- Who asks has a timer of its own, which may end before the deadline or after it. So an answer that home did not give up
-  was taken, however late it came. Only where home may have given it up unseen the deadline decides: it did not
-  capture, skipped, was killed, or somebody else wrote down what it saw. So it does for V3 and V4, since dead letters
-  are written in V6, with another key.
-- Where the node at home does not capture, its leaving counts for its arrival.
-- A key that is used for several questions is judged by the first.
+*When a reply was taken.* The node at home writes a dead letter for every reply that its hub does not take.
 
-The trap: what a node does within itself is not captured, so a question that an actor at home passed on to two others
-looks like two questions if both are of the same contract.
+- A dead letter `nobody_waits` makes the answer late. A dead letter with another reason makes the reply count for
+  nothing; only `duplicate` says that another copy of the reply was taken. A reply that arrived in several copies is
+  given up only if each copy has its dead letter.
+- A reply without a dead letter was taken, however late it came: the timer of whoever asked may end after the deadline.
+- A reply counts for nothing if its signature is wrong, if it is a repeat, or if a stranger sent it.
+- Home may have written no dead letter: it does not capture, it skipped sightings or was killed within `unwritten_ns`
+  after the arrival, or somebody else recorded what it saw. Then the deadline decides whether the reply was taken. The
+  deadline also decides for V3 and V4: their dead letters are written in V6 and have another key.
+- Where home does not capture, the reply arrives when it leaves for home.
+
+A asks at 10.0 s with a time to live of 1 s, so the deadline is 11.0 s:
+
+| what is seen | outcome |
+|---|---|
+| the answer arrives at 10.4 s | answered |
+| the answer arrives at 11.02 s, and A wrote no dead letter until 13.02 s | answered |
+| the answer arrives at 11.02 s, and A skipped sightings at 11.1 s | late |
+| the answer arrives at 10.4 s and becomes a dead letter `nobody_waits` | late |
+| the word that the handler failed arrives at 10.4 s and becomes a dead letter `nobody_waits` | lost |
+| the question arrives at B at 11.2 s, and no answer comes | expired |
+| nothing comes, and A captures until 17.0 s | lost: patience ended at 16.0 s |
+| nothing comes, and A captures until 15.0 s | open |
+
+The other rules:
+
+- A receipt answers a question that awaits a receipt. It is no answer to a question that awaits an answer.
+- A callback key that is used for several questions is judged by the first question.
+
+The trap: what a node does within itself is not captured. A question that an actor at home passes on to two others looks
+like two questions if both messages have the same contract.
 """
 
 from __future__ import annotations
@@ -35,11 +55,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.columnar import Bools, Ints, bools, ints, one_array
-from hopwire.flows.arrays import NO_TIME, Groups, codes, equal_text, nullable, number_codes, pack
+from hopwire.columnar import Bools, Ints, bools, ints
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.outcomes import OUTCOMES, REQUEST_SCHEMA
-from hopwire.flows.rules import NEVER, Rules, deadlines
+from hopwire.flows.groups import NEVER, NO_TIME, Groups, codes, equal_text, has_bytes, nullable, number_codes, pack
+from hopwire.flows.hop_columns import HopColumns
+from hopwire.flows.rules import Rules, deadlines
+from hopwire.flows.schemas import OUTCOMES, REQUEST_SCHEMA, in_schema
+from hopwire.model.units import NS_PER_US
 
 __all__ = ["judge_requests"]
 
@@ -48,59 +70,27 @@ OUTCOME_NAMES = pa.array(list(OUTCOMES))
 HARMLESS = pa.array(["expired", "nobody_waits", "duplicate", "unexpected_answer"])  # dead letters that lose nothing
 NO_HANDLER = pa.array(["no_route", "receiver_does_not_handle", "handler_missing"])
 REFUSED = pa.array(["invalid", "not_in_domain"])
-NOT_THE_FIRST = "duplicate"  # of a reply: another copy of it was taken
+NOT_THE_FIRST = "duplicate"  # of a reply: another copy of the reply was taken
 NOBODY_WAITS = "nobody_waits"
-WITH_NUMBERED_VERSION = 5  # the formats from which on a message and its dead letter have the same key
-OF_OTHERS = pa.array(["foreign", "duplicate"])
-WITNESSED = pa.array(["arrived", "unsent", "unwitnessed"])
+WITH_NUMBERED_VERSION = 5  # from this format on, a message and its dead letter have the same key
 
 
-class _Rows(NamedTuple):
-    """The hops of requests as numbers, and the requests they belong to."""
+class _RequestHops(NamedTuple):
+    """The hops of requests, the requests that they belong to, and the node at home of each hop."""
 
-    hops: pa.Table
+    hops: HopColumns
     groups: Groups
-    source: Ints
-    target: Ints
     home: Ints
-    left: Ints
-    came: Ints
-    key: Ints
-    is_reply: Bools
-    is_dead: Bools
-    is_of_others: Bools
-    nodes: pa.Array
+
+    @property
+    def is_question(self) -> Bools:
+        """Whether the message of a hop is the question of its request."""
+        is_same: Bools = self.hops.key == self.hops.key[self.groups.first][self.groups.of]
+        return is_same
 
 
-def judge_requests(hops: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table:
-    """Give the requests that these hops belong to; all hops of one request must be among them."""
-    hops = hops.filter(pc.greater(pc.binary_length(hops["home_receiver"]), 0))
-    if not len(hops):
-        return REQUEST_SCHEMA.empty_table()
-    return _judged(_read(hops), coverage, rules)
-
-
-def _read(hops: pa.Table) -> _Rows:
-    (flow,), _ = codes(hops["flow_id"])
-    (receiver,), _ = codes(hops["home_receiver"])
-    (key,), _ = codes(hops["message_key"])
-    (source, target, home), nodes = codes(hops["from_node"], hops["to_node"], hops["home_node"])
-    left, came = ints(hops["left_at_ns"], NO_TIME), ints(hops["arrived_at_ns"], NO_TIME)
-    is_reply, is_dead = bools(hops["is_reply"]), equal_text(hops["fate"], "dead")
-    number = pack(flow, receiver, home, number_codes(ints(hops["callback_key"])))
-    is_of_others = bools(pc.is_in(one_array(hops["fate"]), OF_OTHERS))
-    place = np.select([is_reply, (source == home) & ~is_of_others], [2, 0], 1)
-    groups = Groups(number, place, np.where(left != NO_TIME, left, came))
-    is_home_named = bools(pc.greater(pc.binary_length(nodes), 0))[home]
-    asking = source[groups.first][groups.of]
-    return _Rows(
-        hops, groups, source, target, np.where(is_home_named, home, asking), left, came, key, is_reply, is_dead,
-        is_of_others, nodes,
-    )  # fmt: skip
-
-
-class _Verdict(NamedTuple):
-    """What is decided of each request; rows are numbers of hops, -1 where there is none."""
+class _RequestVerdict(NamedTuple):
+    """What is decided of each request; the answer and the lost hop are numbers of hops, -1 where there is none."""
 
     outcome: Ints
     asked: Ints
@@ -111,44 +101,62 @@ class _Verdict(NamedTuple):
     is_unreached: Bools
 
 
-def _judged(rows: _Rows, coverage: Coverage, rules: Rules) -> pa.Table:
-    first = rows.groups.first
-    is_request = ~rows.is_reply[first] & ~equal_text(rows.hops["awaits"], "")[first]
-    table = _table(rows, _verdict(rows, coverage, rules))
-    return table.filter(pa.array(is_request))
+def judge_requests(hops: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table:
+    """Give the requests that these hops belong to; all hops of one request must be among them."""
+    hops = hops.filter(pa.array(has_bytes(hops["home_receiver"])))
+    if not len(hops):
+        return REQUEST_SCHEMA.empty_table()
+    asked = _grouped(HopColumns(hops))
+    first = asked.groups.first
+    is_request = ~asked.hops.is_reply[first] & ~equal_text(asked.hops["awaits"], "")[first]
+    return _table(asked, _verdict(asked, coverage, rules)).filter(pa.array(is_request))
 
 
-def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
-    groups, hops = rows.groups, rows.hops
+def _grouped(hops: HopColumns) -> _RequestHops:
+    """Bring the hops of each request together, the question first.
+
+    The question is the first message that home sent; the first message that was seen, where home sent none.
+    """
+    place = np.select([hops.is_reply, (hops.source == hops.home) & ~hops.is_of_others], [2, 0], 1)
+    groups = Groups(hops.request, place, hops.begun)
+    asking = hops.source[groups.first][groups.of]
+    return _RequestHops(hops, groups, np.where(has_bytes(hops.nodes)[hops.home], hops.home, asking))
+
+
+# -- what became of a request
+
+
+def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestVerdict:
+    hops, groups = asked.hops, asked.groups
     first, of = groups.first, groups.of
-    asked = np.where(rows.left != NO_TIME, rows.left, rows.came)[first]
+    asked_at = hops.begun[first]
     ttl = ints(hops["ttl_ticks"])[first]
-    deadline = deadlines(asked, ttl)
-    kind, reason = hops["outcome_kind"], hops["outcome_reason"]
-    says_expired = equal_text(kind, "undelivered") & equal_text(reason, "expired")
-    is_failure = equal_text(kind, "failed") | (equal_text(kind, "undelivered") & ~says_expired)
+    deadline = deadlines(asked_at, ttl)
+    kind = hops["outcome_kind"]
+    is_undelivered = equal_text(kind, "undelivered")
+    says_expired = is_undelivered & equal_text(hops["outcome_reason"], "expired")
+    is_failure = equal_text(kind, "failed") | (is_undelivered & ~says_expired)
     wants_receipt = equal_text(hops["awaits"], "receipt")[first][of]
-    is_answer = rows.is_reply & (equal_text(kind, "") | (equal_text(kind, "received") & wants_receipt))
-    cover = coverage.of(rows.nodes)
-    at = np.where(rows.came != NO_TIME, rows.came, rows.left)
-    is_home, is_unwanted = _came_home(rows)
-    is_proven = (rows.came != NO_TIME) & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
-    is_proven &= cover.tells_all(rows.home, rows.came, rows.came + rules.unwritten_ns)
+    is_answer = hops.is_reply & (equal_text(kind, "") | (equal_text(kind, "received") & wants_receipt))
+    cover = coverage.of(hops.nodes)
+    at = np.where(hops.has_come, hops.came, hops.left)
+    is_home, is_unwanted = _came_home(asked)
+    is_proven = hops.has_come & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
+    is_proven &= cover.tells_all(asked.home, hops.came, hops.came + rules.unwritten_ns)
     is_taken = is_home & (is_proven | (at <= deadline[of]))
     answer = _earliest(groups, at, is_answer & is_taken)
     failure = _earliest(groups, at, is_failure & is_taken)
     late = _earliest(groups, at, is_answer & (is_home | is_unwanted))
-    dead_reason = one_array(hops["dead_reason"])
-    is_expired = says_expired | (rows.is_dead & bools(pc.equal(dead_reason, "expired")))
-    is_expired |= (rows.came != NO_TIME) & (rows.came > deadline[of])
-    is_lost = equal_text(hops["fate"], "lost") | (rows.is_dead & ~bools(pc.is_in(dead_reason, HARMLESS)))
-    silence = np.where(ttl > 0, deadline + rules.patience_ns, asked + rules.patience_without_ttl_ns)
-    home = rows.home[first]
-    end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of the whole, where home does not capture
-    last = rows.target[_latest(groups, np.maximum(rows.left, rows.came), ~rows.is_reply)]  # who would have answered
+    is_expired = says_expired | (hops.is_dead & equal_text(hops["dead_reason"], "expired"))
+    is_expired |= hops.has_come & (hops.came > deadline[of])
+    is_lost = hops.has_fate("lost") | (hops.is_dead & ~bools(pc.is_in(hops["dead_reason"], HARMLESS)))
+    silence = np.where(ttl > 0, deadline + rules.patience_ns, asked_at + rules.patience_without_ttl_ns)
+    home = asked.home[first]
+    end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of all, where home does not capture
+    last = hops.target[_latest(groups, np.maximum(hops.left, hops.came), ~hops.is_reply)]  # who would have answered
     until = np.minimum(silence, end)
-    is_unseen = ~cover.captures[last] | cover.skips_within(last, asked, until)
-    is_silent = (silence < end) & ~(is_unseen & cover.skips_within(home, asked, until))
+    is_unseen = ~cover.captures[last] | cover.skips_within(last, asked_at, until)
+    is_silent = (silence < end) & ~(is_unseen & cover.skips_within(home, asked_at, until))
     outcome = np.select(
         [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
         [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost")],
@@ -158,137 +166,137 @@ def _verdict(rows: _Rows, coverage: Coverage, rules: Rules) -> _Verdict:
     is_gone = (outcome == OUTCOME["lost"]) | (outcome == OUTCOME["expired"])
     answered_at = np.where(came_home >= 0, at[came_home], NO_TIME)
     lost = _latest(groups, at, is_lost)
-    is_unreached = is_gone & groups.has(is_answer & ~rows.is_dead)  # one that died where it was made was not sent
-    return _Verdict(outcome, asked, deadline, came_home, answered_at, lost, is_unreached)
+    is_unreached = is_gone & groups.has(is_answer & ~hops.is_dead)  # an answer that died where it was made was not sent
+    return _RequestVerdict(outcome, asked_at, deadline, came_home, answered_at, lost, is_unreached)
 
 
-def _came_home(rows: _Rows) -> tuple[Bools, Bools]:
-    """Tell which hops brought a reply home that the node there did not give up, and which one that nobody waited for.
+def _came_home(asked: _RequestHops) -> tuple[Bools, Bools]:
+    """Tell which hops brought a reply home that home did not give up, and which a reply that nobody waited for.
 
-    Of several copies, the first was taken.
+    A reply that came in several copies is given up only if there is a dead letter for each copy: the first was taken.
     """
-    hops = rows.hops
-    size = len(rows.key)
-    here = number_codes(pack(np.append(rows.key, rows.key), np.append(rows.target, rows.source)))
+    hops = asked.hops
+    size = len(hops)
+    here = number_codes(pack(np.append(hops.key, hops.key), np.append(hops.target, hops.source)))
     at, ended_at = here[:size], here[size:]
-    arrivals = np.bincount(at[rows.came != NO_TIME], minlength=2 * size)
+    arrivals = np.bincount(at[hops.has_come], minlength=2 * size)
 
     def is_given_up(dead: Bools) -> Bools:
         ends = np.bincount(ended_at[dead], minlength=len(arrivals))
         return ((ends > 0) & (ends >= arrivals))[at]
 
     is_unwanted = equal_text(hops["dead_reason"], NOBODY_WAITS)
-    is_refused = rows.is_dead & ~is_unwanted & ~equal_text(hops["dead_reason"], NOT_THE_FIRST)
-    is_seen = bools(pc.is_in(one_array(hops["fate"]), WITNESSED)) & equal_text(hops["repeat"], "")
-    is_believed = is_seen & ~bools(pc.is_in(one_array(hops["verdict"]), REFUSED))
-    is_reply = rows.is_reply & (rows.target == rows.home) & is_believed & ~is_given_up(is_refused)
-    is_ended = is_given_up(is_refused | (rows.is_dead & is_unwanted))
+    is_refused = hops.is_dead & ~is_unwanted & ~equal_text(hops["dead_reason"], NOT_THE_FIRST)
+    is_seen = hops.has_fate("arrived", "unsent", "unwitnessed") & equal_text(hops["repeat"], "")
+    is_believed = is_seen & ~bools(pc.is_in(hops["verdict"], REFUSED))
+    is_reply = hops.is_reply & (hops.target == asked.home) & is_believed & ~is_given_up(is_refused)
+    is_ended = is_given_up(is_refused | (hops.is_dead & is_unwanted))
     return is_reply & ~is_ended, is_reply & is_ended
 
 
 def _earliest(groups: Groups, at: Ints, where: Bools) -> Ints:
-    least = groups.least(at, where)
-    return groups.first_where(where & (at == least[groups.of]))
+    return groups.first_where(where & (at == groups.least(at, where)[groups.of]))
 
 
 def _latest(groups: Groups, at: Ints, where: Bools) -> Ints:
-    most = groups.most(at, where)
-    return groups.last_where(where & (at == most[groups.of]))
+    return groups.last_where(where & (at == groups.most(at, where)[groups.of]))
 
 
-def _is_reused(rows: _Rows) -> Bools:
-    """Tell which requests have a second question: another message of the same contract that left home by itself."""
-    groups, hops = rows.groups, rows.hops
+def _is_reused(asked: _RequestHops) -> Bools:
+    """Tell which requests have a second question: another message of the same contract that home sent by itself.
+
+    By itself means that nothing of the request had come back home before: home may pass on what came back.
+    """
+    hops, groups = asked.hops, asked.groups
     first = groups.first[groups.of]
-    is_question = ~rows.is_reply & ~rows.is_dead & ~rows.is_of_others & (rows.source == rows.home)
-    is_other = is_question & (rows.key != rows.key[first])
+    is_other = ~hops.is_reply & ~hops.is_dead & ~hops.is_of_others & (hops.source == asked.home) & ~asked.is_question
     for name in ("identity", "partition", "version_raw"):
         (code,), _ = codes(hops[name])
         is_other &= code == code[first]
-    is_other &= ints(hops["version"], -1) == ints(hops["version"], -1)[first]
-    is_back = ~rows.is_reply & (rows.came != NO_TIME) & (rows.target == rows.home)
-    back_at = groups.least(rows.came, is_back)
-    begin = np.where(rows.left != NO_TIME, rows.left, rows.came)
-    return groups.has(is_other & (begin < back_at[groups.of]))
+    version = ints(hops["version"], -1)
+    is_other &= version == version[first]
+    is_back = ~hops.is_reply & hops.has_come & (hops.target == asked.home)
+    back_at = groups.least(hops.came, is_back)
+    return groups.has(is_other & (hops.begun < back_at[groups.of]))
 
 
-def _is_unhandled(rows: _Rows) -> Bools:
+def _is_unhandled(asked: _RequestHops) -> Bools:
     """Tell which questions arrived, and nothing followed but the word that there is no handler."""
-    groups, hops = rows.groups, rows.hops
-    is_question = rows.key == rows.key[groups.first][groups.of]
-    has_come = groups.has(is_question & (rows.came != NO_TIME))
+    hops, groups, is_question = asked.hops, asked.groups, asked.is_question
     is_word = equal_text(hops["outcome_kind"], "undelivered")
-    is_bad_end = rows.is_dead & ~bools(pc.is_in(one_array(hops["dead_reason"]), NO_HANDLER))
-    return has_come & ~groups.has(is_bad_end) & ~groups.has(~is_question & ~is_word & ~rows.is_dead)
+    is_bad_end = hops.is_dead & ~bools(pc.is_in(hops["dead_reason"], NO_HANDLER))
+    has_followed = groups.has(~is_question & ~is_word & ~hops.is_dead)
+    return groups.has(is_question & hops.has_come) & ~groups.has(is_bad_end) & ~has_followed
 
 
-def _table(rows: _Rows, verdict: _Verdict) -> pa.Table:
-    groups, hops = rows.groups, rows.hops
+# -- the table
+
+
+def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
+    hops, groups, is_question = asked.hops, asked.groups, asked.is_question
     first = pa.array(groups.first)
-    at = np.maximum(rows.left, rows.came)
+    at = np.maximum(hops.left, hops.came)
     last = _latest(groups, at, np.ones(len(at), dtype=np.bool_))
-    last_node = np.where(rows.came[last] != NO_TIME, rows.target[last], rows.source[last])
-    is_question = (rows.key == rows.key[groups.first][groups.of]) & (rows.came != NO_TIME)
-    reached = _latest(groups, rows.came, is_question)
-    has_answer = verdict.answer >= 0
-    deadline = np.where(verdict.deadline == NEVER, NO_TIME, verdict.deadline)
+    last_node = np.where(hops.has_come[last], hops.target[last], hops.source[last])
+    reached = _latest(groups, hops.came, is_question & hops.has_come)
+    took = np.where(verdict.answer >= 0, (verdict.answered_at - verdict.asked) // NS_PER_US, NO_TIME)
     columns = {
-        "callback_receiver_node_identity": one_array(hops["home_node"]).take(first),
-        "callback_receiver_identity": one_array(hops["home_receiver"]).take(first),
-        "home_node": rows.nodes.take(pa.array(rows.home[groups.first])),
+        "callback_receiver_node_identity": hops["home_node"].take(first),
+        "callback_receiver_identity": hops["home_receiver"].take(first),
+        "home_node": hops.nodes.take(pa.array(asked.home[groups.first])),
         "asked_at_ns": nullable(verdict.asked),
-        "deadline_ns": nullable(deadline),
+        "deadline_ns": nullable(np.where(verdict.deadline == NEVER, NO_TIME, verdict.deadline)),
         "outcome": OUTCOME_NAMES.take(pa.array(verdict.outcome)),
-        "reason": _reasons(rows, verdict),
+        "reason": _reasons(hops, verdict),
         "answered_at_ns": nullable(verdict.answered_at),
-        "latency_us": nullable(np.where(has_answer, (verdict.answered_at - verdict.asked) // 1000, NO_TIME)),
-        "answer_identity": one_array(hops["identity"]).take(_or_null(verdict.answer)),
-        **_places(rows, verdict, last, last_node),
-        "reached_node": rows.nodes.take(pa.array(rows.target[reached], mask=reached < 0)),
-        "last_seen_node": rows.nodes.take(pa.array(last_node)),
+        "latency_us": nullable(took),
+        "answer_identity": hops["identity"].take(_or_null(verdict.answer)),
+        **_places(hops, verdict, last, last_node),
+        "reached_node": hops.nodes.take(pa.array(hops.target[reached], mask=reached < 0)),
+        "last_seen_node": hops.nodes.take(pa.array(last_node)),
         "last_seen_at_ns": nullable(at[last]),
-        "attempts": pa.array(groups.most(ints(hops["attempt"]), rows.key == rows.key[groups.first][groups.of]) + 1),
+        "attempts": pa.array(groups.most(ints(hops["attempt"]), is_question) + 1),
         "hop_count": pa.array(groups.sizes),
-        "is_reused": pa.array(_is_reused(rows)),
+        "is_reused": pa.array(_is_reused(asked)),
         "is_oversized": pa.array(np.zeros(len(groups), dtype=np.bool_)),
         "is_callback_unreached": pa.array(verdict.is_unreached),
-        "is_unhandled": pa.array(_is_unhandled(rows)),
+        "is_unhandled": pa.array(_is_unhandled(asked)),
     }
-    same = [name for name in REQUEST_SCHEMA.names if name not in columns]
-    columns |= {name: one_array(hops[name]).take(first) for name in same}
-    return pa.table(
-        [columns[name].cast(REQUEST_SCHEMA.field(name).type) for name in REQUEST_SCHEMA.names], schema=REQUEST_SCHEMA
-    )
+    columns |= {name: hops[name].take(first) for name in REQUEST_SCHEMA.names if name not in columns}
+    return in_schema(REQUEST_SCHEMA, columns)
 
 
-def _places(rows: _Rows, verdict: _Verdict, last: Ints, last_node: Ints) -> dict[str, pa.Array]:
-    """Where a lost request was lost: the hop, the node of the dead letter, or where it was last seen.
+def _places(hops: HopColumns, verdict: _RequestVerdict, last: Ints, last_node: Ints) -> dict[str, pa.Array]:
+    """Say where a lost request was lost: the hop, the node of the dead letter, or where the request was last seen.
 
-    If it was last seen to leave for a node that nobody knows to have got it, that hop is where.
+    A request may last be seen when it leaves for a node that nobody knows to have received it. Then this hop is the
+    place.
     """
     is_lost = verdict.outcome == OUTCOME["lost"]
     has_hop = verdict.lost >= 0
-    is_unseen = equal_text(rows.hops["fate"], "unwitnessed")[last] & ~has_hop
-    source = np.where(has_hop, rows.source[verdict.lost], last_node)
-    target = np.where(has_hop, rows.target[verdict.lost], rows.target[last])
-    has_target = is_lost & (is_unseen | (has_hop & ~rows.is_dead[verdict.lost]))
+    is_unseen = hops.has_fate("unwitnessed")[last] & ~has_hop
+    source = np.where(has_hop, hops.source[verdict.lost], last_node)
+    target = np.where(has_hop, hops.target[verdict.lost], hops.target[last])
+    has_target = is_lost & (is_unseen | (has_hop & ~hops.is_dead[verdict.lost]))
     return {
-        "lost_from_node": rows.nodes.take(pa.array(source, mask=~is_lost)),
-        "lost_to_node": rows.nodes.take(pa.array(target, mask=~has_target)),
+        "lost_from_node": hops.nodes.take(pa.array(source, mask=~is_lost)),
+        "lost_to_node": hops.nodes.take(pa.array(target, mask=~has_target)),
     }
 
 
-def _reasons(rows: _Rows, verdict: _Verdict) -> pa.Array:
-    told = one_array(rows.hops["outcome_reason"]).take(_or_null(verdict.answer))
-    dead = one_array(rows.hops["dead_reason"]).take(_or_null(verdict.lost))
-    outcome = OUTCOME_NAMES.take(pa.array(verdict.outcome))
+def _reasons(hops: HopColumns, verdict: _RequestVerdict) -> pa.Array:
+    """Give the reason of each outcome: the words of a failure; of a loss the dead letter, `hop_lost` or `no_answer`."""
+    told = hops["outcome_reason"].take(_or_null(verdict.answer))
+    dead = hops["dead_reason"].take(_or_null(verdict.lost))
     lost = pc.if_else(pa.array(verdict.lost < 0), "no_answer", pc.if_else(pc.equal(dead, ""), "hop_lost", dead))
-    none = pa.scalar("", pa.string())
     reason = pc.case_when(
-        pc.make_struct(pc.equal(outcome, "failed"), pc.equal(outcome, "lost")),
+        pc.make_struct(
+            pa.array(verdict.outcome == OUTCOME["failed"]),
+            pa.array(verdict.outcome == OUTCOME["lost"]),
+        ),
         told,
-        pc.if_else(pc.is_null(lost), "hop_lost", lost),
-        none,
+        pc.fill_null(lost, "hop_lost"),
+        pa.scalar("", pa.string()),
     )
     return pc.fill_null(reason, "")
 

@@ -1,4 +1,13 @@
-"""What judging depends on beside the sightings: how long to wait, and where to stop."""
+"""What judging depends on beside the sightings: how long to wait, and where to stop.
+
+| rule | default | example |
+|---|---|---|
+| `patience_ns` | 5 s | A leaves at 10.0 s, B was looking until 16.0 s and saw nothing: lost. Until 14.0 s: in flight |
+| `patience_without_ttl_ns` | 60 s | asked at 10.0 s without a time to live: lost for want of an answer after 70.0 s |
+| `duplicate_window_ns` | 1 s | the same signature from A at 10.0 s and 10.9 s: duplicate; at 11.1 s: replayed |
+| `unwritten_ns` | 2 s | B was killed, its last written sighting is at 10.0 s: B may have seen what left until 12.0 s |
+| `clock_slack_ns` | 1 ms | left at 10.0000 s, arrived at 9.9995 s by corrected clocks: possible |
+"""
 
 from __future__ import annotations
 
@@ -7,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopwire.columnar import Ints
-from hopwire.model.units import NS_PER_SECOND, NS_PER_TICK
+from hopwire.flows.groups import NEVER
+from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, NS_PER_TICK
 
-__all__ = ["NEVER", "Rules", "deadlines"]
+__all__ = ["Rules", "deadlines"]
 
-NEVER = np.iinfo(np.int64).max
 LONGEST_TTL_TICKS = 10**16  # thirty years; the original writes the largest number it has for longer
 
 
@@ -19,16 +28,16 @@ LONGEST_TTL_TICKS = 10**16  # thirty years; the original writes the largest numb
 class Rules:
     """The patience and the limits of the judge."""
 
-    patience_ns: int = 5 * NS_PER_SECOND  # a message may take so long from node to node
-    patience_without_ttl_ns: int = 60 * NS_PER_SECOND  # and so long an answer to a request without a time to live
-    duplicate_window_ns: int = NS_PER_SECOND  # the same signature again: within it a duplicate, later a replay
-    unwritten_ns: int = 2 * NS_PER_SECOND  # a node that is killed has seen nothing later than this after its last
-    # written sighting: it beats each second, and writes what it saw within 200 ms; the rest is for a busy machine
-    clock_slack_ns: int = NS_PER_SECOND // 1000  # clocks that are corrected may still be off by so much
+    patience_ns: int = 5 * NS_PER_SECOND  # a message takes at most this long from node to node
+    patience_without_ttl_ns: int = 60 * NS_PER_SECOND  # an answer takes at most this long, without a time to live
+    duplicate_window_ns: int = NS_PER_SECOND  # the same signature again: within the window a duplicate, later a replay
+    unwritten_ns: int = 2 * NS_PER_SECOND  # a killed node saw nothing later than this after its last written sighting:
+    # a node beats each second and writes each sighting within 200 ms; the rest is for a busy machine
+    clock_slack_ns: int = NS_PER_MS  # corrected clocks may still be off by this much
     hop_limit: int = 16
     max_flow_rows: int = 100_000  # steps of one flow that become its tree
 
 
 def deadlines(begin_ns: Ints, ttl_ticks: Ints) -> Ints:
-    """Give when a time to live is over, NEVER without one."""
+    """Give when a time to live is over; NEVER where there is no time to live."""
     return np.where(ttl_ticks > 0, begin_ns + np.minimum(ttl_ticks, LONGEST_TTL_TICKS) * NS_PER_TICK, NEVER)

@@ -1,16 +1,23 @@
-"""Which sightings a source has of a node, by their numbers, and which are missing.
+"""Which sightings a source has of a node, by their numbers, and which sightings are missing.
 
-A node numbers what it sees from 0 in each incarnation, and its capture has every number: on a row of its own, or among
-those that a row says were skipped. So a number that is in no source was lost with a file, or with a part of one. A
-number that is in two sources is there twice because a file is.
+A node numbers its sightings from 0 in each incarnation. Its capture has every number: on a row of its own, or among the
+numbers that a row says were skipped. So a number that is in no source was lost with a file, or with a part of a file. A
+number that is in two sources is there twice because a file is there twice.
 
-- `spans_from_batch` sums up some rows of a source, `joined_spans` those sums: of batches, and of parts of a source.
+| sources of A in one incarnation | what is concluded |
+|---|---|
+| 0 to 499, 500 to 999 | complete |
+| 0 to 499, 700 to 999 | 200 numbers are missing; A is blind from its sighting 499 to its sighting 700 |
+| 0 to 999, 500 to 999 at the same times | the numbers from 500 on are there twice |
+
+- `spans_from_batch` sums up some rows of a source. `joined_spans` joins the sums of batches, and of parts of a source.
 - `placed` lays the spans of all sources side by side, and finds what is missing between them.
 - `first_shared` finds numbers that two sources have.
-- Numbers that do not rise within a source are not those of a node. They prove nothing: `is_numbered`.
+- Numbers that do not rise within a source are not the numbers of a node, and prove nothing: `is_numbered`.
 
-The trap: gaps that begin in the same second are one, or a disk that cannot follow would make as many of them as there
-are sightings. So some of the numbers within a gap may be there; `skipped` and `missing` count those that are not.
+The trap: gaps that begin in the same second are one gap. Otherwise a disk that cannot follow would make as many gaps as
+there are sightings. So some of the numbers within a gap may be there; `skipped` and `missing` count only numbers that
+are not.
 """
 
 from __future__ import annotations
@@ -24,14 +31,15 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints, ints
-from hopwire.flows.arrays import Groups, codes, equal_text, number_codes, pack
-from hopwire.flows.coverage import OPEN, OVERHEARD, LifeSpan
+from hopwire.flows.coverage import LifeSpan
+from hopwire.flows.groups import Groups, codes, equal_text, number_codes, pack
+from hopwire.flows.schemas import OPEN, OVERHEARD
 from hopwire.model.units import NS_PER_SECOND
 
 __all__ = [
     "Gap",
-    "Placed",
-    "Shared",
+    "PlacedSpan",
+    "SharedNumbers",
     "SourceSpan",
     "first_shared",
     "joined_spans",
@@ -41,13 +49,13 @@ __all__ = [
     "spans_from_batch",
 ]
 
-EVER_NS = 0  # the begin of a gap in front of all that is known of a node
-MAX_SEQUENCE = 2**48  # a million each second for nine years; what is larger is no number, and sums stay in bounds
+EVER_NS = 0  # when a gap begins that lies in front of everything that is known of a node
+MAX_SEQUENCE = 2**48  # a million each second for nine years; a larger number is none, so that sums stay in bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers that are missing, and when: from the sighting before them, or the row that says so, to the next one."""
+    """Numbers that are missing, and when: from the sighting before, or the row that says so, to the next sighting."""
 
     first: int
     last: int
@@ -80,19 +88,19 @@ class SourceSpan:
         return self.node, self.incarnation
 
     def without_numbers(self) -> SourceSpan:
-        """Give the same where numbers prove nothing."""
+        """Give the same span, whose numbers prove nothing."""
         return replace(self, missing=0, is_numbered=False, gaps=())
 
 
-class Placed(NamedTuple):
-    """A span beside those of other sources."""
+class PlacedSpan(NamedTuple):
+    """A span beside the spans of other sources."""
 
     span: SourceSpan
-    missing_before: int  # numbers that are in no source, in front of it
-    gaps: tuple[Gap, ...]  # its own, and the one in front of it
+    missing_before: int  # numbers in front of the span that are in no source
+    gaps: tuple[Gap, ...]  # the gaps of the span, and the gap in front of it
 
 
-class Shared(NamedTuple):
+class SharedNumbers(NamedTuple):
     """Numbers that two sources have."""
 
     one: SourceSpan
@@ -178,12 +186,12 @@ def _joined(one: SourceSpan, other: SourceSpan) -> SourceSpan:
 
 
 def _ending(endings: Collection[str]) -> str:
-    """Give how parts of one source end together: what one of them does not know, nobody knows."""
+    """Give how the parts of one source end together: overheard if one part is, else open if one part is."""
     return next((ending for ending in (OVERHEARD, OPEN) if ending in endings), next(iter(endings)))
 
 
 def _between(one: SourceSpan, other: SourceSpan) -> list[Gap]:
-    """The gap between two spans, if there is one; it begins with that at the end of the first."""
+    """Give the gap between two spans, if there is a gap; a gap at the end of the first span is a part of it."""
     is_open = bool(one.gaps) and one.gaps[-1].last == one.last_sequence
     if not is_open and other.first_sequence == one.last_sequence + 1:
         return []
@@ -193,7 +201,7 @@ def _between(one: SourceSpan, other: SourceSpan) -> list[Gap]:
 
 
 def _thinned(gaps: Iterable[Gap]) -> list[Gap]:
-    """Make one of gaps that follow one another and begin in the same second."""
+    """Make one gap of gaps that follow one another and begin in the same second."""
     found: list[Gap] = []
     for gap in gaps:
         before = found[-1] if found else None
@@ -208,9 +216,9 @@ def _thinned(gaps: Iterable[Gap]) -> list[Gap]:
 # -- all sources
 
 
-def placed(spans: Iterable[SourceSpan]) -> list[Placed]:
+def placed(spans: Iterable[SourceSpan]) -> list[PlacedSpan]:
     """Give all spans by node, incarnation and number, with what is missing between them."""
-    found: list[Placed] = []
+    found: list[PlacedSpan] = []
     for _, of_node in groupby(sorted(spans, key=_place), key=lambda span: span.node):
         since_ns = EVER_NS
         for _, of_life in groupby(of_node, key=lambda span: span.incarnation):
@@ -224,23 +232,23 @@ def _place(span: SourceSpan) -> tuple[bytes, int, int, str]:
     return span.node, span.incarnation, span.first_sequence, span.segment
 
 
-def _placed_life(spans: Iterable[SourceSpan], since_ns: int) -> Iterator[Placed]:
-    """Place the spans of one incarnation; the one before it ended at that time."""
+def _placed_life(spans: Iterable[SourceSpan], since_ns: int) -> Iterator[PlacedSpan]:
+    """Place the spans of one incarnation; the incarnation before it ended at `since_ns`."""
     before: SourceSpan | None = None
     for span in spans:
         if not span.is_numbered:
-            yield Placed(span, 0, ())
+            yield PlacedSpan(span, 0, ())
             continue
         front: list[Gap] = []
         if before is None and span.first_sequence > 0:
             front = [Gap(0, span.first_sequence - 1, *sorted((since_ns, span.first_seen_at_ns)))]
         elif before is not None and span.first_sequence > before.last_sequence:
             front = _between(before, span)
-        yield Placed(span, sum(gap.last - gap.first + 1 for gap in front), (*front, *span.gaps))
+        yield PlacedSpan(span, sum(gap.last - gap.first + 1 for gap in front), (*front, *span.gaps))
         before = span if before is None or span.last_sequence > before.last_sequence else before
 
 
-def lives_of(known: Iterable[Placed]) -> list[LifeSpan]:
+def lives_of(known: Iterable[PlacedSpan]) -> list[LifeSpan]:
     """Give the incarnations of all nodes, in the order of `placed`."""
     found = []
     for (node, incarnation), each in groupby((span for span, _, _ in known), key=lambda span: span.life):
@@ -251,12 +259,12 @@ def lives_of(known: Iterable[Placed]) -> list[LifeSpan]:
     return found
 
 
-def skips_of(known: Iterable[Placed]) -> list[LifeSpan]:
+def skips_of(known: Iterable[PlacedSpan]) -> list[LifeSpan]:
     """Give from when to when sightings are missing."""
     return [LifeSpan(span.node, gap.first_ns, gap.last_ns, span.incarnation) for span, _, gaps in known for gap in gaps]
 
 
-def first_shared(spans: Iterable[SourceSpan]) -> Shared | None:
+def first_shared(spans: Iterable[SourceSpan]) -> SharedNumbers | None:
     """Find numbers of an incarnation that are in two sources for certain, if there are any."""
     numbered = sorted((span for span in spans if span.is_numbered), key=_place)
     for _, of_life in groupby(numbered, key=lambda span: span.life):
@@ -270,10 +278,10 @@ def first_shared(spans: Iterable[SourceSpan]) -> Shared | None:
     return None
 
 
-def _shared(one: SourceSpan, other: SourceSpan) -> Shared | None:
-    """The first run of numbers that both have, outside of the gaps of either.
+def _shared(one: SourceSpan, other: SourceSpan) -> SharedNumbers | None:
+    """Give the first numbers that both spans have, outside of the gaps of either.
 
-    The same sightings have the same times. Numbers that come again at another time are of somebody who counts anew.
+    The same sightings have the same times. The same numbers at other times are of somebody who counts anew.
     """
     if one.first_seen_at_ns > other.last_seen_at_ns or other.first_seen_at_ns > one.last_seen_at_ns:
         return None
@@ -283,4 +291,4 @@ def _shared(one: SourceSpan, other: SourceSpan) -> Shared | None:
             last = min(last, gap.first - 1)
             break
         first = max(first, gap.last + 1)
-    return Shared(one, other, first, last) if first <= last else None
+    return SharedNumbers(one, other, first, last) if first <= last else None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from hopwire.flows.clocks import coverage_from_rows
-from hopwire.flows.coverage import Coverage
+from hopwire.flows.coverage import Coverage, coverage_from_rows
 from hopwire.flows.rules import Rules
 from hopwire.lake.settings import LakeSettings
 from hopwire.model.units import NS_PER_SECOND

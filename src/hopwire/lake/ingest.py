@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from hopwire.disk import make_directory, replace_file
 from hopwire.errors import LakeError
-from hopwire.flows.coverage import OPEN
+from hopwire.flows.schemas import OPEN
 from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
 from hopwire.lake.bronze.spans import SPANS, SPANS_TABLE, rows_from_spans, spans_from_rows
 from hopwire.lake.catalog import groups_of

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.sources import Source, SourceKind, read_source
 from hopwire.disk import create_file, open_regular
-from hopwire.flows.coverage import CLOSED, OPEN, OVERHEARD
+from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans, spans_from_batch
 from hopwire.lake.rebatch import rebatched
 from hopwire.lake.settings import LakeSettings

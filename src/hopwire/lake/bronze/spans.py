@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 import pyarrow as pa
 
-from hopwire.flows.coverage import ENDINGS
+from hopwire.flows.schemas import ENDINGS
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.table import Column, Table, declare
 

@@ -12,9 +12,10 @@ from collections.abc import Collection, Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hopwire.flows.clocks import CLOCKS, clocks_from_crossings, rows_from_clocks
+from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.coverage import LifeSpan
 from hopwire.flows.crossings import Crossing, contradicted, window_width
+from hopwire.flows.schemas import CLOCKS
 from hopwire.flows.spans import lives_of, placed
 from hopwire.lake.bronze.spans import spans_from_rows
 from hopwire.lake.table import table

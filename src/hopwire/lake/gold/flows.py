@@ -9,13 +9,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hopwire.flows.chunks import Summariser, whole_chunks
 from hopwire.flows.findings import Known
-from hopwire.flows.hops import HOP_SCHEMA
-from hopwire.flows.judge import judge_flows
-from hopwire.flows.outcomes import REQUEST_SCHEMA
-from hopwire.flows.runs import Summary, whole_runs
-from hopwire.flows.steps import FLOW_SCHEMA, FLOWS
-from hopwire.flows.totals import added, totals_of
+from hopwire.flows.flows import added, judge_flows, totals_of
+from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
 from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings
@@ -66,7 +63,7 @@ def judge_of(known: Known) -> Batches:
     """Give the function from sorted batches of hops and requests to batches of flows."""
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for run in whole_runs(batches, ["flow_id"], known.rules.max_flow_rows, Summary(_totals, added)):
+        for run in whole_chunks(batches, ["flow_id"], known.rules.max_flow_rows, Summariser(_totals, added)):
             hops, requests = _apart(run.rows)
             totals = None if run.more is None else added(pa.concat_tables([totals_of(hops, requests), run.more]))
             yield from judge_flows(hops, requests, known, totals).to_batches(max_chunksize=ROWS_OF_A_BATCH)

@@ -9,12 +9,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hopwire.flows.chunks import Summariser, whole_chunks
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.hops import HOP_SCHEMA
-from hopwire.flows.outcomes import REQUEST_SCHEMA, REQUESTS
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
-from hopwire.flows.runs import Summary, whole_runs
+from hopwire.flows.schemas import HOP_SCHEMA, REQUEST_SCHEMA, REQUESTS
 from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings
@@ -42,7 +41,7 @@ def requests(hops: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judg
 
 def _judge(coverage: Coverage, rules: Rules) -> Batches:
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for run in whole_runs(batches, TOGETHER, rules.max_flow_rows, Summary(_later, _both)):
+        for run in whole_chunks(batches, TOGETHER, rules.max_flow_rows, Summariser(_later, _both)):
             if run.more is None:
                 judged = judge_requests(run.rows, coverage, rules)
             else:

@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from hopwire.flows.chunks import pieces
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.hops import HOP_SCHEMA, HOPS
-from hopwire.flows.link import SIGHTING_COLUMNS, link, link_piece
+from hopwire.flows.hops import SIGHTING_COLUMNS, link, link_piece
 from hopwire.flows.rules import Rules
-from hopwire.flows.runs import pieces
+from hopwire.flows.schemas import HOP_SCHEMA, HOPS
 from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.judged import Batches, Judged
 from hopwire.lake.settings import LakeSettings

@@ -1,7 +1,9 @@
-"""Arrow columns as numbers, and the few moves that linking is made of: code, pack, group, fill.
+"""Columns as numbers, and the few moves that judging is made of: code, pack, group, reduce, look back.
 
-A binary column becomes codes: equal values have equal numbers. Columns that are compared are coded together. Several
-codes are packed into one number, so that grouping by all of them is one sort.
+A column of bytes or text becomes codes: equal values have equal numbers. Columns that are compared with each other are
+coded together. Several codes are packed into one number, so that grouping by all of them is one sort.
+
+A row *counts* where a mask says so: the earliest of the rows that count, the sum of the rows that count.
 """
 
 from __future__ import annotations
@@ -15,23 +17,31 @@ import pyarrow.compute as pc
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
 
 __all__ = [
+    "NEVER",
     "NO_TIME",
     "Groups",
     "codes",
     "equal_text",
     "filled_forward",
+    "has_bytes",
+    "lists_of_groups",
     "nullable",
     "number_codes",
     "pack",
 ]
 
-NO_TIME = np.iinfo(np.int64).min
-LARGEST = 2**61
+NO_TIME, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max  # before and after every time
+LARGEST = 2**61  # of packed numbers, so that the next product does not overflow
 
 
 def equal_text(column: Any, text: str) -> Bools:
     """Tell which rows have this text."""
     return bools(pc.equal(one_array(column), text))
+
+
+def has_bytes(column: Any) -> Bools:
+    """Tell which values are not empty."""
+    return bools(pc.greater(pc.binary_length(one_array(column)), 0))
 
 
 def codes(*columns: Any) -> tuple[list[Ints], pa.Array]:
@@ -52,12 +62,12 @@ def codes(*columns: Any) -> tuple[list[Ints], pa.Array]:
 
 
 def number_codes(numbers: Ints) -> Ints:
-    """Give numbers of any size as small ones."""
+    """Give numbers of any size as small numbers: equal numbers stay equal."""
     return ints(pc.dictionary_encode(pa.array(numbers)).indices)
 
 
 def pack(*columns: Ints) -> Ints:
-    """Give one number for each combination of numbers; the order is that of the columns."""
+    """Give one number for each combination of numbers; they sort as the columns do, the first column first."""
     packed = np.zeros(len(columns[0]), dtype=np.int64)
     size = 1
     for column in columns:
@@ -72,7 +82,7 @@ def pack(*columns: Ints) -> Ints:
 
 
 class Groups:
-    """Rows by a number: an order that brings equal ones together, and where each group starts in it."""
+    """Rows by a number: an order that brings rows with equal numbers together, and where each group starts in it."""
 
     def __init__(self, number: Ints, *then_by: Ints) -> None:
         self.order = np.lexsort((*reversed(then_by), number)) if then_by else np.argsort(number, kind="stable")
@@ -96,13 +106,13 @@ class Groups:
         """The first row of each group."""
         return self.order[self.starts]
 
-    def least(self, values: Ints, where: Bools) -> Ints:
-        """Give the least value among the rows of each group that count; the largest number there is where none do."""
-        return self._reduced(np.minimum, np.where(where, values, np.iinfo(np.int64).max))
+    def least(self, values: Ints, where: Bools | None = None) -> Ints:
+        """Give the least value among the rows of each group that count; NEVER where no row counts."""
+        return self._reduced(np.minimum, values if where is None else np.where(where, values, NEVER))
 
-    def most(self, values: Ints, where: Bools) -> Ints:
-        """Give the largest value; the smallest number there is where no row counts."""
-        return self._reduced(np.maximum, np.where(where, values, NO_TIME))
+    def most(self, values: Ints, where: Bools | None = None) -> Ints:
+        """Give the largest value among the rows of each group that count; NO_TIME where no row counts."""
+        return self._reduced(np.maximum, values if where is None else np.where(where, values, NO_TIME))
 
     def total(self, values: Ints | Bools) -> Ints:
         """Give the sum of each group."""
@@ -113,14 +123,14 @@ class Groups:
         return self.total(where) > 0
 
     def first_where(self, where: Bools) -> Ints:
-        """Give the first row of each group that counts, -1 where none does."""
+        """Give the first row of each group that counts, -1 where no row counts."""
         places = np.where(where[self.order], np.arange(len(self.order)), len(self.order))
         place = np.minimum.reduceat(places, self.starts) if len(self.starts) else places
         padded = np.append(self.order, -1)
         return padded[place]
 
     def last_where(self, where: Bools) -> Ints:
-        """Give the last row of each group that counts, -1 where none does."""
+        """Give the last row of each group that counts, -1 where no row counts."""
         places = np.where(where[self.order], np.arange(len(self.order)), -1)
         place = np.maximum.reduceat(places, self.starts) if len(self.starts) else places
         padded = np.append(self.order, -1)
@@ -133,7 +143,7 @@ class Groups:
 
 
 def filled_forward(groups: Groups, where: Bools) -> Ints:
-    """Give for each row the last row before it in its group that counts, -1 where there is none."""
+    """Give for each row the last row before it in its group that counts, -1 where no row before it counts."""
     order = groups.order
     place = np.where(where[order], np.arange(len(order)), -1)
     before = np.empty_like(place)
@@ -145,7 +155,12 @@ def filled_forward(groups: Groups, where: Bools) -> Ints:
     return found
 
 
-def nullable(values: Ints, kind: pa.DataType | None = None) -> pa.Array:
-    """Give numbers as a column that is null where there is no time."""
-    array = pa.array(values, mask=values == NO_TIME)
-    return array if kind is None else array.cast(kind)
+def nullable(values: Ints) -> pa.Array:
+    """Give numbers as a column that is null where the number is NO_TIME."""
+    return pa.array(values, mask=values == NO_TIME)
+
+
+def lists_of_groups(group: Ints, values: pa.Array, size: int) -> pa.Array:
+    """Give values, which are sorted by their group, as one list for each of `size` groups."""
+    bounds = np.searchsorted(group, np.arange(size + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(bounds), values)

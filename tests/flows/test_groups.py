@@ -1,4 +1,4 @@
-"""The moves that linking is made of."""
+"""The moves that judging is made of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.arrays import NO_TIME, Groups, codes, filled_forward, nullable, pack
+from hopwire.flows.groups import NO_TIME, Groups, codes, filled_forward, nullable, pack
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5), st.booleans()), max_size=30)
 

@@ -1,4 +1,4 @@
-"""Pairs: which departure belongs to which arrival, where messages are equal and some are missing."""
+"""Matching: which departure belongs to which arrival, where messages are equal and some are missing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.link import link, link_piece
-from hopwire.flows.pairs import _by_time
+from hopwire.flows.hops import link, link_piece
+from hopwire.flows.matching import _by_time
 from hopwire.flows.rules import Rules
 from tests.flows.story import BEGIN, SECOND, Story
 

@@ -1,4 +1,4 @@
-"""Runs: whatever the batches, groups come whole; one that is too large comes in part, with a summary."""
+"""Chunks: whatever the batches, groups come whole; a group that is too large comes in part, with a summary."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.runs import Run, Summary, pieces, whole_runs
+from hopwire.flows.chunks import GroupChunk, Summariser, pieces, whole_chunks
 
-COUNT = Summary(
+COUNT = Summariser(
     of=lambda rows: pa.table({"count": [len(rows)]}),
     added=lambda counts: pa.table({"count": [pc.sum(counts["count"]).as_py()]}),
 )
 
 
-def runs(groups: list[int], batch_rows: int, max_rows: int, run_rows: int) -> list[Run]:
+def chunks(groups: list[int], batch_rows: int, max_rows: int, chunk_rows: int) -> list[GroupChunk]:
     keys = [b"%06d" % number for number, size in enumerate(groups) for _ in range(size)]
     table = pa.table({"key": pa.array(keys, pa.binary()), "row": range(len(keys))})
-    return list(whole_runs(table.to_batches(batch_rows), ["key"], max_rows, COUNT, run_rows))
+    return list(whole_chunks(table.to_batches(batch_rows), ["key"], max_rows, COUNT, chunk_rows))
 
 
 @given(st.lists(st.integers(1, 30), max_size=20), st.integers(1, 12), st.integers(1, 25), st.integers(1, 40))
-def test_every_group_is_in_one_run(groups: list[int], batch_rows: int, max_rows: int, run_rows: int) -> None:
+def test_every_group_is_in_one_chunk(groups: list[int], batch_rows: int, max_rows: int, chunk_rows: int) -> None:
     found: dict[bytes, int] = {}
     rest: dict[bytes, int] = {}
-    for run in runs(groups, batch_rows, max_rows, run_rows):
-        counts = {row["values"]: row["counts"] for row in pc.value_counts(run.rows["key"]).to_pylist()}
+    for chunk in chunks(groups, batch_rows, max_rows, chunk_rows):
+        counts = {row["values"]: row["counts"] for row in pc.value_counts(chunk.rows["key"]).to_pylist()}
         assert not found.keys() & counts.keys()
         found |= counts
-        if run.more is not None:
+        if chunk.more is not None:
             (key,) = counts
-            rest[key] = run.more["count"][0].as_py()
+            rest[key] = chunk.more["count"][0].as_py()
     assert found == {b"%06d" % number: min(size, max_rows) for number, size in enumerate(groups)}
     assert rest == {b"%06d" % number: size - max_rows for number, size in enumerate(groups) if size > max_rows}
 
 
 def test_small_groups_are_taken_together_up_to_a_size() -> None:
-    sizes = [len(run.rows) for run in runs([3] * 10, batch_rows=4, max_rows=100, run_rows=10)]
+    sizes = [len(chunk.rows) for chunk in chunks([3] * 10, batch_rows=4, max_rows=100, chunk_rows=10)]
     assert sum(sizes) == 30
     assert max(sizes) <= 14
 
 
 def test_giant_is_held_only_in_part() -> None:
-    (giant, small) = runs([10_000, 2], batch_rows=100, max_rows=50, run_rows=60)
+    (giant, small) = chunks([10_000, 2], batch_rows=100, max_rows=50, chunk_rows=60)
     assert (len(giant.rows), giant.more is not None and giant.more["count"][0].as_py()) == (50, 9_950)
     assert (len(small.rows), small.more) == (2, None)
 
 
 def test_key_may_have_several_columns() -> None:
     table = pa.table({"a": pa.array([b"x", b"x", b"y"]), "b": [1, 2, 2]})
-    assert [len(run.rows) for run in whole_runs(table.to_batches(1), ["a", "b"], 10, COUNT, 1)] == [1, 1, 1]
+    assert [len(chunk.rows) for chunk in whole_chunks(table.to_batches(1), ["a", "b"], 10, COUNT, 1)] == [1, 1, 1]
 
 
 @given(st.lists(st.integers(1, 30), max_size=20), st.integers(1, 12), st.integers(1, 25), st.integers(1, 40))
 def test_pieces_are_whole_groups_unless_they_are_cut(
-    groups: list[int], batch_rows: int, max_rows: int, run_rows: int
+    groups: list[int], batch_rows: int, max_rows: int, chunk_rows: int
 ) -> None:
     keys = [b"%06d" % number for number, size in enumerate(groups) for _ in range(size)]
     table = pa.table({"key": pa.array(keys, pa.binary()), "row": pa.array(range(len(keys)), pa.int64())})
-    found = list(pieces(table.to_batches(batch_rows), ["key"], max_rows, run_rows))
+    found = list(pieces(table.to_batches(batch_rows), ["key"], max_rows, chunk_rows))
     assert [row for piece in found for row in piece.rows["row"].to_pylist()] == list(range(len(keys)))
     for piece, following in pairwise(found):
         is_parted = piece.rows["key"][-1] == following.rows["key"][0]
         assert piece.is_cut or not is_parted
-    assert all(len(piece.rows) <= max(max_rows, run_rows) + 2 * batch_rows for piece in found)
+    assert all(len(piece.rows) <= max(max_rows, chunk_rows) + 2 * batch_rows for piece in found)

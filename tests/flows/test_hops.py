@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hopwire.flows.coverage import Span
-from hopwire.flows.hops import FATES, HOP_SCHEMA
-from hopwire.flows.link import link
+from hopwire.flows.coverage import LifeSpan
+from hopwire.flows.hops import link
 from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import FATES, HOP_SCHEMA
 from tests.flows.story import BEGIN, MS, SECOND, Story, answering, asking, points
 
 A, B, C, D = b"A", b"B", b"C", b"dark"
@@ -53,7 +53,7 @@ def test_message_to_a_node_that_does_not_capture_is_unwitnessed_and_from_one_uns
 
 def test_node_that_skips_does_not_lose() -> None:
     story = Story().out(A, B, 20_000, b"during").out(A, B, 40_000, b"after").came(A, B, 21_000, b"from it")
-    story.skips = [Span(B, BEGIN + 19 * SECOND, BEGIN + 22 * SECOND)]
+    story.skips = [LifeSpan(B, BEGIN + 19 * SECOND, BEGIN + 22 * SECOND)]
     assert fates(story) == [
         (b"after", A, B, "lost"),
         (b"during", A, B, "unwitnessed"),
@@ -63,7 +63,7 @@ def test_node_that_skips_does_not_lose() -> None:
 
 def test_message_to_a_crashed_node_is_lost_since_it_captures_again_later() -> None:
     story = Story(A)
-    story.spans += [Span(B, BEGIN, BEGIN + 10 * SECOND), Span(B, BEGIN + 20 * SECOND, BEGIN + 300 * SECOND)]
+    story.spans += [LifeSpan(B, BEGIN, BEGIN + 10 * SECOND), LifeSpan(B, BEGIN + 20 * SECOND, BEGIN + 300 * SECOND)]
     assert fates(story.out(A, B, 15_000, b"m")) == [(b"m", A, B, "lost")]
 
 
@@ -84,7 +84,7 @@ def test_message_to_a_node_that_closed_its_capture_is_lost(left: float) -> None:
 
 def test_last_words_of_a_crashed_node_are_unsent_and_not_foreign() -> None:
     story = Story(A)
-    story.spans += [Span(B, BEGIN, BEGIN + 10 * SECOND), Span(B, BEGIN + 20 * SECOND, BEGIN + 300 * SECOND)]
+    story.spans += [LifeSpan(B, BEGIN, BEGIN + 10 * SECOND), LifeSpan(B, BEGIN + 20 * SECOND, BEGIN + 300 * SECOND)]
     story.came(A, B, 10_001, b"last words").came(A, B, 16_000, b"while away")
     story.came(A, B, 30_000, b"when it is back")
     assert fates(story) == [
@@ -96,13 +96,13 @@ def test_last_words_of_a_crashed_node_are_unsent_and_not_foreign() -> None:
 
 def test_message_to_a_node_before_its_first_sighting_is_unwitnessed() -> None:
     story = Story(A)
-    story.spans.append(Span(B, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
+    story.spans.append(LifeSpan(B, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
     assert fates(story.out(A, B, 5_000, b"m")) == [(b"m", A, B, "unwitnessed")]
 
 
 def test_message_that_left_before_the_capture_began_is_unsent() -> None:
     story = Story(B)
-    story.spans.append(Span(A, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
+    story.spans.append(LifeSpan(A, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
     assert fates(story.came(B, A, 5_000, b"m")) == [(b"m", A, B, "unsent")]
 
 
@@ -261,13 +261,13 @@ def test_nothing_gives_no_hops() -> None:
 
 def test_message_from_just_before_the_first_sighting_of_its_sender_is_not_foreign() -> None:
     story = Story(B)
-    story.spans.append(Span(A, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
+    story.spans.append(LifeSpan(A, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
     assert fates(story.came(B, A, 10_020, b"m")) == [(b"m", A, B, "unsent")]
 
 
 def test_equal_message_from_before_its_sender_was_seen_is_no_duplicate() -> None:
     story = Story(B)
-    story.spans.append(Span(A, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
+    story.spans.append(LifeSpan(A, BEGIN + 10 * SECOND, BEGIN + 300 * SECOND))
     hops = story.came(B, A, 9_000, b"beat").hop(A, B, 14_000, 14_001, b"beat").hop(A, B, 19_000, 19_001, b"beat").hops()
     assert [(hop["fate"], hop["repeat"]) for hop in hops.sort_by("arrived_at_ns").to_pylist()] == [
         ("unsent", ""),
