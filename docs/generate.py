@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import sys
@@ -201,6 +202,25 @@ fault has flows of its own; `hopwire lake check` compares.
 """
 
 
+def modules() -> str:
+    """Every module, with the first sentence of what it says of itself."""
+    source = HERE.parent / "src" / "hopwire"
+    lines = [NOTE, "# The modules\n", "What each room owns and never does is in [ARCHITECTURE](../ARCHITECTURE.md).\n"]
+    by_room: dict[str, list[Path]] = {}
+    for path in sorted(source.rglob("*.py"), key=lambda path: path.relative_to(source).parts):
+        if not path.name.startswith("__"):
+            by_room.setdefault(path.relative_to(source).parent.as_posix(), []).append(path)
+    for room, paths in by_room.items():
+        lines += [f"## {'hopwire' if room == '.' else room}\n", "| module | what is in it |", "|---|---|"]
+        lines += [f"| `{path.name}` | {_first_sentence(path)} |" for path in paths] + [""]
+    return "\n".join(lines)
+
+
+def _first_sentence(path: Path) -> str:
+    text = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
+    return " ".join(text.split()).split(". ")[0].rstrip(".:").replace("|", "\\|")
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "wire/formats.md": formats,
     "reasons.md": reasons,
@@ -208,6 +228,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "cli.md": commands,
     "tables.md": tables,
     "simulation.md": simulation,
+    "modules.md": modules,
 }
 
 
