@@ -30,6 +30,7 @@ from hopwire.model.names import ACTOR, HUB
 from hopwire.node.actors import Actor
 from hopwire.node.addresses import check_uri
 from hopwire.node.context import Context
+from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
 from hopwire.node.hub import Address, Hub
 from hopwire.node.mailbox import Mailbox, Overflow
@@ -124,7 +125,11 @@ class Node:
         self._timing = timing = Timing()
         self._retries = Retries()
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
-        self._outgoing = Outgoing(here, self._transport, self._domains, timing, tap)
+        credits = Credits()
+        self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation, tap)
+        consumption = Consumption(
+            here, self._incarnation, settings.inbox_messages, settings.inbox_bytes, self._outgoing.tell
+        )
         seen = SeenMessages(settings.seen_messages)
         trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met)
         self._router = Router(
@@ -134,6 +139,7 @@ class Node:
             self._dead,
             timing,
             seen,
+            consumption,
             hop_limit=settings.hop_limit,
             waits_for_room=settings.overflow is Overflow.WAIT,
             telemetry=Telemetry() if settings.telemetry else None,
@@ -143,6 +149,9 @@ class Node:
             self._transport,
             self._outgoing,
             trust,
+            credits,
+            consumption,
+            self._router.waiting_from,
             self._tables,
             self._dead,
             notices,

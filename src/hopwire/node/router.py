@@ -14,6 +14,7 @@ import msgspec
 
 from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.model.outcome import Outcome
+from hopwire.node.credit import Consumption, line_of
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.seen import SeenMessages
@@ -86,6 +87,7 @@ class Router:
         dead: DeadLetters,
         timing: Timing,
         seen: SeenMessages,
+        consumption: Consumption,
         *,
         hop_limit: int = HOP_LIMIT,
         waits_for_room: bool = True,
@@ -93,6 +95,7 @@ class Router:
     ) -> None:
         self.here, self.dead, self.timing, self.telemetry = here, dead, timing, telemetry
         self._tables, self._outlet, self._seen, self._hop_limit = tables, outlet, seen, hop_limit
+        self._consumption = consumption
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
         self._homes: dict[bytes, Home] = {}
@@ -167,6 +170,7 @@ class Router:
         if pushed_out:
             for old in pushed_out:
                 self.give_up(old, "queue_full", "pushed out by a newer message")
+                self.consumed(old)
         if taken:
             envelope.is_taken = True
             points = envelope.message.callback_points
@@ -177,6 +181,21 @@ class Router:
             return inbox
         self.give_up(envelope, "queue_full")
         return None
+
+    def consumed(self, envelope: Envelope) -> None:
+        """A message of another node waits no longer here: its sender may send another."""
+        if envelope.came_from:
+            self._consumption.take(envelope.came_from, envelope.message, envelope.size_bytes())
+
+    def waiting_from(self, node: bytes, what: bytes) -> tuple[int, int]:
+        """Give the messages and bytes of one node that wait here, of one credit line."""
+        waiting = [
+            envelope.size_bytes()
+            for inbox in self._inboxes.values()
+            for envelope in inbox.items()
+            if envelope.came_from == node and line_of(envelope.message) == what
+        ]
+        return len(waiting), sum(waiting)
 
     def is_home(self, message: Message) -> bool:
         """Hand a message from another node to the hub of this node that it names; False if there is none.
