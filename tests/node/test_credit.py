@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from hopwire.cluster.announce import Credit, CreditWanted
+from hopwire.errors import QueueFull
 from hopwire.model import Message, Payload
-from hopwire.node import Actor, NodeSettings, handles
+from hopwire.node import Actor, Context, NodeSettings, handles
 from hopwire.node.credit import Consumption, CreditLine, Credits, line_of
 from hopwire.testing import Faults, Network, run
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
@@ -163,6 +164,59 @@ def test_through_a_bad_network_everything_goes_on() -> None:
                 for number in range(5000):
                     await b.hub().tell(Parcel(number))
             assert len(slow.taken) > 3000
+
+    run(story)
+
+
+def test_what_one_node_has_no_room_for_goes_to_another_that_has() -> None:
+    async def story(network: Network) -> None:
+        slow, quick = Slow(1e6), Slow(0.0)
+        async with network.node(settings=SMALL) as a, network.node(settings=SMALL) as c:
+            a.host(slow)
+            c.host(quick)
+            async with network.node(peers=[a.uri, c.uri]) as b:
+                while len(b.peers) < 2:
+                    await asyncio.sleep(0.1)
+                await b.knows(Parcel)
+                await asyncio.sleep(1)
+                async with asyncio.timeout(60):
+                    for number in range(1000):
+                        await b.hub().tell(Parcel(number))
+                    while len(quick.taken) < 940:
+                        await asyncio.sleep(0.1)
+            assert not b.dead_letters.counts
+
+    run(story)
+
+
+class Relay(Actor):
+    """Sends two parcels on for each that comes, so that a circle of relays is soon full."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    @handles
+    async def take(self, parcel: Parcel, context: Context) -> None:
+        for _ in range(2):
+            try:
+                await context.tell(Parcel(parcel.number + 1), ttl=60)
+            except QueueFull:
+                self.refused += 1
+
+
+def test_actors_that_fill_each_other_in_a_circle_are_refused_in_words_and_go_on() -> None:
+    async def story(network: Network) -> None:
+        one, other = Relay(), Relay()
+        async with network.node(settings=SMALL) as a, network.node(settings=SMALL, peers=[a.uri]) as b:
+            first, second = a.host(one), b.host(other)
+            while not (a.peers and b.peers):
+                await asyncio.sleep(0.1)
+            for number in range(20):
+                await b.hub().tell(Parcel(number), to=first)
+                await a.hub().tell(Parcel(number), to=second)
+            await asyncio.sleep(200)
+            assert one.refused + other.refused > 0
+            assert a.statistics().inbox_messages <= 100
 
     run(story)
 

@@ -46,11 +46,12 @@ def line_of(message: Message) -> bytes:
 class CreditLine:
     """What one sender may have on the way to one peer, for one contract."""
 
-    __slots__ = ("max_bytes", "max_messages", "sent", "sent_bytes", "taken", "taken_bytes", "waiters")
+    __slots__ = ("max_bytes", "max_messages", "sent", "sent_bytes", "taken", "taken_bytes", "waited_since", "waiters")
 
     def __init__(self, max_messages: int = FIRST_MESSAGES, max_bytes: int = FIRST_BYTES) -> None:
         self.sent = self.sent_bytes = self.taken = self.taken_bytes = 0
         self.max_messages, self.max_bytes = max_messages, max_bytes
+        self.waited_since = 0.0  # when somebody began to wait and heard nothing; 0 if nobody does
         self.waiters = Waiters()
 
     @property
@@ -97,6 +98,7 @@ class Credits:
             return
         line.taken, line.taken_bytes = min(said.taken, line.sent), min(said.taken_bytes, line.sent_bytes)
         line.max_messages, line.max_bytes = room
+        line.waited_since = 0.0
         if line.waiters:
             line.waiters.wake(max(1, line.max_messages - (line.sent - line.taken)))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import struct
 import time
@@ -61,6 +62,7 @@ log = logging.getLogger("hopwire.node")
 MAX_IDENTITY_BYTES = MAX_NODE_BYTES  # those that begin with 0 are ZeroMQ's own
 MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
 UNHOST_SECONDS = 10.0
+HANDLER_WAIT_SECONDS = 5.0  # for room: actors that wait for each other in a circle go on after it
 HELLO = contract_of(Hello).identity
 KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as for one
 
@@ -315,7 +317,7 @@ class Node:
             self._shared_hub = self._new_hub(local_only=True)  # answers name node and hub: nobody needs a route to it
         return self._shared_hub
 
-    def _new_hub(self, local_only: bool) -> Hub:
+    def _new_hub(self, local_only: bool, longest_wait: float = math.inf) -> Hub:
         max_body_bytes = self.settings.limits.max_bytes - MOST_OF_A_HEADER
         hub = Hub(
             HUB + _guid(),
@@ -327,6 +329,7 @@ class Node:
             max_body_bytes,
             self._domains,
             self._forget_hub,
+            longest_wait,
         )
         self._hubs[hub.identity] = hub
         self._router.open_home(hub.identity, hub)
@@ -388,7 +391,7 @@ class Node:
     def _own_hub(self) -> Hub:
         if self._flow_hub is None:
             self._refuse_if_closed()
-            self._flow_hub = self._new_hub(local_only=True)
+            self._flow_hub = self._new_hub(local_only=True, longest_wait=HANDLER_WAIT_SECONDS)
         return self._flow_hub
 
     def _refuse_unless_running(self) -> None:

@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from hopwire.cluster.announce import CONTROL, CreditWanted
@@ -127,13 +128,15 @@ class Outgoing:
         return reason
 
     async def _credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
-        """Wait for credit behind those who came before; who waits for long asks for it."""
-        try:
+        """Wait for credit behind those who came before; when all have waited for long, one of them asks."""
+        now = self._timing.clock()
+        line.waited_since = line.waited_since or now
+        if now - line.waited_since >= ASK_FOR_CREDIT_SECONDS:
+            line.waited_since = now
+            self.tell(node, CreditWanted(self._identity, self._incarnation, what, line.sent, line.sent_bytes))
+        with suppress(TimeoutError):
             async with asyncio.timeout(ASK_FOR_CREDIT_SECONDS):
                 await line.waiters.wait()
-        except TimeoutError:
-            wanted = CreditWanted(self._identity, self._incarnation, what, line.sent, line.sent_bytes)
-            self.tell(node, wanted)
 
     def tell(self, node: bytes, payload: Payload) -> None:
         """Send a control message to a peer; it may get lost."""

@@ -6,6 +6,7 @@ node goes to its `Outlet`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -25,6 +26,7 @@ from hopwire.routing import HOP_LIMIT, Tables, decide, peek
 
 __all__ = ["Envelope", "Home", "Inbox", "Outlet", "Room", "Router"]
 
+FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.02, 1.0  # at one full node, before another is looked at
 MOST_OF_AN_ERROR = 2000  # characters of what an error says
 HEADER_BYTES = 200  # what a message weighs in a queue beside its body
 
@@ -146,11 +148,34 @@ class Router:
                 full = (*full, partial(self._put, inbox))
         for node in decision.nodes:
             reason = self._outlet.send(node, envelope)
-            if reason == "queue_full" and envelope.may_wait and self._waits_for_room:
-                full = (*full, partial(self._outlet.send_when_possible, node))
-            elif reason:
+            if reason == "queue_full" and envelope.may_wait:
+                others = self._others(envelope, (*avoid, node))
+                if others and not self._outlet.send(others[0], envelope):
+                    return others, ()
+                if self._waits_for_room:
+                    full = (*full, partial(self._send_somewhere if others else self._outlet.send_when_possible, node))
+                    continue
+            if reason:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
         return decision.nodes, full
+
+    def _others(self, envelope: Envelope, full: Collection[bytes]) -> tuple[bytes, ...]:
+        """Give another node than those that are full, for a message that any actor may take."""
+        message = envelope.message
+        if message.distribution or message.receiver_identity or message.receiver_node_identity:
+            return ()
+        return decide(message, self._tables, self.here, full, envelope.came_from, self._hop_limit).nodes
+
+    async def _send_somewhere(self, node: bytes, envelope: Envelope) -> str:
+        """Wait for room at one node, and now and then at another, until one of them takes the message."""
+        pause = FIRST_LOOK_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(pause):
+                    return await self._outlet.send_when_possible(node, envelope)
+            except TimeoutError:
+                pause = min(2 * pause, LONGEST_LOOK_SECONDS)
+                node = (*self._others(envelope, (node,)), node)[0]
 
     async def _put(self, inbox: Inbox, envelope: Envelope) -> str:
         taken, _ = await inbox.put(envelope, envelope.size_bytes())
