@@ -171,9 +171,9 @@ def _table(table: Table) -> str:
 
 
 TABLES_INTRODUCTION = """\
-`hopwire lake build CAPTURES LAKE` makes these tables, as Parquet files below the directory of the lake. Which of the
-files count is said by `_hopwire/manifest.json`: read them with `hopwire.lake.frames.read_table` in Spark, or without it
-with `hopwire.lake.store.read_arrow`. Times are nanoseconds since 1970.
+`hopwire lake build CAPTURES LAKE` makes these tables, as Parquet files below the directory of the lake. The file
+`_hopwire/manifest.json` says which of these files count. `hopwire.lake.dataframes.read_table` reads a table in Spark,
+`hopwire.lake.store.read_arrow` reads it without Spark. Times are nanoseconds since 1970.
 """
 
 

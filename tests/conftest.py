@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hopwire.lake.spark import Setting
+    from hopwire.lake.session import Setting
 
 ROOT = Path(__file__).parents[1]
 hypothesis.settings.register_profile("hopwire", deadline=None)  # a deadline would judge the machine, not the code
@@ -45,7 +45,7 @@ def fuzz_cases(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from hopwire.lake.spark import session
+    from hopwire.lake.session import session
 
     warehouse = tmp_path_factory.mktemp("warehouse").as_uri()
     settings: dict[str, Setting] = {

@@ -82,7 +82,7 @@ BROKEN = (
     ("hopwire/wire/codec.py",    "from ..routing import decide",           "wire may not import routing"),
     ("hopwire/flows/hops.py",    "from .. import routing",                 "flows may not import routing"),
     ("hopwire/errors.py",        "from hopwire.model import Message",      "errors may not import model"),
-    ("hopwire/lake/run.py",      "from hopwire.node import hub",           "lake may not import node"),
+    ("hopwire/lake/build.py",    "from hopwire.node import hub",           "lake may not import node"),
     ("hopwire/wire/rows.py",     "import os.path",                         "the core may not import os"),
     ("hopwire/report/words.py",  "from hopwire.disk import open_regular",  "the core may not import disk"),
     ("hopwire/cluster/peers.py", "def now():\n    from time import time",  "the core may not import time"),
@@ -97,7 +97,7 @@ KEPT = (
     ("hopwire/wire/codec.py",    "from hopwire.wire.formats import V5\nfrom . import schema"),
     ("hopwire/node/sockets.py",  "import asyncio\nimport zmq"),
     ("hopwire/capture/recording/tcp.py",   "from hopwire.disk import open_regular"),
-    ("hopwire/lake/spark.py",    "import os\nfrom pyspark.sql import SparkSession"),
+    ("hopwire/lake/session.py",  "import os\nfrom pyspark.sql import SparkSession"),
 )
 # fmt: on
 

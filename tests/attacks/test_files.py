@@ -18,10 +18,10 @@ from hopwire.capture.sources import list_sources, read_source
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.errors import CaptureError, LakeError, SettingsError
-from hopwire.lake import run as runs
+from hopwire.lake import build as runs
+from hopwire.lake.build import build
 from hopwire.lake.catalog import find_sources
 from hopwire.lake.manifest import Manifest, StoredSource, StoredTable, stale_tables
-from hopwire.lake.run import build
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
 from hopwire.lake.tables import TABLES
@@ -331,7 +331,7 @@ def test_lake_is_for_its_owner_unless_set_otherwise(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("open_umask")
 @pytest.mark.slow
 def test_simulation_is_for_its_owner(tmp_path: Path) -> None:
-    from hopwire.lake.simulate import simulate_here
+    from hopwire.lake.simulation import simulate_here
 
     simulate_here(SimulateSettings(500), tmp_path / "out")
     assert modes_in(tmp_path / "out") == {0o700, 0o600}

@@ -127,7 +127,7 @@ def test_installation_without_spark_is_told_the_remedy(
 def test_lake_that_does_not_add_up_has_a_code_of_its_own(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hopwire.lake import run as runs
+    from hopwire.lake import build as runs
 
     def lose(*args: object, **settings: object) -> None:
         raise BalanceError("anna.arrows: 41 rows went into step decode, 40 came out")
@@ -140,7 +140,7 @@ def test_lake_that_does_not_add_up_has_a_code_of_its_own(
 def test_bad_sources_have_a_code_of_their_own(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hopwire.lake import run as runs
+    from hopwire.lake import build as runs
 
     built = runs.Built(tmp_path, Manifest(), ("x.arrows",), (), ("x.arrows: is a FIFO",), ("x.arrows",))
     monkeypatch.setattr(runs, "build", lambda *args, **settings: built)

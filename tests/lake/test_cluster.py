@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.cli.domains_file import read_domains
+from hopwire.lake.build import build
 from hopwire.lake.check import check_lake
-from hopwire.lake.run import build
-from hopwire.lake.simulate import simulate_here
+from hopwire.lake.simulation import simulate_here
 from hopwire.lake.store import read_arrow
 from hopwire.lake.tables import TABLES
 from hopwire.simulate import FAULTS, SimulateSettings
@@ -31,9 +31,9 @@ BUILD = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from hopwire.cli.domains_file import read_domains
-from hopwire.lake.run import build
+from hopwire.lake.build import build
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.spark import session
+from hopwire.lake.session import session
 
 master, network, lake, *victims = sys.argv[1:]
 network, lake, killed = Path(network), Path(lake), []

@@ -16,7 +16,7 @@ from hopwire.flows.schemas import HOP_SCHEMA
 from hopwire.flows.spans import SourceSpan
 from hopwire.lake.bronze.sources import SOURCES_TABLE
 from hopwire.lake.bronze.spans import rows_from_spans
-from hopwire.lake.frames import write_frame
+from hopwire.lake.dataframes import write_frame
 from hopwire.lake.gold.contracts import contracts
 from hopwire.lake.gold.links import links
 from hopwire.lake.gold.quality import quality

@@ -16,11 +16,11 @@ from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import REQUEST_SCHEMA
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import rows_from_spans
-from hopwire.lake.gold import clocks as clocks_module
-from hopwire.lake.gold.clocks import clocks
 from hopwire.lake.gold.flows import OF_REQUEST, flows, judge_of
 from hopwire.lake.gold.requests import requests
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver import clocks as clocks_module
+from hopwire.lake.silver.clocks import clocks
 from hopwire.lake.silver.hops import hops
 from hopwire.lake.split import MESSAGES
 from hopwire.lake.table import TABLES

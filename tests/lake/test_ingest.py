@@ -20,7 +20,7 @@ from hopwire.lake.ingest import decoder_basis, refuse_less, take_in
 from hopwire.lake.manifest import StoredSource
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import read_arrow, read_manifest, writing
-from hopwire.lake.worker import TABLES, Job, ingest_source
+from hopwire.lake.worker import TABLES, IngestJob, ingest_source
 from hopwire.security import OPEN
 from tests.lake.captures import make_sightings, write_segment
 
@@ -31,7 +31,7 @@ def read(captures: Path, lake: Path, *, redecode: bool = False, **settings: Any)
     found, _ = find_sources(captures)
     with writing(lake) as run:
         tasks = tasks_of(found, run, basis, redecode=redecode)
-        job = Job(str(run.staging))
+        job = IngestJob(str(run.staging))
         for table in TABLES:
             run.place(table)
         job.marks.mkdir()

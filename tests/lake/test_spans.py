@@ -15,8 +15,8 @@ from hopwire.cli.domains_file import read_domains
 from hopwire.errors import LakeError
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import SPANS_TABLE, rows_from_spans, spans_from_rows
-from hopwire.lake.run import build
-from hopwire.lake.simulate import simulate_here
+from hopwire.lake.build import build
+from hopwire.lake.simulation import simulate_here
 from hopwire.lake.store import read_arrow, read_manifest
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import write_segment

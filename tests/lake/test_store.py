@@ -18,18 +18,18 @@ import pytest
 from hopwire.cli import lake as command
 from hopwire.cli.main import run as hopwire
 from hopwire.errors import LakeError
-from hopwire.lake import run as runs
+from hopwire.lake import build as runs
 from hopwire.lake import store
+from hopwire.lake.build import Built
 from hopwire.lake.manifest import Manifest, stale_tables
-from hopwire.lake.run import Built
-from hopwire.lake.store import Run, read_arrow, read_manifest, writing
+from hopwire.lake.store import LakeRun, read_arrow, read_manifest, writing
 from hopwire.lake.tables import TABLES
 from hopwire.security import OPEN
 
 SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())])
 
 
-def write(run: Run, table: str, name: str, numbers: list[int]) -> None:
+def write(run: LakeRun, table: str, name: str, numbers: list[int]) -> None:
     rows = pa.table([numbers, [str(each) for each in numbers]], schema=SCHEMA)
     pq.write_table(rows, run.place(table) / f"{name}.parquet")
 

@@ -10,7 +10,14 @@ from hopwire.model import payload_from_body
 from hopwire.model.names import OUTCOME
 from hopwire.model.outcome import Outcome
 from hopwire.security import Verdict, verify
-from hopwire.simulate import SimulateSettings, World, counts_of_chunk, next_bases, rates_from_text, simulate_chunk
+from hopwire.simulate import (
+    SimulatedWorld,
+    SimulateSettings,
+    counts_of_chunk,
+    next_bases,
+    rates_from_text,
+    simulate_chunk,
+)
 from hopwire.simulate import settings as settings_module
 from tests.simulate.simulated import network
 
@@ -75,7 +82,7 @@ def test_sequence_numbers_are_contiguous_in_each_life_of_a_node() -> None:
 @pytest.mark.slow
 def test_chunks_made_apart_are_those_made_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings_module, "CHUNK_ROWS", 300)
-    world = World(SimulateSettings(900, 7, 6, (5, 6), rates_from_text("all")))
+    world = SimulatedWorld(SimulateSettings(900, 7, 6, (5, 6), rates_from_text("all")))
     count = world.settings.closing + 1
     assert count == 4
     bases = list(accumulate((counts_of_chunk(world, number) for number in range(count)), next_bases, initial=[0] * 6))

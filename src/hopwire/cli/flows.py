@@ -110,7 +110,7 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List flows, the latest first: what became of each, how long it took, where it went, what is odd."""
-    from hopwire.lake.flows import find_flows, node_names  # other commands do not load it
+    from hopwire.lake.query import find_flows, node_names  # other commands do not load it
 
     _check("--outcome", outcome, FLOW_OUTCOMES)
     _check("--finding", finding, KINDS)
@@ -196,7 +196,7 @@ def show(
 
     Hops in bold are on the critical path, which leads to the last arrival.
     """
-    from hopwire.lake.flows import flow_ids_like, node_names, read_flow
+    from hopwire.lake.query import flow_ids_like, node_names, read_flow
 
     ids = flow_ids_like(lake, flow, SHOWN_IDS + 1)
     if not ids:

@@ -16,7 +16,7 @@ from hopwire.report.words import text_or_hex
 from hopwire.simulate.faults import FAULTS
 
 if TYPE_CHECKING:
-    from hopwire.lake.check import Checked, Difference
+    from hopwire.lake.check import Checked, TruthDifference
 
 __all__ = ["check"]
 
@@ -77,7 +77,7 @@ def _show(checked: Checked) -> None:
         )
 
 
-def _in_words(difference: Difference) -> str:
+def _in_words(difference: TruthDifference) -> str:
     key = ", ".join(_shown(value) for value in difference.key.values() if value not in (b"", None))
     fault = difference.fault or "no fault"
     return f"{difference.aspect} ({fault}) {key}: true is {difference.truth}, the lake has {difference.lake}"
@@ -101,6 +101,6 @@ def _checked_to_json(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _difference_to_json(difference: Difference) -> dict[str, Any]:
+def _difference_to_json(difference: TruthDifference) -> dict[str, Any]:
     key = {name: _shown(value) for name, value in difference.key.items()}
     return {**jsonable(difference), "key": key}

@@ -31,10 +31,10 @@ def what_is_missing() -> str:
 
 def build_lake(day: Day, lake: Path, on_step: Callable[[str], None] = lambda step: None) -> int:
     """Build all tables; gives how many."""
+    from hopwire.lake.build import build
     from hopwire.lake.memory import choose_memory, free_bytes
-    from hopwire.lake.run import build
+    from hopwire.lake.session import session
     from hopwire.lake.settings import LakeSettings
-    from hopwire.lake.spark import session
 
     on_step("starting Spark")
     spark = session(

@@ -34,30 +34,30 @@ from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_b
 from hopwire.disk import is_regular, local_path, open_regular, shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredSource
-from hopwire.lake.store import Run, inside
-from hopwire.lake.worker import TABLES, Task
+from hopwire.lake.store import LakeRun, inside
+from hopwire.lake.worker import TABLES, IngestTask
 
-__all__ = ["Found", "find_sources", "groups_of", "tasks_of"]
+__all__ = ["FoundSource", "find_sources", "groups_of", "tasks_of"]
 
 LEFT_ALONE = "is not a capture and was left alone"
 EDGE_BYTES = 64 * 1024  # a segment begins with its first rows and ends with its last: what differs, differs there
 
 
-class Found(NamedTuple):
+class FoundSource(NamedTuple):
     """A source and what it looks like at this moment."""
 
     source: Source
     stored: StoredSource
 
 
-def find_sources(captures: Path | str) -> tuple[dict[str, Found], list[Fault]]:
+def find_sources(captures: Path | str) -> tuple[dict[str, FoundSource], list[Fault]]:
     """Give what there is to read, by name, and what cannot be read or is something else."""
     place = local_path(captures)
     if not place.exists():
         raise LakeError(f"{captures}: is not there; name a directory of captures")
     if place.is_file() and kind_by_content(place) is None:
         raise LakeError(f"{captures}: is not a capture; expected an Arrow stream, Parquet or pcap")
-    found: dict[str, Found] = {}
+    found: dict[str, FoundSource] = {}
     bad: list[Fault] = []
     for source in list_sources(place):
         each = _looked_at(source)
@@ -73,7 +73,7 @@ def find_sources(captures: Path | str) -> tuple[dict[str, Found], list[Fault]]:
     return found, bad + _foreign(place)
 
 
-def _looked_at(source: Source) -> Found | Fault:
+def _looked_at(source: Source) -> FoundSource | Fault:
     """What a source looks like, or why it cannot be read."""
     try:
         source.name.encode()
@@ -99,12 +99,12 @@ def _foreign(captures: Path) -> list[Fault]:
     ]
 
 
-def _found(source: Source) -> Found:
+def _found(source: Source) -> FoundSource:
     try:
-        return Found(source, _stored(source))
+        return FoundSource(source, _stored(source))
     except FileNotFoundError:  # it was sealed a moment ago, which has changed its name
         (sealed,) = list_sources(sealed_path(source.path))
-        return Found(sealed, _stored(sealed))
+        return FoundSource(sealed, _stored(sealed))
 
 
 def _stored(source: Source) -> StoredSource:
@@ -122,7 +122,9 @@ def _hash(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def tasks_of(found: Mapping[str, Found], run: Run, decoder: str, *, redecode: bool = False) -> list[Task]:
+def tasks_of(
+    found: Mapping[str, FoundSource], run: LakeRun, decoder: str, *, redecode: bool = False
+) -> list[IngestTask]:
     """Give the sources that must be read: new ones and changed ones, or all if rows would come out otherwise."""
     before = run.before
     for name, each in found.items():
@@ -131,25 +133,27 @@ def tasks_of(found: Mapping[str, Found], run: Run, decoder: str, *, redecode: bo
     is_anew = redecode or before.decoder != decoder
     broken = _broken(run)
     tasks = [
-        Task(name, str(each.source.path.absolute()), each.source.kind, each.source.size_bytes, each.source.is_open)
+        IngestTask(
+            name, str(each.source.path.absolute()), each.source.kind, each.source.size_bytes, each.source.is_open
+        )
         for name, each in found.items()
         if is_anew or name in broken or _is_new(each, before)
     ]
     return tasks + (_from_bronze(before, run.lake, found) if is_anew else [])
 
 
-def _is_new(found: Found, before: Manifest) -> bool:
+def _is_new(found: FoundSource, before: Manifest) -> bool:
     known = before.sources.get(found.source.name)
     return known is None or known.fingerprint != found.stored.fingerprint
 
 
-def _broken(run: Run) -> set[str]:
+def _broken(run: LakeRun) -> set[str]:
     """The sources of which the lake has lost a file, or has it otherwise than it was written."""
     tables = [run.before.tables[name] for name in TABLES if name in run.before.tables]
     return {file.source for table in tables for file in table.files if not run.has(file)}
 
 
-def _refuse_another(found: Found, known: StoredSource) -> None:
+def _refuse_another(found: FoundSource, known: StoredSource) -> None:
     """Refuse a file that only has the name of a source that the lake knows."""
     is_there = known.path in ("", found.stored.path)
     if is_there or found.stored.fingerprint == known.fingerprint or _has_grown(found.source, known):
@@ -165,19 +169,19 @@ def _has_grown(source: Source, known: StoredSource) -> bool:
         return _hash(file.read(min(known.size_bytes, EDGE_BYTES))) == known.head
 
 
-def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[Task]:
+def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[IngestTask]:
     """Sources that are gone are read from what the lake has of them."""
     files = before.tables["bronze.sightings"].files if "bronze.sightings" in before.tables else ()
     return [
-        Task(file.source, str(inside(lake, file.path)), SourceKind.PARQUET, file.size_bytes)
+        IngestTask(file.source, str(inside(lake, file.path)), SourceKind.PARQUET, file.size_bytes)
         for file in files
         if file.source not in found
     ]
 
 
-def groups_of(tasks: Iterable[Task], max_bytes: int) -> list[list[Task]]:
+def groups_of(tasks: Iterable[IngestTask], max_bytes: int) -> list[list[IngestTask]]:
     """Part large sources and put small ones together; the largest come first, so that none is left to the end."""
-    groups: list[list[Task]] = []
+    groups: list[list[IngestTask]] = []
     room = 0
     parts = [part for task in tasks for part in _parts(task, max_bytes)]
     for task in sorted(parts, key=lambda task: (-task.size_bytes, task.name, task.begin)):
@@ -189,7 +193,7 @@ def groups_of(tasks: Iterable[Task], max_bytes: int) -> list[list[Task]]:
     return groups
 
 
-def _parts(task: Task, max_bytes: int) -> list[Task]:
+def _parts(task: IngestTask, max_bytes: int) -> list[IngestTask]:
     """A task in parts, the bytes shared out evenly among them."""
     if task.size_bytes <= max_bytes:
         return [task]

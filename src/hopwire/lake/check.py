@@ -34,7 +34,7 @@ from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
 from hopwire.model.units import NS_PER_MS
 from hopwire.simulate import FAULTS, SCHEMAS
 
-__all__ = ["Checked", "Difference", "Tally", "check_lake"]
+__all__ = ["Checked", "TruthDifference", "TruthTally", "check_lake"]
 
 CLOCK_TOLERANCE_NS = NS_PER_MS  # the quickest of many crossings takes hardly longer one way than the other
 SIGHTING = ("node", "incarnation", "sequence")
@@ -46,7 +46,7 @@ NO_FAULT = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class TruthTally:
     """How many facts of one aspect and one fault there are, and how many of them the lake has."""
 
     aspect: str
@@ -58,7 +58,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TruthDifference:
     """One fact in which lake and truth differ; None where only the other has it."""
 
     aspect: str
@@ -72,8 +72,8 @@ class Difference:
 class Checked:
     """What the comparison came to."""
 
-    tallies: tuple[Tally, ...]
-    differences: tuple[Difference, ...]
+    tallies: tuple[TruthTally, ...]
+    differences: tuple[TruthDifference, ...]
     flows: dict[str, int]  # how many flows have each fault; those without one under ""
     left_out: tuple[str, ...]  # aspects whose table the lake does not have
 
@@ -82,11 +82,11 @@ class Checked:
         """Whether lake and truth agree in everything."""
         return not any(tally.missed or tally.false for tally in self.tallies)
 
-    def total(self, fault: str) -> Tally:
+    def total(self, fault: str) -> TruthTally:
         """Give the sum of all aspects of one fault."""
         those = [tally for tally in self.tallies if tally.fault == fault]
         sums = (sum(getattr(each, name) for each in those) for name in ("expected", "found", "missed", "false"))
-        return Tally("", fault, *sums)
+        return TruthTally("", fault, *sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ def check_lake(lake: Path | str, truth: Path | str) -> Checked:
     chosen = [aspect for aspect in ASPECTS if aspect.table in both.tables]
     if not chosen:
         raise LakeError(f"{lake}: has none of {', '.join(sorted({each.table for each in ASPECTS}))}; build it first")
-    tallies: list[Tally] = []
-    differences: list[Difference] = []
+    tallies: list[TruthTally] = []
+    differences: list[TruthDifference] = []
     for aspect in chosen:
         joined = _joined(*aspect.facts(both), aspect.key, flows)
         tallies += _tallies(aspect, joined)
@@ -271,7 +271,7 @@ def _like(found: pa.Table, truth: pa.Table, key: tuple[str, ...]) -> pa.Table:
     return found.select(list(types)).cast(pa.schema(list(types.items())))
 
 
-def _tallies(aspect: _Aspect, joined: pa.Table) -> list[Tally]:
+def _tallies(aspect: _Aspect, joined: pa.Table) -> list[TruthTally]:
     has_truth, has_lake = pc.is_valid(joined["truth"]), pc.is_valid(joined["lake"])
     is_wrong = pc.invert(joined["is_found"])
     counted = pa.table(
@@ -287,12 +287,12 @@ def _tallies(aspect: _Aspect, joined: pa.Table) -> list[Tally]:
     sums = counted.group_by("fault").aggregate([(name, "sum") for name in names]).to_pylist()
     order = [NO_FAULT, *FAULTS]
     rows = sorted(sums, key=lambda row: order.index(row["fault"]))
-    return [Tally(aspect.name, row["fault"], *(row[f"{name}_sum"] for name in names)) for row in rows]
+    return [TruthTally(aspect.name, row["fault"], *(row[f"{name}_sum"] for name in names)) for row in rows]
 
 
-def _differences(aspect: _Aspect, joined: pa.Table) -> list[Difference]:
+def _differences(aspect: _Aspect, joined: pa.Table) -> list[TruthDifference]:
     wrong = joined.filter(pc.invert(joined["is_found"])).slice(0, MAX_DIFFERENCES)
     return [
-        Difference(aspect.name, row["fault"], {name: row[name] for name in aspect.key}, row["truth"], row["lake"])
+        TruthDifference(aspect.name, row["fault"], {name: row[name] for name in aspect.key}, row["truth"], row["lake"])
         for row in wrong.to_pylist()
     ]

@@ -32,8 +32,8 @@ from hopwire.lake.catalog import groups_of
 from hopwire.lake.manifest import StoredFile, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import DECODER
-from hopwire.lake.store import Run
-from hopwire.lake.worker import TABLES, Job, Report, Task, ingest_groups
+from hopwire.lake.store import LakeRun
+from hopwire.lake.worker import TABLES, IngestJob, IngestReport, IngestTask, ingest_groups
 from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 
@@ -64,11 +64,16 @@ def decoder_basis(domains: Domains) -> str:
 
 
 def ingest(
-    spark: SparkSession, run: Run, tasks: Sequence[Task], domains: Domains, settings: LakeSettings, on_bytes: OnBytes
-) -> list[Report]:
+    spark: SparkSession,
+    run: LakeRun,
+    tasks: Sequence[IngestTask],
+    domains: Domains,
+    settings: LakeSettings,
+    on_bytes: OnBytes,
+) -> list[IngestReport]:
     """Read the sources and write their rows into the staging of the run; give a report for each."""
     groups = groups_of(tasks, settings.task_bytes)
-    job = Job(str(run.staging.absolute()))
+    job = IngestJob(str(run.staging.absolute()))
     for table in TABLES:
         run.place(table)
     make_directory(job.marks, settings.file_mode)
@@ -76,14 +81,14 @@ def ingest(
     numbers = spark.range(0, len(groups), 1, len(groups))
     with _watched(job.marks, on_bytes):
         rows = numbers.mapInArrow(ingest_groups(job, domains, settings), "report binary").collect()
-    reports = [msgspec.json.decode(bytes(row.report), type=Report) for row in rows]
+    reports = [msgspec.json.decode(bytes(row.report), type=IngestReport) for row in rows]
     if error := next((report.error for report in reports if report.error), ""):
         raise LakeError(error)
     refuse_less(run, tasks, reports)
     return reports
 
 
-def refuse_less(run: Run, tasks: Sequence[Task], reports: Sequence[Report]) -> None:
+def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[IngestReport]) -> None:
     """End the run if it would lose rows that the lake has: by a file of its own, or by a capture that was cut off."""
     own = {task.name for task in tasks if Path(task.path).is_relative_to(run.lake.absolute())}
     rows = Counter[str]()
@@ -117,13 +122,13 @@ def _watched(marks: Path, on_bytes: OnBytes) -> Iterator[None]:
 
 
 def take_in(
-    run: Run, reports: Sequence[Report], found: Mapping[str, StoredSource], basis: str, *, is_anew: bool
+    run: LakeRun, reports: Sequence[IngestReport], found: Mapping[str, StoredSource], basis: str, *, is_anew: bool
 ) -> dict[str, StoredSource]:
     """Put what was read into the tables of the run, in place of what was read of the same sources before.
 
     Sources that were read anew may have come out otherwise, though they are the same: a secret may have been corrected.
     """
-    read: dict[str, list[Report]] = defaultdict(list)
+    read: dict[str, list[IngestReport]] = defaultdict(list)
     for report in reports:
         read[report.name].append(report)
     kept = {name: source for name, source in run.before.sources.items() if name not in read}
@@ -143,7 +148,7 @@ def take_in(
     return _with_missing(sources, spans)
 
 
-def _with_counts(stored: StoredSource, parts: Sequence[Report]) -> StoredSource:
+def _with_counts(stored: StoredSource, parts: Sequence[IngestReport]) -> StoredSource:
     is_refused = any(part.is_refused for part in parts)
     return msgspec.structs.replace(
         stored,
@@ -161,7 +166,7 @@ def _with_counts(stored: StoredSource, parts: Sequence[Report]) -> StoredSource:
 # -- numbers
 
 
-def _spans(run: Run, reports: Sequence[Report], sources: Mapping[str, StoredSource]) -> list[SourceSpan]:
+def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, StoredSource]) -> list[SourceSpan]:
     """The spans of all sources: those that were read, with their parts joined, and those that the lake has.
 
     A source that is gone is read from bronze.sightings, where every row has a number: that proves no more than before.

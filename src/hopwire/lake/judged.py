@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.worker import Output
+from hopwire.lake.worker import ParquetOutput
 
 __all__ = ["Batches", "Judged"]
 
@@ -42,7 +42,7 @@ class Judged:
         judge, schema, directory = self.judge, self.schema, str(place.absolute())
 
         def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            output = Output(Path(directory, f"{uuid.uuid4().hex}.parquet"), schema, settings, repeating=True)
+            output = ParquetOutput(Path(directory, f"{uuid.uuid4().hex}.parquet"), schema, settings, repeating=True)
             for batch in judge(batches):
                 output.add(batch)
             if output.close():

@@ -50,7 +50,7 @@ ON_FAULT: dict[str, Callable[[Fault], None]] = {"refuse": refuse, "skip": lambda
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceOptions:
     """What the options of a query ask for."""
 
     paths: tuple[str, ...]
@@ -58,7 +58,7 @@ class Asked:
     faults: str
 
 
-def asked_by_options(options: Mapping[str, str]) -> Asked:
+def read_options(options: Mapping[str, str]) -> SourceOptions:
     """Read the options of a query, or say which of them makes no sense."""
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
@@ -70,7 +70,7 @@ def asked_by_options(options: Mapping[str, str]) -> Asked:
         {_identity(text) for text in _parts(given["node"])} if "node" in given else None,
         _parts(given["columns"]) if "columns" in given else None,
     )
-    return Asked(_paths(given), wanted, _chosen(given.get("faults", "refuse")))
+    return SourceOptions(_paths(given), wanted, _chosen(given.get("faults", "refuse")))
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def _identity(text: str) -> bytes:
 # -- the source
 
 
-class _File(InputPartition):
+class _SourcePartition(InputPartition):
     """A file, or a part of it, is a partition."""
 
     def __init__(self, source: Source) -> None:
@@ -125,14 +125,14 @@ class HopwireSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a capture, or those that were asked for."""
-        asked = asked_by_options(self.options)
+        asked = read_options(self.options)
         return from_arrow_schema(pa.schema([SCHEMA.field(name) for name in asked.wanted.columns]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Give the reader; a schema of the user's own chooses among the columns."""
-        asked = asked_by_options(self.options)
+        asked = read_options(self.options)
         wanted = replace(asked.wanted, columns=_checked(schema))
-        return _Reader(replace(asked, wanted=wanted), to_arrow_schema(schema))
+        return SightingsReader(replace(asked, wanted=wanted), to_arrow_schema(schema))
 
 
 def _checked(schema: StructType) -> tuple[str, ...]:
@@ -159,10 +159,10 @@ def _there(path: Path) -> Path:
     return path
 
 
-class _Reader(DataSourceReader):
+class SightingsReader(DataSourceReader):
     """Finds the files that may have what is asked for, and reads them."""
 
-    def __init__(self, asked: Asked, schema: pa.Schema) -> None:
+    def __init__(self, asked: SourceOptions, schema: pa.Schema) -> None:
         self._asked = asked
         self._schema = schema
 
@@ -170,11 +170,11 @@ class _Reader(DataSourceReader):
         """One for each file, or for each part of a large one."""
         sources = [source for path in map(path_from_text, self._asked.paths) for source in list_sources(_there(path))]
         wanted = [source for source in sources if self._asked.wanted.covers(source.summary)]
-        return [_File(part) for source in wanted for part in parts_of(source, PART_BYTES)]
+        return [_SourcePartition(part) for source in wanted for part in parts_of(source, PART_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of one file or part."""
-        if not isinstance(partition, _File):  # Spark's own, if there are no files
+        if not isinstance(partition, _SourcePartition):  # Spark's own, if there are no files
             return
         wanted = self._asked.wanted
         for batch in read_source(

@@ -57,7 +57,7 @@ from hopwire.lake.manifest import (
 from hopwire.lake.types import schema_from_text
 from hopwire.report.words import cut
 
-__all__ = ["Run", "files_of", "inside", "read_arrow", "read_manifest", "writing"]
+__all__ = ["LakeRun", "files_of", "inside", "read_arrow", "read_manifest", "writing"]
 
 OWN = "_hopwire"
 MANIFEST, LOCK, STAGING, WRITTEN = "manifest.json", "lock", "staging", "written.json"
@@ -195,7 +195,7 @@ def in_short(error: Exception) -> str:
 
 
 @dataclass(slots=True)
-class Run:
+class LakeRun:
     """One run that writes: the lake as it was, and what is written so far."""
 
     lake: Path
@@ -281,7 +281,7 @@ def _move(staged: Path, final: Path, file_mode: int) -> None:
 
 
 @contextmanager
-def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[Run]:
+def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[LakeRun]:
     """Begin a run that writes, alone; a lake that is not there yet is made."""
     place = local_path(lake)
     own = _own_directory(place, lake, file_mode)
@@ -292,7 +292,7 @@ def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[Run]:
         shutil.rmtree(own / STAGING, ignore_errors=True)
         for path in old:
             path.unlink(missing_ok=True)
-        run = Run(place, uuid.uuid4().hex[:12], manifest, file_mode)
+        run = LakeRun(place, uuid.uuid4().hex[:12], manifest, file_mode)
         make_directory(run.staging, file_mode)
         try:
             yield run

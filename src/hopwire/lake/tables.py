@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hopwire.lake.bronze import sightings, sources, spans
-from hopwire.lake.gold import clocks, contracts, flows, links, quality, requests, security
-from hopwire.lake.silver import hops, messages, quarantine
+from hopwire.lake.gold import contracts, flows, links, quality, requests, security
+from hopwire.lake.silver import clocks, hops, messages, quarantine
 from hopwire.lake.table import TABLES
 
 __all__ = [

@@ -32,7 +32,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS, split_batch
 from hopwire.security import Domains
 
-__all__ = ["RESULT", "TABLES", "Job", "Output", "Report", "Task", "ingest_groups"]
+__all__ = ["RESULT", "TABLES", "IngestJob", "IngestReport", "IngestTask", "ParquetOutput", "ingest_groups"]
 
 RESULT = pa.schema([pa.field("report", pa.binary())])
 TABLES = {"bronze.sightings": SIGHTINGS, "silver.messages": MESSAGES, "silver.quarantine": QUARANTINE}
@@ -46,7 +46,7 @@ REPEATING = (
 )  # fmt: skip
 
 
-class Task(msgspec.Struct, frozen=True):
+class IngestTask(msgspec.Struct, frozen=True):
     """One source to read, or a part of it; `name` is what the tables call it."""
 
     name: str
@@ -64,7 +64,7 @@ class Task(msgspec.Struct, frozen=True):
         return Source(Path(self.path), kind, self.size_bytes, self.is_open, begin=self.begin, end=self.end)
 
 
-class Job(msgspec.Struct, frozen=True):
+class IngestJob(msgspec.Struct, frozen=True):
     """Where a run has its files: the groups of sources, the tables, and the marks of what is done."""
 
     staging: str
@@ -84,7 +84,7 @@ class Job(msgspec.Struct, frozen=True):
         return Path(self.staging, *table.split("."))
 
 
-class Report(msgspec.Struct):
+class IngestReport(msgspec.Struct):
     """What became of one task."""
 
     name: str
@@ -99,11 +99,13 @@ class Report(msgspec.Struct):
     error: str = ""  # why the run cannot go on
 
 
-def ingest_groups(job: Job, domains: Domains, settings: LakeSettings) -> Callable[[Any], Iterator[pa.RecordBatch]]:
+def ingest_groups(
+    job: IngestJob, domains: Domains, settings: LakeSettings
+) -> Callable[[Any], Iterator[pa.RecordBatch]]:
     """Give the function for `mapInArrow`: numbers of groups come in, reports go out."""
 
     def ingest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        groups = msgspec.json.decode(job.groups.read_bytes(), type=list[list[Task]])
+        groups = msgspec.json.decode(job.groups.read_bytes(), type=list[list[IngestTask]])
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for task in groups[number]:
@@ -113,11 +115,11 @@ def ingest_groups(job: Job, domains: Domains, settings: LakeSettings) -> Callabl
     return ingest
 
 
-def ingest_source(task: Task, job: Job, domains: Domains, settings: LakeSettings) -> Report:
+def ingest_source(task: IngestTask, job: IngestJob, domains: Domains, settings: LakeSettings) -> IngestReport:
     """Read one source and write its rows; what goes wrong with the disk is said in the report."""
-    report = Report(task.name)
+    report = IngestReport(task.name)
     attempt = uuid.uuid4().hex
-    outputs = {name: Output(job.place(name) / f"{attempt}.parquet", TABLES[name], settings) for name in TABLES}
+    outputs = {name: ParquetOutput(job.place(name) / f"{attempt}.parquet", TABLES[name], settings) for name in TABLES}
     faults: list[Fault] = []
     try:
         rows = read_source(task.source, on_fault=faults.append)
@@ -142,7 +144,7 @@ def ingest_source(task: Task, job: Job, domains: Domains, settings: LakeSettings
     return report
 
 
-def _has_numbers(task: Task) -> bool:
+def _has_numbers(task: IngestTask) -> bool:
     """Whether sightings have the numbers of their nodes: in Parquet without them, rows are counted in their place."""
     if task.kind != SourceKind.PARQUET:
         return True
@@ -153,18 +155,18 @@ def _has_numbers(task: Task) -> bool:
         return False
 
 
-def _ending(task: Task, has_faults: bool) -> str:
+def _ending(task: IngestTask, has_faults: bool) -> str:
     """How the source ends: a segment that is sealed and whole was closed by its node."""
     if task.kind == SourceKind.SEGMENT:
         return OPEN if task.is_open or has_faults else CLOSED
     return OPEN if task.kind == SourceKind.PARQUET and _has_numbers(task) else OVERHEARD
 
 
-def _mark(job: Job, task: Task) -> None:
+def _mark(job: IngestJob, task: IngestTask) -> None:
     (job.marks / f"{uuid.uuid4().hex}-{task.size_bytes}").touch()
 
 
-def _in_words(error: OSError, task: Task) -> str:
+def _in_words(error: OSError, task: IngestTask) -> str:
     number = error.errno or 0
     words = os.strerror(number) if number else " ".join(str(error).split())[:200]
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error):
@@ -172,7 +174,7 @@ def _in_words(error: OSError, task: Task) -> str:
     return f"{error.filename or task.path}: {words}"
 
 
-class Output:
+class ParquetOutput:
     """One Parquet file: rows wait until they fill a row group; without rows there is no file."""
 
     def __init__(self, path: Path, schema: pa.Schema, settings: LakeSettings, *, repeating: bool = False) -> None:

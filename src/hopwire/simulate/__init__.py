@@ -3,20 +3,20 @@
 `World(SimulateSettings(...))` is the network, `simulate_chunk` makes a minute of it; writing is the business of others.
 """
 
-from hopwire.simulate.chunk import Chunk, Stretch, counts_of_chunk, next_bases, simulate_chunk
-from hopwire.simulate.faults import FAULTS, Fault, rates_from_text
+from hopwire.simulate.chunk import Chunk, SimulatedCapture, counts_of_chunk, next_bases, simulate_chunk
+from hopwire.simulate.faults import FAULTS, SimulatedFault, rates_from_text
 from hopwire.simulate.settings import SimulateSettings, formats_from_text
 from hopwire.simulate.truth import SCHEMAS, clocks_of, faults_of
-from hopwire.simulate.world import World
+from hopwire.simulate.world import SimulatedWorld
 
 __all__ = [
     "FAULTS",
     "SCHEMAS",
     "Chunk",
-    "Fault",
     "SimulateSettings",
-    "Stretch",
-    "World",
+    "SimulatedCapture",
+    "SimulatedFault",
+    "SimulatedWorld",
     "clocks_of",
     "counts_of_chunk",
     "faults_of",

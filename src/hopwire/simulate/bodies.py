@@ -17,7 +17,7 @@ from hopwire.model.units import MEBIBYTE
 from hopwire.simulate.draw import Columns
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, Says
-from hopwire.simulate.world import World
+from hopwire.simulate.world import SimulatedWorld
 
 __all__ = ["bodies_of"]
 
@@ -32,7 +32,7 @@ OUTCOMES = {
 }
 
 
-def bodies_of(world: World, plan: Plan, chance: np.random.Generator) -> pa.Array:
+def bodies_of(world: SimulatedWorld, plan: Plan, chance: np.random.Generator) -> pa.Array:
     """Give the body of each message of a chunk."""
     messages = plan.messages
     count = len(messages["flow"])
@@ -78,7 +78,7 @@ def _exception() -> bytes:
     return (struct.pack("<i", len(inner) + 4) + inner).ljust(PADDING, b"\0")
 
 
-def _with_changes(world: World, messages: Columns, bodies: pa.Array, chance: np.random.Generator) -> pa.Array:
+def _with_changes(world: SimulatedWorld, messages: Columns, bodies: pa.Array, chance: np.random.Generator) -> pa.Array:
     changed = np.flatnonzero(np.isin(messages["change"], (Change.BODY, Change.GIANT)))
     if not len(changed):
         return bodies

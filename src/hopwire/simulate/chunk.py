@@ -17,9 +17,9 @@ from hopwire.simulate.frames import frames_of
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.plan import DEAD, SKIPPED, Plan, plan_chunk
 from hopwire.simulate.truth import truth_of
-from hopwire.simulate.world import CHUNKS, SKIPPING, World, generator
+from hopwire.simulate.world import CHUNKS, SKIPPING, SimulatedWorld, generator
 
-__all__ = ["Chunk", "Stretch", "counts_of_chunk", "next_bases", "simulate_chunk"]
+__all__ = ["Chunk", "SimulatedCapture", "counts_of_chunk", "next_bases", "simulate_chunk"]
 
 DIRECTIONS = list(Direction)
 SKIP_REASON = "too_slow"
@@ -27,7 +27,7 @@ LATER = CHUNKS + 2  # the chance of what is said, apart from that of what happen
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SimulatedCapture:
     """What one node saw in one incarnation: the columns of a capture."""
 
     node: int
@@ -40,7 +40,7 @@ class Chunk:
     """What all nodes saw, and what is true."""
 
     number: int
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[SimulatedCapture, ...]
     truth: dict[str, pa.Table]
 
     @property
@@ -49,12 +49,12 @@ class Chunk:
         return sum(stretch.sightings.num_rows for stretch in self.stretches)
 
 
-def counts_of_chunk(world: World, chunk: int) -> list[tuple[int, bool]]:
+def counts_of_chunk(world: SimulatedWorld, chunk: int) -> list[tuple[int, bool]]:
     """Give, for each node, how many numbers its last incarnation in this chunk uses, and whether it began here."""
     return _counts(world, plan_chunk(world, chunk))
 
 
-def _counts(world: World, plan: Plan) -> list[tuple[int, bool]]:
+def _counts(world: SimulatedWorld, plan: Plan) -> list[tuple[int, bool]]:
     node, is_restarted = plan.sightings["node"], plan.sightings["is_restarted"]
     counts = []
     for number in range(world.settings.nodes):
@@ -69,7 +69,7 @@ def next_bases(bases: list[int], counts: list[tuple[int, bool]]) -> list[int]:
     return [count if is_new else base + count for base, (count, is_new) in zip(bases, counts, strict=True)]
 
 
-def simulate_chunk(world: World, chunk: int, bases: list[int]) -> tuple[Chunk, list[int]]:
+def simulate_chunk(world: SimulatedWorld, chunk: int, bases: list[int]) -> tuple[Chunk, list[int]]:
     """Make a chunk whose nodes begin with these numbers; also give the numbers that follow."""
     plan = plan_chunk(world, chunk)
     chance = generator(world.settings, LATER, chunk)
@@ -82,7 +82,7 @@ def simulate_chunk(world: World, chunk: int, bases: list[int]) -> tuple[Chunk, l
     return Chunk(chunk, stretches, truth), next_bases(bases, _counts(world, plan))
 
 
-def _numbers(world: World, plan: Plan, bases: list[int]) -> tuple[Any, Any]:
+def _numbers(world: SimulatedWorld, plan: Plan, bases: list[int]) -> tuple[Any, Any]:
     """The incarnation and the sequence number of each sighting."""
     sightings = plan.sightings
     node, is_restarted = sightings["node"], sightings["is_restarted"]
@@ -104,7 +104,7 @@ def _kept(plan: Plan) -> Any:
     return np.flatnonzero(is_kept)
 
 
-def _batch(world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], frames: pa.Array) -> pa.RecordBatch:
+def _batch(world: SimulatedWorld, plan: Plan, kept: Any, numbers: tuple[Any, Any], frames: pa.Array) -> pa.RecordBatch:
     sightings = {name: values[kept] for name, values in plan.sightings.items()}
     node, crossing = sightings["node"], sightings["crossing"]
     is_skipped = sightings["is_skipped"]
@@ -150,11 +150,13 @@ def _reasons(plan: Plan, crossing: Any, sightings: dict[str, Any]) -> tuple[pa.A
     return pa.array(reasons, pa.string()), pa.array(notes, pa.string())
 
 
-def _stretches(world: World, plan: Plan, kept: Any, batch: pa.RecordBatch) -> Any:
+def _stretches(world: SimulatedWorld, plan: Plan, kept: Any, batch: pa.RecordBatch) -> Any:
     node, is_restarted = plan.sightings["node"][kept], plan.sightings["is_restarted"][kept]
     part = node * 2 + is_restarted
     starts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
     ends = np.concatenate([starts[1:], [len(part)]])
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         is_crashed = int(node[start]) == world.crashed[plan.chunk]
-        yield Stretch(int(node[start]), batch.slice(start, end - start), is_crashed and not is_restarted[start])
+        yield SimulatedCapture(
+            int(node[start]), batch.slice(start, end - start), is_crashed and not is_restarted[start]
+        )

@@ -15,7 +15,7 @@ from hopwire.simulate.damage import damaged
 from hopwire.simulate.draw import V6
 from hopwire.simulate.messages import columns_of_messages
 from hopwire.simulate.plan import DEAD, IN, Plan
-from hopwire.simulate.world import World
+from hopwire.simulate.world import SimulatedWorld
 from hopwire.wire.arrow import SCHEMA
 from hopwire.wire.batch.encoding import encode_batch
 
@@ -24,7 +24,9 @@ __all__ = ["frames_of"]
 NOT_READ = ("reason", "reason_frame", "reason_byte")  # what only rows have that are no messages
 
 
-def frames_of(world: World, plan: Plan, kept: Any, chance: np.random.Generator) -> tuple[pa.Array, dict[int, str]]:
+def frames_of(
+    world: SimulatedWorld, plan: Plan, kept: Any, chance: np.random.Generator
+) -> tuple[pa.Array, dict[int, str]]:
     """Give the frames of each sighting that is kept, and why those that are damaged cannot be read."""
     sightings = {name: values[kept] for name, values in plan.sightings.items()}
     crossing = sightings["crossing"]
@@ -49,7 +51,7 @@ def frames_of(world: World, plan: Plan, kept: Any, chance: np.random.Generator) 
     return damaged(frames, plan.crossings["damage"][crossing], chance)
 
 
-def _routing(world: World, plan: Plan, crossing: Any) -> pa.Array:
+def _routing(world: SimulatedWorld, plan: Plan, crossing: Any) -> pa.Array:
     flat, counts = plan.ways
     bounds = np.concatenate([[0], np.cumsum(counts)])
     uris = pa.array([node.uri for node in world.nodes]).take(pa.array(flat))

@@ -8,7 +8,7 @@ the same picture; give it nodes, times or words that tell them apart.
 
 from __future__ import annotations
 
-from hopwire.simulate.shapes import AT_ONCE, HANDLING, Change, Kind, Mode, Says, Seen, Span, Step, To, Waits, Window
+from hopwire.simulate.shapes import AT_ONCE, HANDLING, Change, Kind, Millis, Mode, Says, Seen, Step, To, Waits, Window
 
 __all__ = ["FAULTY", "KINDS", "ORDINARY"]
 
@@ -30,7 +30,7 @@ def _told(says: Says, cause: int, src: int = 1) -> Step:
     return Step(src, 0, says, cause, waits, To.HOME)
 
 
-def _dead(node: int, of: int, reason: str, note: str = "", cause: int | None = None, wait: Span = HANDLING) -> Step:
+def _dead(node: int, of: int, reason: str, note: str = "", cause: int | None = None, wait: Millis = HANDLING) -> Step:
     where = of if cause is None else cause
     return Step(node, node, cause=where, mode=Mode.COPY, of=of, seen=Seen.DEAD, wait=wait, reason=reason, note=note)
 
@@ -40,7 +40,7 @@ def _unwanted(of: int) -> Step:
     return _dead(0, of, "nobody_waits", wait=AT_ONCE)
 
 
-def _again(of: int, travel: Span, src: int = 0, dst: int = 1) -> Step:
+def _again(of: int, travel: Millis, src: int = 0, dst: int = 1) -> Step:
     return Step(src, dst, cause=of, mode=Mode.COPY, of=of, seen=Seen.CAME, wait=AT_ONCE, travel=travel)
 
 
@@ -68,13 +68,13 @@ def _loop() -> tuple[Step, ...]:
 
 
 def _fan(mode: Mode) -> tuple[Step, ...]:
-    others = [Step(0, dst, mode=mode, of=0, wait=Span(0.01, 0.05)) for dst in (2, 3)]
+    others = [Step(0, dst, mode=mode, of=0, wait=Millis(0.01, 0.05)) for dst in (2, 3)]
     return (_event(is_broadcast=True, wait=AT_ONCE), *others)
 
 
-SOON, LATER = Span(1, 200), Span(5_000, 8_000)
-SHORT = Span(500, 1_000)  # a time to live that runs out
-TOO_LONG = Span(1_500, 3_000)
+SOON, LATER = Millis(1, 200), Millis(5_000, 8_000)
+SHORT = Millis(500, 1_000)  # a time to live that runs out
+TOO_LONG = Millis(1_500, 3_000)
 KEYED, OLD, SIGNED = (5, 6), (3, 4), (4, 5, 6)  # formats with a callback key, without one, with a signature
 V, N = "hopwire", "kino"
 LEFT, CAME, NEVER = Seen.LEFT, Seen.CAME, Seen.NEVER
@@ -151,8 +151,9 @@ FAULTY = (
          findings=("duplicate",)),
     Kind("event arrives twice", (_event(), _again(0, SOON)), 1, "duplicate", flow_outcome="delivered",
          findings=("duplicate",)),
-    Kind("events overtake", (_event(wait=AT_ONCE, travel=Span(20, 21)), _event(wait=Span(1, 2), travel=Span(10, 11)),
-                             _event(wait=Span(3, 4), travel=Span(2, 3))), 1, "reorder", flow_outcome="delivered"),
+    Kind("events overtake", (_event(wait=AT_ONCE, travel=Millis(20, 21)),
+                             _event(wait=Millis(1, 2), travel=Millis(10, 11)),
+                             _event(wait=Millis(3, 4), travel=Millis(2, 3))), 1, "reorder", flow_outcome="delivered"),
     Kind("sent to a crashed node", (_ask(seen=LEFT),), 1, "crash", outcomes=LOST, window=Window.CRASH),
 
     Kind("killed after answering", (_ask(), _answer()), 1, "unwritten", outcomes=ANSWERED,
@@ -184,7 +185,7 @@ FAULTY = (
     Kind("expired on the way", (_ask(travel=TOO_LONG), _dead(1, 0, "expired"), _told(Says.EXPIRED, 0)), 1, "expired",
          V, KEYED, EXPIRED, ttl=SHORT),
     Kind("expired in a queue", (_ask(), _dead(1, 0, "expired", wait=TOO_LONG),
-                                _told(Says.EXPIRED, 0)._replace(wait=Span(3_001, 3_100))), 1, "expired", V, KEYED,
+                                _told(Says.EXPIRED, 0)._replace(wait=Millis(3_001, 3_100))), 1, "expired", V, KEYED,
          EXPIRED, ttl=SHORT),
     Kind("expired, untold", (_ask(travel=TOO_LONG),), 1, "expired", N, outcomes=EXPIRED, ttl=SHORT),
     Kind("handled late", (_ask(travel=TOO_LONG), _answer(), _unwanted(1)), 1, "handled_late", N, KEYED, LATE,
@@ -220,12 +221,13 @@ FAULTY = (
     Kind("version unknown, unnoticed", (_ask(change=Change.VERSION),), 1, "unknown_version", N, outcomes=LOST,
          findings=("unknown_version",)),
     Kind("lost and sent again", (_ask(waits=Waits.ANSWER_AND_RECEIPT, attempt=0, seen=LEFT, wait=AT_ONCE),
-                                 _ask(2, of=0, waits=Waits.ANSWER_AND_RECEIPT, attempt=1, wait=Span(100, 110)),
+                                 _ask(2, of=0, waits=Waits.ANSWER_AND_RECEIPT, attempt=1, wait=Millis(100, 110)),
                                  _told(Says.RECEIVED, 1, 2), _answer(2, 1)), 1, "resend", V, (6,), ANSWERED,
          findings=("retransmitted",), has_id=True),
     Kind("receipt lost and sent again", (_ask(waits=Waits.ANSWER_AND_RECEIPT, attempt=0, wait=AT_ONCE),
                                          _told(Says.RECEIVED, 0)._replace(seen=LEFT),
-                                         _ask(2, of=0, waits=Waits.ANSWER_AND_RECEIPT, attempt=1, wait=Span(200, 210)),
+                                         _ask(2, of=0, waits=Waits.ANSWER_AND_RECEIPT, attempt=1,
+                                              wait=Millis(200, 210)),
                                          _told(Says.RECEIVED, 2, 2), _answer(1, 0), _answer(2, 2),
                                          _dead(0, 5, "nobody_waits")), 1, "resend", V, (6,), ANSWERED,
          findings=("retransmitted",), has_id=True),

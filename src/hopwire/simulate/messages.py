@@ -20,7 +20,7 @@ from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, Says, To, Waits
 from hopwire.simulate.signatures import domains_and_signatures
-from hopwire.simulate.world import FAMILIES, PARTITIONS, World
+from hopwire.simulate.world import FAMILIES, PARTITIONS, SimulatedWorld
 from hopwire.wire.arrow import SCHEMA
 from hopwire.wire.extension import MAGIC, Extension
 
@@ -46,7 +46,7 @@ def texts_from_ids(ids: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> pa.A
     return binary_from_rows(digits)
 
 
-def columns_of_messages(world: World, plan: Plan, chance: np.random.Generator) -> dict[str, Any]:
+def columns_of_messages(world: SimulatedWorld, plan: Plan, chance: np.random.Generator) -> dict[str, Any]:
     """Give the columns of all messages of a chunk, by their names in `wire`; signed."""
     told = _Told(world, plan)
     columns = told.columns(bodies_of(world, plan, chance))
@@ -62,7 +62,7 @@ def _lookup(values: list[Any], index: Any, kind: pa.DataType | None = None) -> p
 class _Told:
     """What the plan says of each message, looked up."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
+    def __init__(self, world: SimulatedWorld, plan: Plan) -> None:
         self.world, self.plan, self.messages = world, plan, plan.messages
         flow = self.messages["flow"]
         self.flow: Columns = {name: values[flow] for name, values in plan.flows.items() if name != "id"}

@@ -23,9 +23,9 @@ from hopwire.columnar import Ints
 from hopwire.model.units import NS_PER_TICK
 from hopwire.simulate.draw import Columns, draw_flows, draw_times
 from hopwire.simulate.kinds import KINDS
-from hopwire.simulate.mix import Share, shares_of
+from hopwire.simulate.mix import FlowShare, shares_of
 from hopwire.simulate.shapes import Change, Kind, Mode, Says, Seen, Step, Window, way_of
-from hopwire.simulate.world import CHUNKS, World, generator
+from hopwire.simulate.world import CHUNKS, SimulatedWorld, generator
 
 __all__ = ["DEAD", "IN", "OUT", "SKIPPED", "Plan", "plan_chunk"]
 
@@ -38,7 +38,7 @@ class Plan:
     """One chunk."""
 
     chunk: int
-    shares: tuple[Share, ...]
+    shares: tuple[FlowShare, ...]
     flows: Columns
     messages: Columns
     crossings: Columns
@@ -46,7 +46,7 @@ class Plan:
     sightings: Columns  # in the order of nodes and their clocks
 
 
-def plan_chunk(world: World, chunk: int) -> Plan:
+def plan_chunk(world: SimulatedWorld, chunk: int) -> Plan:
     """Decide all that happens in a chunk; the same each time."""
     chance = generator(world.settings, CHUNKS, chunk)
     shares = shares_of(world, chunk)
@@ -60,9 +60,9 @@ def plan_chunk(world: World, chunk: int) -> Plan:
 
 
 def _crossings(
-    world: World, shares: tuple[Share, ...], flows: Columns, chance: np.random.Generator
+    world: SimulatedWorld, shares: tuple[FlowShare, ...], flows: Columns, chance: np.random.Generator
 ) -> tuple[Columns, Columns, tuple[Ints, Ints]]:
-    table = _Table(world, flows, chance)
+    table = _PlannedCrossings(world, flows, chance)
     start = 0
     for share in shares:
         if share.flows:
@@ -71,10 +71,10 @@ def _crossings(
     return table.columns()
 
 
-class _Table:
+class _PlannedCrossings:
     """Grows by the steps of one kind at a time."""
 
-    def __init__(self, world: World, flows: Columns, chance: np.random.Generator) -> None:
+    def __init__(self, world: SimulatedWorld, flows: Columns, chance: np.random.Generator) -> None:
         self.flows, self.chance = flows, chance
         self.offsets = np.array([node.offset_ns for node in world.nodes])
         self.messages: dict[str, list[Any]] = defaultdict(list)
@@ -175,7 +175,7 @@ def _append(table: dict[str, list[Any]], values: dict[str, Any], count: int) -> 
 # -- sightings
 
 
-def _sightings(world: World, chunk: int, flows: Columns, crossings: Columns) -> Columns:
+def _sightings(world: SimulatedWorld, chunk: int, flows: Columns, crossings: Columns) -> Columns:
     seen, numbers = crossings["seen"], np.arange(len(crossings["seen"]))
     parts = []
     for direction, node, peer, time, kinds in (

@@ -25,10 +25,10 @@ __all__ = [
     "UNSEEN_BY",
     "Change",
     "Kind",
+    "Millis",
     "Mode",
     "Says",
     "Seen",
-    "Span",
     "Step",
     "To",
     "Waits",
@@ -87,7 +87,7 @@ class Change(IntEnum):
     MUTATED = 9
 
 
-class Span(NamedTuple):
+class Millis(NamedTuple):
     """A time in milliseconds between two bounds; with a tail, the second is the mean of what comes on top."""
 
     low: float
@@ -95,9 +95,9 @@ class Span(NamedTuple):
     has_tail: bool = False
 
 
-TRAVEL, HANDLING = Span(0.3, 1.5, True), Span(0.1, 4.0, True)
-AT_ONCE = Span(0, 0)
-ORDINARY_TTL = Span(5_000, 30_000)
+TRAVEL, HANDLING = Millis(0.3, 1.5, True), Millis(0.1, 4.0, True)
+AT_ONCE = Millis(0, 0)
+ORDINARY_TTL = Millis(5_000, 30_000)
 
 
 class Step(NamedTuple):
@@ -112,8 +112,8 @@ class Step(NamedTuple):
     mode: Mode = Mode.NEW
     of: int = -1  # the step that the message is from; of a NEW one, the step whose words it repeats
     seen: Seen = Seen.BOTH
-    wait: Span = HANDLING
-    travel: Span = TRAVEL
+    wait: Millis = HANDLING
+    travel: Millis = TRAVEL
     change: Change = Change.NONE
     reason: str = ""  # of a dead letter
     note: str = ""
@@ -135,7 +135,7 @@ class Kind(NamedTuple):
     is_reused: bool = False
     findings: tuple[str, ...] = ()
     flow_outcome: str = ""  # where it is not the worst of its requests
-    ttl: Span = ORDINARY_TTL
+    ttl: Millis = ORDINARY_TTL
     window: Window = Window.MAIN
     signed: bool | None = None  # None: as it comes
     has_id: bool = False

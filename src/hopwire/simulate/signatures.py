@@ -15,7 +15,7 @@ from hopwire.security import Domain
 from hopwire.security.schemes import NONCE_BYTES, SCHEMES, Stamp, mac, signed_bytes, stamp_bytes
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, Says
-from hopwire.simulate.world import FAMILIES, World
+from hopwire.simulate.world import FAMILIES, SimulatedWorld
 
 __all__ = ["UNSIGNED_FORMAT", "domains_and_signatures", "is_signed"]
 
@@ -49,7 +49,7 @@ def is_signed(plan: Plan) -> Any:
 
 
 def domains_and_signatures(
-    world: World, plan: Plan, columns: dict[str, Any], chance: np.random.Generator
+    world: SimulatedWorld, plan: Plan, columns: dict[str, Any], chance: np.random.Generator
 ) -> tuple[pa.Array, pa.Array]:
     """Give the names of the domains and the signatures."""
     names = _domain_names(world, plan)
@@ -68,7 +68,7 @@ def domains_and_signatures(
     return pa.array(names, pa.string()), pa.array(signatures, pa.binary())
 
 
-def _domain_names(world: World, plan: Plan) -> list[str]:
+def _domain_names(world: SimulatedWorld, plan: Plan) -> list[str]:
     messages = plan.messages
     flow = messages["flow"]
     family, says = plan.flows["family"][flow], messages["says"]
@@ -117,7 +117,7 @@ def _version(point: dict[str, Any]) -> int | bytes:
 class _Signer:
     """Signs with the key of the time, or as badly as the fault says."""
 
-    def __init__(self, world: World, plan: Plan, names: list[str]) -> None:
+    def __init__(self, world: SimulatedWorld, plan: Plan, names: list[str]) -> None:
         self.world, self.names, self.messages = world, names, plan.messages
         self.domains = {domain.name: domain for domain in world.domains.domains}
         self.family_domains = [self.domains.get(family.domain) for family in FAMILIES]

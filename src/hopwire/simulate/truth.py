@@ -30,7 +30,7 @@ from hopwire.simulate.messages import texts_from_ids
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, fate_of
 from hopwire.simulate.signatures import is_signed
-from hopwire.simulate.world import World
+from hopwire.simulate.world import SimulatedWorld
 
 __all__ = ["COLUMNS", "FLOW_ORDER", "SCHEMAS", "clocks_of", "faults_of", "truth_of"]
 
@@ -100,7 +100,7 @@ SCHEMAS = {name: schema_from_columns(columns) for name, columns in COLUMNS.items
 
 
 def truth_of(
-    world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], reasons: dict[int, str]
+    world: SimulatedWorld, plan: Plan, kept: Any, numbers: tuple[Any, Any], reasons: dict[int, str]
 ) -> dict[str, pa.Table]:
     """Give the truth of one chunk."""
     ids = texts_from_ids(plan.flows["id"])
@@ -123,7 +123,9 @@ def _faults(kinds: Any) -> pa.Array:
     return pa.array(names).take(pa.array(kinds))
 
 
-def _sightings(world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], reasons: dict[int, str]) -> pa.Table:
+def _sightings(
+    world: SimulatedWorld, plan: Plan, kept: Any, numbers: tuple[Any, Any], reasons: dict[int, str]
+) -> pa.Table:
     seen = np.flatnonzero(~plan.sightings["is_skipped"][kept])
     rows = kept[seen]
     crossing = plan.sightings["crossing"][rows]
@@ -148,7 +150,7 @@ def _sightings(world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], re
     )
 
 
-def _requests(world: World, plan: Plan, ids: pa.Array) -> pa.Table:
+def _requests(world: SimulatedWorld, plan: Plan, ids: pa.Array) -> pa.Table:
     flows = plan.flows
     outcomes = [kind.outcomes[0] if kind.outcomes else None for kind in KINDS]
     rows = np.flatnonzero(np.array([bool(kind.outcomes) for kind in KINDS])[flows["kind"]])
@@ -212,7 +214,7 @@ def _findings(plan: Plan, ids: pa.Array) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def clocks_of(world: World) -> pa.Table:
+def clocks_of(world: SimulatedWorld) -> pa.Table:
     """Give how wrong each clock is."""
     nodes = world.nodes
     return _table(
@@ -224,7 +226,7 @@ def clocks_of(world: World) -> pa.Table:
     )
 
 
-def faults_of(world: World, injected: dict[str, int]) -> pa.Table:
+def faults_of(world: SimulatedWorld, injected: dict[str, int]) -> pa.Table:
     """Give the faults with how many flows have each."""
     return _table(
         "truth_faults",

@@ -38,8 +38,8 @@ __all__ = [
     "PARTITIONS",
     "SKIPPING",
     "Family",
-    "Node",
-    "World",
+    "SimulatedNode",
+    "SimulatedWorld",
     "generator",
 ]
 
@@ -87,7 +87,7 @@ SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SimulatedNode:
     """One node; a dark one captures nothing."""
 
     name: str
@@ -104,13 +104,13 @@ def generator(settings: SimulateSettings, purpose: int, number: int = 0) -> np.r
 
 
 @dataclass(frozen=True)
-class World:
+class SimulatedWorld:
     """All that the chunks have in common."""
 
     settings: SimulateSettings
 
     @cached_property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[SimulatedNode, ...]:
         """Those that capture, and a dark one at the end."""
         chance = generator(self.settings, WORLD)
         share = self.settings.rate("clock_skew")
@@ -171,11 +171,13 @@ class World:
         return "\n".join(_domain_toml(domain) for domain in self.domains.domains)
 
 
-def _node(chance: np.random.Generator, number: int, share: float, dark: int) -> Node:
+def _node(chance: np.random.Generator, number: int, share: float, dark: int) -> SimulatedNode:
     identity, hub = guid_from_bytes(chance.bytes(16)), HUB + guid_from_bytes(chance.bytes(16))
     offset = int(chance.integers(-MAX_SKEW_NS, MAX_SKEW_NS)) if chance.random() < share else 0
     name = "dark" if number == dark else f"node-{number + 1}"
-    return Node(name, identity, hub, f"tcp://10.0.{number // 200}.{number % 200 + 11}:7400", offset, number == dark)
+    return SimulatedNode(
+        name, identity, hub, f"tcp://10.0.{number // 200}.{number % 200 + 11}:7400", offset, number == dark
+    )
 
 
 def _domain(family: Family, chance: np.random.Generator, change_ns: int) -> Domain:

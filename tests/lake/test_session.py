@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from hopwire.lake.spark import any_names, choose_settings
+from hopwire.lake.session import any_names, choose_settings
 from tests.lake.captures import make_capture
 
 SHELL_TOOLS = ("bash", "dirname", "ps")  # what the start scripts of Spark call
 
 TINY_JOB = """
 from hopwire.lake.java import find_java
-from hopwire.lake.spark import session
+from hopwire.lake.session import session
 
 java = find_java()
 spark = session("tiny", **{"spark.master": "local[1]"})

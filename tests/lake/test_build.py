@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 
 from hopwire.capture import batch_from_sightings
 from hopwire.errors import BalanceError, LakeError
-from hopwire.lake import run as runs
+from hopwire.lake import build as runs
+from hopwire.lake.build import Built, build
 from hopwire.lake.catalog import find_sources
-from hopwire.lake.frames import read_table
+from hopwire.lake.dataframes import read_table
 from hopwire.lake.ingest import decoder_basis
 from hopwire.lake.manifest import stale_tables
-from hopwire.lake.run import Built, build
 from hopwire.lake.store import read_arrow, read_manifest
 from hopwire.lake.table import Column, Table
 from hopwire.lake.tables import TABLES

@@ -37,9 +37,9 @@ from hopwire.model.sighting import SCHEMA
 from hopwire.simulate import (
     FAULTS,
     Chunk,
+    SimulatedCapture,
+    SimulatedWorld,
     SimulateSettings,
-    Stretch,
-    World,
     clocks_of,
     counts_of_chunk,
     faults_of,
@@ -83,7 +83,7 @@ class _Written(msgspec.Struct, frozen=True):
 
 def simulate_here(settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None) -> Simulated:
     """Write a simulated network, one chunk after another."""
-    world, out = World(settings), local_path(out)
+    world, out = SimulatedWorld(settings), local_path(out)
     bases = [0] * settings.nodes
     written = []
     with _making(out):
@@ -98,17 +98,17 @@ def simulate_on_spark(
     spark: SparkSession, settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None
 ) -> Simulated:
     """Write a simulated network by Spark's workers: the same files."""
-    world, out = World(settings), local_path(out)
+    world, out = SimulatedWorld(settings), local_path(out)
     count = settings.closing + 1
     place = str(out.absolute())
 
     def write(number: int) -> _Written:
-        world = World(settings)
+        world = SimulatedWorld(settings)
         return _write_chunk(world, simulate_chunk(world, number, bases[number])[0], Path(place))
 
     with _making(out):
         numbers = spark.range(0, count, 1, count)
-        counts = _collected(numbers, _each(lambda number: counts_of_chunk(World(settings), number)))
+        counts = _collected(numbers, _each(lambda number: counts_of_chunk(SimulatedWorld(settings), number)))
         bases = list(accumulate(counts, next_bases, initial=[0] * settings.nodes))
         with _watched(out / TRUTH / "truth_sightings", on_chunk):
             written = [msgspec.convert(each, _Written) for each in _collected(numbers, _each(write))]
@@ -183,7 +183,7 @@ def _remove(out: Path, missing: list[Path]) -> None:
             path.rmdir()
 
 
-def _write_chunk(world: World, chunk: Chunk, out: Path) -> _Written:
+def _write_chunk(world: SimulatedWorld, chunk: Chunk, out: Path) -> _Written:
     sizes = [_write_stretch(world, chunk.number, stretch, out / CAPTURES) for stretch in chunk.stretches]
     flows = chunk.truth["truth_flows"].column("fault").to_pylist()
     for name, table in chunk.truth.items():
@@ -191,7 +191,7 @@ def _write_chunk(world: World, chunk: Chunk, out: Path) -> _Written:
     return _Written(chunk.row_count, len(sizes), sum(sizes), Counter(fault for fault in flows if fault))
 
 
-def _write_stretch(world: World, chunk: int, stretch: Stretch, directory: Path) -> int:
+def _write_stretch(world: SimulatedWorld, chunk: int, stretch: SimulatedCapture, directory: Path) -> int:
     """Write what one node saw as a segment; give its size."""
     sightings = stretch.sightings.cast(SCHEMA)
     opened_at_ns = sightings.column("seen_at_ns")[0].as_py()
@@ -233,7 +233,7 @@ def _write_truth(out: Path, name: str, part: str, table: pa.Table) -> None:
     aside.rename(place / f"{part}.parquet")
 
 
-def _finish(world: World, out: Path, written: list[_Written]) -> Simulated:
+def _finish(world: SimulatedWorld, out: Path, written: list[_Written]) -> Simulated:
     settings = world.settings
     injected: Counter[str] = Counter()
     for each in written:

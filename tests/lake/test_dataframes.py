@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hopwire.errors import LakeError
-from hopwire.lake.frames import frame_of, plain_errors, read_table, sized_shuffles, write_frame
+from hopwire.lake.dataframes import frame_of, plain_errors, read_table, sized_shuffles, write_frame
 from hopwire.lake.judged import Judged
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import writing

@@ -22,14 +22,14 @@ from hopwire.disk import local_path, shown_name
 from hopwire.errors import BalanceError, LakeError
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
-from hopwire.lake.frames import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
+from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
 from hopwire.lake.ingest import decoder_basis, ingest, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import Run, writing
+from hopwire.lake.store import LakeRun, writing
 from hopwire.lake.table import Table, in_order
 from hopwire.lake.tables import TABLES
-from hopwire.lake.worker import Task
+from hopwire.lake.worker import IngestTask
 from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _without_domains(names: Sequence[str]) -> str:
 class _Build:
     """One build on its way."""
 
-    def __init__(self, run: Run, spark: Session, settings: LakeSettings, progress: Progress) -> None:
+    def __init__(self, run: LakeRun, spark: Session, settings: LakeSettings, progress: Progress) -> None:
         self.run, self.settings, self.progress = run, settings, progress
         self.made: list[str] = []
         self.sources: Mapping[str, StoredSource] = run.before.sources
@@ -124,7 +124,7 @@ class _Build:
 
     def read(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[IngestTask],
         found: Mapping[str, StoredSource],
         domains: Domains,
         basis: str,
