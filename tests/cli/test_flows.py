@@ -45,7 +45,7 @@ def write_lake(path: Path, flows: pa.Table) -> Path:
     tables = {
         "gold.flows": flows,
         "gold.requests": told.requests(),
-        "gold.clocks": pa.Table.from_pylist(nodes, schema=schema_from_columns(CLOCKS)),
+        "silver.clocks": pa.Table.from_pylist(nodes, schema=schema_from_columns(CLOCKS)),
     }
     with writing(path) as run:
         for name, table in tables.items():
@@ -155,7 +155,7 @@ def test_lake_without_flows_names_the_table(tmp_path: Path) -> None:
         run.publish({}, "basis")
     found = hopwire("flows", "ls", str(tmp_path))
     assert found.code == 2
-    assert "has no table gold." in found.err
+    assert "has no table silver.clocks" in found.err
 
 
 def test_flow_that_nobody_knows_the_begin_of_is_shown_without_it(tmp_path: Path) -> None:

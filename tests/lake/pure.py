@@ -66,7 +66,7 @@ def tables_without_spark(simulated: Path) -> dict[str, pa.Table]:
         "silver.hops": judged.hops.select(["correlation_id", "fate"]),
         "gold.requests": judged.requests,
         "gold.flows": judged.flows.select(["correlation_id", "outcome", "findings"]),
-        "gold.clocks": judged.clocks,
+        "silver.clocks": judged.clocks,
     }
 
 
@@ -94,7 +94,7 @@ def judge_captures(captures: Path, domains: Domains, rules: Rules) -> Judged:
 
 
 def clocks_without_spark(spans: Iterable[SourceSpan], sightings: pa.Table) -> pa.Table:
-    """The rows of gold.clocks."""
+    """The rows of silver.clocks."""
     known = placed(spans)
     crossings = quickest_crossings(sightings, window_width(lives_of(known)))
     return rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings))

@@ -97,7 +97,7 @@ def lake(spark: SparkSession) -> Lake:
 
 def test_tables_are_what_they_declare(lake: Lake) -> None:
     found = {
-        "gold.clocks": lake.clocks,
+        "silver.clocks": lake.clocks,
         "silver.hops": lake.hops,
         "gold.requests": lake.requests,
         "gold.flows": lake.flows,

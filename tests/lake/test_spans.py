@@ -96,7 +96,7 @@ def test_lake_says_what_is_missing_and_refuses_what_is_there_twice(
     assert row["faults"] == [fault.removeprefix(f"{behind.name}: ")]
     assert row["rows_in"] - row["missing"] == built.manifest.sources[behind.name].row_count
     assert sum(row["missing"] for row in complete.values()) == row["missing"] > 0
-    clocks = read_arrow(lake, "gold.clocks").to_pylist()
+    clocks = read_arrow(lake, "silver.clocks").to_pylist()
     assert [(each["missing"], len(each["skips"])) for each in clocks if each["missing"]] == [(row["missing"], 1)]
     assert set(read_arrow(lake, "silver.hops")["fate"].to_pylist()) <= HONEST
     shutil.copy(behind, damaged / "captures" / "copy.arrows")

@@ -314,12 +314,33 @@ def test_manifest_of_an_older_hopwire_is_read(tmp_path: Path) -> None:
     assert (read_manifest(tmp_path).sources["a.arrows"].path, stale_tables(read_manifest(tmp_path))) == ("", {})
 
 
+def test_table_that_an_older_hopwire_called_otherwise_has_its_new_name(tmp_path: Path) -> None:
+    with writing(tmp_path) as run:
+        write(run, "gold.clocks", "old", [1])
+        run.add("gold.clocks", "x", SCHEMA, run.written("gold.clocks"))
+        run.add("silver.hops", "x", SCHEMA, [], ["gold.clocks"])
+        run.publish({}, "")
+    assert set(read_manifest(tmp_path).tables) == {"silver.clocks", "silver.hops"}
+    assert stale_tables(read_manifest(tmp_path)) == {}
+    fill(tmp_path, "one", [1])
+    assert read_arrow(tmp_path, "silver.clocks")["a"].to_pylist() == [1], "a run of another table keeps the old files"
+    with writing(tmp_path) as run:
+        write(run, "silver.clocks", "new", [2])
+        run.add("silver.clocks", "y", SCHEMA, run.written("silver.clocks"))
+        run.publish({}, "")
+    assert read_arrow(tmp_path, "silver.clocks")["a"].to_pylist() == [2]
+    assert stale_tables(read_manifest(tmp_path)) == {"silver.hops": ("silver.clocks",)}
+    with writing(tmp_path):
+        pass
+    assert not list(tmp_path.glob("gold/clocks/*"))
+
+
 # -- tables that are older than what they were made from
 
 READS = {
     "silver.messages": (),
-    "silver.hops": ("silver.messages", "gold.clocks"),
-    "gold.clocks": ("silver.messages",),
+    "silver.hops": ("silver.messages", "silver.clocks"),
+    "silver.clocks": ("silver.messages",),
     "gold.flows": ("silver.hops",),
     "gold.links": ("silver.hops",),
 }
@@ -335,14 +356,14 @@ def put(lake: Path, basis: str, *tables: str) -> None:
 @pytest.fixture
 def partly_built(tmp_path: Path) -> Path:
     """A lake whose messages were decoded again, and then its clocks and links built."""
-    put(tmp_path, "old", "silver.messages", "gold.clocks", "silver.hops", "gold.flows", "gold.links")
+    put(tmp_path, "old", "silver.messages", "silver.clocks", "silver.hops", "gold.flows", "gold.links")
     assert stale_tables(read_manifest(tmp_path)) == {}
-    put(tmp_path, "new", "silver.messages", "gold.clocks")
+    put(tmp_path, "new", "silver.messages", "silver.clocks")
     return tmp_path
 
 
 def test_tables_above_what_was_built_anew_are_stale(partly_built: Path) -> None:
-    newer = ("silver.messages", "gold.clocks")
+    newer = ("silver.messages", "silver.clocks")
     assert stale_tables(read_manifest(partly_built)) == dict.fromkeys(
         ("silver.hops", "gold.flows", "gold.links"), newer
     )
@@ -360,8 +381,8 @@ def test_lake_tables_marks_what_is_stale(
     assert capsys.readouterr().out.count("stale: built before silver.messages") == 3
     assert hopwire(["lake", "tables", str(partly_built), "--json"]) == 0
     told = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert told["gold.flows"]["built_before"] == ["silver.messages", "gold.clocks"]
-    assert told["gold.clocks"]["built_before"] == []
+    assert told["gold.flows"]["built_before"] == ["silver.messages", "silver.clocks"]
+    assert told["silver.clocks"]["built_before"] == []
 
 
 def test_flows_that_are_stale_are_listed_with_a_warning(partly_built: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -369,7 +390,7 @@ def test_flows_that_are_stale_are_listed_with_a_warning(partly_built: Path, caps
     written = capsys.readouterr()
     assert written.out == "0 of 0 flows\n"
     assert written.err == (
-        f"hopwire: {partly_built}: its flows are stale, built before silver.messages, gold.clocks; "
+        f"hopwire: {partly_built}: its flows are stale, built before silver.messages, silver.clocks; "
         "build again without --table\n"
     )
     put(partly_built, "new", "silver.hops", "gold.flows")
@@ -389,7 +410,7 @@ def build_nothing(partly_built: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
 def test_build_says_what_it_leaves_stale(build_nothing: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert build_nothing() == 0
     assert capsys.readouterr().err == (
-        "hopwire: silver.hops, gold.flows, gold.links: stale, built before silver.messages, gold.clocks; "
+        "hopwire: silver.hops, gold.flows, gold.links: stale, built before silver.messages, silver.clocks; "
         "build again without --table\n"
     )
 

@@ -41,7 +41,7 @@ WIDTH_OF_A_LEVEL = 14  # a tree may be indented by one level for so many columns
 SHOWN_IDS = 5  # of flows whose ids begin alike
 STYLES = {"lost": "bold red", "expired": "red", "late": "yellow", "failed": "red", "open": "cyan", "answered": "green"}
 ASCII = Glyphs("+- ", "`- ", "|  ", "   ")
-READ = ("gold.flows", "gold.requests", "gold.clocks")  # the tables that both commands read
+READ = ("gold.flows", "gold.requests", "silver.clocks")  # the tables that both commands read
 LISTED = (
     "flow_id",
     "identity",

@@ -8,7 +8,7 @@
 | requests | what gold.requests says of one request, and whether its key is used again |
 | flows | what gold.flows says of one flow |
 | findings | one kind of finding of one flow |
-| clocks | how wrong gold.clocks takes one clock to be, within `CLOCK_TOLERANCE_NS` |
+| clocks | how wrong silver.clocks takes one clock to be, within `CLOCK_TOLERANCE_NS` |
 
 A fact of the truth that the lake has as well is found; one that it has not is missed; one that only the lake has is
 false. A fact that both have and that differs is missed and false. Each belongs to the fault of its flow.
@@ -214,7 +214,7 @@ def _clocks(both: _Both) -> tuple[pa.Table, pa.Table]:
     """Offsets against the reference that the lake has chosen; one within the tolerance is taken for the true one."""
     truth = both.truth("truth_clocks")
     offsets = dict(zip(truth["node"].to_pylist(), truth["offset_ns"].to_pylist(), strict=True))
-    found = both.found("gold.clocks", ["node", "reference_node", "offset_ns"])
+    found = both.found("silver.clocks", ["node", "reference_node", "offset_ns"])
     rows = {row["node"]: row for row in found.to_pylist()}
     values = {}
     for node, row in rows.items():
@@ -242,7 +242,7 @@ ASPECTS = (
     _Aspect("requests", "gold.requests", REQUEST, _requests),
     _Aspect("flows", "gold.flows", FLOW, _flows),
     _Aspect("findings", "gold.flows", ("correlation_id", "kind"), _findings),
-    _Aspect("clocks", "gold.clocks", ("node",), _clocks),
+    _Aspect("clocks", "silver.clocks", ("node",), _clocks),
 )
 
 

@@ -9,6 +9,8 @@ change all at once, by the replacement of this file.
 - `path` and `head` of a source tell whether a file is that source or only has its name (`catalog.py`).
 - The format is raised when an older hopwire could not read the lake any more. There is no migration: the captures or
   bronze.sightings have everything that is needed to build it anew.
+- A table may get another name (`RENAMED`). The lake of an older hopwire is read as if its table had the new name; the
+  files stay below the directory of the old name until a build makes the table anew.
 - Whoever can write to a lake can write its manifest. So a path in it is taken only if it leads to a Parquet file below
   the directory of its table (`check_path`); the rest of what it says may be wrong, and harms nobody else.
 """
@@ -34,12 +36,14 @@ __all__ = [
     "check_path",
     "hash_of",
     "stale_tables",
+    "with_new_names",
 ]
 
 FORMAT = 1
 TABLE = re.compile(r"(bronze|silver|gold)\.[a-z0-9_]+", re.ASCII)
 PLACE = re.compile(r"(bronze|silver|gold)/[a-z0-9_]+/", re.ASCII)
 SUFFIX = ".parquet"
+RENAMED = {"gold.clocks": "silver.clocks"}  # the name that a table had in older lakes: the name that it has now
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -101,12 +105,15 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def check_path(path: str, table: str = "") -> None:
     """Refuse a path that does not lead to a Parquet file of the table, or of any if none is named, within the lake."""
-    place = f"{table.replace('.', '/')}/" if table else ""
+    names = (table, *(old for old, new in RENAMED.items() if new == table)) if table else ()
+    places = tuple(f"{name.replace('.', '/')}/" for name in names)
     parts = path.split("/")
-    is_inside = path.startswith(place) if table else PLACE.match(path)
+    is_inside = path.startswith(places) if table else PLACE.match(path)
     is_plain = all(part not in ("", ".", "..") for part in parts) and not set(path) & FOREIGN
     if not (is_inside and is_plain and path.endswith(SUFFIX)):
-        raise LakeError(f"found {path!r:.200}, expected the path of a Parquet file within {place or 'a table'}")
+        raise LakeError(
+            f"found {path!r:.200}, expected the path of a Parquet file within {next(iter(places), 'a table')}"
+        )
 
 
 FOREIGN = {"\0", "\\", ":"}  # a backslash and a colon are something else on Windows; no run writes them
@@ -122,6 +129,17 @@ def check_manifest(manifest: Manifest) -> None:
                 raise LakeError(f"found {name} made from {source!r:.80}, which is not there")
         for file in table.files:
             check_path(file.path, name)
+
+
+def with_new_names(manifest: Manifest) -> Manifest:
+    """Give the manifest with the names that its tables have now."""
+    tables = {RENAMED.get(name, name): _with_new_names(table) for name, table in manifest.tables.items()}
+    return msgspec.structs.replace(manifest, tables=tables)
+
+
+def _with_new_names(table: StoredTable) -> StoredTable:
+    made_from = {RENAMED.get(name, name): basis for name, basis in table.made_from.items()}
+    return msgspec.structs.replace(table, made_from=made_from)
 
 
 def stale_tables(manifest: Manifest) -> dict[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from hopwire.report.words import spellings, text_or_hex
 
 __all__ = ["find_flows", "flow_ids_like", "node_names", "read_flow"]
 
-FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "gold.clocks"
+FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "silver.clocks"
 # so begins the identity of what nodes say by themselves
 SERVICE = (
     OWN_PREFIX.decode(),

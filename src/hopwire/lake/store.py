@@ -53,6 +53,7 @@ from hopwire.lake.manifest import (
     StoredTable,
     check_manifest,
     check_path,
+    with_new_names,
 )
 from hopwire.lake.types import schema_from_text
 from hopwire.report.words import cut
@@ -90,7 +91,7 @@ def _manifest(place: Path, lake: Path | str) -> Manifest:
         if found == FORMAT:
             manifest = msgspec.json.decode(text, type=Manifest)
             check_manifest(manifest)
-            return manifest
+            return with_new_names(manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise LakeError(f"{lake}: its manifest is damaged; remove the lake and build it anew") from None
     except LakeError as error:

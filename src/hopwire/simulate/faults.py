@@ -65,7 +65,7 @@ _FAULTS = (
     ("giant_body",      4.0,    "MiB",        "one message has a body of this size"),
 )
 # fmt: on
-FAULTS: Mapping[str, SimulatedFault] = {name: SimulatedFault(*row) for name, *row in _FAULTS}
+FAULTS: Mapping[str, SimulatedFault] = {name: SimulatedFault(rate, of, meaning) for name, rate, of, meaning in _FAULTS}
 
 
 def rates_from_text(text: str) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """`bronze.spans`: which numbers of the sightings of each node are in which source.
 
 It is small: the driver keeps it whole, in one file. What is missing, and what is there twice, is found in it
-(`flows/spans.py`), and who captured when (`gold.clocks`).
+(`flows/spans.py`), and who captured when (`silver.clocks`).
 """
 
 from __future__ import annotations

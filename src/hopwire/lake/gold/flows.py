@@ -21,7 +21,7 @@ from hopwire.lake.table import table
 
 __all__ = ["OF_REQUEST", "flows", "judge_of"]
 
-READS = ("silver.hops", "gold.requests", "gold.clocks")
+READS = ("silver.hops", "gold.requests", "silver.clocks")
 REQUEST = "request"  # the column that has a request; null in the rows that are hops
 OF_REQUEST = (
     "correlation_id",

@@ -23,7 +23,7 @@ from hopwire.lake.table import table
 __all__ = ["requests"]
 
 KEY = ("callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id", "flow_id")
-READS = ("silver.hops", "gold.clocks")
+READS = ("silver.hops", "silver.clocks")
 TOGETHER = ["flow_id", "home_receiver", "home_node", "callback_key"]
 MAX_LATER_REPLIES = 1_000  # of a request with more hops than fit; the first that came home decides
 # what is kept of the hops that do not fit: their number, and the replies among them

@@ -1,4 +1,4 @@
-"""`gold.clocks`: the nodes that capture, and how wrong their clocks are.
+"""`silver.clocks`: the nodes that capture, and how wrong their clocks are.
 
 Who captured when is in bronze.spans, which is small. How wrong clocks are is told by messages: Spark finds the quickest
 crossings of each pair of nodes in each window (`flows/crossings.py`). If these may be too many for the driver, it first
@@ -27,7 +27,7 @@ PAIR = ("source", "target")
 LIVES = ("source_life", "target_life")
 
 
-@table("gold.clocks", key=("node",), reads=("bronze.spans", "silver.messages"), columns=CLOCKS)
+@table("silver.clocks", key=("node",), reads=("bronze.spans", "silver.messages"), columns=CLOCKS)
 def clocks(spans: DataFrame, messages: DataFrame) -> DataFrame:
     """One node that captures: from when to when, how much, and how far its clock is ahead of the reference."""
     found = spans.select("*", F.xxhash64("node").alias("number")).toArrow()

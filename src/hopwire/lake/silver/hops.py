@@ -22,7 +22,7 @@ __all__ = ["by_time", "hops"]
 
 SEEN = ("left_incarnation", "left_sequence", "arrived_incarnation", "arrived_sequence")
 KEY = ("message_key", "attempt", "from_node", "to_node", "crossing", "fate", *SEEN)
-READS = ("silver.messages", "gold.clocks")
+READS = ("silver.messages", "silver.clocks")
 ORDER = ("message_key", "seen_at_ns", "node", "incarnation", "sequence")  # one order, however rows came together
 
 
