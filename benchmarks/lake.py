@@ -44,7 +44,7 @@ from hopwire.lake.session import session
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_on_spark
 from hopwire.lake.split import split_batch
-from hopwire.lake.worker import TABLES, IngestTask, ParquetOutput
+from hopwire.lake.worker import INGESTED, IngestTask, ParquetOutput
 from hopwire.security import OPEN, Domains
 from hopwire.security.batch_verdicts import verify_batch
 from hopwire.security.domain_settings import domains_from_table
@@ -216,11 +216,11 @@ def writing(place: Path, tables: Sequence[str], domains: Domains = OPEN) -> Work
 
     def work(batches: Batches) -> int:
         outputs = {
-            name: ParquetOutput(place / f"{uuid4().hex}-{name}.parquet", TABLES[name], SETTINGS) for name in tables
+            name: ParquetOutput(place / f"{uuid4().hex}-{name}.parquet", INGESTED[name], SETTINGS) for name in tables
         }
         count = 0
         for batch in batches:
-            split = dict(zip(TABLES, split_batch(batch, "segment", domains)[:3], strict=True))
+            split = dict(zip(INGESTED, split_batch(batch, "segment", domains)[:3], strict=True))
             for name, output in outputs.items():
                 output.add(split[name])
             count += len(batch)
@@ -264,8 +264,8 @@ def measure(spark: SparkSession, data: Data, place: Path, rounds: int) -> Measur
         DECODE: lambda: in_workers(spark, data, decoding),
         VERIFY: lambda: in_workers(spark, data, verifying(domains)),
         SILVER: lambda: in_workers(spark, data, writing(scratch, silver)),
-        ALL_TABLES: lambda: in_workers(spark, data, writing(scratch, tuple(TABLES))),
-        INGEST: lambda: in_workers(spark, data, writing(scratch, tuple(TABLES), domains)),
+        ALL_TABLES: lambda: in_workers(spark, data, writing(scratch, tuple(INGESTED))),
+        INGEST: lambda: in_workers(spark, data, writing(scratch, tuple(INGESTED), domains)),
         UDF: lambda: by_rows(spark, data),
     }
     size = sum(path.stat().st_size for path in data.captures.iterdir())

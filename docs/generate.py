@@ -15,8 +15,7 @@ from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
 from hopwire.flows.findings import KINDS as FINDINGS
 from hopwire.flows.schemas import FATES, FLOW_OUTCOMES
-from hopwire.lake.table import LAYERS, Table
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import LAYERS, Table, all_tables
 from hopwire.model.reasons import DECODE_REASONS, ENCODE_REASONS, NODE_REASONS, PROMISE_REASONS, ROUTING_REASONS
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import KINDS
@@ -147,7 +146,8 @@ line on stderr.
 def tables() -> str:
     """Every table of the lake."""
     parts = [NOTE, "# The tables of the lake\n", TABLES_INTRODUCTION]
-    parts += [_table(table) for layer in LAYERS for table in sorted(TABLES.values(), key=_name) if table.layer == layer]
+    declared = sorted(all_tables().values(), key=_name)
+    parts += [_table(table) for layer in LAYERS for table in declared if table.layer == layer]
     parts += [_words("Fates of a hop", FATES), _words("Outcomes", FLOW_OUTCOMES), _words("Findings", FINDINGS)]
     return "\n".join(parts)
 

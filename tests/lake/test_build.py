@@ -21,8 +21,7 @@ from hopwire.lake.dataframes import read_table
 from hopwire.lake.ingest import decoder_basis
 from hopwire.lake.manifest import stale_tables
 from hopwire.lake.store import read_arrow, read_manifest
-from hopwire.lake.table import Column, Table
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import Column, Table, all_tables
 from hopwire.security import OPEN, Domain, Domains, Key
 from tests.lake.captures import DOMAINS, SECRET, make_capture, make_sightings, write_segment
 
@@ -69,13 +68,13 @@ def test_build_gives_every_row_and_what_it_says(spark: SparkSession, captures: P
     assert built.faults == ()
     messages = read_table(spark, lake, "silver.messages")
     assert {row.verdict for row in messages.select("verdict").distinct().collect()} == {"valid", "unsigned"}
-    assert messages.columns == TABLES["silver.messages"].schema.names
+    assert messages.columns == all_tables()["silver.messages"].schema.names
 
 
 def test_every_table_is_built_as_declared_and_adds_up(spark: SparkSession, captures: Path, lake: Path) -> None:
     built = build(spark, captures, lake, domains=DOMAINS)
-    assert set(built.manifest.tables) == set(TABLES)
-    for name, table in TABLES.items():
+    assert set(built.manifest.tables) == set(all_tables())
+    for name, table in all_tables().items():
         assert read_arrow(lake, name).schema == table.schema
         keys = read_arrow(lake, name, table.key).to_pylist()
         assert len({repr(key) for key in keys}) == len(keys), f"the key of {name} is one"
@@ -234,7 +233,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     ) -> None:
         declared = tuple(Column(each, kind, "x") for each, kind in columns.items())
         table = Table(name, (), ("silver.messages",), declared, "One row.", build_table)
-        monkeypatch.setitem(TABLES, name, table)
+        monkeypatch.setitem(all_tables(), name, table)
 
     return declare
 

@@ -18,7 +18,7 @@ from hopwire.lake.build import build
 from hopwire.lake.check import check_lake
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.store import read_arrow
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import all_tables
 from hopwire.simulate import FAULTS, SimulateSettings
 from tests.lake.cluster import standalone
 
@@ -87,7 +87,7 @@ def test_cluster_builds_what_one_machine_builds_though_workers_are_killed(spark:
         assert build_on(cluster.url, network, lake, [each.pid for each in victims]) == "killed [1, 1]"
         assert [each.wait(10) for each in victims] == [-9, -9]
     build(spark, network / "captures", alone, domains=read_domains(str(network / "domains.toml")))
-    for table in TABLES:
+    for table in all_tables():
         assert rows_of(lake, table) == rows_of(alone, table), table
     assert not (lake / "_hopwire" / "staging").exists()
     checked = check_lake(lake, network / "truth")

@@ -22,8 +22,7 @@ from hopwire.lake.gold.links import links
 from hopwire.lake.gold.quality import quality
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS
-from hopwire.lake.table import Column
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import Column, all_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -63,13 +62,13 @@ def test_links_count_and_measure_by_pair_identity_and_minute(spark: SparkSession
     assert other["p50_us"] is None
 
 
-@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if any(map(is_timestamp, table.columns))])
+@pytest.mark.parametrize("name", [t.name for t in all_tables().values() if any(map(is_timestamp, t.columns))])
 def test_timestamps_are_timestamps_in_utc_for_whoever_reads_the_files(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     hops = frame(spark, HOP_SCHEMA, hop("arrived", arrived_at_ns=NOW, latency_us=1, verdict="invalid"))
     before = spark.conf.get(TIMESTAMPS)
-    table = TABLES[name]
+    table = all_tables()[name]
     write_frame(table, table.rows([hops], LakeSettings()), tmp_path / "rows", LakeSettings())
     (file,) = (tmp_path / "rows").glob("*.parquet")
     kinds = {column.path: column.logical_type.to_json() for column in pq.ParquetFile(file).schema}

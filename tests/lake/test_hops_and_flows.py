@@ -23,7 +23,7 @@ from hopwire.lake.silver import clocks as clocks_module
 from hopwire.lake.silver.clocks import clocks
 from hopwire.lake.silver.hops import hops
 from hopwire.lake.split import MESSAGES
-from hopwire.lake.table import TABLES
+from hopwire.lake.tables import all_tables
 from tests.flows.story import BEGIN, SECOND, Story, answering, asking
 from tests.flows.talk import Talk, always, drifting, set_ahead
 
@@ -103,11 +103,11 @@ def test_tables_are_what_they_declare(lake: Lake) -> None:
         "gold.flows": lake.flows,
     }
     for name, table in found.items():
-        expected = from_arrow_schema(TABLES[name].schema)
+        expected = from_arrow_schema(all_tables()[name].schema)
         assert [(field.name, field.dataType) for field in table.schema] == [
             (field.name, field.dataType) for field in expected
         ]
-        assert table.select(*TABLES[name].key).distinct().count() == table.count()
+        assert table.select(*all_tables()[name].key).distinct().count() == table.count()
 
 
 def test_clocks_are_corrected(lake: Lake) -> None:

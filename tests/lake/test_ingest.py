@@ -20,7 +20,7 @@ from hopwire.lake.ingest import decoder_basis, refuse_less, take_in
 from hopwire.lake.manifest import StoredSource
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import read_arrow, read_manifest, writing
-from hopwire.lake.worker import TABLES, IngestJob, ingest_source
+from hopwire.lake.worker import INGESTED, IngestJob, ingest_source
 from hopwire.security import OPEN
 from tests.lake.captures import make_sightings, write_segment
 
@@ -32,7 +32,7 @@ def read(captures: Path, lake: Path, *, redecode: bool = False, **settings: Any)
     with writing(lake) as run:
         tasks = tasks_of(found, run, basis, redecode=redecode)
         job = IngestJob(str(run.staging))
-        for table in TABLES:
+        for table in INGESTED:
             run.place(table)
         job.marks.mkdir()
         parts = [part for group in groups_of(tasks, chosen.task_bytes) for part in group]

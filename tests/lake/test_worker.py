@@ -18,7 +18,7 @@ from hopwire.capture import Sighting, batch_from_sightings
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import MESSAGES
-from hopwire.lake.worker import RESULT, TABLES, IngestJob, IngestReport, IngestTask, ingest_groups, ingest_source
+from hopwire.lake.worker import INGESTED, RESULT, IngestJob, IngestReport, IngestTask, ingest_groups, ingest_source
 from hopwire.wire import FORMATS, encode
 from hopwire.wire.samples import sample_message
 from tests.capture.recording.recordings import Recording, message, pcap
@@ -30,7 +30,7 @@ SETTINGS = LakeSettings()
 @pytest.fixture
 def job(tmp_path: Path) -> IngestJob:
     job = IngestJob(str(tmp_path / "staging"))
-    for table in TABLES:
+    for table in INGESTED:
         job.place(table).mkdir(parents=True)
     job.marks.mkdir()
     return job
@@ -47,7 +47,7 @@ def rows_of(job: IngestJob, report: IngestReport, table: str) -> pa.Table:
 def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: IngestJob) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna"))
     report = ingest_source(task(path), job, DOMAINS, SETTINGS)
-    counts = {table: len(rows_of(job, report, table)) for table in TABLES}
+    counts = {table: len(rows_of(job, report, table)) for table in INGESTED}
     assert counts == {"bronze.sightings": 41, "silver.messages": 36, "silver.quarantine": 4}
     assert (report.row_count, report.skipped_rows, report.skipped, report.faults, report.error) == (41, 1, 3, [], "")
     assert rows_of(job, report, "silver.messages").schema.equals(MESSAGES)

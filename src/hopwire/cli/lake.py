@@ -187,7 +187,7 @@ def _stored_table(built: Built) -> Any:
 
 
 def _by_layer(item: tuple[str, Any]) -> tuple[int, str]:
-    from hopwire.lake.table import LAYERS
+    from hopwire.lake.tables import LAYERS
 
     return LAYERS.index(item[0].partition(".")[0]), item[0]
 
@@ -205,11 +205,11 @@ def tables(
     _need_spark()
     from hopwire.lake.manifest import Manifest, stale_tables
     from hopwire.lake.store import read_manifest
-    from hopwire.lake.tables import TABLES
+    from hopwire.lake.tables import all_tables
 
     manifest = read_manifest(lake) if lake else Manifest()
     stored, stale = manifest.tables, stale_tables(manifest)
-    declared = sorted(TABLES.items(), key=_by_layer)
+    declared = sorted(all_tables().items(), key=_by_layer)
     if as_json:
         for name, table in declared:
             say(json.dumps(_table_to_json(table, stored.get(name), stale.get(name, ()))))

@@ -27,8 +27,7 @@ from hopwire.lake.ingest import decoder_basis, ingest, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import LakeRun, writing
-from hopwire.lake.table import Table, in_order
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import Table, all_tables, in_order
 from hopwire.lake.worker import IngestTask
 from hopwire.security import OPEN, Domains
 
@@ -72,7 +71,8 @@ def build(
     With `redecode` every source is read again; one that is gone is read from bronze.sightings. Tables that were not
     wanted stay as they are; `stale_tables` tells which of them are older than what they were made from.
     """
-    wanted = in_order(tables if tables is not None else TABLES, TABLES)
+    declared = all_tables()
+    wanted = in_order(declared if tables is None else tables, declared)
     settings = settings or LakeSettings()
     refuse_path(local_path(lake))
     found, foreign = find_sources(captures)
@@ -161,10 +161,10 @@ class _Build:
         if self._is_current(table, basis):
             return
         self.progress(table.name, 0, 1)
-        inputs = [TABLES[name] for name in table.reads]
+        inputs = [all_tables()[name] for name in table.reads]
         size = sum(source.size_bytes for source in self.sources.values())
         with plain_errors(table.name), sized_shuffles(self.spark, size):
-            frames = [frame_of(self.spark, each, self.run.files(each.name)) for each in inputs]
+            frames = [frame_of(self.spark, each.schema, self.run.files(each.name)) for each in inputs]
             names = write_frame(table, table.rows(frames, self.settings), self.run.place(table.name), self.settings)
         self.run.add(table.name, basis, table.schema, self.run.written(table.name, names=names), table.reads)
         self.made.append(table.name)

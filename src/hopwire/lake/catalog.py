@@ -35,7 +35,7 @@ from hopwire.disk import is_regular, local_path, open_regular, shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredSource
 from hopwire.lake.store import LakeRun, inside
-from hopwire.lake.worker import TABLES, IngestTask
+from hopwire.lake.worker import INGESTED, IngestTask
 
 __all__ = ["FoundSource", "find_sources", "groups_of", "tasks_of"]
 
@@ -149,7 +149,7 @@ def _is_new(found: FoundSource, before: Manifest) -> bool:
 
 def _broken(run: LakeRun) -> set[str]:
     """The sources of which the lake has lost a file, or has it otherwise than it was written."""
-    tables = [run.before.tables[name] for name in TABLES if name in run.before.tables]
+    tables = [run.before.tables[name] for name in INGESTED if name in run.before.tables]
     return {file.source for table in tables for file in table.files if not run.has(file)}
 
 

@@ -8,21 +8,36 @@ stumbles over a colon in a name: a path that has both is refused before anything
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.errors import LakeError
-from hopwire.lake.judged import Judged
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import files_of, read_manifest
-from hopwire.lake.table import Table
-from hopwire.lake.types import schema_from_text
+from hopwire.lake.store import files_of, read_manifest, schema_of
+from hopwire.lake.tables import Table
+from hopwire.lake.worker import ParquetOutput
 
-__all__ = ["frame_of", "plain_errors", "read_table", "refuse_path", "sized_shuffles", "write_frame"]
+__all__ = [
+    "Batches",
+    "Judged",
+    "frame_of",
+    "plain_errors",
+    "read_table",
+    "refuse_path",
+    "sized_shuffles",
+    "write_frame",
+]
+
+Batches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+NAME = pa.schema([pa.field("name", pa.string())])
 
 CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
 SHUFFLES = "spark.sql.shuffle.partitions"
@@ -61,24 +76,15 @@ def refuse_path(lake: Path) -> None:
 def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:
     """Give a table of a lake as a DataFrame."""
     manifest = read_manifest(lake)
-    files = files_of(lake, name, manifest)
-    schema = from_arrow_schema(schema_from_text(manifest.tables[name].columns))
-    if not files:
-        return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option("basePath", _place(Path(lake, *name.split("."))))
-    return reader.parquet(*map(_pattern, files))
+    return frame_of(spark, schema_of(lake, name, manifest), files_of(lake, name, manifest))
 
 
-def frame_of(spark: SparkSession, table: Table, files: Sequence[Path]) -> DataFrame:
-    """Give files of a table as a DataFrame; without files it has no rows."""
-    schema = from_arrow_schema(table.schema)
+def frame_of(spark: SparkSession, schema: pa.Schema, files: Sequence[Path]) -> DataFrame:
+    """Give files of a table as a DataFrame; without files the DataFrame has no rows."""
+    columns = from_arrow_schema(schema)
     if not files:
-        return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema)
-    if table.partition_by:
-        place = Path(*files[0].parts[: -1 - len(table.partition_by)])
-        reader = reader.option("basePath", _place(place))
-    return reader.parquet(*map(_pattern, files))
+        return spark.createDataFrame([], columns)
+    return spark.read.schema(columns).parquet(*map(_pattern, files))
 
 
 def _place(path: Path) -> str:
@@ -88,6 +94,32 @@ def _place(path: Path) -> str:
 def _pattern(path: Path) -> str:
     """The pattern that only this file fits."""
     return GLOB.sub(r"\\\g<0>", _place(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Rows in partitions, sorted as the judge wants them, and the judge: a function from their batches to others."""
+
+    together: DataFrame
+    judge: Batches
+    schema: pa.Schema
+
+    def frame(self) -> DataFrame:
+        """Give what the judge says as a DataFrame."""
+        return self.together.mapInArrow(self.judge, from_arrow_schema(self.schema)).select(self.schema.names)
+
+    def write(self, place: Path, settings: LakeSettings) -> list[str]:
+        """Let the workers write what the judge says; gives the names of the files."""
+        judge, schema, directory = self.judge, self.schema, str(place.absolute())
+
+        def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            output = ParquetOutput(Path(directory, f"{uuid.uuid4().hex}.parquet"), schema, settings, repeating=True)
+            for batch in judge(batches):
+                output.add(batch)
+            if output.close():
+                yield pa.RecordBatch.from_arrays([pa.array([output.path.name])], schema=NAME)
+
+        return sorted(row.name for row in self.together.mapInArrow(write_batches, "name string").collect())
 
 
 def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings) -> list[str] | None:
@@ -102,7 +134,6 @@ def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: L
         return rows.write(place, settings)
     codec = CODECS.get(settings.compression, settings.compression)
     writer = rows.write.mode("append").option("compression", codec)
-    writer = writer.partitionBy(*table.partition_by) if table.partition_by else writer
     with _setting(rows.sparkSession, TIMESTAMPS, MICROSECONDS):
         writer.parquet(_place(place))
     return None

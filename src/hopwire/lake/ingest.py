@@ -33,7 +33,7 @@ from hopwire.lake.manifest import StoredFile, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import DECODER
 from hopwire.lake.store import LakeRun
-from hopwire.lake.worker import TABLES, IngestJob, IngestReport, IngestTask, ingest_groups
+from hopwire.lake.worker import INGESTED, IngestJob, IngestReport, IngestTask, ingest_groups
 from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 
@@ -74,7 +74,7 @@ def ingest(
     """Read the sources and write their rows into the staging of the run; give a report for each."""
     groups = groups_of(tasks, settings.task_bytes)
     job = IngestJob(str(run.staging.absolute()))
-    for table in TABLES:
+    for table in INGESTED:
         run.place(table)
     make_directory(job.marks, settings.file_mode)
     replace_file(job.groups, msgspec.json.encode(groups), settings.file_mode)
@@ -136,7 +136,7 @@ def take_in(
     spans = _spans(run, reports, sources)
     _refuse_copies(sources, spans, read)
     content = hash_of(basis, sorted((name, each.fingerprint) for name, each in sources.items()), is_anew and run.name)
-    for table, schema in TABLES.items():
+    for table, schema in INGESTED.items():
         old = run.before.tables[table].files if table in run.before.tables else ()
         files: list[StoredFile] = [file for file in old if file.source in kept]
         for report in reports:

@@ -59,9 +59,10 @@ class StoredTable(msgspec.Struct, frozen=True):
     """One table."""
 
     basis: str
-    columns: dict[str, str]  # name: Arrow type
+    columns: dict[str, str]  # name: Arrow type in words, for people and for an older hopwire
     files: tuple[StoredFile, ...] = ()
     made_from: dict[str, str] = {}  # name: basis that it had
+    schema: str = ""  # the columns as Arrow serializes a schema, in base64; empty if an older hopwire wrote the table
 
     @property
     def row_count(self) -> int:

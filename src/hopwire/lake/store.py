@@ -22,11 +22,14 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import socket
 import uuid
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +37,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hopwire.disk import (
+    NO_FOLLOW,
+    NO_WAIT,
     OWNER_ONLY,
     is_regular,
     local_path,
@@ -44,7 +49,6 @@ from hopwire.disk import (
     sync_path,
 )
 from hopwire.errors import LakeError
-from hopwire.lake.lock import held
 from hopwire.lake.manifest import (
     FORMAT,
     Manifest,
@@ -55,10 +59,15 @@ from hopwire.lake.manifest import (
     check_path,
     with_new_names,
 )
-from hopwire.lake.types import schema_from_text
+from hopwire.lake.tables import all_tables
 from hopwire.report.words import cut
 
-__all__ = ["LakeRun", "files_of", "inside", "read_arrow", "read_manifest", "writing"]
+try:
+    import fcntl
+except ImportError:  # on Windows nothing keeps two runs apart
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["LakeRun", "files_of", "inside", "read_arrow", "read_manifest", "schema_of", "writing"]
 
 OWN = "_hopwire"
 MANIFEST, LOCK, STAGING, WRITTEN = "manifest.json", "lock", "staging", "written.json"
@@ -131,27 +140,42 @@ def _refuse_symlink(path: Path) -> None:
         raise LakeError(f"{path}: is a symlink, expected a directory of the lake itself; nothing was done")
 
 
+def schema_of(lake: Path | str, name: str, manifest: Manifest) -> pa.Schema:
+    """Give the columns of a table.
+
+    An older hopwire wrote the types of columns as text alone. Such a table has the types of its declaration, or the
+    table is refused.
+    """
+    stored = manifest.tables[name]
+    try:
+        if stored.schema:
+            schema = pa.ipc.read_schema(pa.py_buffer(b64decode(stored.schema)))
+        else:
+            schema = all_tables()[name].schema
+        if _columns(schema) == stored.columns:
+            return schema
+    except (ValueError, OSError, KeyError, ImportError, pa.ArrowException):
+        pass
+    remedy = "build the lake anew, or use the hopwire that wrote it"
+    raise LakeError(f"{lake}: {name}: the types of its columns cannot be read; {remedy}")
+
+
+def _columns(schema: pa.Schema) -> dict[str, str]:
+    return {column.name: str(column.type) for column in schema}
+
+
 def read_arrow(
     lake: Path | str, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None
 ) -> pa.Table:
     """Read a table, or some of its columns and rows, without Spark; a LakeError names the file that is damaged."""
     manifest = read_manifest(lake)
     files = files_of(lake, name, manifest)
-    try:
-        schema = schema_from_text(manifest.tables[name].columns)
-    except (LakeError, ValueError) as error:
-        raise LakeError(f"{lake}: {name}: {error}; build the lake anew, or use the hopwire that wrote it") from None
+    schema = schema_of(lake, name, manifest)
     if not files:
         return schema.empty_table().select(schema.names if columns is None else list(columns))
 
     def read(some: list[Path]) -> pa.Table:
-        data = ds.dataset(
-            [str(file) for file in some],
-            schema=schema,
-            format="parquet",
-            partitioning=ds.partitioning(schema, flavor="hive"),
-            partition_base_dir=str(local_path(lake)),
-        )
+        data = ds.dataset([str(file) for file in some], schema=schema, format="parquet")
         return data.to_table(columns=list(columns) if columns is not None else None, filter=where)
 
     try:
@@ -220,8 +244,8 @@ class LakeRun:
         self, table: str, basis: str, schema: pa.Schema, files: Sequence[StoredFile], made_from: Iterable[str] = ()
     ) -> None:
         """Put a table into the lake to be; its new files lie in `place`, old ones may be kept."""
-        columns = {column.name: str(column.type) for column in schema}
-        self.tables[table] = StoredTable(basis, columns, tuple(files), self.bases(made_from))
+        serialized = b64encode(schema.serialize()).decode()
+        self.tables[table] = StoredTable(basis, _columns(schema), tuple(files), self.bases(made_from), serialized)
 
     def bases(self, tables: Iterable[str]) -> dict[str, str]:
         """Give the bases of tables as they are at this moment."""
@@ -286,7 +310,7 @@ def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[LakeRun]:
     """Begin a run that writes, alone; a lake that is not there yet is made."""
     place = local_path(lake)
     own = _own_directory(place, lake, file_mode)
-    with held(own / LOCK, Path(lake)):
+    with _locked(own / LOCK, Path(lake)):
         manifest = _manifest(place, lake) if os.path.lexists(own / MANIFEST) else Manifest()
         _refuse_symlink(own / STAGING)
         old = _replaced(place, manifest)
@@ -299,6 +323,36 @@ def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[LakeRun]:
             yield run
         finally:
             shutil.rmtree(own / STAGING, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path, lake: Path) -> Iterator[None]:
+    """Hold the lock of a lake; a LakeError names the process that holds it already.
+
+    The system takes the lock back when its holder ends, however the holder ends. The file stays, and its text says who
+    holds the lock.
+    """
+    with _opened_lock(path) as file:
+        try:
+            if fcntl:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read(200).strip() or "another process"
+            raise LakeError(f"{lake}: is being built by {holder}; wait for it, or end it") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+def _opened_lock(path: Path) -> TextIO:
+    """Open the file of the lock, or make it; a symlink, or anything else that is no file, is refused."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW | NO_WAIT, OWNER_ONLY)
+    if said := not_regular(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise LakeError(f"{path}: {said}; remove it")
+    return os.fdopen(handle, "a+", encoding="utf-8", errors="replace")
 
 
 def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:

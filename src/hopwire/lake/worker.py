@@ -32,10 +32,10 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS, split_batch
 from hopwire.security import Domains
 
-__all__ = ["RESULT", "TABLES", "IngestJob", "IngestReport", "IngestTask", "ParquetOutput", "ingest_groups"]
+__all__ = ["INGESTED", "RESULT", "IngestJob", "IngestReport", "IngestTask", "ParquetOutput", "ingest_groups"]
 
 RESULT = pa.schema([pa.field("report", pa.binary())])
-TABLES = {"bronze.sightings": SIGHTINGS, "silver.messages": MESSAGES, "silver.quarantine": QUARANTINE}
+INGESTED = {"bronze.sightings": SIGHTINGS, "silver.messages": MESSAGES, "silver.quarantine": QUARANTINE}
 # what repeats from row to row; to look for repetition in all the others costs time and finds nothing
 REPEATING = (
     "segment", "node", "node_name", "incarnation", "direction", "peer", "reason", "note", "dead_reason", "dead_note",
@@ -119,7 +119,9 @@ def ingest_source(task: IngestTask, job: IngestJob, domains: Domains, settings: 
     """Read one source and write its rows; what goes wrong with the disk is said in the report."""
     report = IngestReport(task.name)
     attempt = uuid.uuid4().hex
-    outputs = {name: ParquetOutput(job.place(name) / f"{attempt}.parquet", TABLES[name], settings) for name in TABLES}
+    outputs = {
+        name: ParquetOutput(job.place(name) / f"{attempt}.parquet", INGESTED[name], settings) for name in INGESTED
+    }
     faults: list[Fault] = []
     try:
         rows = read_source(task.source, on_fault=faults.append)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hopwire.lake.split import SIGHTINGS
-from hopwire.lake.table import Column, Table, declare
+from hopwire.lake.tables import Column, Table, declare
 
 __all__ = ["SEEN", "SIGHTINGS_TABLE"]
 

@@ -11,7 +11,7 @@ from hopwire.capture.file_faults import Fault
 from hopwire.capture.segment import sealed_path
 from hopwire.disk import shown_name
 from hopwire.lake.manifest import StoredSource
-from hopwire.lake.table import Column, Table, declare
+from hopwire.lake.tables import Column, Table, declare
 
 __all__ = ["SOURCES_TABLE", "rows_of_sources"]
 

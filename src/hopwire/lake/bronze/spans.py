@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hopwire.flows.schemas import ENDINGS
 from hopwire.flows.spans import Gap, SourceSpan
-from hopwire.lake.table import Column, Table, declare
+from hopwire.lake.tables import Column, Table, declare
 
 __all__ = ["SPANS", "SPANS_TABLE", "rows_from_spans", "spans_from_rows"]
 

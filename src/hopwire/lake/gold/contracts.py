@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hopwire.lake.table import Column, table
+from hopwire.lake.tables import Column, table
 
 __all__ = ["contracts"]
 

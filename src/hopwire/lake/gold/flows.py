@@ -14,10 +14,10 @@ from hopwire.flows.findings import Known
 from hopwire.flows.flows import added, judge_flows, totals_of
 from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
 from hopwire.lake.covered import coverage_of, rules_of
-from hopwire.lake.judged import Batches, Judged
+from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.hops import by_time
-from hopwire.lake.table import table
+from hopwire.lake.tables import table
 
 __all__ = ["OF_REQUEST", "flows", "judge_of"]
 

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from hopwire.flows.spans import SourceSpan, placed
 from hopwire.lake.bronze.spans import spans_from_rows
-from hopwire.lake.table import Column, table
+from hopwire.lake.tables import Column, table
 
 __all__ = ["complete_rows", "quality"]
 

@@ -15,10 +15,10 @@ from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import HOP_SCHEMA, REQUEST_SCHEMA, REQUESTS
 from hopwire.lake.covered import coverage_of, rules_of
-from hopwire.lake.judged import Batches, Judged
+from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.hops import by_time
-from hopwire.lake.table import table
+from hopwire.lake.tables import table
 
 __all__ = ["requests"]
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from hopwire.lake.minutes import MINUTE, minute_of
-from hopwire.lake.table import Column, table
+from hopwire.lake.tables import Column, table
 
 __all__ = ["security"]
 

@@ -18,7 +18,7 @@ from hopwire.flows.crossings import Crossing, contradicted, window_width
 from hopwire.flows.schemas import CLOCKS
 from hopwire.flows.spans import lives_of, placed
 from hopwire.lake.bronze.spans import spans_from_rows
-from hopwire.lake.table import table
+from hopwire.lake.tables import table
 
 __all__ = ["clocks"]
 

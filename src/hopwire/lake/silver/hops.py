@@ -14,9 +14,9 @@ from hopwire.flows.hops import SIGHTING_COLUMNS, link, link_piece
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import HOP_SCHEMA, HOPS
 from hopwire.lake.covered import coverage_of, rules_of
-from hopwire.lake.judged import Batches, Judged
+from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.table import table
+from hopwire.lake.tables import table
 
 __all__ = ["by_time", "hops"]
 

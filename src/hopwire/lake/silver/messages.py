@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hopwire.lake.bronze.sightings import SEEN
 from hopwire.lake.split import MESSAGES
-from hopwire.lake.table import Column, Table, declare
+from hopwire.lake.tables import Column, Table, declare
 
 __all__ = ["MESSAGES_TABLE", "SEEN_AND_SIZED"]
 

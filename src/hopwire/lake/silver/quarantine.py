@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hopwire.lake.silver.messages import SEEN_AND_SIZED
 from hopwire.lake.split import QUARANTINE
-from hopwire.lake.table import Column, Table, declare
+from hopwire.lake.tables import Column, Table, declare
 
 __all__ = ["QUARANTINE_TABLE"]
 
