@@ -39,12 +39,10 @@ from hopwire.capture.sources import read_source
 from hopwire.errors import WireError
 from hopwire.lake.build import build
 from hopwire.lake.catalog import find_sources, groups_of
-from hopwire.lake.rebatch import rebatched
 from hopwire.lake.session import session
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_on_spark
-from hopwire.lake.split import split_batch
-from hopwire.lake.worker import INGESTED, IngestTask, ParquetOutput
+from hopwire.lake.worker import INGESTED, IngestTask, ParquetOutput, rebatched, split_batch
 from hopwire.security import OPEN, Domains
 from hopwire.security.batch_verdicts import verify_batch
 from hopwire.security.domain_settings import domains_from_table

@@ -13,7 +13,7 @@ from hopwire.cli import lake as command
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.errors import BalanceError
-from hopwire.lake import memory
+from hopwire.lake import session
 from hopwire.lake.manifest import Manifest
 from hopwire.lake.store import writing
 from hopwire.lake.tables import all_tables
@@ -100,7 +100,7 @@ def test_mistake_is_one_line_with_the_remedy(
 def test_machine_without_memory_is_told_before_anything_starts(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda: 300 * 1024**2)
+    monkeypatch.setattr(session, "free_bytes", lambda: 300 * 1024**2)
     assert run(["lake", "build", str(captures), str(tmp_path / "lake")]) == ExitCode.USAGE
     assert "0.3 GB of memory are free, a build needs 1 GB" in capsys.readouterr().err
 

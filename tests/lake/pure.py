@@ -24,8 +24,8 @@ from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, lives_of, placed, spans_from_batch
-from hopwire.lake.split import Split, split_batch
 from hopwire.lake.store import writing
+from hopwire.lake.worker import Split, split_batch
 from hopwire.security import Domains
 from tests.flows.quickest import quickest_crossings
 

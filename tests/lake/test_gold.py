@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hopwire.flows.schemas import HOP_SCHEMA
 from hopwire.flows.spans import SourceSpan
+from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE
 from hopwire.lake.bronze.sources import SOURCES_TABLE
 from hopwire.lake.bronze.spans import rows_from_spans
 from hopwire.lake.dataframes import write_frame
@@ -21,7 +22,8 @@ from hopwire.lake.gold.contracts import contracts
 from hopwire.lake.gold.links import links
 from hopwire.lake.gold.quality import quality
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS
+from hopwire.lake.silver.messages import MESSAGES_TABLE
+from hopwire.lake.silver.quarantine import QUARANTINE_TABLE
 from hopwire.lake.tables import Column, all_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -90,7 +92,9 @@ def test_contracts_say_who_and_when_and_how(spark: SparkSession) -> None:
         {**seen("", "out"), "node": b"\x01\xff"},
         seen("anna", "out", version=None, version_raw=b"1.0", wire_format=4),
     ]
-    one, two = sorted(found(contracts(frame(spark, MESSAGES, *rows))), key=lambda row: row["sighting_count"])
+    one, two = sorted(
+        found(contracts(frame(spark, MESSAGES_TABLE.schema, *rows))), key=lambda row: row["sighting_count"]
+    )
     assert (one["version"], one["version_raw"], one["wire_formats"]) == (None, b"1.0", [4])
     assert (two["senders"], two["receivers"], two["dead_count"]) == (["01ff", "anna"], ["bert"], 1)
     assert (two["first_seen_at_ns"], two["last_seen_at_ns"], two["wire_formats"]) == (5, 9, [5, 6])
@@ -110,9 +114,9 @@ def test_quality_finds_where_a_row_got_lost(spark: SparkSession, lost: str, unba
     hops = [] if lost == "hop" else [hop("arrived", left_sequence=None, arrived_sequence=0)]
     table = quality(
         frame(spark, SOURCES_TABLE.schema, source, foreign),
-        frame(spark, SIGHTINGS, *sightings),
-        frame(spark, MESSAGES, *messages),
-        frame(spark, QUARANTINE, {"segment": "s"}),
+        frame(spark, SIGHTINGS_TABLE.schema, *sightings),
+        frame(spark, MESSAGES_TABLE.schema, *messages),
+        frame(spark, QUARANTINE_TABLE.schema, {"segment": "s"}),
         frame(spark, HOP_SCHEMA, *hops),
         spark.createDataFrame(rows_from_spans([SourceSpan("s", b"a", 1, "", 4, 11, 0, 0, 2, skipped=5, missing=1)])),
     )

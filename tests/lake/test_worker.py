@@ -17,7 +17,6 @@ import pytest
 from hopwire.capture import Sighting, batch_from_sightings
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.split import MESSAGES
 from hopwire.lake.worker import INGESTED, RESULT, IngestJob, IngestReport, IngestTask, ingest_groups, ingest_source
 from hopwire.wire import FORMATS, encode
 from hopwire.wire.samples import sample_message
@@ -50,7 +49,7 @@ def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: IngestJob) 
     counts = {table: len(rows_of(job, report, table)) for table in INGESTED}
     assert counts == {"bronze.sightings": 41, "silver.messages": 36, "silver.quarantine": 4}
     assert (report.row_count, report.skipped_rows, report.skipped, report.faults, report.error) == (41, 1, 3, [], "")
-    assert rows_of(job, report, "silver.messages").schema.equals(MESSAGES)
+    assert rows_of(job, report, "silver.messages").schema.equals(INGESTED["silver.messages"])
     verdicts = Counter(rows_of(job, report, "silver.messages").column("verdict").to_pylist())
     assert set(verdicts) == {"valid", "unsigned"}
 

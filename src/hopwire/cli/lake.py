@@ -93,8 +93,7 @@ def _need_spark() -> None:
 def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
     """Give the function that starts Spark; a Spark that was started is stopped at the end."""
     from hopwire.lake.dataframes import plain_errors
-    from hopwire.lake.memory import choose_memory, free_bytes
-    from hopwire.lake.session import check_master, session
+    from hopwire.lake.session import check_master, choose_memory, free_bytes, session
 
     if master:
         check_master(master)

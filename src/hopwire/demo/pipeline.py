@@ -19,7 +19,7 @@ def what_is_missing() -> str:
     if find_spec("pyspark") is None:
         return 'pyspark is not installed: pip install "hopwire[spark]"'
     from hopwire.lake.java import find_java
-    from hopwire.lake.memory import choose_memory, free_bytes
+    from hopwire.lake.session import choose_memory, free_bytes
 
     try:
         find_java()
@@ -32,8 +32,7 @@ def what_is_missing() -> str:
 def build_lake(day: Day, lake: Path, on_step: Callable[[str], None] = lambda step: None) -> int:
     """Build all tables; gives how many."""
     from hopwire.lake.build import build
-    from hopwire.lake.memory import choose_memory, free_bytes
-    from hopwire.lake.session import session
+    from hopwire.lake.session import choose_memory, free_bytes, session
     from hopwire.lake.settings import LakeSettings
 
     on_step("starting Spark")

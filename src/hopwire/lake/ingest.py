@@ -31,7 +31,7 @@ from hopwire.lake.bronze.spans import SPANS, SPANS_TABLE, rows_from_spans, spans
 from hopwire.lake.catalog import groups_of
 from hopwire.lake.manifest import StoredFile, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.split import DECODER
+from hopwire.lake.silver.messages import DECODER
 from hopwire.lake.store import LakeRun
 from hopwire.lake.worker import INGESTED, IngestJob, IngestReport, IngestTask, ingest_groups
 from hopwire.report.words import text_or_hex

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 
 from hopwire.disk import OWNER_ONLY, check_mode
 from hopwire.errors import SettingsError
+from hopwire.flows.rules import Rules
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.routing import HOP_LIMIT
 
 __all__ = ["LakeSettings"]
@@ -37,3 +39,14 @@ class LakeSettings:
             value = getattr(self, field.name)
             if field.name != "compression" and not (isinstance(value, int | float) and value > 0):
                 raise SettingsError(f"{field.name} must be a positive number, not {value!r}")
+
+    @property
+    def rules(self) -> Rules:
+        """The rules by which hops, requests and flows are judged."""
+        return Rules(
+            patience_ns=round(self.patience_seconds * NS_PER_SECOND),
+            patience_without_ttl_ns=round(self.patience_without_ttl_seconds * NS_PER_SECOND),
+            duplicate_window_ns=round(self.duplicate_window_seconds * NS_PER_SECOND),
+            hop_limit=self.hop_limit,
+            max_flow_rows=self.max_flow_rows,
+        )

@@ -1,11 +1,14 @@
 """What a Python worker does with a source: read, decode, judge, and write the files of three tables itself.
 
-Bytes never cross to the JVM: the worker gets the number of a group of sources and gives back one small row for each of
-them. Its files have names that no other attempt has. Only what comes back in the result of a task is published, so an
-attempt that is killed, repeated or overtaken leaves nothing but files that are swept away.
+Each row of a capture goes one way: into `silver.messages`, into `silver.quarantine`, or it only says how many sightings
+are missing. All rows are in `bronze.sightings`.
 
-Memory is bounded by a batch and a row group of each table, whatever the size of the source. Which numbers its sightings
-have is said in the report: it is little, and only the driver can compare it with other sources.
+Bytes never cross to the JVM. The worker gets the number of a group of sources and gives back one small report for each
+source. The files of an attempt have names that no other attempt has. Only files that a report names are published. An
+attempt that is killed, repeated or overtaken leaves nothing but files that the next run removes.
+
+Memory is bounded by a batch and a row group of each table, whatever the size of the source. The report also says which
+numbers the sightings of the source have: these are few, and only the driver can compare them with other sources.
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.capture.file_faults import Fault, FaultKind
@@ -27,15 +32,29 @@ from hopwire.capture.sources import Source, SourceKind, read_source
 from hopwire.disk import create_file, open_regular
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans, spans_from_batch
-from hopwire.lake.rebatch import rebatched
+from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes, rows_of_sightings
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS, split_batch
+from hopwire.lake.silver.messages import MESSAGES_TABLE, rows_of_messages
+from hopwire.lake.silver.quarantine import QUARANTINE_TABLE, rows_of_quarantine
+from hopwire.model.sighting import Direction
 from hopwire.security import Domains
+from hopwire.wire import decode_batch
 
-__all__ = ["INGESTED", "RESULT", "IngestJob", "IngestReport", "IngestTask", "ParquetOutput", "ingest_groups"]
+__all__ = [
+    "INGESTED",
+    "RESULT",
+    "IngestJob",
+    "IngestReport",
+    "IngestTask",
+    "ParquetOutput",
+    "Split",
+    "ingest_groups",
+    "rebatched",
+    "split_batch",
+]
 
 RESULT = pa.schema([pa.field("report", pa.binary())])
-INGESTED = {"bronze.sightings": SIGHTINGS, "silver.messages": MESSAGES, "silver.quarantine": QUARANTINE}
+INGESTED = {table.name: table.schema for table in (SIGHTINGS_TABLE, MESSAGES_TABLE, QUARANTINE_TABLE)}
 # what repeats from row to row; to look for repetition in all the others costs time and finds nothing
 REPEATING = (
     "segment", "node", "node_name", "incarnation", "direction", "peer", "reason", "note", "dead_reason", "dead_note",
@@ -174,6 +193,75 @@ def _in_words(error: OSError, task: IngestTask) -> str:
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error):
         return f"the disk of the lake is full ({words}) at {task.name}: make room and build again"
     return f"{error.filename or task.path}: {words}"
+
+
+# -- from batches of a source to rows of tables
+
+
+class Split(NamedTuple):
+    """The rows of one batch of a capture, as rows of tables, and how many rows stand for sightings that are missing."""
+
+    sightings: pa.RecordBatch
+    messages: pa.RecordBatch
+    quarantine: pa.RecordBatch
+    skipped_rows: int
+    skipped: int
+
+
+def split_batch(batch: pa.RecordBatch, segment: str, domains: Domains) -> Split:
+    """Decode a batch of a capture and judge its messages."""
+    sightings = rows_of_sightings(batch, segment)
+    seen = _where(sightings, pc.not_equal(sightings.column("direction"), Direction.SKIPPED))
+    decoded = decode_batch(seen.column("frames"))
+    is_message = decoded.column("reason").is_null()
+    is_none = pc.invert(is_message)
+    return Split(
+        sightings,
+        rows_of_messages(_where(seen, is_message), _where(decoded, is_message), domains),
+        rows_of_quarantine(_where(seen, is_none), _where(decoded, is_none)),
+        len(sightings) - len(seen),
+        pc.sum(batch.column("skipped")).as_py() or 0,
+    )
+
+
+def _where(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+    return batch if mask.true_count == len(batch) else batch.filter(mask)
+
+
+def rebatched(batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Give the same rows in batches of at most so many rows and bytes; a row that is larger comes alone."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for piece in (piece for batch in batches for piece in _pieces(batch, max_rows, max_bytes)):
+        if waiting and (rows + len(piece) > max_rows or size + piece.nbytes > max_bytes):
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(piece)
+        rows, size = rows + len(piece), size + piece.nbytes
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    if batch.nbytes <= max_bytes:
+        for start in range(0, len(batch), max_rows):
+            yield batch.slice(start, max_rows)
+        return
+    ends = frame_bytes(batch.column("frames")).cumsum()
+    start = 0
+    while start < len(batch):
+        before = ends[start - 1] if start else 0
+        fitting = int(np.searchsorted(ends, before + max_bytes, side="right")) - start
+        count = min(max(fitting, 1), max_rows)
+        yield batch.slice(start, count)
+        start += count
+
+
+# -- files
 
 
 class ParquetOutput:

@@ -13,9 +13,9 @@ from hopwire.flows.chunks import Summariser, whole_chunks
 from hopwire.flows.findings import Known
 from hopwire.flows.flows import added, judge_flows, totals_of
 from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
-from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.clocks import coverage_of
 from hopwire.lake.silver.hops import by_time
 from hopwire.lake.tables import table
 
@@ -45,7 +45,7 @@ def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: Lak
 
     Hops and requests of a flow come together in one stream, hops first.
     """
-    known = Known(coverage_of(clocks), rules_of(settings), _answered(requests))
+    known = Known(coverage_of(clocks), settings.rules, _answered(requests))
     asked = requests.select("flow_id", F.struct(*OF_REQUEST).alias(REQUEST))
     rows = hops.unionByName(asked, allowMissingColumns=True)
     together = rows.repartition("flow_id").sortWithinPartitions("flow_id", F.col(REQUEST).isNotNull(), *by_time())

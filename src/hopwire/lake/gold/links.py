@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hopwire.lake.minutes import MINUTE, minute_of
 from hopwire.lake.tables import Column, table
+from hopwire.model.units import NS_PER_MINUTE, NS_PER_SECOND
 
-__all__ = ["links"]
+__all__ = ["MINUTE", "links", "minute_of"]
+
+MINUTE = pa.timestamp("us", tz="UTC")
 
 QUANTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
 ACCURACY = 1000  # of the quantiles: an error of one in a thousand ranks
@@ -54,3 +57,9 @@ def links(hops: DataFrame) -> DataFrame:
         .withColumns({name: F.col("quantiles")[number] for number, name in enumerate(QUANTILES)})
         .select([column.name for column in COLUMNS])
     )
+
+
+def minute_of(time_ns: Expression) -> Expression:
+    """Give the minute in which a time in nanoseconds since 1970 lies."""
+    begin_ns = time_ns - F.pmod(time_ns, F.lit(NS_PER_MINUTE))  # exact; a quotient of such numbers is not
+    return F.timestamp_seconds(begin_ns / F.lit(NS_PER_SECOND))

@@ -14,9 +14,9 @@ from hopwire.flows.coverage import Coverage
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import HOP_SCHEMA, REQUEST_SCHEMA, REQUESTS
-from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.clocks import coverage_of
 from hopwire.lake.silver.hops import by_time
 from hopwire.lake.tables import table
 
@@ -33,7 +33,7 @@ LATER = pa.schema([("hop_count", pa.int64()), ("replies", pa.list_(pa.struct(lis
 @table("gold.requests", key=KEY, reads=READS, columns=REQUESTS)
 def requests(hops: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
     """One request: the question, what became of it, how long it took, and where it was lost."""
-    coverage, rules = coverage_of(clocks), rules_of(settings)
+    coverage, rules = coverage_of(clocks), settings.rules
     asked = hops.where(F.length("home_receiver") > 0)
     together = asked.repartition(*TOGETHER).sortWithinPartitions(*TOGETHER, *by_time())
     return Judged(together, _judge(coverage, rules), REQUEST_SCHEMA)

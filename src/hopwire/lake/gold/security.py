@@ -17,7 +17,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from hopwire.lake.minutes import MINUTE, minute_of
+from hopwire.lake.gold.links import MINUTE, minute_of
 from hopwire.lake.tables import Column, table
 
 __all__ = ["security"]

@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
-from hopwire.flows.coverage import LifeSpan
+from hopwire.flows.coverage import Coverage, LifeSpan, coverage_from_rows
 from hopwire.flows.crossings import Crossing, contradicted, window_width
 from hopwire.flows.schemas import CLOCKS
 from hopwire.flows.spans import lives_of, placed
 from hopwire.lake.bronze.spans import spans_from_rows
 from hopwire.lake.tables import table
 
-__all__ = ["clocks"]
+__all__ = ["clocks", "coverage_of"]
 
 MAX_CROSSINGS = 400_000  # that the driver looks at, unless there are more pairs of nodes
 PAIR = ("source", "target")
@@ -39,6 +39,11 @@ def clocks(spans: DataFrame, messages: DataFrame) -> DataFrame:
     crossings = _read(windows, nodes) if _most(lives, width) <= MAX_CROSSINGS else _read_few(windows, nodes)
     rows = rows_from_clocks(known, clocks_from_crossings(nodes.values(), crossings))
     return spans.sparkSession.createDataFrame(rows).select(rows.column_names)
+
+
+def coverage_of(clocks: DataFrame) -> Coverage:
+    """Give who captured when, and how wrong each clock is: the table is small, a row for each node."""
+    return coverage_from_rows(clocks.toArrow())
 
 
 def _windows(messages: DataFrame, width_ns: int) -> DataFrame:

@@ -13,9 +13,9 @@ from hopwire.flows.coverage import Coverage
 from hopwire.flows.hops import SIGHTING_COLUMNS, link, link_piece
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import HOP_SCHEMA, HOPS
-from hopwire.lake.covered import coverage_of, rules_of
 from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.clocks import coverage_of
 from hopwire.lake.tables import table
 
 __all__ = ["by_time", "hops"]
@@ -33,7 +33,7 @@ def hops(messages: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judg
     The sightings of one message come together by its key, so a flow of any size is spread over all tasks. Equal
     messages without an id have one key, and may be many: they are linked piece by piece.
     """
-    coverage, rules = coverage_of(clocks), rules_of(settings)
+    coverage, rules = coverage_of(clocks), settings.rules
     router = F.when(F.size("routing") > 0, F.element_at("routing", -1)["identity"]).otherwise(F.lit(b""))
     made = {"route_count": F.size("routing"), "route_node": router}
     narrow = messages.select([made[name].alias(name) if name in made else F.col(name) for name in SIGHTING_COLUMNS])
