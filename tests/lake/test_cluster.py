@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 
 from hopwire.cli.domains_file import read_domains
 from hopwire.lake.build import build
-from hopwire.lake.check import check_lake
-from hopwire.lake.simulation import simulate_here
+from hopwire.lake.simulation import check_lake, simulate_here
 from hopwire.lake.store import read_arrow
 from hopwire.lake.tables import all_tables
 from hopwire.simulate import FAULTS, SimulateSettings

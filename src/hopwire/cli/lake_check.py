@@ -16,7 +16,7 @@ from hopwire.report.words import text_or_hex
 from hopwire.simulate.faults import FAULTS
 
 if TYPE_CHECKING:
-    from hopwire.lake.check import Checked, TruthDifference
+    from hopwire.simulate.check import Checked, TruthDifference
 
 __all__ = ["check"]
 
@@ -34,7 +34,7 @@ def check(
     A fact that only the truth has is missed, a fact that only the lake has is false. The command ends with 1 if a fact
     is missed or false. Spark is not started.
     """
-    from hopwire.lake.check import check_lake  # other commands do not load it
+    from hopwire.lake.simulation import check_lake  # other commands do not load it
 
     checked = check_lake(lake, truth)
     if as_json:

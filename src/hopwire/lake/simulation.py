@@ -3,14 +3,16 @@
     OUT/captures/*.arrows                         one segment for each node, chunk and incarnation; a crash leaves its
                                                   segment open, cut off within a batch
     OUT/truth/<table>/chunk-000000.parquet        what is true, chunk by chunk
-    OUT/domains.toml                              keys, for who builds a lake of it
+    OUT/domains.toml                              keys, for the build of a lake
     OUT/simulation.json                           the settings, and how much there is; written last
 
-Chunks are made here one after another, or by Spark's Python workers, which write the files themselves; the files are
+Chunks are made here one after another, or by Spark's Python workers, which write the files themselves. The files are
 the same. Sequence numbers go on from chunk to chunk, so on Spark a first pass only counts them.
 
-A task that Spark tries again finds what the first try left behind, and writes it anew. A simulation that fails or is
-interrupted removes what it has made: half of one is of no use.
+A task that Spark tries again finds the files of the first try, and writes them anew. A simulation that fails or is
+interrupted removes the files that it has made: half a simulation is of no use.
+
+`check_lake` compares a lake with the truth (`simulate/check.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,15 +34,21 @@ import pyarrow.parquet as pq
 
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
 from hopwire.capture.settings import CaptureSettings
-from hopwire.disk import create_file, local_path, make_directory
-from hopwire.errors import CaptureError, SettingsError
+from hopwire.capture.sources import HIDDEN
+from hopwire.disk import create_file, is_regular, local_path, make_directory
+from hopwire.errors import CaptureError, LakeError, SettingsError
+from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
 from hopwire.model.sighting import SCHEMA
 from hopwire.simulate import (
+    CHECKED_TABLES,
     FAULTS,
+    SCHEMAS,
+    Checked,
     Chunk,
     SimulatedCapture,
     SimulatedWorld,
     SimulateSettings,
+    check_tables,
     clocks_of,
     counts_of_chunk,
     faults_of,
@@ -50,7 +59,7 @@ from hopwire.simulate import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Simulated", "simulate_here", "simulate_on_spark"]
+__all__ = ["Simulated", "check_lake", "simulate_here", "simulate_on_spark"]
 
 CAPTURES, TRUTH, DOMAINS, SUMMARY = "captures", "truth", "domains.toml", "simulation.json"
 BATCH = CaptureSettings()
@@ -253,3 +262,30 @@ def _finish(world: SimulatedWorld, out: Path, written: list[_Written]) -> Simula
     )
     _write(out / SUMMARY, msgspec.json.format(msgspec.json.encode(simulated), indent=1) + b"\n")
     return simulated
+
+
+# -- the truth, read again
+
+
+def check_lake(lake: Path | str, truth: Path | str) -> Checked:
+    """Compare a lake with the directory `truth` of the network that its captures are of."""
+    tables = read_manifest(lake).tables
+    if not set(tables) & set(CHECKED_TABLES):
+        raise LakeError(f"{lake}: has none of {', '.join(CHECKED_TABLES)}; build it first")
+    return check_tables(tables, partial(read_arrow, lake), partial(_read_truth, local_path(truth)))
+
+
+def _read_truth(directory: Path, name: str, columns: Sequence[str]) -> pa.Table:
+    place = directory / name
+    files = sorted(path for path in place.glob("*") if not path.name.startswith(HIDDEN) and is_regular(path))
+    if not files:
+        raise LakeError(f"{directory}: has no {name}; name the directory `truth` of a simulated network")
+    return pa.concat_tables([_read_truth_file(file, SCHEMAS[name]).select(columns) for file in files])
+
+
+def _read_truth_file(file: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        return pq.read_table(file, columns=schema.names, partitioning=None).select(schema.names).cast(schema)
+    except (*UNREADABLE, KeyError) as error:
+        remedy = "remove it if it is not of the truth, or simulate anew"
+        raise LakeError(f"{file}: cannot be read ({in_short(error)}); {remedy}") from None
