@@ -57,7 +57,7 @@ def network(
     for number in range(settings.closing + 1):
         chunk, bases = simulate_chunk(world, number, bases)
         chunks.append(chunk)
-    batches = [stretch.sightings.cast(SCHEMA) for chunk in chunks for stretch in chunk.stretches]
+    batches = [capture.sightings.cast(SCHEMA) for chunk in chunks for capture in chunk.captures]
     seen = tuple(_seen(sighting) for batch in batches for sighting in sightings_from_batch(batch))
     truth = {name: pa.concat_tables([chunk.truth[name] for chunk in chunks]) for name in chunks[0].truth}
     return Network(world, tuple(chunks), seen, truth)

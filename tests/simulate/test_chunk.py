@@ -26,7 +26,7 @@ from tests.simulate.simulated import network
 def test_the_same_seed_gives_the_same_chunk_and_another_seed_another() -> None:
     again, other = network.__wrapped__(), network(seed=8)
     for one, two in zip(network().chunks, again.chunks, strict=True):
-        assert [each.sightings for each in one.stretches] == [each.sightings for each in two.stretches]
+        assert [each.sightings for each in one.captures] == [each.sightings for each in two.captures]
         assert one.truth == two.truth
     assert [each.sighting for each in network().seen] != [each.sighting for each in other.seen]
 
@@ -94,8 +94,8 @@ def test_chunks_made_apart_are_those_made_one_after_another(monkeypatch: pytest.
 
 def test_nodes_see_in_the_order_of_their_clocks() -> None:
     for chunk in network().chunks:
-        for stretch in chunk.stretches:
-            times = stretch.sightings.column("seen_at_ns").to_numpy()
+        for capture in chunk.captures:
+            times = capture.sightings.column("seen_at_ns").to_numpy()
             assert (np.diff(times) >= 0).all()
 
 

@@ -1,8 +1,8 @@
-"""A build: captures in, tables out; only what is named and what it needs, only what has changed, all at once.
+"""A build: captures in, tables out. Only tables that are wanted or needed are built, and only if they have changed.
 
-1. Sources that are new or have changed are read by the workers (`ingest.py`); the others stay as they are.
-2. Each table whose basis has changed is built anew, behind what it reads, from files that no reader sees yet.
-3. The balance is checked. If it does not add up, nothing is published and the run fails.
+1. The workers read sources that are new or have changed (`ingest.py`); the other sources stay as they are.
+2. Each table whose basis has changed is built anew, behind the tables it reads, from files that no reader sees yet.
+3. The balance is checked. If the rows do not add up, nothing is published and the build fails.
 4. Everything is published at once (`store.py`).
 
 Spark is started only if there is something to do.
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "Progress", "build"]
 
-CODE = 2  # raise it when a table would come out otherwise than before, or lakes keep what the old code made
+CODE = 2  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
 
-Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
+Progress: TypeAlias = Callable[[str, int, int], None]  # the step, how much of the step is done, how much there is
 Session: TypeAlias = "SparkSession | Callable[[], SparkSession]"
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a build came to."""
+    """The result of a build."""
 
     lake: Path
     manifest: Manifest
     read: tuple[str, ...]  # sources that were read
     tables: tuple[str, ...]  # tables that were made anew
-    faults: tuple[str, ...]  # what is wrong with sources that were read, one line each
+    faults: tuple[str, ...]  # faults of the sources that were read, one line each
     bad: tuple[str, ...] = ()  # sources that could not be read, or not in full: someone should look at them
 
 
@@ -66,10 +66,10 @@ def build(
     redecode: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Built:
-    """Bring a lake up to date with its captures: all tables, or the named ones and what they need.
+    """Bring a lake up to date with its captures: all tables, or the named tables and the tables that they read.
 
-    With `redecode` every source is read again; one that is gone is read from bronze.sightings. Tables that were not
-    wanted stay as they are; `stale_tables` tells which of them are older than what they were made from.
+    With `redecode` every source is read again; a source that is gone is read from bronze.sightings. Tables that are not
+    wanted stay as they are; `stale_tables` tells which of them are older than the tables they were made from.
     """
     declared = all_tables()
     wanted = in_order(declared if tables is None else tables, declared)
@@ -93,7 +93,7 @@ def build(
         manifest = run.publish(sources, basis, judges) if run.tables else run.before
     read = tuple(dict.fromkeys(task.name for task in tasks))
     bad = [name for name in found if name in sources and sources[name].is_bad]
-    names = {name: each.source.path.name for name, each in found.items()}  # an open segment is called so
+    names = {name: each.source.path.name for name, each in found.items()}  # an open segment has another name
     told = dict.fromkeys([*read, *bad])
     faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in sources[name].faults]
     faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
@@ -131,7 +131,7 @@ class _Build:
         *,
         is_anew: bool,
     ) -> Mapping[str, StoredSource]:
-        """Read the sources that must be read, and give all that are in the lake then."""
+        """Read the sources of the tasks, and give all sources that the lake has then."""
         if not tasks:
             return self.sources
         total = sum(task.size_bytes for task in tasks)
@@ -146,7 +146,7 @@ class _Build:
         return self.sources
 
     def put_sources(self, sources: Mapping[str, StoredSource], foreign: Sequence[Fault]) -> None:
-        """Write bronze.sources, if it is not what it was."""
+        """Write bronze.sources, if its rows have changed."""
         rows = rows_of_sources(sources, foreign)
         basis = hash_of(CODE, [str(row) for row in rows.to_pylist()])
         if self._is_current(SOURCES_TABLE, basis):
@@ -156,7 +156,7 @@ class _Build:
         self.run.add(SOURCES_TABLE.name, basis, SOURCES_TABLE.schema, self.run.written(SOURCES_TABLE.name))
 
     def make(self, table: Table) -> None:
-        """Build a table, unless it is up to date."""
+        """Build a table, unless the table is up to date."""
         basis = self._basis(table)
         if self._is_current(table, basis):
             return

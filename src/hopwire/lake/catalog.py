@@ -1,20 +1,20 @@
-"""Which sources a run has to read: those that are new, and those that are not what they were.
+"""Which sources a run has to read: new sources, and sources that have changed.
 
-What has the name of a source and cannot be opened is set aside with its reason: it ends no run. What the lake has of
-it, the lake keeps.
+A source that cannot be opened is set aside with its reason, and the run goes on. The lake keeps the rows that it has of
+such a source.
 
-A source is known by its name; its fingerprint is a hash over its size, its first and its last bytes. A segment that was
-open and has grown, or was sealed meanwhile, is therefore read again, and the files it came to are replaced. Sources
-that are gone stay in the lake: captures may be removed once they are read.
+A source is known by its name. Its fingerprint is a hash over its size, its first and its last bytes. A segment that has
+grown, or that was sealed meanwhile, has another fingerprint: the segment is read again, and its new files replace the
+old ones. A source that is gone stays in the lake: captures may be removed once they are read.
 
-The trap: a file that only has the name of a source (`part-00000.parquet`) would take the place of its rows. So a file
-is taken for the source of its name in three cases, and refused in all others:
+The trap: two files may have the same name (`part-00000.parquet`), and the rows of the second would replace the rows of
+the first. So a file is taken for the source of its name in three cases, and refused in all others:
 
-| it | because |
+| the file | because |
 |---|---|
-| lies where the source lay | it was written anew |
-| has its fingerprint | captures may be moved and copied |
-| begins with its first bytes, and is no Parquet | segments and recordings grow at their end; Parquet is written once |
+| lies where the source lay | a source may be written anew |
+| has the fingerprint of the source | captures may be moved and copied |
+| begins with the first bytes of the source, and is no Parquet | segments and recordings grow; Parquet is written once |
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hopwire.lake.worker import INGESTED, IngestTask
 __all__ = ["FoundSource", "find_sources", "groups_of", "tasks_of"]
 
 LEFT_ALONE = "is not a capture and was left alone"
-EDGE_BYTES = 64 * 1024  # a segment begins with its first rows and ends with its last: what differs, differs there
+EDGE_BYTES = 64 * 1024  # two segments differ in their first rows or in their last rows
 
 
 class FoundSource(NamedTuple):
@@ -51,7 +51,7 @@ class FoundSource(NamedTuple):
 
 
 def find_sources(captures: Path | str) -> tuple[dict[str, FoundSource], list[Fault]]:
-    """Give what there is to read, by name, and what cannot be read or is something else."""
+    """Give the sources by name, and a fault for each file that cannot be read or is no source."""
     place = local_path(captures)
     if not place.exists():
         raise LakeError(f"{captures}: is not there; name a directory of captures")
@@ -74,7 +74,7 @@ def find_sources(captures: Path | str) -> tuple[dict[str, FoundSource], list[Fau
 
 
 def _looked_at(source: Source) -> FoundSource | Fault:
-    """What a source looks like, or why it cannot be read."""
+    """A source as it is at this moment, or why the source cannot be read."""
     try:
         source.name.encode()
     except UnicodeEncodeError:
@@ -88,7 +88,7 @@ def _looked_at(source: Source) -> FoundSource | Fault:
 
 
 def _foreign(captures: Path) -> list[Fault]:
-    """Files of other kinds; whatever ends as a source does is one, or will be at the next look."""
+    """Files of other kinds; a file that has the ending of a source is a source, or will be at the next look."""
     if not captures.is_dir():
         return []
     files = [path for path in sorted(captures.iterdir()) if is_regular(path) and not path.name.startswith(HIDDEN)]
@@ -102,7 +102,7 @@ def _foreign(captures: Path) -> list[Fault]:
 def _found(source: Source) -> FoundSource:
     try:
         return FoundSource(source, _stored(source))
-    except FileNotFoundError:  # it was sealed a moment ago, which has changed its name
+    except FileNotFoundError:  # the segment was sealed a moment ago, which has changed its name
         (sealed,) = list_sources(sealed_path(source.path))
         return FoundSource(sealed, _stored(sealed))
 
@@ -125,7 +125,7 @@ def _hash(data: bytes) -> str:
 def tasks_of(
     found: Mapping[str, FoundSource], run: LakeRun, decoder: str, *, redecode: bool = False
 ) -> list[IngestTask]:
-    """Give the sources that must be read: new ones and changed ones, or all if rows would come out otherwise."""
+    """Give the sources that must be read: new and changed sources, or all sources if the decoder has changed."""
     before = run.before
     for name, each in found.items():
         if name in before.sources:
@@ -148,13 +148,13 @@ def _is_new(found: FoundSource, before: Manifest) -> bool:
 
 
 def _broken(run: LakeRun) -> set[str]:
-    """The sources of which the lake has lost a file, or has it otherwise than it was written."""
+    """The sources of which the lake has lost a file, or has a file that has changed since it was written."""
     tables = [run.before.tables[name] for name in INGESTED if name in run.before.tables]
     return {file.source for table in tables for file in table.files if not run.has(file)}
 
 
 def _refuse_another(found: FoundSource, known: StoredSource) -> None:
-    """Refuse a file that only has the name of a source that the lake knows."""
+    """Refuse a file that has the name of a source of the lake, and is another file."""
     is_there = known.path in ("", found.stored.path)
     if is_there or found.stored.fingerprint == known.fingerprint or _has_grown(found.source, known):
         return
@@ -170,7 +170,7 @@ def _has_grown(source: Source, known: StoredSource) -> bool:
 
 
 def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[IngestTask]:
-    """Sources that are gone are read from what the lake has of them."""
+    """Sources that are gone are read from bronze.sightings."""
     files = before.tables["bronze.sightings"].files if "bronze.sightings" in before.tables else ()
     return [
         IngestTask(file.source, str(inside(lake, file.path)), SourceKind.PARQUET, file.size_bytes)
@@ -180,7 +180,7 @@ def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[In
 
 
 def groups_of(tasks: Iterable[IngestTask], max_bytes: int) -> list[list[IngestTask]]:
-    """Part large sources and put small ones together; the largest come first, so that none is left to the end."""
+    """Part large sources and put small sources together; the largest come first, so that no core waits for them."""
     groups: list[list[IngestTask]] = []
     room = 0
     parts = [part for task in tasks for part in _parts(task, max_bytes)]
@@ -194,12 +194,12 @@ def groups_of(tasks: Iterable[IngestTask], max_bytes: int) -> list[list[IngestTa
 
 
 def _parts(task: IngestTask, max_bytes: int) -> list[IngestTask]:
-    """A task in parts, the bytes shared out evenly among them."""
+    """A task in parts; each part is taken to have the same number of bytes."""
     if task.size_bytes <= max_bytes:
         return [task]
     try:
         parts = parts_of(task.source, max_bytes)
     except FileNotFoundError:
-        return [task]  # sealed a moment ago; whoever reads it finds it under its new name, or says that it is gone
+        return [task]  # the segment was sealed a moment ago; the worker finds its new name, or says that it is gone
     size = task.size_bytes // len(parts)
     return [msgspec.structs.replace(task, begin=part.begin, end=part.end, size_bytes=size) for part in parts]

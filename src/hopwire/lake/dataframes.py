@@ -1,8 +1,13 @@
 """Tables of the lake as DataFrames, and back to files.
 
-The trap: Spark takes a path as text with a scheme in front, not as a URI. It decodes nothing, and where it reads, some
-characters are patterns. So `_place` names a directory, and `_pattern` a file to read. Where it looks for patterns it
-stumbles over a colon in a name: a path that has both is refused before anything is done.
+Spark writes a table that is a DataFrame. Python workers write a table that is `Judged`: a worker writes the Parquet
+file of its partition itself and gives back the name of the file, so the rows never go back to the JVM. The files of an
+attempt have names that no other attempt has, and only files that are given back are published: as with captures
+(`worker.py`).
+
+The trap: Spark takes a path as text with a scheme in front, not as a URI. Spark decodes nothing, and in a path to read
+some characters are patterns. So `_place` names a directory, and `_pattern` a file to read. Where Spark looks for
+patterns, Spark fails at a colon in a name: a path that has a colon and a pattern is refused before anything is done.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_manifest, schema_of
 from hopwire.lake.tables import Table
 from hopwire.lake.worker import ParquetOutput
+from hopwire.model.units import MEBIBYTE
 
 __all__ = [
     "Batches",
@@ -43,12 +49,12 @@ CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
 SHUFFLES = "spark.sql.shuffle.partitions"
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 MICROSECONDS = "TIMESTAMP_MICROS"  # Spark's own choice is INT96, which is no type of a timestamp and has no statistics
-PARTITION_BYTES = 32 * 1024 * 1024  # of captures; what is shuffled of them is less, as bodies stay behind
-MIN_PARTITIONS = 8  # some for each core; empty ones cost little, 200 of them cost seconds in every table
+PARTITION_BYTES = 32 * MEBIBYTE  # of captures; fewer bytes are shuffled, as bodies stay behind
+MIN_PARTITIONS = 8  # some for each core; a few empty partitions cost little, 200 cost seconds in every table
 GLOB = re.compile(r"[\\\[\]{}*?]")
 # fmt: off
 REMEDIES = (
-    # words of the system, of Java, of Python: and what they mean
+    # words of the system, of Java, of Python: and their meaning
     (("No space left on device", "Disk quota exceeded", "File too large"),
      "the disk is full: make room for the lake and for SPARK_LOCAL_DIRS"),
     (("OutOfMemoryError", "Java heap space"),
@@ -57,7 +63,7 @@ REMEDIES = (
      "a Python worker was killed, most likely for want of memory: use fewer cores at a time, --master local[1]"),
 )
 TELLING = (
-    # where the reason stands: the last place of the first kind that there is
+    # where the reason stands: the first pattern that fits, at its last place
     re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)"),  # Python's, behind the lines of the code
     re.compile(r"^Caused by: (\S+: .+)", re.MULTILINE),                          # Java's
     re.compile(r"^: (?:.+ \(TID \d+\) \(.+?\): )?(.+)", re.MULTILINE),          # Java's, behind the task that failed
@@ -67,7 +73,7 @@ TELLING = (
 
 
 def refuse_path(lake: Path) -> None:
-    """Refuse a lake that Spark could write and not read."""
+    """Refuse the path of a lake that Spark could write to and not read from."""
     if ":" in str(lake) and GLOB.search(str(lake)):
         found = "Spark cannot read a path with a colon and one of \\ [ ] { } * ?"
         raise LakeError(f"{lake}: {found}; name another directory")
@@ -92,24 +98,24 @@ def _place(path: Path) -> str:
 
 
 def _pattern(path: Path) -> str:
-    """The pattern that only this file fits."""
+    """The pattern that fits this file only."""
     return GLOB.sub(r"\\\g<0>", _place(path))
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Rows in partitions, sorted as the judge wants them, and the judge: a function from their batches to others."""
+    """Rows in partitions, sorted as the judge wants them, and the judge: a function from batches to batches."""
 
     together: DataFrame
     judge: Batches
     schema: pa.Schema
 
     def frame(self) -> DataFrame:
-        """Give what the judge says as a DataFrame."""
+        """Give the result of the judge as a DataFrame."""
         return self.together.mapInArrow(self.judge, from_arrow_schema(self.schema)).select(self.schema.names)
 
     def write(self, place: Path, settings: LakeSettings) -> list[str]:
-        """Let the workers write what the judge says; gives the names of the files."""
+        """Let the workers write the result of the judge; gives the names of the files."""
         judge, schema, directory = self.judge, self.schema, str(place.absolute())
 
         def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,7 +129,7 @@ class Judged:
 
 
 def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings) -> list[str] | None:
-    """Write what a table's function gave, if it is what the table declares; names the files if Spark does not."""
+    """Write the rows of a table, if they have the declared columns; gives the names of files that workers wrote."""
     given = from_arrow_schema(rows.schema) if isinstance(rows, Judged) else rows.schema
     expected = from_arrow_schema(table.schema)
     found, wanted = ([(each.name, each.dataType.simpleString()) for each in kind] for kind in (given, expected))
@@ -141,7 +147,7 @@ def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: L
 
 @contextmanager
 def sized_shuffles(spark: SparkSession, size_bytes: int) -> Iterator[None]:
-    """Meanwhile let shuffles have partitions for so many bytes of captures, unless somebody has chosen a number."""
+    """Meanwhile let shuffles have partitions for so many bytes of captures, unless the session has a number set."""
     if SHUFFLES in spark.conf.getAll:
         yield
         return
@@ -151,7 +157,7 @@ def sized_shuffles(spark: SparkSession, size_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Meanwhile set something of a session that may be somebody else's."""
+    """Meanwhile change a setting of a session that may be somebody else's."""
     before = spark.conf.getAll.get(name)
     spark.conf.set(name, value)
     try:
@@ -165,7 +171,7 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def plain_errors(what: str) -> Iterator[None]:
-    """Say in one line what Spark says in a hundred."""
+    """Raise a LakeError of one line where Spark raises an error of a hundred lines."""
     try:
         yield
     except Exception as error:
@@ -179,7 +185,7 @@ def plain_errors(what: str) -> Iterator[None]:
 
 
 def _reason(text: str) -> str:
-    """The line that says most."""
+    """The line that says most of the cause."""
     for telling in TELLING:
         if found := telling.findall(text):
             return f"{found[-1].strip():.300}"

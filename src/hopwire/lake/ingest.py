@@ -1,13 +1,15 @@
 """Captures into the lake: Spark hands out the sources, its Python workers do the rest.
 
-The driver never sees a row, only a report for each source or part of one. Which sources belong to which task stands in
-a file of the run; the function that is sent to the workers carries the domains and nothing else of size. So keys are in
-no plan, no table and no file: they travel as Spark sends code, over its own connections.
+The driver never sees a row, only a report for each source or part of a source. A file of the run says which sources
+belong to which task. The function that is sent to the workers carries the domains, and nothing else of size. So keys
+are in no plan, no table and no file: keys travel as Spark sends code, over its own connections.
 
-A large source is read in parts, small ones are put together (`catalog.py`); each part has its report and its files.
+A large source is read in parts, small sources are put together (`catalog.py`). Each part has its report and its files.
 
-The numbers of sightings show whether captures are complete (`flows/spans.py`). What is missing is said of the source
-behind it, and the build goes on: who was blind is judged so. What is there twice would count twice; it is refused.
+The numbers of sightings show whether captures are complete (`flows/spans.py`).
+- Numbers that are missing are told of the source behind the gap, and the build goes on: the node counts as blind there.
+- Numbers that two sources have would count twice: the build is refused. Example: the node `anna` has the sightings 0 to
+  99 in `a.arrows` and 90 to 199 in `b.arrows`.
 """
 
 from __future__ import annotations
@@ -42,14 +44,14 @@ if TYPE_CHECKING:
 
 __all__ = ["decoder_basis", "ingest", "refuse_less", "take_in"]
 
-LOOK_SECONDS = 0.2  # between two looks at what is done
-MISSING = "sightings are missing"  # so begins what is said of numbers, which other sources may change
+LOOK_SECONDS = 0.2  # between two looks at the progress
+MISSING = "sightings are missing"  # so begins the fault of missing numbers, which a build with more sources replaces
 
 OnBytes = Callable[[int], None]  # how many bytes of captures are done
 
 
 def decoder_basis(domains: Domains) -> str:
-    """Give a hash of what decides how a row comes out; of keys only what is no secret."""
+    """Give a hash of all that decides how a row comes out; of a key the hash has the id and the times, no secret."""
     rules = [
         (
             domain.name,
@@ -89,7 +91,7 @@ def ingest(
 
 
 def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[IngestReport]) -> None:
-    """End the run if it would lose rows that the lake has: by a file of its own, or by a capture that was cut off."""
+    """End the run if the lake would lose rows: a file of the lake is damaged, or a capture was cut off since."""
     own = {task.name for task in tasks if Path(task.path).is_relative_to(run.lake.absolute())}
     rows = Counter[str]()
     for report in reports:
@@ -105,7 +107,7 @@ def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[Ing
 
 @contextmanager
 def _watched(marks: Path, on_bytes: OnBytes) -> Iterator[None]:
-    """Meanwhile tell how much is done: each source that is done has left a mark, with its size in its name."""
+    """Meanwhile tell the progress: each source that is done has left a mark, with its size in the name of the mark."""
     ended = threading.Event()
 
     def look() -> None:
@@ -124,9 +126,9 @@ def _watched(marks: Path, on_bytes: OnBytes) -> Iterator[None]:
 def take_in(
     run: LakeRun, reports: Sequence[IngestReport], found: Mapping[str, StoredSource], basis: str, *, is_anew: bool
 ) -> dict[str, StoredSource]:
-    """Put what was read into the tables of the run, in place of what was read of the same sources before.
+    """Put the files of the reports into the tables of the run, in place of older files of the same sources.
 
-    Sources that were read anew may have come out otherwise, though they are the same: a secret may have been corrected.
+    With `is_anew` the tables count as changed although their sources are the same: a secret may have been corrected.
     """
     read: dict[str, list[IngestReport]] = defaultdict(list)
     for report in reports:
@@ -152,13 +154,13 @@ def _with_counts(stored: StoredSource, parts: Sequence[IngestReport]) -> StoredS
     is_refused = any(part.is_refused for part in parts)
     return msgspec.structs.replace(
         stored,
-        # of what the system did not give, another time there may be more: then it is not what it was
+        # the system refused a part of the source, and may give all of it another time: then the source has changed
         fingerprint=hash_of(stored.fingerprint, "refused") if is_refused else stored.fingerprint,
         is_bad=any(part.is_bad for part in parts),
         row_count=sum(part.row_count for part in parts),
         skipped_rows=sum(part.skipped_rows for part in parts),
         skipped=sum(part.skipped for part in parts),
-        # parts may all say the same of their file; of a source that is gone, what was said is still true
+        # all parts of a file may have the same fault; the faults of a source that is gone are still true
         faults=tuple(dict.fromkeys(fault for part in parts for fault in part.faults)) or stored.faults,
     )
 
@@ -167,10 +169,10 @@ def _with_counts(stored: StoredSource, parts: Sequence[IngestReport]) -> StoredS
 
 
 def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, StoredSource]) -> list[SourceSpan]:
-    """The spans of all sources: those that were read, with their parts joined, and those that the lake has.
+    """The spans of all sources: of the sources that were read, with their parts joined, and of the others in the lake.
 
-    A source that is gone is read from bronze.sightings, where every row has a number: that proves no more than before.
-    How it ended is not seen there either.
+    A source that is gone is read from bronze.sightings. There every row has a number, also where the source had none:
+    so the old spans say whether its numbers prove anything, and how the source ended.
     """
     before = run.before.sources
     files = run.files(SPANS_TABLE.name) if SPANS_TABLE.name in run.before.tables else []
@@ -203,14 +205,14 @@ def _refuse_copies(sources: Mapping[str, StoredSource], spans: Sequence[SourceSp
 
 
 def _copied(one: str, other: str, how: str, read: Container[str]) -> str:
-    """What is wrong with two sources, and what to do: the lake keeps what it has read, also of a file that is gone."""
+    """What is wrong with two sources, and what to do; the lake keeps the rows of a source, also if its file is gone."""
     new, old = (one, other) if one in read and other not in read else (other, one)
     remedy = "remove one of them" if old in read else f"remove it, or build the lake anew without {old}"
     return f"{new}: {how} {old}; {remedy}; nothing was published"
 
 
 def _with_missing(sources: Mapping[str, StoredSource], spans: Sequence[SourceSpan]) -> dict[str, StoredSource]:
-    """Say of each source how many numbers are missing, in place of what was said when there were other sources."""
+    """Say of each source how many numbers are missing, in place of what an earlier build said."""
     before: Counter[str] = Counter()
     within: Counter[str] = Counter()
     for span, missing_before, _ in placed(spans):

@@ -1,9 +1,9 @@
-"""The Spark session: quiet, in UTC, with Arrow, on this machine unless something names a cluster.
+"""The Spark session: quiet, in UTC, with Arrow, on this machine unless a setting names a cluster; and its memory.
 
-Who wins: the caller's settings, then SPARK_MASTER, then spark-defaults.conf, then the three tables below. Under
+Which setting wins: the caller's, then SPARK_MASTER, then spark-defaults.conf, then the three tables below. Under
 spark-submit the JVM runs already and knows its master and its defaults: only `SQL` and the caller's settings are set.
 
-The trap: Java reads its settings when it starts. A second session in one process keeps what the first was given.
+The trap: Java reads its settings when it starts. A second session in one process keeps the settings of the first.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ MAX_DEFAULT_BYTES = 4 * GB  # more does not make a build on one machine faster
 UNITS = {"k": 1024, "m": 1024**2, "g": GB, "t": 1024 * GB}
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 
-# what the tables of the lake rely on
+# the tables of the lake rely on these
 SQL: dict[str, Setting] = {
     "spark.sql.execution.arrow.pyspark.enabled": True,
     "spark.sql.session.timeZone": "UTC",
 }
-# how Spark starts when we start it
+# how a Spark starts that hopwire starts
 START: dict[str, Setting] = {
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS}",
     "spark.master": "local[*]",
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
 }
-# the network of a Spark that has none
+# the network of a Spark on this machine alone
 LOCAL: dict[str, Setting] = {
     "spark.driver.bindAddress": LOOPBACK,
     "spark.driver.host": LOOPBACK,
@@ -73,7 +73,7 @@ def session(app: str = "hopwire", **settings: Setting) -> SparkSession:
 
 @contextmanager
 def any_names() -> Iterator[None]:
-    """Let Java know the names of all files: by the locale C it finds none that has an umlaut in it."""
+    """Let Java find files of any name: under the locale C Java finds no file whose name has an umlaut."""
     before = os.environ.get("LC_ALL")
     chosen = before or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or "C"
     if "utf" in chosen.lower() or os.name == "nt":
@@ -90,7 +90,7 @@ def any_names() -> Iterator[None]:
 
 @contextmanager
 def _no_orphans() -> Iterator[None]:
-    """End a JVM whose start does not come to its end: PySpark would leave it behind."""
+    """End a JVM whose start fails: PySpark would leave the JVM behind."""
     started: list[Any] = []
     gateway: Any = java_gateway
     popen = gateway.Popen
@@ -112,14 +112,14 @@ def _no_orphans() -> Iterator[None]:
 
 
 def check_master(master: str) -> None:
-    """Refuse what Spark would refuse with a hundred lines."""
+    """Refuse in one line a master that Spark would refuse in a hundred lines."""
     if not re.fullmatch(MASTER, master):
         expected = "local, local[2], local[*], spark://host:7077, yarn or k8s://..."
         raise SettingsError(f"--master: found {master!r:.60}, expected {expected}")
 
 
 def choose_settings(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
-    """Merge what the caller, the environment, spark-defaults.conf and hopwire want; the first of them wins."""
+    """Merge the settings of the caller, the environment, spark-defaults.conf and hopwire; the first of them wins."""
     if _is_submitted(environ):
         return {**SQL, **settings}
     named = {"spark.master": environ["SPARK_MASTER"]} if "SPARK_MASTER" in environ else {}
@@ -145,11 +145,11 @@ def _read_spark_defaults(environ: Mapping[str, str]) -> dict[str, str]:
     return dict(re.findall(r"^[ \t]*(spark\.[^\s=:]+)(?:[ \t]*[=:][ \t]*|[ \t]+)(.*?)[ \t]*$", text, re.MULTILINE))
 
 
-# -- memory: asked for early, so that a build does not die late
+# -- memory: looked at before a build begins, so that the build does not die late
 
 
 def choose_memory(asked: str | None, free: int | None) -> str:
-    """Give the memory for Spark as Spark wants it said: what was asked for, or half of what is free."""
+    """Give the memory for Spark, in the spelling of Spark: as much as was asked for, or half of the free memory."""
     if free is not None and free < MIN_FREE_BYTES:
         raise SettingsError(
             f"{free / GB:.1f} GB of memory are free, a build needs 1 GB: end something, or build elsewhere"
@@ -185,5 +185,5 @@ def _from_cgroup(place: Path) -> int | None:
         stat = (place / "memory.stat").read_text()
     except OSError:
         return None
-    cached = re.search(r"^inactive_file (\d+)$", stat, re.MULTILINE)  # the system gives it back when asked
+    cached = re.search(r"^inactive_file (\d+)$", stat, re.MULTILINE)  # the system gives a cache back when asked
     return None if limit == "max" else int(limit) - int(used) + (int(cached[1]) if cached else 0)

@@ -63,13 +63,13 @@ __all__ = ["Simulated", "check_lake", "simulate_here", "simulate_on_spark"]
 
 CAPTURES, TRUTH, DOMAINS, SUMMARY = "captures", "truth", "domains.toml", "simulation.json"
 BATCH = CaptureSettings()
-LOOK_SECONDS = 0.2  # between two looks at what is done
+LOOK_SECONDS = 0.2  # between two looks at the progress
 
 OnChunk = Callable[[int], None]  # how many chunks are done
 
 
 class Simulated(msgspec.Struct, frozen=True):
-    """What was written."""
+    """The summary of a simulated network."""
 
     seed: int
     nodes: int
@@ -82,7 +82,7 @@ class Simulated(msgspec.Struct, frozen=True):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What one chunk came to."""
+    """The counts of one chunk that was written."""
 
     sightings: int
     segments: int
@@ -106,7 +106,7 @@ def simulate_here(settings: SimulateSettings, out: Path | str, on_chunk: OnChunk
 def simulate_on_spark(
     spark: SparkSession, settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None
 ) -> Simulated:
-    """Write a simulated network by Spark's workers: the same files."""
+    """Let Spark's workers write a simulated network: the same files."""
     world, out = SimulatedWorld(settings), local_path(out)
     count = settings.closing + 1
     place = str(out.absolute())
@@ -125,7 +125,7 @@ def simulate_on_spark(
 
 
 def _each(work: Callable[[int], Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Do the work for each number that Spark hands out, and give what it comes to as JSON."""
+    """Do the work for each number that Spark hands out, and give each result as JSON."""
 
     def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -137,14 +137,14 @@ def _each(work: Callable[[int], Any]) -> Callable[[Iterator[pa.RecordBatch]], It
 
 
 def _collected(numbers: Any, workers: Any) -> list[Any]:
-    """Give what the workers say of each number, in their order: a few bytes for each chunk."""
+    """Give the result for each number, in the order of the numbers: a few bytes for each chunk."""
     rows = numbers.mapInArrow(workers, "number long, done binary").collect()
     return [msgspec.json.decode(bytes(row.done)) for row in sorted(rows, key=lambda row: int(row.number))]
 
 
 @contextmanager
 def _watched(directory: Path, on_chunk: OnChunk) -> Iterator[None]:
-    """Meanwhile tell how many chunks are done, by the files there are."""
+    """Meanwhile tell how many chunks are done: each chunk leaves a file."""
     ended = threading.Event()
 
     def look() -> None:
@@ -165,7 +165,7 @@ def _watched(directory: Path, on_chunk: OnChunk) -> Iterator[None]:
 
 @contextmanager
 def _making(out: Path) -> Iterator[None]:
-    """Make the directory; if what comes then fails, leave all as it was."""
+    """Make the directory; if the work within fails, leave all as it was."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SettingsError(f"{out}: is there already; name an empty or a new directory")
     missing = [path for path in (out, *out.parents) if not path.exists()]
@@ -182,7 +182,7 @@ def _making(out: Path) -> Iterator[None]:
 
 
 def _remove(out: Path, missing: list[Path]) -> None:
-    """Remove what is in a directory, and the directories that were missing before."""
+    """Remove the files of a simulation, and the directories that were missing before."""
     for name in (CAPTURES, TRUTH):
         shutil.rmtree(out / name, ignore_errors=True)
     for name in (DOMAINS, SUMMARY):
@@ -193,18 +193,18 @@ def _remove(out: Path, missing: list[Path]) -> None:
 
 
 def _write_chunk(world: SimulatedWorld, chunk: Chunk, out: Path) -> _Written:
-    sizes = [_write_stretch(world, chunk.number, stretch, out / CAPTURES) for stretch in chunk.stretches]
+    sizes = [_write_capture(world, chunk.number, capture, out / CAPTURES) for capture in chunk.captures]
     flows = chunk.truth["truth_flows"].column("fault").to_pylist()
     for name, table in chunk.truth.items():
         _write_truth(out, name, f"chunk-{chunk.number:06d}", table)
     return _Written(chunk.row_count, len(sizes), sum(sizes), Counter(fault for fault in flows if fault))
 
 
-def _write_stretch(world: SimulatedWorld, chunk: int, stretch: SimulatedCapture, directory: Path) -> int:
-    """Write what one node saw as a segment; give its size."""
-    sightings = stretch.sightings.cast(SCHEMA)
+def _write_capture(world: SimulatedWorld, chunk: int, capture: SimulatedCapture, directory: Path) -> int:
+    """Write the sightings of one node as a segment; give the size of the segment."""
+    sightings = capture.sightings.cast(SCHEMA)
     opened_at_ns = sightings.column("seen_at_ns")[0].as_py()
-    name = segment_name(opened_at_ns, world.nodes[stretch.node].identity, chunk + 1)
+    name = segment_name(opened_at_ns, world.nodes[capture.node].identity, chunk + 1)
     sealed, left_open = directory / (name + SUFFIX), directory / (name + OPEN_SUFFIX)
     for path in (sealed, left_open, index_path(sealed)):
         path.unlink(missing_ok=True)
@@ -212,14 +212,14 @@ def _write_stretch(world: SimulatedWorld, chunk: int, stretch: SimulatedCapture,
     for start in range(0, sightings.num_rows, BATCH.batch_rows):
         segment.append(sightings.slice(start, BATCH.batch_rows))
     segment.seal(is_synced=False)
-    if not stretch.is_cut_off:
+    if not capture.is_cut_off:
         return segment.size_bytes
     _cut_off(sealed, left_open, sightings.slice(0, 1))
     return left_open.stat().st_size
 
 
 def _cut_off(sealed: Path, left_open: Path, batch: pa.RecordBatch) -> None:
-    """Make of a sealed segment what a crash leaves behind: open, and with half of a batch at its end."""
+    """Turn a sealed segment into one that a crash left behind: open, and with half of a batch at its end."""
     data = sealed.read_bytes().removesuffix(END)
     index_path(sealed).unlink()
     sealed.unlink()

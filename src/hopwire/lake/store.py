@@ -4,17 +4,18 @@
     LAKE/_hopwire/manifest.json         which of these files count
     LAKE/_hopwire/written.json          which files the last run may have put there, or replaced
     LAKE/_hopwire/lock                  held by the run that writes
-    LAKE/_hopwire/staging/<run>/        what the run has written so far
+    LAKE/_hopwire/staging/<run>/        the files that the run has written so far
 
-A run writes aside and publishes at its end: files are moved into place, where nobody looks at them yet, then the
-manifest is replaced. Whatever moment a run dies at, the lake is the old one or the new one. What it left behind is
-removed when the next run begins. So are the files that it has replaced: who began to read them can go on until then.
-Two runs at once are refused.
+A run writes into its staging and publishes at its end. First the files are moved into place, where no reader looks at
+them yet. Then the manifest is replaced. Whatever moment a run dies at, readers see the old lake or the new lake.
 
-Nothing here knows Spark: what is in a lake can be read without it (`read_arrow`).
+The next run begins with removing: files that a dead run left behind, and files that the last run replaced. A reader
+that began before a run can go on until the run after it. Two runs at once are refused.
 
-The trap: what the files in a lake say is not trusted. Every path out of them goes through `inside`, before it is read,
-written or removed; the directories of a lake are its own, none of them is a symlink.
+Nothing here knows Spark: a lake can be read without Spark (`read_arrow`).
+
+The trap: the files in a lake are not trusted. Every path that they name goes through `inside` before the path is read,
+written or removed. The directories of a lake are its own: none of them is a symlink.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ from hopwire.lake.manifest import (
     with_new_names,
 )
 from hopwire.lake.tables import all_tables
+from hopwire.model.units import MEBIBYTE
 from hopwire.report.words import cut
 
 try:
@@ -71,9 +73,9 @@ __all__ = ["LakeRun", "files_of", "inside", "read_arrow", "read_manifest", "sche
 
 OWN = "_hopwire"
 MANIFEST, LOCK, STAGING, WRITTEN = "manifest.json", "lock", "staging", "written.json"
-UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # what Arrow says of a damaged file
+UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # Arrow raises these for damage
 REASON_LENGTH = 300
-MAX_MANIFEST_BYTES = 1024 * 1024 * 1024  # some hundred for each file
+MAX_MANIFEST_BYTES = 1024 * MEBIBYTE  # a manifest has some hundred bytes for each file of the lake
 
 
 class _Format(msgspec.Struct):
@@ -84,7 +86,7 @@ class _Format(msgspec.Struct):
 
 
 def read_manifest(lake: Path | str) -> Manifest:
-    """Read what is in a lake; a LakeError says why there is none."""
+    """Read the manifest of a lake; a LakeError says why there is none."""
     try:
         return _manifest(local_path(lake), lake)
     except (FileNotFoundError, NotADirectoryError):
@@ -121,16 +123,16 @@ def files_of(lake: Path | str, name: str, manifest: Manifest | None = None) -> l
 
 
 def inside(lake: Path, path: str, said_by: str = MANIFEST) -> Path:
-    """Give where a path that a file of the lake has leads, or refuse one that leads out of the lake.
+    """Give the file that a path of a manifest leads to, or refuse a path that leads out of the lake.
 
-    This is the gate: whatever is read, written or removed by such a path comes from here.
+    This is the gate: every file that is read, written or removed by such a path comes from here.
     """
     try:
         check_path(path)
     except LakeError as error:
         raise LakeError(f"{lake / OWN / said_by}: {error}; nothing was done; build the lake anew") from None
     found = lake / path
-    for parent in found.parents[: path.count("/")]:  # not the lake itself: the user has named it
+    for parent in found.parents[: path.count("/")]:  # the lake itself may be a symlink: the user has named it
         _refuse_symlink(parent)
     return found
 
@@ -189,7 +191,7 @@ def read_arrow(
 
 
 def _check_size(path: Path, stored: StoredFile) -> None:
-    """A file that was cut off, or another in its place; Arrow would give nulls for columns that the other lacks."""
+    """Refuse a file that was cut off or replaced; Arrow would give nulls for columns that another file lacks."""
     look = path.lstat()
     if said := not_regular(look.st_mode):
         raise ValueError(f"it {said}")
@@ -210,7 +212,7 @@ def _first_unreadable(
 
 
 def in_short(error: Exception) -> str:
-    """Give the reason why a file cannot be read, without the rest that Arrow tells."""
+    """Give the reason why a file cannot be read, without the details that Arrow adds."""
     if isinstance(error, FileNotFoundError):
         return "it is not there"
     return cut((str(error).splitlines() or [type(error).__name__])[0], REASON_LENGTH)
@@ -221,13 +223,13 @@ def in_short(error: Exception) -> str:
 
 @dataclass(slots=True)
 class LakeRun:
-    """One run that writes: the lake as it was, and what is written so far."""
+    """One run that writes: the lake as it was, and the tables that the run has written so far."""
 
     lake: Path
     name: str
     before: Manifest
     file_mode: int = OWNER_ONLY
-    tables: dict[str, StoredTable] = field(default_factory=dict)  # what is replaced; files lie where they will be
+    tables: dict[str, StoredTable] = field(default_factory=dict)  # new and replaced tables
 
     @property
     def staging(self) -> Path:
@@ -243,7 +245,7 @@ class LakeRun:
     def add(
         self, table: str, basis: str, schema: pa.Schema, files: Sequence[StoredFile], made_from: Iterable[str] = ()
     ) -> None:
-        """Put a table into the lake to be; its new files lie in `place`, old ones may be kept."""
+        """Put a table into the lake that is to be; its new files lie in `place`, and old files may be kept."""
         serialized = b64encode(schema.serialize()).decode()
         self.tables[table] = StoredTable(basis, _columns(schema), tuple(files), self.bases(made_from), serialized)
 
@@ -252,7 +254,7 @@ class LakeRun:
         return {name: (self.tables.get(name) or self.before.tables[name]).basis for name in tables}
 
     def written(self, table: str, source: str = "", names: Sequence[str] | None = None) -> list[StoredFile]:
-        """Give the Parquet files in the place of a table as the manifest is to have them; all, or the named ones."""
+        """Give the Parquet files in the place of a table for the manifest: all files, or the named files."""
         place = self.place(table)
         paths = [place / name for name in names] if names is not None else sorted(place.rglob("*.parquet"))
         return [_stored(path, path.relative_to(self.staging), source) for path in paths]
@@ -270,7 +272,7 @@ class LakeRun:
             return False
 
     def files(self, table: str) -> list[Path]:
-        """Give where the files of a table lie at this moment: those of the run, or those of the lake as it was."""
+        """Give where the files of a table lie at this moment: in the staging of the run, or in the lake as it was."""
         stored = self.tables.get(table) or self.before.tables[table]
         return [self._found(file) for file in stored.files]
 
@@ -279,7 +281,7 @@ class LakeRun:
         return staged if staged.exists() else inside(self.lake, file.path)
 
     def publish(self, sources: Mapping[str, StoredSource], decoder: str, domains: Iterable[str] = ()) -> Manifest:
-        """Make the lake what the run has written: from here on readers see it, all of it."""
+        """Publish all tables of the run at once: from here on readers see them."""
         after = Manifest(FORMAT, decoder, {**self.before.tables, **self.tables}, dict(sources), tuple(domains))
         check_manifest(after)
         own, written = self.lake / OWN, sorted(_paths(self.before) | _paths(after))
@@ -299,7 +301,7 @@ def _move(staged: Path, final: Path, file_mode: int) -> None:
     if not staged.exists():
         return  # a file of the lake as it was, which the table keeps
     make_directory(final.parent, file_mode)
-    staged.chmod(file_mode)  # what Spark has written has the mode that the umask gave it
+    staged.chmod(file_mode)  # a file that Spark wrote has the mode of the umask
     sync_path(staged)
     os.replace(staged, final)
     sync_path(final.parent)
@@ -372,9 +374,9 @@ def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
 
 
 def _replaced(lake: Path, manifest: Manifest) -> list[Path]:
-    """Give what runs have put into the lake and the manifest does not name: replaced, or left by a run that died.
+    """Give files that a run has written and the manifest does not name: they were replaced, or their run died.
 
-    Files that no run has written stay, whoever put them there. One path that leads elsewhere, and none is given.
+    Files that no run has written stay, whoever put them there. If one path leads out of the lake, no file is given.
     """
     listed = lake / OWN / WRITTEN
     if not os.path.lexists(listed):

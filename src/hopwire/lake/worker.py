@@ -55,7 +55,7 @@ __all__ = [
 
 RESULT = pa.schema([pa.field("report", pa.binary())])
 INGESTED = {table.name: table.schema for table in (SIGHTINGS_TABLE, MESSAGES_TABLE, QUARANTINE_TABLE)}
-# what repeats from row to row; to look for repetition in all the others costs time and finds nothing
+# columns whose values repeat from row to row; in all other columns a dictionary costs time and saves nothing
 REPEATING = (
     "segment", "node", "node_name", "incarnation", "direction", "peer", "reason", "note", "dead_reason", "dead_note",
     "frame_count", "wire_format", "identity", "version", "version_raw", "partition", "trace_options", "distribution",
@@ -66,7 +66,7 @@ REPEATING = (
 
 
 class IngestTask(msgspec.Struct, frozen=True):
-    """One source to read, or a part of it; `name` is what the tables call it."""
+    """One source to read, or a part of a source; the tables have `name` as its segment."""
 
     name: str
     path: str
@@ -78,13 +78,13 @@ class IngestTask(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> Source:
-        """What is to be read."""
+        """The source or part that is to be read."""
         kind = SourceKind(self.kind)
         return Source(Path(self.path), kind, self.size_bytes, self.is_open, begin=self.begin, end=self.end)
 
 
 class IngestJob(msgspec.Struct, frozen=True):
-    """Where a run has its files: the groups of sources, the tables, and the marks of what is done."""
+    """Where a run has its files: the groups of sources, the tables, and the marks of sources that are done."""
 
     staging: str
 
@@ -104,7 +104,7 @@ class IngestJob(msgspec.Struct, frozen=True):
 
 
 class IngestReport(msgspec.Struct):
-    """What became of one task."""
+    """The result of one task."""
 
     name: str
     row_count: int = 0
@@ -113,8 +113,8 @@ class IngestReport(msgspec.Struct):
     files: dict[str, str] = {}  # table: name of the file
     spans: list[SourceSpan] = []
     faults: list[str] = []
-    is_bad: bool = False  # one of the faults is such that someone should look
-    is_refused: bool = False  # the system did not give all of it: another time it may
+    is_bad: bool = False  # one of the faults is serious: someone should look at the file
+    is_refused: bool = False  # the system did not give the whole file, and may give it another time
     error: str = ""  # why the run cannot go on
 
 
@@ -135,7 +135,7 @@ def ingest_groups(
 
 
 def ingest_source(task: IngestTask, job: IngestJob, domains: Domains, settings: LakeSettings) -> IngestReport:
-    """Read one source and write its rows; what goes wrong with the disk is said in the report."""
+    """Read one source and write its rows; the report says what is wrong with the disk."""
     report = IngestReport(task.name)
     attempt = uuid.uuid4().hex
     outputs = {
@@ -166,7 +166,7 @@ def ingest_source(task: IngestTask, job: IngestJob, domains: Domains, settings: 
 
 
 def _has_numbers(task: IngestTask) -> bool:
-    """Whether sightings have the numbers of their nodes: in Parquet without them, rows are counted in their place."""
+    """Whether sightings have the numbers of their nodes: Parquet may lack them, and then the reader counts rows."""
     if task.kind != SourceKind.PARQUET:
         return True
     try:
@@ -229,7 +229,7 @@ def _where(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
 
 
 def rebatched(batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Give the same rows in batches of at most so many rows and bytes; a row that is larger comes alone."""
+    """Give the same rows in batches of at most so many rows and bytes; a row of more bytes comes alone."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for piece in (piece for batch in batches for piece in _pieces(batch, max_rows, max_bytes)):
@@ -269,7 +269,7 @@ class ParquetOutput:
 
     def __init__(self, path: Path, schema: pa.Schema, settings: LakeSettings, *, repeating: bool = False) -> None:
         self.path = path
-        self._is_repeating = repeating  # whether values of all columns repeat, not only those of REPEATING
+        self._is_repeating = repeating  # whether the values of all columns repeat, not only of those in REPEATING
         self._schema = schema
         self._settings = settings
         self._waiting: list[pa.RecordBatch] = []
@@ -285,7 +285,7 @@ class ParquetOutput:
             self._flush()
 
     def close(self) -> bool:
-        """Write what waits; tells whether there is a file."""
+        """Write the rows that wait; tells whether there is a file."""
         if self._waiting:
             self._flush()
         if self._writer:
@@ -301,7 +301,7 @@ class ParquetOutput:
 
 
 def _writer(path: Path, schema: pa.Schema, settings: LakeSettings, is_repeating: bool) -> Any:
-    os.close(create_file(path, settings.file_mode))  # Arrow would give it the mode of the umask
+    os.close(create_file(path, settings.file_mode))  # Arrow would give the file the mode of the umask
     return pq.ParquetWriter(
         path,
         schema,

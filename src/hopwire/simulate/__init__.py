@@ -1,6 +1,7 @@
-"""A whole network as a pure function of a seed: what its nodes would have captured, and what is true of it.
+"""A whole network as a pure function of a seed: what its nodes would have captured, and what is true of the network.
 
-`World(SimulateSettings(...))` is the network, `simulate_chunk` makes a minute of it; writing is the business of others.
+`SimulatedWorld(SimulateSettings(...))` is the network, `simulate_chunk` makes one minute of its captures and of the
+truth, `check_tables` compares a lake with the truth. `lake/simulation.py` reads and writes the files.
 """
 
 from hopwire.simulate.check import CHECKED_TABLES, Checked, check_tables

@@ -1,6 +1,6 @@
-"""What messages say: orders in JSON with noise, outcomes as hopwire writes them, exceptions as the original does.
+"""The bodies of messages: orders in JSON with noise, outcomes as hopwire writes them, exceptions as the original does.
 
-Every body of an order has a number of its own, so no two messages are the same by chance.
+Every order has a number of its own, so no two messages are equal by chance.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["bodies_of"]
 NOISE_BYTES = (40, 400)
 LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-", np.uint8)
 NUMBERS_PER_CHUNK = 1 << 32
-PADDING = 512  # the original writes its buffer whole
+PADDING = 512  # the original writes its whole buffer
 OUTCOMES = {
     Says.FAILED: {"kind": "failed", "reason": "ValueError", "detail": "Ledger.book: no such account"},
     Says.EXPIRED: {"kind": "undelivered", "reason": "expired", "detail": "before Ledger could handle it"},
@@ -68,7 +68,7 @@ def _outcome(says: Says, node: bytes) -> bytes:
 
 
 def _exception() -> bytes:
-    """A BSON document of two texts, with the zeros behind it that the original's serializer leaves."""
+    """A BSON document of two texts, and zeros behind the document, as the original's serializer leaves them."""
     texts = {"Message": "no such account", "ExceptionType": "System.ArgumentException"}
     parts = [
         b"\2" + name.encode() + b"\0" + struct.pack("<i", len(text) + 1) + text.encode() + b"\0"

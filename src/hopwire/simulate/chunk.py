@@ -1,7 +1,8 @@
 """One chunk as the nodes capture it, with the truth beside it.
 
-Sequence numbers go on from chunk to chunk: a chunk is given the next number of each node (`bases`), and `next_bases`
-says what it leaves behind. A node that crashes begins a new incarnation, at 0.
+Sequence numbers go on from chunk to chunk. A chunk is given the next number of each node (`bases`), and `next_bases`
+gives the numbers for the chunk behind it. Example: the node `node-1` begins a chunk with 100 and sees 40 messages; the
+next chunk begins with 140. A node that crashes begins a new incarnation, at 0.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ __all__ = ["Chunk", "SimulatedCapture", "counts_of_chunk", "next_bases", "simula
 
 DIRECTIONS = list(Direction)
 SKIP_REASON = "too_slow"
-LATER = CHUNKS + 2  # the chance of what is said, apart from that of what happens
+LATER = CHUNKS + 2  # chance for the contents of messages; `plan.py` uses another for the events
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCapture:
-    """What one node saw in one incarnation: the columns of a capture."""
+    """The sightings of one node in one incarnation: the columns of a capture."""
 
     node: int
     sightings: pa.RecordBatch
@@ -37,20 +38,20 @@ class SimulatedCapture:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What all nodes saw, and what is true."""
+    """The captures of all nodes in one minute, and the truth of that minute."""
 
     number: int
-    stretches: tuple[SimulatedCapture, ...]
+    captures: tuple[SimulatedCapture, ...]
     truth: dict[str, pa.Table]
 
     @property
     def row_count(self) -> int:
-        """How many sightings there are."""
-        return sum(stretch.sightings.num_rows for stretch in self.stretches)
+        """How many sightings all captures have."""
+        return sum(capture.sightings.num_rows for capture in self.captures)
 
 
 def counts_of_chunk(world: SimulatedWorld, chunk: int) -> list[tuple[int, bool]]:
-    """Give, for each node, how many numbers its last incarnation in this chunk uses, and whether it began here."""
+    """Give for each node how many numbers its last incarnation in this chunk uses, and whether that began here."""
     return _counts(world, plan_chunk(world, chunk))
 
 
@@ -77,9 +78,9 @@ def simulate_chunk(world: SimulatedWorld, chunk: int, bases: list[int]) -> tuple
     kept = _kept(plan)
     frames, reasons = frames_of(world, plan, kept, chance)
     batch = _batch(world, plan, kept, numbers, frames)
-    stretches = tuple(_stretches(world, plan, kept, batch))
+    captures = tuple(_captures(world, plan, kept, batch))
     truth = truth_of(world, plan, kept, numbers, reasons)
-    return Chunk(chunk, stretches, truth), next_bases(bases, _counts(world, plan))
+    return Chunk(chunk, captures, truth), next_bases(bases, _counts(world, plan))
 
 
 def _numbers(world: SimulatedWorld, plan: Plan, bases: list[int]) -> tuple[Any, Any]:
@@ -96,7 +97,7 @@ def _numbers(world: SimulatedWorld, plan: Plan, bases: list[int]) -> tuple[Any, 
 
 
 def _kept(plan: Plan) -> Any:
-    """The sightings that are in the capture: of those that are skipped, the first stands for all."""
+    """The sightings that are in the capture: the first of the skipped sightings stands for all of them."""
     is_skipped = plan.sightings["is_skipped"]
     first = np.flatnonzero(is_skipped)[:1]
     is_kept = ~is_skipped
@@ -150,7 +151,7 @@ def _reasons(plan: Plan, crossing: Any, sightings: dict[str, Any]) -> tuple[pa.A
     return pa.array(reasons, pa.string()), pa.array(notes, pa.string())
 
 
-def _stretches(world: SimulatedWorld, plan: Plan, kept: Any, batch: pa.RecordBatch) -> Any:
+def _captures(world: SimulatedWorld, plan: Plan, kept: Any, batch: pa.RecordBatch) -> Any:
     node, is_restarted = plan.sightings["node"][kept], plan.sightings["is_restarted"][kept]
     part = node * 2 + is_restarted
     starts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))

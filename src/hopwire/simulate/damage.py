@@ -1,7 +1,7 @@
 """Frames that are damaged on the way: cut short, or changed such that nobody can read them.
 
-Not every damage makes a message unreadable. So each is tried with `decode`, and another one is chosen until it does;
-the truth notes the reason that `decode` gives.
+Not every damage makes a message unreadable. So `decode` reads each damaged message, and another damage is tried until
+`decode` refuses the message. The truth notes the reason that `decode` gives.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from hopwire.wire import decode
 
 __all__ = ["damaged"]
 
-ATTEMPTS = 50  # a cut that takes the last frame away is unreadable in every format, so this is never reached
+ATTEMPTS = 50  # never reached: a message without its last frame is unreadable in every format
 
 
 def damaged(frames: pa.Array, damage: Any, chance: np.random.Generator) -> tuple[pa.Array, dict[int, str]]:
-    """Give the frames with some rows damaged, and the reason why each of those cannot be read."""
+    """Give the frames with some rows damaged, and the reason why each damaged row cannot be read."""
     rows = np.flatnonzero(damage).tolist()
     if not rows:
         return frames, {}
@@ -46,14 +46,14 @@ def _broken(frames: list[bytes], damage: Any, chance: np.random.Generator) -> tu
 
 
 def _truncated(frames: list[bytes], chance: np.random.Generator) -> list[bytes]:
-    """Without its last frames, or without the end of the last one."""
+    """A message without its last frames, or without the end of its last frame."""
     if chance.random() < 0.5 and len(frames[-1]) > 1:
         return [*frames[:-1], frames[-1][: int(chance.integers(0, len(frames[-1])))]]
     return frames[: int(chance.integers(1, len(frames)))]
 
 
 def _mutated(frames: list[bytes], chance: np.random.Generator) -> list[bytes]:
-    """With one byte of the last frames, or one whole frame, that is not what it was."""
+    """A message with one frame too many, with bytes too many in one frame, or with one changed byte."""
     place = len(frames) - 1 - int(chance.integers(0, min(len(frames) - 1, 14)))
     kind = int(chance.integers(0, 3))
     if kind == 0:

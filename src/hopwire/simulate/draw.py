@@ -1,6 +1,6 @@
 """The flows of a chunk as columns, drawn at once: format, contracts, nodes, when they begin, how long they may take.
 
-Everything about a flow that its kind leaves open is chance; what the kind asks for is set afterwards.
+Chance decides everything about a flow that its kind leaves open. What the kind asks for is set afterwards.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ WINDOWS = {
     Window.END: (1.0, 1.5),
     Window.CLOSE: (2.0, 2.5),
 }
-WORDS = (Window.BEFORE, Window.DYING, Window.AFTER, Window.AGAIN)  # in these the node itself speaks
+WORDS = (Window.BEFORE, Window.DYING, Window.AFTER, Window.AGAIN)  # in these windows the node of the fault speaks
 SIGNED_FAMILIES = sum(bool(family.domain) for family in FAMILIES)  # they stand first
 
 
 def draw_flows(
     world: SimulatedWorld, chunk: int, shares: tuple[FlowShare, ...], chance: np.random.Generator
 ) -> Columns:
-    """Draw the flows of a chunk; those of one kind stand together."""
+    """Draw the flows of a chunk; flows of one kind stand together."""
     count = sum(share.flows for share in shares)
     keys = chance.random((count, world.settings.nodes))
     flows: Columns = {
@@ -81,7 +81,7 @@ def draw_flows(
 def _fill(
     world: SimulatedWorld, chunk: int, share: FlowShare, flows: Columns, rows: slice, chance: np.random.Generator
 ) -> None:
-    """Set what depends on the kind."""
+    """Set the columns that depend on the kind."""
     kind, count = KINDS[share.kind], share.flows
     formats = np.array(share.formats)
     flows["format"][rows] = formats[chance.integers(0, len(formats), count)]
@@ -103,7 +103,7 @@ def _fill(
 
 
 def _nodes(world: SimulatedWorld, chunk: int, kind: Kind, keys: npt.NDArray[np.float64]) -> Ints:
-    """Choose different nodes for each flow; where a fault concerns a node, that one is number 1, or 0 if it speaks."""
+    """Choose different nodes for each flow; a node that a fault concerns has number 1, or number 0 if it speaks."""
     special = world.dark if kind.fault == "missing_capture" else _met(world, chunk, kind.window)
     if kind.window in (Window.OPEN, Window.CLOSE):
         return (np.arange(len(keys))[:, None] + np.arange(ROLES)) % world.settings.nodes

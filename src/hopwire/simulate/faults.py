@@ -1,9 +1,10 @@
-"""Everything that can go wrong in a simulated network: a name, what it means, how often it happens by default.
+"""Everything that can go wrong in a simulated network: each fault with its name, its meaning and its usual rate.
 
-Each fault has flows of its own (`shapes.py`), so that what became of a flow has one cause. A rate is a share of what
-`of` names; 0 switches a fault off. With a rate above 0 there is at least one of it in every simulation, however small.
+Each fault has flows of its own (`kinds.py`), so that the outcome of a flow has one cause. A rate is a share of what
+`of` names. Example: `loss` with the rate 0.01 of flows is in one flow of a hundred. The rate 0 switches a fault off. A
+fault with a rate above 0 is at least once in every simulation, however small.
 
-A new fault is a row here and a kind of flow in `shapes.py`.
+A new fault is a row here and a kind of flow in `kinds.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ FLOWS = "flows"
 
 
 class SimulatedFault(NamedTuple):
-    """One way in which things go wrong."""
+    """One fault: how often it happens, and what happens."""
 
     rate: float
     of: str
@@ -69,7 +70,7 @@ FAULTS: Mapping[str, SimulatedFault] = {name: SimulatedFault(rate, of, meaning) 
 
 
 def rates_from_text(text: str) -> dict[str, float]:
-    """Read `all`, `none`, or `name=rate,...`; in the last all that is not named is off."""
+    """Read `all`, `none`, or `name=rate,...`, where every fault that is not named is off."""
     if text == "all":
         return {name: fault.rate for name, fault in FAULTS.items()}
     rates = dict.fromkeys(FAULTS, 0.0)

@@ -1,7 +1,7 @@
 """The frames of the sightings of a chunk: messages as they crossed, in the format of their flow.
 
-What arrived begins with the identity of who sent it, what left does not. Dead letters are written in V6, whatever the
-message came in.
+The frames of an arrival begin with the identity of the sender, the frames of a departure do not. Dead letters are
+written in V6, whatever format the message came in.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hopwire.wire.batch.encoding import encode_batch
 
 __all__ = ["frames_of"]
 
-NOT_READ = ("reason", "reason_frame", "reason_byte")  # what only rows have that are no messages
+NOT_READ = ("reason", "reason_frame", "reason_byte")  # columns that are null in rows of messages
 
 
 def frames_of(
     world: SimulatedWorld, plan: Plan, kept: Any, chance: np.random.Generator
 ) -> tuple[pa.Array, dict[int, str]]:
-    """Give the frames of each sighting that is kept, and why those that are damaged cannot be read."""
+    """Give the frames of each sighting that is kept, and why damaged frames cannot be read."""
     sightings = {name: values[kept] for name, values in plan.sightings.items()}
     crossing = sightings["crossing"]
     message = plan.crossings["message"][crossing]

@@ -1,6 +1,6 @@
-"""The messages of a chunk as columns, the way `wire` has them, but for what a crossing changes.
+"""The messages of a chunk as columns, the way `wire` has them, but for columns that a crossing changes.
 
-Most values are few: they are looked up in small tables by a single `take`. Only numbers, bodies, signatures and
+Most columns have few values, which a single `take` looks up in a small table. Only numbers, bodies, signatures and
 extensions are each message's own.
 """
 
@@ -26,10 +26,10 @@ from hopwire.wire.extension import MAGIC, Extension
 
 __all__ = ["columns_of_messages", "texts_from_ids"]
 
-CONTRACTS = len(FAMILIES[0].identities)  # what a message says below it is a contract of its family
+CONTRACTS = len(FAMILIES[0].identities)  # a message whose `Says` is below is a contract of its family
 UNKNOWN_VERSION, UNKNOWN_RAW, FIRST_RAW = 99, b"9.9", b"1.0"
 SECOND_FRAME = b'{"part":2}'
-SECOND_FRAME_EVERY = 8  # one of so many events has two body frames, where the format has room
+SECOND_FRAME_EVERY = 8  # one event of so many has two body frames, where the format has room
 DASHES = (8, 13, 18, 23)
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 ID_BYTES = 16
@@ -60,7 +60,7 @@ def _lookup(values: list[Any], index: Any, kind: pa.DataType | None = None) -> p
 
 
 class _Told:
-    """What the plan says of each message, looked up."""
+    """The plan of each message, as columns."""
 
     def __init__(self, world: SimulatedWorld, plan: Plan) -> None:
         self.world, self.plan, self.messages = world, plan, plan.messages
@@ -160,7 +160,7 @@ class _Told:
         return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), frames)
 
     def extensions(self, chance: np.random.Generator) -> pa.Array:
-        """Give the extension frames: an id for what is sent at least once, a trace context for some."""
+        """Give the extension frames: an id for messages sent at least once, a trace context for some messages."""
         messages, flow = self.messages, self.flow
         has_id = np.array([kind.has_id for kind in KINDS])[flow["kind"]] & (messages["attempt"] >= 0)
         has_trace = flow["has_traceparent"] & ~flow["is_kino"] & (flow["format"] == V6)

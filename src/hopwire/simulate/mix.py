@@ -1,6 +1,6 @@
 """How many flows of each kind a chunk has: counted out, not drawn, so that every fault is there.
 
-The rate of a fault is shared among its kinds by their weights, and so is what is left among the ordinary kinds.
+The rate of a fault is shared among its kinds by their weights. The rest is shared among the ordinary kinds by theirs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import FAULTY, KINDS, ORDINARY
-from hopwire.simulate.shapes import UNSEEN_BY, Kind, Seen, Window
+from hopwire.simulate.shapes import UNSEEN_BY, Kind, SeenAt, Window
 from hopwire.simulate.world import SimulatedWorld
 
 __all__ = ["FlowShare", "shares_of"]
@@ -18,7 +18,7 @@ WINDOW_SHARE, WINDOW_LEAST = 0.002, 3  # flows that meet a node which crashes or
 
 
 class FlowShare(NamedTuple):
-    """So many flows of one kind."""
+    """How many flows of one kind a chunk has."""
 
     kind: int  # in KINDS
     flows: int
@@ -44,7 +44,7 @@ def _formats(world: SimulatedWorld, kind: Kind) -> tuple[int, ...]:
 
 
 def _flow_count(world: SimulatedWorld) -> int:
-    """How many flows give the sightings of one chunk, apart from those of the giant one."""
+    """How many flows give the sightings of one chunk, apart from the giant flow."""
     settings = world.settings
     wanted = settings.messages / settings.chunk_count * (1 - settings.rate("giant_flow"))
     likes = _ordinary(world)
@@ -61,7 +61,7 @@ def _ordinary(world: SimulatedWorld) -> dict[Kind, float]:
 
 
 def _rate(world: SimulatedWorld, kind: Kind) -> float:
-    """The share of flows that are of a faulty kind."""
+    """The share of a faulty kind among all flows."""
     if kind.fault not in FAULTS or FAULTS[kind.fault].of != "flows" or not _formats(world, kind):
         return 0.0
     if kind.window is Window.END:
@@ -71,7 +71,7 @@ def _rate(world: SimulatedWorld, kind: Kind) -> float:
 
 
 def _rows(kind: Kind) -> int:
-    return sum(2 if step.seen is Seen.BOTH else 1 for step in kind.steps)
+    return sum(2 if step.seen is SeenAt.BOTH else 1 for step in kind.steps)
 
 
 def _count(world: SimulatedWorld, chunk: int, kind: Kind, total: int) -> int:

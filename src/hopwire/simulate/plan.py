@@ -1,7 +1,7 @@
 """What happens in one chunk, as columns: flows, the messages they say, the crossings of the messages, the sightings.
 
 Flows of one kind stand together, so a step of a kind is a stretch of rows, made at once. Nothing is encoded here: the
-plan of a chunk is cheap, and all that is needed to count its sightings.
+plan of a chunk is cheap, and enough to count its sightings.
 
 | column of | refers to |
 |---|---|
@@ -24,12 +24,12 @@ from hopwire.model.units import NS_PER_TICK
 from hopwire.simulate.draw import Columns, draw_flows, draw_times
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.mix import FlowShare, shares_of
-from hopwire.simulate.shapes import Change, Kind, Mode, Says, Seen, Step, Window, way_of
+from hopwire.simulate.shapes import Change, Kind, Mode, Says, SeenAt, Step, Window, way_of
 from hopwire.simulate.world import CHUNKS, SimulatedWorld, generator
 
 __all__ = ["DEAD", "IN", "OUT", "SKIPPED", "Plan", "plan_chunk"]
 
-NOWHERE = -1  # where a message came from that began here
+NOWHERE = -1  # the peer of a message that began at its node
 IN, OUT, DEAD, SKIPPED = range(4)
 
 
@@ -38,7 +38,6 @@ class Plan:
     """One chunk."""
 
     chunk: int
-    shares: tuple[FlowShare, ...]
     flows: Columns
     messages: Columns
     crossings: Columns
@@ -47,13 +46,13 @@ class Plan:
 
 
 def plan_chunk(world: SimulatedWorld, chunk: int) -> Plan:
-    """Decide all that happens in a chunk; the same each time."""
+    """Decide all that happens in a chunk; the plan is the same each time."""
     chance = generator(world.settings, CHUNKS, chunk)
     shares = shares_of(world, chunk)
     flows = draw_flows(world, chunk, shares, chance)
     messages, crossings, ways = _crossings(world, shares, flows, chance)
     sightings = _sightings(world, chunk, flows, crossings)
-    return Plan(chunk, shares, flows, messages, crossings, ways, sightings)
+    return Plan(chunk, flows, messages, crossings, ways, sightings)
 
 
 # -- messages and crossings
@@ -123,7 +122,7 @@ class _PlannedCrossings:
         return numbers
 
     def _ttl(self, step: Step, rows: Ints, left: Ints) -> Ints:
-        """In ticks: hopwire passes on what is left, the original says it once."""
+        """In ticks: hopwire passes on the time that is left, the original says the whole time once."""
         full, is_kino = self.flows["ttl"][rows], self.flows["is_kino"][rows]
         rest = np.maximum(NS_PER_TICK, full - (left - self.flows["begin"][rows]))
         if step.says > Says.EVENT:
@@ -152,7 +151,6 @@ class _PlannedCrossings:
             "ttl": ttl if is_on else -1,
             "seen": step.seen,
             "damage": step.change if step.change >= Change.TRUNCATED else Change.NONE,
-            "change": step.change,
             "step": number,
             "way_count": np.where(names_way, len(way), 0),
         }
@@ -179,9 +177,9 @@ def _sightings(world: SimulatedWorld, chunk: int, flows: Columns, crossings: Col
     seen, numbers = crossings["seen"], np.arange(len(crossings["seen"]))
     parts = []
     for direction, node, peer, time, kinds in (
-        (OUT, "src", "dst", "left", (Seen.BOTH, Seen.LEFT)),
-        (IN, "dst", "src", "came", (Seen.BOTH, Seen.CAME)),
-        (DEAD, "src", "came_from", "left", (Seen.DEAD,)),
+        (OUT, "src", "dst", "left", (SeenAt.BOTH, SeenAt.LEFT)),
+        (IN, "dst", "src", "came", (SeenAt.BOTH, SeenAt.CAME)),
+        (DEAD, "src", "came_from", "left", (SeenAt.DEAD,)),
     ):
         rows = numbers[np.isin(seen, kinds)]
         parts.append(

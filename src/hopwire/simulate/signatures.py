@@ -1,6 +1,6 @@
-"""Domains and signatures of the messages of a chunk: right ones, and those that a fault makes wrong.
+"""Domains and signatures of the messages of a chunk: right signatures, and signatures that a fault makes wrong.
 
-Signing is the one thing that is done message by message; it is the costliest part of a chunk.
+Only signatures are made message by message. They are the costliest part of a chunk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hopwire.simulate.world import FAMILIES, SimulatedWorld
 
 __all__ = ["UNSIGNED_FORMAT", "domains_and_signatures", "is_signed"]
 
-UNSIGNED_FORMAT = 3  # has no place for a signature
+UNSIGNED_FORMAT = 3  # V3 has no place for a signature
 FOREIGN_DOMAIN, FOREIGN_KEY, FOREIGN_SECRET = "archive", "2019-z", b"a secret of somebody else"
 SYSTEM_DOMAINS = {Says.EXCEPTION: "kino", Says.CONFIRMED: "kino"}
 OWN_DOMAIN = "hopwire"
@@ -85,7 +85,7 @@ def _domain_names(world: SimulatedWorld, plan: Plan) -> list[str]:
 
 
 def _messages(table: pa.Table) -> list[Message]:
-    """Give the rows as messages with what a signature covers."""
+    """Give the rows as messages, with the fields that a signature covers."""
     values = [table.column(name).to_pylist() for name in COLUMNS]
     return [_message(row) for row in zip(*values, strict=True)]
 
@@ -115,7 +115,7 @@ def _version(point: dict[str, Any]) -> int | bytes:
 
 
 class _Signer:
-    """Signs with the key of the time, or as badly as the fault says."""
+    """Signs with the key that is valid at the time, or as wrongly as the fault says."""
 
     def __init__(self, world: SimulatedWorld, plan: Plan, names: list[str]) -> None:
         self.world, self.names, self.messages = world, names, plan.messages
@@ -141,5 +141,5 @@ class _Signer:
         )
 
     def _key(self, domain: Domain, at_ns: int) -> Any:
-        """The newest key from the change on, the oldest before."""
+        """The newest key from the rotation on, the oldest key before."""
         return domain.keys[0 if at_ns >= self.world.rotation_ns else -1]

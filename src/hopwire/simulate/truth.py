@@ -1,16 +1,16 @@
-"""The truth of a chunk: what the tables of the lake have to say, sighting by sighting, request by request.
+"""The truth of a chunk: what the tables of the lake must say, sighting by sighting, request by request.
 
 | table | one row is |
 |---|---|
-| `truth_sightings` | one captured message: its verdict, or why it cannot be read |
-| `truth_requests` | one request: its key, what became of it |
-| `truth_hops` | one fate in one flow: how many of its hops have it |
-| `truth_flows` | one flow: what became of it |
+| `truth_sightings` | one captured message: its verdict, or why the message cannot be read |
+| `truth_requests` | one request: its key and its outcome |
+| `truth_hops` | one fate in one flow: how many hops of the flow have this fate |
+| `truth_flows` | one flow: its outcome |
 | `truth_findings` | one finding of one flow |
 | `truth_clocks` | one node: how wrong its clock is |
-| `truth_faults` | one fault: its rate, how many flows have it |
+| `truth_faults` | one fault: its rate, and how many flows have the fault |
 
-A table that is made chunk by chunk has its rows chunk by chunk: a flow that spans several of them has a row in each.
+Most tables are made chunk by chunk: a flow that spans several chunks has a row in each of them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _table(name: str, **columns: Any) -> pa.Table:
 
 
 def _faults(kinds: Any) -> pa.Array:
-    """The fault of each flow, empty where there is none."""
+    """The fault of each flow, empty where the flow has none."""
     names = [kind.fault if kind.fault in FAULTS else "" for kind in KINDS]
     return pa.array(names).take(pa.array(kinds))
 
@@ -215,7 +215,7 @@ def _findings(plan: Plan, ids: pa.Array) -> pa.Table:
 
 
 def clocks_of(world: SimulatedWorld) -> pa.Table:
-    """Give how wrong each clock is."""
+    """Give the offset of each clock."""
     nodes = world.nodes
     return _table(
         "truth_clocks",

@@ -22,7 +22,7 @@ from hopwire.lake.tables import table
 __all__ = ["OF_REQUEST", "flows", "judge_of"]
 
 READS = ("silver.hops", "gold.requests", "silver.clocks")
-REQUEST = "request"  # the column that has a request; null in the rows that are hops
+REQUEST = "request"  # the column that has a request; null in rows of hops
 OF_REQUEST = (
     "correlation_id",
     "message_key",
@@ -36,7 +36,7 @@ OF_REQUEST = (
     "is_callback_unreached",
     "is_unhandled",
 )
-ROWS_OF_A_BATCH = 1_000  # of flows, which are long
+ROWS_OF_A_BATCH = 1_000  # flows are long rows
 
 
 @table("gold.flows", key=("flow_id",), reads=READS, columns=FLOWS)

@@ -19,16 +19,16 @@ ACCURACY = 1000  # of the quantiles: an error of one in a thousand ranks
 
 # fmt: off
 COLUMNS = (
-    Column("from_node",       pa.binary(), "the node it left"),
-    Column("to_node",         pa.binary(), "the node it went to"),
+    Column("from_node",       pa.binary(), "the node that messages left"),
+    Column("to_node",         pa.binary(), "the node that messages went to"),
     Column("identity",        pa.binary(), "the message contract's identity"),
-    Column("minute",          MINUTE,      "when it left, or arrived where nobody saw it leave"),
+    Column("minute",          MINUTE,      "of the departure, or of the arrival where nobody saw a departure"),
     Column("hop_count",       pa.int64(),  "crossings, whatever became of them"),
-    Column("size_bytes",      pa.int64(),  "of all frames of all of them"),
+    Column("size_bytes",      pa.int64(),  "of all frames of all crossings"),
     Column("arrived_count",   pa.int64(),  "of which seen to leave and to arrive"),
     Column("lost_count",      pa.int64(),  "of which lost"),
     Column("duplicate_count", pa.int64(),  "of which delivered more often than sent"),
-    Column("p50_us",          pa.int64(),  "latency of those that arrived: half are not slower"),
+    Column("p50_us",          pa.int64(),  "latency of crossings that arrived: half are not slower"),
     Column("p95_us",          pa.int64(),  "19 of 20 are not slower"),
     Column("p99_us",          pa.int64(),  "99 of 100 are not slower"),
 )

@@ -1,4 +1,4 @@
-"""`gold.requests`: who asked, and what became of it."""
+"""`gold.requests`: who asked, and what became of the question."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["requests"]
 KEY = ("callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id", "flow_id")
 READS = ("silver.hops", "silver.clocks")
 TOGETHER = ["flow_id", "home_receiver", "home_node", "callback_key"]
-MAX_LATER_REPLIES = 1_000  # of a request with more hops than fit; the first that came home decides
-# what is kept of the hops that do not fit: their number, and the replies among them
+MAX_LATER_REPLIES = 1_000  # of a request with more hops than fit; the first reply that came home decides
+# of hops that do not fit, their number and the replies among them are kept
 LATER = pa.schema([("hop_count", pa.int64()), ("replies", pa.list_(pa.struct(list(HOP_SCHEMA))))])
 
 

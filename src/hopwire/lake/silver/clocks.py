@@ -1,8 +1,9 @@
 """`silver.clocks`: the nodes that capture, and how wrong their clocks are.
 
-Who captured when is in bronze.spans, which is small. How wrong clocks are is told by messages: Spark finds the quickest
-crossings of each pair of nodes in each window (`flows/crossings.py`). If these may be too many for the driver, it first
-looks at the pairs without windows: that is enough, unless they contradict themselves.
+The small table bronze.spans says who captured when. Messages tell how wrong the clocks are: Spark finds the quickest
+crossings of each pair of nodes in each window of time (`flows/crossings.py`). The crossings of all windows may be too
+many for the driver. Then the driver first looks at one crossing for each pair of nodes. That is enough, unless the
+crossings of a pair contradict themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hopwire.lake.tables import table
 
 __all__ = ["clocks", "coverage_of"]
 
-MAX_CROSSINGS = 400_000  # that the driver looks at, unless there are more pairs of nodes
+MAX_CROSSINGS = 400_000  # the driver looks at so many crossings, unless there are more pairs of nodes
 PAIR = ("source", "target")
 LIVES = ("source_life", "target_life")
 
@@ -49,8 +50,8 @@ def coverage_of(clocks: DataFrame) -> Coverage:
 def _windows(messages: DataFrame, width_ns: int) -> DataFrame:
     """The quickest crossing of each pair of nodes in each window, among messages that left once and arrived once.
 
-    Messages and nodes are grouped by hashes, which are small: two messages of one hash are one that crosses twice, and
-    do not count.
+    Messages and nodes are grouped by hashes, which are small. Two messages of one hash look like one message that
+    crosses twice, and do not count.
     """
     is_in = F.col("direction") == "in"
     node, peer = F.xxhash64("node"), F.xxhash64("peer")
@@ -88,13 +89,13 @@ def _quickest(crossings: DataFrame, *keys: str) -> DataFrame:
 
 
 def _most(lives: Collection[LifeSpan], width_ns: int) -> int:
-    """How many crossings there may be at most: one for each pair of incarnations and window."""
+    """How many crossings there are at most: one for each pair of incarnations and each window."""
     longest = max((life.last_ns - life.first_ns for life in lives), default=0)
     return len(lives) ** 2 * (longest // width_ns + 2)
 
 
 def _read_few(windows: DataFrame, nodes: Mapping[int, bytes]) -> list[Crossing]:
-    """The crossings of pairs, and if some of these contradict themselves those of windows, which may be longer ones."""
+    """The crossings of pairs of nodes; if these contradict themselves, those of windows, made longer until they fit."""
     windows = windows.persist()
     try:
         pairs = _read(_quickest(windows, *PAIR), nodes)

@@ -136,7 +136,7 @@ def seen_columns(seen: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _extensions(lists: pa.Array) -> tuple[dict[str, pa.Array], list[int]]:
-    """What hopwire's extension frames say, and the rows whose frame cannot be read."""
+    """The fields of hopwire's extension frames, and the rows whose extension frame cannot be read."""
     found: dict[int, Extension] = {}
     bad: list[int] = []
     for row, frame in _flat(lists):
@@ -160,7 +160,7 @@ EMPTY: dict[pa.DataType, Any] = {pa.binary(): b"", pa.string(): "", pa.int64(): 
 
 
 def _spread(rows: Any, values: list[Any], kind: pa.DataType, size: int) -> pa.Array:
-    """A column with the values at their rows, and what is empty elsewhere."""
+    """A column with the values at their rows, and empty values elsewhere."""
     places = np.full(size, len(values))
     places[rows] = np.arange(len(values))
     return pa.array([*values, EMPTY[kind]], kind).take(pa.array(places))
@@ -176,7 +176,7 @@ _READ_OUTCOME: Callable[[bytes], Outcome] = msgspec.msgpack.Decoder(Outcome).dec
 
 
 def _outcomes(decoded: pa.RecordBatch) -> tuple[dict[str, pa.Array], list[int]]:
-    """What became of a message, where the row is about that, and the rows whose body cannot be read."""
+    """Kind and reason of outcomes, empty in other rows, and the rows of outcomes whose body cannot be read."""
     identities = decoded.column("identity")
     is_outcome = pc.is_in(identities, pa.array([OUTCOME, *KINO_OUTCOMES], pa.binary()))
     rows = np.flatnonzero(is_outcome.to_numpy(zero_copy_only=False))
