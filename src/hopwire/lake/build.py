@@ -80,7 +80,9 @@ def build(
         build = _Build(run, spark, settings, progress)
         basis = decoder_basis(domains)
         if run.before.domains and not domains.domains and not redecode:
-            raise LakeError(_without_domains(run.before.domains))
+            remedy = "name them again, or read all anew without them: --redecode"
+            judges_before = ", ".join(run.before.domains)
+            raise LakeError(f"the lake has judged signatures by the domains {judges_before}: {remedy}")
         stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
         tasks = tasks_of(found, run, basis, redecode=redecode)
         sources = build.read(tasks, stored, domains, basis, is_anew=redecode)
@@ -99,11 +101,6 @@ def build(
     faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
     bad += [shown_name(fault.path.name) for fault in foreign if fault.detail != LEFT_ALONE]
     return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))
-
-
-def _without_domains(names: Sequence[str]) -> str:
-    remedy = "name them again, or read all anew without them: --redecode"
-    return f"the lake has judged signatures by the domains {', '.join(names)}: {remedy}"
 
 
 class _Build:

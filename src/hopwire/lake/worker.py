@@ -156,7 +156,7 @@ def ingest_source(task: IngestTask, job: IngestJob, domains: Domains, settings: 
             report.spans = [span.without_numbers() for span in report.spans]
         report.spans = [replace(span, ending=_ending(task, bool(faults))) for span in report.spans]
         report.files = {name: output.path.name for name, output in outputs.items() if output.close()}
-        _mark(job, task)
+        (job.marks / f"{attempt}-{task.size_bytes}").touch()
     except OSError as error:
         report.error = _in_words(error, task)
     report.faults = [fault.detail for fault in faults]
@@ -181,10 +181,6 @@ def _ending(task: IngestTask, has_faults: bool) -> str:
     if task.kind == SourceKind.SEGMENT:
         return OPEN if task.is_open or has_faults else CLOSED
     return OPEN if task.kind == SourceKind.PARQUET and _has_numbers(task) else OVERHEARD
-
-
-def _mark(job: IngestJob, task: IngestTask) -> None:
-    (job.marks / f"{uuid.uuid4().hex}-{task.size_bytes}").touch()
 
 
 def _in_words(error: OSError, task: IngestTask) -> str:

@@ -85,15 +85,12 @@ class _PlannedCrossings:
         arrivals: list[Ints] = []
         said: list[Ints] = []  # the message of each step
         for number, step in enumerate(kind.steps):
-            left = self._begin(step, rows, arrivals) + draw_times(step.wait, len(rows), self.chance)
+            begin = arrivals[step.cause] if step.cause >= 0 else self.flows["begin"][rows]
+            left = begin + draw_times(step.wait, len(rows), self.chance)
             came = left + draw_times(step.travel, len(rows), self.chance)
             said.append(self._message(kind, step, rows, left, said))
             arrivals.append(came)
             self._add_crossing(kind, number, rows, left, came, said[number])
-
-    def _begin(self, step: Step, rows: Ints, arrivals: list[Ints]) -> Ints:
-        begin: Ints = arrivals[step.cause] if step.cause >= 0 else self.flows["begin"][rows]
-        return begin
 
     def _message(self, kind: Kind, step: Step, rows: Ints, left: Ints, said: list[Ints]) -> Ints:
         is_changed = step.mode is Mode.COPY and step.change in (Change.SIGNATURE, Change.BODY)
