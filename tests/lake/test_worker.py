@@ -199,10 +199,11 @@ def test_groups_are_read_by_number_and_reports_come_back(tmp_path: Path, job: In
 FILL = """
 import resource, sys, signal
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.worker import Job, Task, ingest_source
+from hopwire.lake.worker import IngestJob, IngestTask, ingest_source
 from hopwire.security import OPEN
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-print(ingest_source(Task("anna.arrows", sys.argv[1], "segment", 1), Job(sys.argv[2]), OPEN, LakeSettings()).error)
+task, job = IngestTask("anna.arrows", sys.argv[1], "segment", 1), IngestJob(sys.argv[2])
+print(ingest_source(task, job, OPEN, LakeSettings()).error)
 """
 
 
