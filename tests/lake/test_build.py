@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,36 @@ def test_tables_that_a_partial_build_leaves_behind_are_stale(spark: SparkSession
     assert set(stale_tables(read_manifest(lake))) == {"gold.links", "silver.hops", "silver.clocks"}
     build(spark, captures, lake, ["gold.links"])
     assert stale_tables(read_manifest(lake)) == {}
+
+
+def make_older(lake: Path) -> None:
+    """Turn a lake into what an older hopwire wrote: clocks were gold, types of columns were text alone."""
+    path, tables = lake / "_hopwire" / "manifest.json", read_manifest(lake).tables
+    text = path.read_text().replace("silver.clocks", "gold.clocks").replace("silver/clocks", "gold/clocks")
+    for name in ("silver.clocks", "silver.hops"):
+        text = text.replace(tables[name].basis, f"the basis with the old name of {name}")
+    manifest = json.loads(text)
+    for table in manifest["tables"].values():
+        del table["schema"]
+    path.write_text(json.dumps(manifest))
+    (lake / "gold").mkdir()
+    (lake / "silver" / "clocks").rename(lake / "gold" / "clocks")
+
+
+def test_lake_of_an_older_hopwire_is_read_and_brought_up_to_date(
+    spark: SparkSession, captures: Path, lake: Path
+) -> None:
+    before = {name: rows_of(lake, name) for name in build(spark, captures, lake, ["silver.hops"]).manifest.tables}
+    make_older(lake)
+    assert {name: rows_of(lake, name) for name in before} == before
+    assert read_table(spark, lake, "silver.clocks").count() == len(before["silver.clocks"])
+    assert stale_tables(read_manifest(lake)) == {}
+    assert build(no_spark, captures, lake, ["silver.messages"]).tables == ()
+    built = build(spark, captures, lake, ["silver.hops"])
+    assert (built.read, built.tables) == ((), ("silver.clocks", "silver.hops"))
+    assert {name: rows_of(lake, name) for name in built.manifest.tables} == before
+    build(no_spark, captures, lake, ["silver.hops"])
+    assert not list(lake.glob("gold/clocks/*"))
 
 
 def test_progress_begins_and_ends(spark: SparkSession, captures: Path, lake: Path) -> None:

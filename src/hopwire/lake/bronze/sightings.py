@@ -14,7 +14,7 @@ __all__ = ["SIGHTINGS_TABLE", "frame_bytes", "rows_of_sightings"]
 
 # fmt: off
 MEANINGS = {
-    "node":        "identity of the node that saw it",
+    "node":        "identity of the node that saw the message",
     "node_name":   "what people call the node",
     "incarnation": "which life of the node; it grows with each start",
     "sequence":    "number of the sighting within the incarnation, from 0",
@@ -34,7 +34,7 @@ SIGHTINGS_TABLE = declare(
         key=("segment", "node", "incarnation", "sequence"),
         reads=(),
         columns=(
-            Column("segment", pa.string(), "name of the source it was read from, as it is once the file is sealed"),
+            Column("segment", pa.string(), "name of the source, as it is once the file is sealed"),
             *(Column(each.name, each.type, MEANINGS[each.name]) for each in SCHEMA),
         ),
         meaning="One captured message as one node saw it, untouched, or the place where sightings are missing.",

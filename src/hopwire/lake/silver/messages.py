@@ -1,7 +1,8 @@
 """`silver.messages`: every sighting that is a message.
 
-This module has all that depends on one row alone: the verdict on the signature, the key of the message, what hopwire's
-extension frame says and what an outcome says. What depends on other rows (hops, replays, flows) comes later.
+This module makes all columns that depend on one row alone: the verdict on the signature, the key of the message, the
+fields of hopwire's extension frame, kind and reason of an outcome. Hops, replays and flows depend on other rows, and
+come later.
 
 The trap: raise DECODER whenever a row would come out otherwise than before, or lakes keep what the old code made.
 """
@@ -31,7 +32,9 @@ __all__ = ["DECODER", "MESSAGES_TABLE", "REASONS", "SEEN", "rows_of_messages", "
 
 DECODER = 1
 
-REASONS = {name: WIRE.field(name).type for name in ("reason", "reason_frame", "reason_byte")}  # of what is no message
+REASONS = {
+    name: WIRE.field(name).type for name in ("reason", "reason_frame", "reason_byte")
+}  # only rows that are no message have them
 KINO_OUTCOMES = {KINO_EXCEPTION: ("failed", "exception"), KINO_RECEIPT: ("received", "")}
 
 # -- the table
@@ -58,34 +61,34 @@ MEANINGS = {
     "version_raw":                     "its version in V3 and V4",
     "partition":                       "its partition",
     "body_frames":                     "the body",
-    "correlation_id":                  "the flow it belongs to",
-    "receiver_identity":               "the hub or actor it is for; empty for any that takes it",
-    "receiver_node_identity":          "the node of that receiver",
-    "callback_points":                 "the contracts that are an answer",
+    "correlation_id":                  "the flow that the message belongs to",
+    "receiver_identity":               "the hub or actor that the message is for; empty for any receiver",
+    "receiver_node_identity":          "the node of the receiver",
+    "callback_points":                 "the contracts of an answer",
     "callback_key":                    "which request of the callback receiver; 0 where there is none",
     "callback_receiver_identity":      "the hub that waits for an answer",
-    "callback_receiver_node_identity": "the node of that hub",
-    "routing":                         "the routers it passed, if it is traced",
-    "hops":                            "how often it was sent from node to node",
+    "callback_receiver_node_identity": "the node of the hub that waits for an answer",
+    "routing":                         "the routers that a traced message passed",
+    "hops":                            "how often the message was sent from node to node",
     "trace_options":                   "what routers are to write down",
     "distribution":                    "0 unicast, 1 broadcast",
     "ttl_ticks":                       "time to live in 100 ns; 0 is for ever",
-    "domain":                          "the security domain it claims",
-    "signature":                       "as it came",
-    "socket_identity":                 "what a ROUTER socket put in front",
+    "domain":                          "the security domain that the message claims",
+    "signature":                       "the signature as it came",
+    "socket_identity":                 "the identity that a ROUTER socket put in front",
     "extensions":                      "frames beyond the format, hopwire's and others'",
 }
 EXTENSION = (
     Column("message_id",  pa.binary(), "from hopwire's extension frame: the same for every attempt; else empty"),
-    Column("attempt",     pa.int64(),  "from there: number of the attempt to deliver it, from 0"),
-    Column("sent_at_ns",  pa.int64(),  "from there: when it was first sent, by the clock of that node; else 0"),
-    Column("traceparent", pa.string(), "from there: W3C trace context; else empty"),
+    Column("attempt",     pa.int64(),  "from that frame: number of the attempt to deliver the message, from 0"),
+    Column("sent_at_ns",  pa.int64(),  "from that frame: when the message was first sent, by its sender; else 0"),
+    Column("traceparent", pa.string(), "from that frame: W3C trace context; else empty"),
 )
 JUDGED = (
     Column("message_key",    pa.binary(), "16 bytes, the same wherever the message is seen: see `flows/keys.py`"),
     Column("verdict",        pa.string(), "on the signature: valid, invalid, unsigned, no_key, not_in_domain"),
     Column("outcome_kind",   pa.string(), "of outcomes: received, failed, undelivered; else empty"),
-    Column("outcome_reason", pa.string(), "the reason it gives"),
+    Column("outcome_reason", pa.string(), "of outcomes: the reason; else empty"),
     Column("findings",       pa.list_(pa.string()),
                                           "what is odd about this message alone: bad_extension, bad_outcome"),
 )

@@ -11,7 +11,7 @@ __all__ = ["QUARANTINE_TABLE", "rows_of_quarantine"]
 
 # fmt: off
 MEANINGS = {
-    "reason":       "why it is not a message: a code of docs/reasons.md",
+    "reason":       "why the sighting is not a message: a code of docs/reasons.md",
     "reason_frame": "the frame that is wrong, from 0; null where no place can be named",
     "reason_byte":  "the byte within that frame, from 0; null where no place can be named",
 }
