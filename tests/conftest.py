@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hopwire.lake.session import Setting
 
 ROOT = Path(__file__).parents[1]
+SPARK_SETTINGS = ROOT / "tests" / "lake" / "conf"
 hypothesis.settings.register_profile("hopwire", deadline=None)  # a deadline would judge the machine, not the code
 hypothesis.settings.load_profile("hopwire")
 DEMO_SECONDS = 300  # it takes a minute where nothing else runs
@@ -28,6 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-cases", type=int, default=200_000, help="mutated inputs for each fuzz test")
 
 
+def pytest_configure() -> None:
+    os.environ["SPARK_CONF_DIR"] = str(SPARK_SETTINGS)  # processes that tests start have it too
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):

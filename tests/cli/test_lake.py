@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +17,11 @@ from hopwire.cli.main import run
 from hopwire.errors import BalanceError
 from hopwire.lake import session
 from hopwire.lake.manifest import Manifest
-from hopwire.lake.store import writing
+from hopwire.lake.store import read_arrow, writing
 from hopwire.lake.tables import all_tables
 from tests.lake.captures import make_capture
+
+SHELL_TOOLS = ("bash", "chmod", "dirname", "ps")  # what the start scripts of Spark call, and Hadoop where it writes
 
 
 def test_tables_are_described_without_a_lake(capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,18 +154,35 @@ def test_bad_sources_have_a_code_of_their_own(
     assert "1 source read" in written.out, "the lake is built all the same"
 
 
+@pytest.fixture
+def poor_machine(tmp_path: Path) -> dict[str, str]:
+    """An environment without a Java, in a locale that knows no umlaut."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in SHELL_TOOLS:
+        if found := shutil.which(tool):
+            (tools / tool).symlink_to(found)
+    absent = ("JAVA_HOME", "SPARK_HOME", "LANG", "LC_CTYPE", "PYTHONUTF8")
+    kept = {name: value for name, value in os.environ.items() if name not in absent}
+    return {**kept, "PATH": str(tools), "LC_ALL": "C"}
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(300)  # a Spark of its own
-def test_build_from_the_command_line_says_what_it_did(captures: Path, tmp_path: Path) -> None:
+def test_build_on_a_machine_without_java_finds_umlauts_and_says_what_it_did(
+    tmp_path: Path, poor_machine: dict[str, str]
+) -> None:
+    captures, lake = make_capture(tmp_path / "cäptures", ("änna", "bert")), tmp_path / "läke"
     (captures / "letter.txt").write_text("dear reader")
-    arguments = ["lake", "build", str(captures), str(tmp_path / "lake"), "--master", "local[1]", "--memory", "1g"]
+    arguments = ["lake", "build", str(captures), str(lake), "--master", "local[1]", "--memory", "1g"]
     hopwire = [sys.executable, "-m", "hopwire.cli", *arguments, "--table", "gold.contracts"]
-    first = subprocess.run([*hopwire, "--json"], capture_output=True, text=True, check=False)
-    assert first.stderr == "hopwire: letter.txt: is not a capture and was left alone\n"
+    first = subprocess.run([*hopwire, "--json"], env=poor_machine, capture_output=True, timeout=250, check=False)
+    assert first.stderr == b"hopwire: letter.txt: is not a capture and was left alone\n"
     told = json.loads(first.stdout)
-    assert told["sources_read"] == ["anna.arrows", "bert.arrows"]
+    assert told["sources_read"] == ["bert.arrows", "änna.arrows"]
     assert told["tables"]["silver.messages"]["row_count"] == 72
-    again = subprocess.run(hopwire, capture_output=True, text=True, check=False)
+    assert read_arrow(lake, "gold.contracts").num_rows > 0
+    again = subprocess.run(hopwire, env=poor_machine, capture_output=True, timeout=100, check=False)
     assert (again.returncode, again.stderr) == (0, first.stderr)
-    assert again.stdout.endswith("nothing new to read, 0 tables built\n")
+    assert again.stdout.endswith(b"nothing new to read, 0 tables built\n")

@@ -157,8 +157,8 @@ def test_faults_of_files_are_told_and_the_build_goes_on(spark: SparkSession, cap
     assert build(no_spark, captures, lake, FEW).read == ()
 
 
-@pytest.mark.parametrize("name", ["my lake", "läke", "lake[1]", "a{b}c", "lake%20x"])
-def test_lake_and_captures_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_lake_and_captures_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    name = "my läke[1] a{b}c%20x"  # a part that is taken for a pattern or an escape leads nowhere
     captures, lake = make_capture(tmp_path / f"caps of {name}"), tmp_path / name
     build(spark, captures, lake, ["silver.hops", "gold.contracts"])
     assert read_table(spark, lake, "silver.messages").count() == 2 * MESSAGES_PER_NODE

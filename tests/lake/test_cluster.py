@@ -23,7 +23,7 @@ from tests.lake.cluster import standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
-MESSAGES = 3_000
+MESSAGES = 1_000
 
 # Two workers and their executors are killed: one as soon as the first source is read, one as soon as hops are written.
 BUILD = """
@@ -42,7 +42,7 @@ spark = session("cluster", **{
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": 4,
+    "spark.sql.shuffle.partitions": 2,
 })
 
 def kill(sign):
@@ -60,7 +60,8 @@ def progress(what, done, total):
         threading.Thread(target=kill, args=[waits.pop(what)], daemon=True).start()
 
 domains = read_domains(str(network / "domains.toml"))
-build(spark, network / "captures", lake, domains=domains, settings=LakeSettings(task_bytes=200_000), progress=progress)
+settings = LakeSettings(task_bytes=1_000_000)
+build(spark, network / "captures", lake, domains=domains, settings=settings, progress=progress)
 print("killed", killed)
 spark.stop()
 """

