@@ -41,6 +41,7 @@ def assert_harmless(*texts: str) -> None:
 # -- the filter
 
 
+@pytest.mark.slow
 @given(TEXTS)
 @example(HOSTILE)
 def test_every_text_becomes_printable_and_printable_text_stays(text: str) -> None:
@@ -170,6 +171,7 @@ def hostile_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lake
 
 
+@pytest.mark.slow
 def test_flows_are_shown_harmlessly(hostile_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ([], ["--json"]):
         assert run(["flows", "ls", str(hostile_lake), "--all", *options]) == 0

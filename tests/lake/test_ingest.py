@@ -108,6 +108,7 @@ def test_numbers_that_are_missing_within_a_source_are_told_of_it(tmp_path: Path,
     assert "missing: 10 within it;" in read(path, lake)["anna.arrows"].faults[0]
 
 
+@pytest.mark.slow
 def test_parts_of_a_source_tell_the_same_as_the_whole(captures: Path, lake: Path, tmp_path: Path) -> None:
     read(captures, lake)
     read(captures, tmp_path / "parts", task_bytes=20_000)
@@ -224,6 +225,7 @@ def test_source_of_which_the_lake_has_lost_a_file_is_read_again(captures: Path, 
     assert len(read_arrow(lake, "silver.messages")) == 270
 
 
+@pytest.mark.slow
 def test_files_of_others_in_the_directories_of_the_lake_stay(captures: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     read(captures, lake)

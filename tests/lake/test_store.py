@@ -139,6 +139,7 @@ def test_run_that_dies_while_sweeping_leaves_the_lake_as_it_was(
         assert parquet_files(tmp_path) == {"two.parquet"}
 
 
+@pytest.mark.slow
 def test_process_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
     fill(tmp_path, "one", [1])
     code = (

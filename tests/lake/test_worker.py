@@ -122,6 +122,7 @@ def test_recording_of_the_network_has_numbers_of_its_own(tmp_path: Path, job: In
     assert all(span.is_numbered and span.first_sequence == 0 and not span.missing and not span.gaps for span in spans)
 
 
+@pytest.mark.slow
 def test_small_batches_and_row_groups_give_the_same_rows(tmp_path: Path, job: IngestJob) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 200))
     few = LakeSettings(batch_rows=7, row_group_bytes=5000)

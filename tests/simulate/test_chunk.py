@@ -92,6 +92,7 @@ def test_chunks_made_apart_are_those_made_one_after_another(monkeypatch: pytest.
         assert chunk.number == number
 
 
+@pytest.mark.slow
 def test_nodes_see_in_the_order_of_their_clocks() -> None:
     for chunk in network().chunks:
         for capture in chunk.captures:
