@@ -10,6 +10,9 @@ PYTEST_ARGS ?= -q -n 2 --dist loadgroup
 FUZZ_CASES ?= 1000000
 CHAOS_ARGS ?= --seconds 150
 
+# Python may keep what it has compiled: tests start many processes, and compile all asserts
+unexport PYTHONDONTWRITEBYTECODE
+
 # what is typed: source and tests, and the scripts beside them
 TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py)
 
