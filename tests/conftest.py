@@ -34,7 +34,7 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))  # one worker, so one JVM
@@ -42,6 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("demo"))  # one worker, so one run
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.timeout(DEMO_SECONDS))
+        if getattr(config.option, "loadgroup", False):
+            _tell_group(item)
+
+
+def _tell_group(item: pytest.Item) -> None:
+    """Write the group of a test behind its id: xdist 3.8 does so where pytest 9.2 does not look (pytest-xdist#1386)."""
+    if (group := item.get_closest_marker("xdist_group")) and hasattr(item, "_id"):
+        item._id = item._id.parse(f"{item.nodeid}@{group.args[0]}")
 
 
 @pytest.fixture(scope="session")
