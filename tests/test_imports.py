@@ -17,7 +17,7 @@ BROKEN = (
     # file                 code                                              what is found
     ("wire/codec.py",      "import hopwire.flows",                           "hopwire.wire.codec -> hopwire.flows"),
     ("wire/walk.py",       "from hopwire import Message",                    "hopwire.wire.walk -> hopwire"),
-    ("wire/check.py",      "from ..routing import decide",                   "hopwire.wire.check -> hopwire.routing"),
+    ("wire/compile.py",    "from ..routing import decide",                   "hopwire.wire.compile -> hopwire.routing"),
     ("wire/train.py",      "from .. import routing",                         "hopwire.wire.train -> hopwire.routing"),
     ("flows/__init__.py",  "from hopwire.security import Domains",           "hopwire.flows -> hopwire.security"),
     ("errors.py",          "from hopwire.model import Message",              "hopwire.errors -> hopwire.model"),

@@ -13,14 +13,7 @@ NAMED_FOR_MANY = {"__init__", "__main__", "settings"}
 NAMED_FOR_ONE = ("cli", "lake/bronze", "lake/silver", "lake/gold")  # modules named for their command or their table
 
 # classes and modules that are still to be renamed
-# fmt: off
-OPEN = {
-    "Connection", "Difference", "Entry", "Fault", "Faults", "Head", "Heard", "Index", "Line", "Link", "Mark",
-    "Node", "Peer", "Piece", "Reader", "Report", "Rows", "Run", "Screen", "Seen", "Share", "Span", "Stretch",
-    "Summary", "Table", "Tally", "Verdict", "Wanted", "World", "Writer", "actors", "batch", "check", "faults",
-    "flow", "frames", "message", "roles", "summary", "table", "tables", "world", "zmtp",
-}
-# fmt: on
+OPEN = {"Fault", "Node", "Piece", "Run", "Share", "Span", "Summary", "Table", "Verdict", "frames"}
 
 MODULES = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
 
