@@ -12,9 +12,6 @@ MIRROR = "sync.py"  # the same classes for code that blocks
 NAMED_FOR_MANY = {"__init__", "__main__", "settings"}
 NAMED_FOR_ONE = ("cli", "lake/bronze", "lake/silver", "lake/gold")  # modules named for their command or their table
 
-# classes and modules that are still to be renamed
-OPEN = {"Fault", "Node", "Piece", "Run", "Share", "Span", "Summary", "Table", "Verdict", "frames"}
-
 MODULES = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
 
 
@@ -22,7 +19,7 @@ def more_than_once(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     places = defaultdict(list)
     for name, place in names:
         places[name].append(place)
-    return {name: found for name, found in places.items() if len(found) > 1 and name not in OPEN}
+    return {name: found for name, found in places.items() if len(found) > 1}
 
 
 def test_class_name_stands_once() -> None:
