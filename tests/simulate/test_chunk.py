@@ -100,6 +100,7 @@ def test_nodes_see_in_the_order_of_their_clocks() -> None:
             assert (np.diff(times) >= 0).all()
 
 
+@pytest.mark.slow
 def test_what_hopwire_nodes_say_of_themselves_is_what_they_really_say() -> None:
     bodies = {seen.message.body for seen in network().seen if seen.message and seen.message.identity == OUTCOME}
     kinds = {payload_from_body(Outcome, body).kind for body in bodies}
