@@ -16,8 +16,7 @@ from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
 from hopwire.flows.findings import KINDS as FINDINGS
 from hopwire.flows.schemas import FATES, FLOW_OUTCOMES
-from hopwire.lake.table import LAYERS, Table
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import LAYERS, Table, all_tables
 from hopwire.model.reasons import DECODE_REASONS, ENCODE_REASONS, NODE_REASONS, PROMISE_REASONS, ROUTING_REASONS
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import KINDS
@@ -148,7 +147,8 @@ line on stderr.
 def tables() -> str:
     """Every table of the lake."""
     parts = [NOTE, "# The tables of the lake\n", TABLES_INTRODUCTION]
-    parts += [_table(table) for layer in LAYERS for table in sorted(TABLES.values(), key=_name) if table.layer == layer]
+    declared = sorted(all_tables().values(), key=_name)
+    parts += [_table(table) for layer in LAYERS for table in declared if table.layer == layer]
     parts += [_words("Fates of a hop", FATES), _words("Outcomes", FLOW_OUTCOMES), _words("Findings", FINDINGS)]
     return "\n".join(parts)
 
@@ -172,9 +172,9 @@ def _table(table: Table) -> str:
 
 
 TABLES_INTRODUCTION = """\
-`hopwire lake build CAPTURES LAKE` makes these tables, as Parquet files below the directory of the lake. Which of the
-files count is said by `_hopwire/manifest.json`: read them with `hopwire.lake.frames.read_table` in Spark, or without it
-with `hopwire.lake.store.read_arrow`. Times are nanoseconds since 1970.
+`hopwire lake build CAPTURES LAKE` makes these tables, as Parquet files below the directory of the lake. The file
+`_hopwire/manifest.json` says which of these files count. `hopwire.lake.dataframes.read_table` reads a table in Spark,
+`hopwire.lake.store.read_arrow` reads it without Spark. Times are nanoseconds since 1970.
 """
 
 
