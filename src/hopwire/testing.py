@@ -172,6 +172,9 @@ class _Memory:
     def prove(self, uri: str, over: bytes) -> None:
         pass
 
+    def believe(self, connection: bytes) -> None:
+        pass
+
     def disconnect(self, uri: str) -> None:
         self.connections.pop(uri, None)
 

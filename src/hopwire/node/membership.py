@@ -176,6 +176,7 @@ class Membership:
         peer = self._cluster.peers.get(said.node)
         if peer is not None and peer.incarnation == said.incarnation:
             callers.hear(connection, said.node)
+            self._transport.believe(connection)
             self._consumption.welcome(said.node)
             if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
                 self._transport.prove(peer.uri, connection)

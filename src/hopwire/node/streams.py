@@ -61,6 +61,7 @@ from hopwire.node.zmtp_socket import (
     MAX_UNREAD,
     NO_TLS,
     TlsSocket,
+    UnprovedBytes,
     ZmtpSocket,
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
@@ -147,7 +148,8 @@ class Streams(Outboxes):
         self._identity, self._listen, self._advertise = identity, listen, advertise
         self._message_limits = message_limits or Limits()
         self._links: dict[str, _OutgoingLink] = {}
-        self._inbound: set[ZmtpSocket] = set()
+        self._inbound: dict[ZmtpSocket, None] = {}  # connections that others opened, the oldest first
+        self._unproved = UnprovedBytes()
         self._names: dict[bytes, ZmtpSocket] = {}  # inbound connections by the name that they gave themselves
         self._users: dict[ZmtpSocket, _OutgoingLink] = {}  # links that send over a connection that others opened
         self._from: Counter[str] = Counter()  # connections by the address that they come from
@@ -197,15 +199,31 @@ class Streams(Outboxes):
                     self._loop.call_later(ACCEPT_AGAIN_SECONDS, self._accept_again)
                 return
             host = str(address[0]) if address else ""
-            if len(self._inbound) >= MAX_CONNECTIONS or self._from[host] >= MAX_FROM_ONE_ADDRESS:
+            if not self._has_room(host):
                 self.closed["too_many_connections"] += 1
                 sock.close()
                 continue
             prepare(sock)
             connection = self._open(sock, self._new_name(), self._inbound_ready, self._inbound_closed, True)
-            self._inbound.add(connection)
+            self._inbound[connection] = None
             self._from[host] += 1
             self._hosts[connection] = host
+
+    def _has_room(self, host: str) -> bool:
+        """Make room for one more connection: the oldest makes way over which nobody was believed yet."""
+        is_full, is_full_from = len(self._inbound) >= MAX_CONNECTIONS, self._from[host] >= MAX_FROM_ONE_ADDRESS
+        if not is_full and not is_full_from:
+            return True
+        unproved = (each for each in self._inbound if not each.is_proved)
+        oldest = next((each for each in unproved if is_full or self._hosts[each] == host), None)
+        if oldest is not None:
+            oldest.close("made_room")
+        return oldest is not None
+
+    def believe(self, connection: bytes) -> None:
+        """Believe that a node is at the other end of a connection: a hello over it was believed."""
+        if connection in self._names:
+            self._names[connection].prove()
 
     def _open(
         self,
@@ -216,7 +234,8 @@ class Streams(Outboxes):
         is_server: bool,
     ) -> ZmtpSocket:
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
-        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
+        unproved = self._unproved if is_server else None
+        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, unproved)
         if self._contexts is None:
             return ZmtpSocket(*parts)
         return TlsSocket(self._contexts[is_server], is_server, *parts)
@@ -242,7 +261,7 @@ class Streams(Outboxes):
             former.close("replaced")
 
     def _inbound_closed(self, connection: ZmtpSocket, reason: str) -> None:
-        self._inbound.discard(connection)
+        self._inbound.pop(connection, None)
         if self._names.get(connection.zmtp.identity) is connection:
             del self._names[connection.zmtp.identity]
         link = self._users.pop(connection, None)
