@@ -73,7 +73,7 @@ log = logging.getLogger("hopwire.node")
 MAX_CONNECTIONS = 4096  # that others opened
 MAX_FROM_ONE_ADDRESS = 1024
 PROOF_SECONDS = 1.0  # for the answer to an answer; then the address is dialled
-GONE_SECONDS = 0.3  # without a connection, after there was one, and the peer counts as gone; refused counts at once
+GONE_SECONDS = 0.3  # without a connection, after there was one, and the peer counts as gone
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
@@ -141,8 +141,10 @@ class Streams(Outboxes):
         advertise: str = "",
         message_limits: Limits | None = None,
         tls: Tls | None = None,
+        gone_seconds: float = GONE_SECONDS,
     ) -> None:
         check_addresses(listen, advertise)
+        self._gone_seconds = gone_seconds
         self._contexts = None if tls is None else tls.contexts()
         super().__init__(limits, LARGE_BYTES)
         self._identity, self._listen, self._advertise = identity, listen, advertise
@@ -325,7 +327,6 @@ class Streams(Outboxes):
         while not self._is_closed and link.uri in self._links:
             sock = await self._connected(link.uri)
             if sock is None:
-                self._gone(link)
                 await self._pause(link)
                 continue
             self._open(
@@ -384,7 +385,7 @@ class Streams(Outboxes):
         self._send_waiting(link.uri, self._peers[link.uri])
 
     def _link_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
-        """A connection has ended: dial again, and if that takes long, or is refused, the peer is gone."""
+        """A connection has ended: dial again, and if that takes too long, the peer is gone."""
         self.closed[reason] += 1
         if link.connection is not None and link.connection is not connection:
             return  # there is a better one
@@ -396,7 +397,7 @@ class Streams(Outboxes):
             return
         if was_connected:
             link.rest()
-            link.missed = self._loop.call_later(GONE_SECONDS, self._gone, link)
+            link.missed = self._loop.call_later(self._gone_seconds, self._gone, link)
         elif link.proof is not None:
             link.rest()
         if link.dialling is None:
