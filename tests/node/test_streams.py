@@ -16,11 +16,11 @@ import zmq.asyncio
 from hopwire.cluster.announce import Hello
 from hopwire.errors import SettingsError
 from hopwire.model.limits import Limits
-from hopwire.node import Node
+from hopwire.node import Node, zmtp_socket
 from hopwire.node import streams as streams_module
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
-from hopwire.node.zmtp_socket import HAND_OVER_AT_MOST, MAX_UNPROVED_BYTES
+from hopwire.node.zmtp_socket import HAND_OVER_AT_MOST
 from hopwire.wire.zmtp import GREETING, ready
 from tests.attacks.stranger import Stranger
 from tests.node.stories import Greet, Greeter, Greeting
@@ -286,11 +286,15 @@ def test_a_path_that_another_node_names_is_not_opened(tmp_path: Path) -> None:
     told(story)
 
 
-def test_strangers_together_hold_a_bounded_part_of_messages_that_are_not_complete() -> None:
+def test_strangers_together_hold_a_bounded_part_of_messages_that_are_not_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(zmtp_socket, "MAX_UNPROVED_BYTES", 1_000_000)
+
     async def story() -> None:
         streams = Streams(b"ours", "tcp://127.0.0.1:0")
         uri = streams.start(Taken().take, Taken().refuse)
-        part = bytes(8 * 1024 * 1024)
+        part = bytes(250_000)
         strangers = [Stranger(uri) for _ in range(10)]
         for number, stranger in enumerate(strangers):
             stranger.greet()
@@ -302,7 +306,7 @@ def test_strangers_together_hold_a_bounded_part_of_messages_that_are_not_complet
             await pouring
         while streams.closed["too_large"] < 1:
             await asyncio.sleep(0.001)
-        assert streams._unproved.held <= MAX_UNPROVED_BYTES
+        assert streams._unproved.held <= 1_000_000
         for stranger in strangers:
             stranger.close()
         while streams._inbound:
