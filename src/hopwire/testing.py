@@ -178,7 +178,7 @@ class _Memory:
     def disconnect(self, uri: str) -> None:
         self.connections.pop(uri, None)
 
-    def allow_trains(self, uri: str) -> None:
+    def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         pass
 
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:

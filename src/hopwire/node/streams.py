@@ -390,7 +390,7 @@ class Streams(Outboxes):
         if link.connection is not None and link.connection is not connection:
             return  # there is a better one
         was_connected, link.connection, link.candidate = link.connection is not None, None, None
-        for frames, _, _, _ in link.sending:
+        for frames, _, _, _, _ in link.sending:
             self._on_refused(link.uri, frames, "unreachable")
         link.sending = []
         if self._is_closed or self._links.get(link.uri) is not link:

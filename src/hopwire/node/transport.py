@@ -132,7 +132,7 @@ class Transport(Protocol):
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
 
-    def allow_trains(self, uri: str) -> None:
+    def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         """Send what waits for a peer in trains from now on, if this transport gains by it."""
 
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
