@@ -102,6 +102,10 @@ class Membership:
         """The nodes that can be talked to."""
         return tuple(self._cluster.peers)
 
+    def unanswered(self) -> tuple[str, ...]:
+        """The addresses that were given and have not answered yet."""
+        return tuple(link.uri for link in self._cluster.links.values() if not link.node and link.tries_left is None)
+
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
         me = Self(self._identity, incarnation, uri, self._settings.formats, (TRAINS, DATED_TRAINS, CREDIT))

@@ -35,6 +35,7 @@ from hopwire.node.context import Context
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
 from hopwire.node.hub import Address, Hub
+from hopwire.node.kept_identity import KeptIdentity
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.notices import Notices
@@ -79,8 +80,8 @@ class Node:
     """One node of the network.
 
     `listen` is where others reach the node, `advertise` what they are told where that differs, `peers` whom the node
-    greets first. A node without `domains` that sign and without `tls` listens on this machine only, unless `insecure`
-    says otherwise.
+    greets first. A node with a `capture` and a `name` keeps its identity across restarts. A node without `domains` that
+    sign and without `tls` listens on this machine only, unless `insecure` says otherwise.
     """
 
     def __init__(
@@ -98,7 +99,8 @@ class Node:
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
-        self.identity = _guid() if identity is None else identity
+        self._kept = KeptIdentity(capture, name) if identity is None and capture is not None and name else None
+        self.identity = self._own_identity() if identity is None else identity
         self.name = name
         self.settings = settings or NodeSettings()
         _refuse_text(peers)
@@ -123,6 +125,9 @@ class Node:
         self._stopping: asyncio.Task[None] | None = None
         self._watchers: dict[asyncio.Future[None], None] = {}
         self._state = "new"
+
+    def _own_identity(self) -> bytes:
+        return _guid() if self._kept is None else self._kept.read(_guid())
 
     def _build(self) -> None:
         """Make the parts of the node, each with those that it needs: what leaves, who decides, what arrives."""
@@ -207,6 +212,8 @@ class Node:
         """
         if self._state == "new":
             self._state = "stopped"
+            if self._kept is not None:
+                self._kept.close()
         if self._state == "running":
             self._state = "stopping"
             self._stopping = asyncio.ensure_future(self._stop(timeout))
@@ -221,6 +228,8 @@ class Node:
         await self._transport.close(timeout)
         if self._tap is not None:
             await self._tap.stop()
+        if self._kept is not None:
+            self._kept.close()
         self._state = "stopped"
 
     async def drain(self, timeout: float = 10.0) -> bool:
@@ -350,8 +359,9 @@ class Node:
                 while not any(self._tables.handlers_of(contract)):
                     await self._next_change()
         except TimeoutError:
-            words = words_of(contract)
-            raise NoRoute("no_route", f"nobody handles {payload.__name__} ({words})", words) from None
+            words, silent = words_of(contract), ", ".join(self._membership.unanswered())
+            more = f"; no answer from {silent}" if silent else ""
+            raise NoRoute("no_route", f"nobody handles {payload.__name__} ({words}){more}", words) from None
 
     async def _next_change(self) -> None:
         """Wait until a route is new, or gone."""

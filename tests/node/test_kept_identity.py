@@ -1,0 +1,58 @@
+"""A node that captures under a name is the same node after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hopwire.errors import NoRoute
+from hopwire.testing import Network, run
+from tests.node.stories import Greet
+
+
+def test_a_node_with_a_capture_and_a_name_keeps_its_identity_across_restarts(tmp_path: Path) -> None:
+    async def story(network: Network) -> None:
+        async with network.node(capture=tmp_path, name="pay/ment ä") as first:
+            kept = first.identity
+        async with network.node(capture=tmp_path, name="pay/ment ä") as second:
+            assert second.identity == kept
+        async with network.node(capture=tmp_path, name="stock") as other:
+            assert other.identity != kept
+        async with network.node(capture=tmp_path, name="stock", identity=b"given") as given:
+            assert given.identity == b"given"
+        assert [path.stat().st_mode & 0o777 for path in tmp_path.glob(".*.identity")] == [0o600, 0o600]
+
+    run(story)
+
+
+def test_two_nodes_of_one_name_at_one_time_have_two_identities_and_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(network: Network) -> None:
+        async with (
+            network.node(capture=tmp_path, name="payment") as one,
+            network.node(capture=tmp_path, name="payment") as two,
+        ):
+            assert one.identity != two.identity
+
+    run(story)
+    assert [record.message for record in caplog.records if "give each node its own name" in record.message]
+
+
+def test_without_a_name_every_life_is_another_node(tmp_path: Path) -> None:
+    async def story(network: Network) -> None:
+        async with network.node(capture=tmp_path) as one, network.node(capture=tmp_path) as two:
+            assert one.identity != two.identity
+        assert list(tmp_path.glob(".*.identity")) == []
+
+    run(story)
+
+
+def test_who_waits_for_a_contract_in_vain_is_told_which_addresses_do_not_answer() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(peers=["memory://nobody"]) as node:
+            with pytest.raises(NoRoute, match=r"nobody handles Greet .*; no answer from memory://nobody"):
+                await node.knows(Greet, timeout=1)
+
+    run(story)
