@@ -110,6 +110,7 @@ class Network:
         transport = _Memory(self, uri)
         node = Node(uri, transport=transport, **settings)
         transport.identity = node.identity
+        node._timing.hub_share.clock = lambda: 0.0
         node._timing.share.clock = lambda: 0.0  # the speed of the machine changes nothing
         node._timing.chance = self.chance.random
         return node

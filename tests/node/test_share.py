@@ -69,10 +69,10 @@ class Busy(Actor):
 
 async def fill(node: Node, hub: Hub) -> None:
     """Put many messages into the queues in one turn, as if they had come from many other nodes."""
-    node._timing.share.is_full = lambda: False  # type: ignore[method-assign]
+    node._timing.hub_share.is_full = lambda: False  # type: ignore[method-assign]
     for _ in range(1500):
         await hub.tell(Count(1))
-    del node._timing.share.is_full
+    del node._timing.hub_share.is_full
 
 
 @pytest.mark.slow

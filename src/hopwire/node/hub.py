@@ -327,8 +327,8 @@ class Hub:
         if ttl is not None:
             check_seconds("ttl", ttl)
             ttl_ticks, deadline = ticks_from_seconds(ttl), self._timing.clock() + ttl
-        if self._timing.share.is_full():
-            await self._timing.share.turn()
+        if self._timing.hub_share.is_full():
+            await self._timing.hub_share.turn()
         message = self._message(payload, towards, ttl_ticks, distribution=int(distribution))
         await self._submit(Envelope(message, deadline, may_wait=True))
 
@@ -366,8 +366,8 @@ class Hub:
         is_trace: bool = False,
     ) -> Any:
         check_seconds("timeout", timeout)
-        if self._timing.share.is_full():
-            await self._timing.share.turn()
+        if self._timing.hub_share.is_full():
+            await self._timing.hub_share.turn()
         while (key := self._new_key()) in self._promises:
             pass
         points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points

@@ -40,10 +40,13 @@ class Envelope(msgspec.Struct, gc=False):
     may_wait: bool = False  # whether its sender waits where there is no room
     is_taken: bool = False  # whether a receiver here has it
     message_id: bytes = b""  # of a message that may come again; its answer is remembered
+    size: int = 0  # in bytes, once it was asked for
 
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
-        return HEADER_BYTES + sum(map(len, self.message.body_frames))
+        if not self.size:
+            self.size = HEADER_BYTES + sum(map(len, self.message.body_frames))
+        return self.size
 
 
 class Outlet(Protocol):

@@ -1,11 +1,11 @@
-"""The share of the event loop that the actors of a node may take in one turn.
+"""The share of the event loop that somebody may take in one turn.
 
 A handler that never waits gives the loop nothing back, and an actor takes its next message without waiting while there
 is one. So an actor asks between two messages whether the share of this turn is over, and if so goes on in the next. The
 share is one for all actors: ten busy actors hold the loop for one share and one message each.
 
-Who begins something from outside, such as a hub that is asked ten thousand times at once, waits for its turn when the
-share is over: some are let in at the end of each turn, in the order in which they came.
+Hubs have a longer share of their own. Who asks ten thousand questions at once waits for a turn when the share is over:
+some are let in at the end of each turn, in the order in which they came. A thousand questions fit into one turn.
 
 A turn is over when something runs that was put at the end of the loop's queue. That costs, so a turn is marked once in
 each share of time and not before each message: a turn may last up to two shares.
@@ -18,19 +18,20 @@ from collections.abc import Callable
 
 from hopwire.node.waiters import Waiters
 
-__all__ = ["Share"]
+__all__ = ["HUB_SECONDS", "Share"]
 
-SHARE_SECONDS = 0.005  # time for hundreds of quick messages, so that trains stay long
+SHARE_SECONDS = 0.005  # of all actors: time for hundreds of quick messages, so that trains stay long
 
 
-LET_IN = 64  # of those who wait for their turn, at the end of each turn
+HUB_SECONDS = 0.04  # of all hubs
+LET_IN = 256  # of those who wait for their turn, at the end of each turn
 
 
 class Share:
-    """How long actors and hubs may hold the loop."""
+    """How long the loop may be held in one turn."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
+    def __init__(self, clock: Callable[[], float], seconds: float = SHARE_SECONDS) -> None:
+        self.clock, self._seconds = clock, seconds
         self.ends_at = 0.0  # before this time there is no need to ask
         self._is_same_turn = False
         self._waiters = Waiters()
@@ -57,7 +58,7 @@ class Share:
             return False
         if self._is_same_turn:
             return True
-        self.ends_at, self._is_same_turn = now + SHARE_SECONDS, True
+        self.ends_at, self._is_same_turn = now + self._seconds, True
         asyncio.get_running_loop().call_soon(self._turn)
         return False
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from threading import get_ident
 
 from hopwire.errors import Closed
-from hopwire.node.share import Share
+from hopwire.node.share import HUB_SECONDS, Share
 
 __all__ = ["Timing"]
 
@@ -25,13 +25,14 @@ def _not_started() -> float:
 class Timing:
     """The loop of a node, and what is measured on it."""
 
-    __slots__ = ("chance", "clock", "loop", "share", "thread")
+    __slots__ = ("chance", "clock", "hub_share", "loop", "share", "thread")
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop
         self.thread = 0  # that the loop runs in; none before the start
         self.clock: Callable[[], float] = _not_started
         self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
+        self.hub_share = Share(time.monotonic, HUB_SECONDS)
         self.chance: Callable[[], float] = random.random
 
     def start(self) -> None:
