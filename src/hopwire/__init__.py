@@ -10,6 +10,7 @@ from hopwire.errors import (
     CaptureError,
     Closed,
     DeliveryError,
+    Escalated,
     Expired,
     HandlerFailed,
     HopwireError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         NodeSettings,
         Overflow,
         Receipt,
+        Supervision,
         Tls,
         handles,
     )
@@ -66,6 +68,7 @@ __all__ = [
     "DeadLetter",
     "DeliveryError",
     "Distribution",
+    "Escalated",
     "Expired",
     "HandlerFailed",
     "HopwireError",
@@ -84,6 +87,7 @@ __all__ = [
     "SecurityError",
     "Selectors",
     "SettingsError",
+    "Supervision",
     "Timeout",
     "Tls",
     "TraceOptions",
@@ -107,6 +111,7 @@ _NETWORK = (
     "NodeSettings",
     "Overflow",
     "Receipt",
+    "Supervision",
     "handles",
 )
 _MODULES = ("sync", "testing")

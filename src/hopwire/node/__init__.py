@@ -1,6 +1,6 @@
 """The network: nodes, actors, hubs. A shell over the core; it acts, the core decides."""
 
-from hopwire.node.actors import Actor, handles
+from hopwire.node.actors import Actor, Supervision, handles
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetter
 from hopwire.node.hub import Address, Hub, Receipt
@@ -20,6 +20,7 @@ __all__ = [
     "Overflow",
     "Receipt",
     "Statistics",
+    "Supervision",
     "Tls",
     "handles",
 ]
