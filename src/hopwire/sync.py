@@ -29,6 +29,7 @@ from hopwire.node import Node as AsyncNode
 from hopwire.node.dead import DeadLetters
 from hopwire.node.hub import Options
 from hopwire.node.news import Events, NodeEvent
+from hopwire.node.node import NodeOptions
 from hopwire.node.spawn import Way
 
 __all__ = ["EventReader", "Hub", "Node"]
@@ -106,6 +107,8 @@ class _Portal:
 
     def end(self, function: Callable[[], Awaitable[None]]) -> None:
         """Run a last coroutine function and end the thread; if the loop has ended already, the caller runs it."""
+        if self._loop.is_closed():
+            return
         try:
             if self._is_over:
                 self._loop.run_until_complete(function())
@@ -183,8 +186,8 @@ class EventReader:
 class Node:
     """A node whose calls block; takes the arguments of `hopwire.node.Node`."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        self._node = AsyncNode(*args, **settings)
+    def __init__(self, listen: str = "tcp://127.0.0.1:0", **options: Unpack[NodeOptions]) -> None:
+        self._node = AsyncNode(listen, **options)
         self._portal = _Portal()
 
     def __enter__(self) -> Node:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict
 
 from hopwire.capture import CaptureStatus
 from hopwire.cluster.announce import Hello
@@ -57,7 +57,7 @@ from hopwire.routing import Tables
 from hopwire.security import OPEN, Domains
 from hopwire.wire.connection import MAX_NODE_BYTES
 
-__all__ = ["Node"]
+__all__ = ["Node", "NodeOptions"]
 
 log = logging.getLogger("hopwire.node")
 
@@ -74,6 +74,21 @@ OPEN_TO_ALL = (
     "domains with keys (domains=...), a certificate (tls=...), or an address on 127.0.0.1; or say insecure=True"
 )
 IS_OPEN = "%s is open to all who can reach it, as insecure=True allows"
+
+
+class NodeOptions(TypedDict, total=False):
+    """What can be said of a node beside the address where it listens; see `Node`."""
+
+    advertise: str
+    peers: Iterable[str]
+    identity: bytes | None
+    name: str
+    capture: str | Path | None
+    domains: Domains
+    tls: Tls | None
+    insecure: bool
+    settings: NodeSettings | None
+    transport: Transport | None
 
 
 class Node:
