@@ -106,7 +106,7 @@ def stepping() -> Stepping:
 def test_values_and_errors_pass_through_the_steps() -> None:
     seen: list[Any] = []
 
-    async def work() -> None:
+    async def work(_: Stepping) -> None:
         seen.append(await asyncio.sleep(0, "value"))
         try:
             async with asyncio.timeout(0.01):
@@ -116,7 +116,7 @@ def test_values_and_errors_pass_through_the_steps() -> None:
         raise ValueError("an error")
 
     with pytest.raises(ValueError, match="an error"):
-        asyncio.run(stepping().drive(work()))
+        asyncio.run(stepping().drive(work))
     assert seen == ["value", "timeout"]
 
 
@@ -124,14 +124,14 @@ def test_a_task_that_is_cancelled_from_outside_ends() -> None:
     async def story() -> None:
         steps, ends = stepping(), []
 
-        async def work() -> None:
+        async def work(_: Stepping) -> None:
             try:
                 await asyncio.sleep(100)
             except asyncio.CancelledError as error:
                 ends.append(steps.is_ending(error))
                 raise
 
-        task = asyncio.ensure_future(steps.drive(work()))
+        task = asyncio.ensure_future(steps.drive(work))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -145,7 +145,7 @@ def test_a_coroutine_that_is_thrown_away_is_closed() -> None:
     closed: list[bool] = []
     steps = stepping()
 
-    async def work() -> None:
+    async def work(_: Stepping) -> None:
         try:
             await asyncio.sleep(100)
         except GeneratorExit as error:
@@ -153,7 +153,7 @@ def test_a_coroutine_that_is_thrown_away_is_closed() -> None:
             raise
 
     async def story() -> None:
-        task = asyncio.ensure_future(steps.drive(work()))
+        task = asyncio.ensure_future(steps.drive(work))
         await asyncio.sleep(0)
         task.get_coro().close()
         task.cancel()

@@ -48,9 +48,9 @@ class Stepping:
         while self.task is not None and self.task.cancelling() and not self.is_cancelled_outside:
             self.task.uncancel()
 
-    async def drive(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine to its end."""
-        await _Steps(self, coroutine)
+    async def drive(self, work: Callable[[Stepping], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine function to its end."""
+        await _Steps(self, work(self))
 
 
 class _Steps:

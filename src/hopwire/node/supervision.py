@@ -92,9 +92,9 @@ class Life:
         """Let the actor prepare itself and work."""
         self._spawn(self._live)
 
-    def _spawn(self, coroutine: Callable[[Stepping], Coroutine[Any, Any, None]]) -> None:
+    def _spawn(self, work: Callable[[Stepping], Coroutine[Any, Any, None]]) -> None:
         stepping = Stepping(self._share_clock, self._keeper.held)
-        task = asyncio.ensure_future(stepping.drive(coroutine(stepping)))
+        task = asyncio.ensure_future(stepping.drive(work))
         self._tasks.add(task)
 
     async def _live(self, stepping: Stepping) -> None:
