@@ -117,6 +117,7 @@ class Running:
                 self._router.fail(envelope, *self._failed)
             else:
                 self._router.give_up(envelope, "closed")
+            self._router.consumed(envelope)
         if self._threads is not None:
             self._threads.close()
         if self._place.news:
@@ -142,6 +143,8 @@ class Running:
                 continue
             stepping.work = envelope
             self._at_work += 1
+            if envelope.came_from:
+                self._router.consumed(envelope)
             try:
                 if telemetry is None:
                     await self._handle(envelope, stepping)
