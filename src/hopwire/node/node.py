@@ -348,7 +348,9 @@ class Node:
             raise SettingsError(f"partition must be bytes, found {partition!r:.80}")
         if id(actor) in self._actors:
             raise SettingsError(f"this {type(actor).__name__} is hosted already")
-        policy = _supervision(getattr(actor, "supervision", Supervision.RESTART) if supervision is None else supervision)
+        policy = _supervision(
+            getattr(actor, "supervision", Supervision.RESTART) if supervision is None else supervision
+        )
         identity = ACTOR + _guid()
         inbox: Mailbox[Envelope] = Mailbox(
             self.settings.inbox_messages, self.settings.inbox_bytes, self.settings.overflow
