@@ -13,7 +13,11 @@ PRINTED = {
     "network.md": """\
 Greeting(text='hello Ada')
 no_route {'no_route': 1}
+Greeting(text='hello Ada')
+Patient.on_start no database yet 0.1
+Patient.on_start no database yet 0.2
 no_route greeter.greet
+MessageGivenUp(reason='no_route', contract='greeter.greet v1', detail='')
 True [True]
 hello Bob
 hello Eve

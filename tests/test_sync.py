@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from hopwire import sync
-from hopwire.errors import Closed, NoRoute, SettingsError
-from hopwire.node import Actor, handles
+from hopwire.errors import Closed, Escalated, NoRoute, SettingsError
+from hopwire.node import Actor, Hub, Node, handles
+from hopwire.node.node import NodeOptions
 from tests.node.stories import Greet, Greeter, Greeting
 
 
@@ -53,3 +55,61 @@ def test_errors_reach_the_caller() -> None:
         hub.ask(Greet("Ada"), Greeting)
     with pytest.raises(SettingsError, match="cannot listen"), sync.Node("tcp://256.0.0.1:1", insecure=True):
         pass
+
+
+def test_a_node_is_started_drained_and_stopped_without_a_block() -> None:
+    node = sync.Node(name="shop")
+    node.start()
+    greeter = Greeter()
+    node.host(greeter)
+    assert (node.name, node.peers, node.capture_status) == ("shop", (), None)
+    hub = node.hub()
+    assert hub.trace(Greet("Ada")).node == node.identity
+    hub.send(Greet("Ada"))
+    assert node.drain(5)
+    assert (greeter.greeted, node.statistics().actors) == (["Ada"], 1)
+    node.stop()
+    node.stop()
+    with pytest.raises(Closed):
+        node.hub()
+
+
+def test_a_hub_of_blocking_code_can_be_closed() -> None:
+    with sync.Node() as node:
+        hub = node.hub(new=True)
+        assert hub.identity != node.hub().identity
+        hub.close()
+        with pytest.raises(Closed):
+            hub.tell(Greet("Ada"))
+
+
+class Needed(Blocking):
+    supervision = "escalate"
+
+    async def on_start(self) -> None:
+        raise OSError("no database")
+
+
+def test_an_actor_that_escalates_ends_the_block_of_blocking_code_with_its_error() -> None:
+    def block() -> None:
+        with sync.Node() as node:
+            node.host(Needed())
+            with pytest.raises(Escalated):
+                node.wait_closed()
+
+    with pytest.raises(Escalated, match=r"Needed\.on_start failed: OSError"):
+        block()
+
+
+def test_a_node_of_blocking_code_takes_what_a_node_takes() -> None:
+    options = {name for name in inspect.signature(Node.__init__).parameters if name not in ("self", "listen")}
+    assert options == set(NodeOptions.__annotations__)
+
+
+def test_a_node_of_blocking_code_does_what_a_node_does() -> None:
+    for blocking, plain in ((sync.Node, Node), (sync.Hub, Hub)):
+        missing = {name for name in dir(plain) if not name.startswith("_")} - set(dir(blocking))
+        assert missing <= LEFT_OUT
+
+
+LEFT_OUT = {"open_promises", "take", "take_answer", "lose_node", "is_closed"}  # for the node itself

@@ -12,6 +12,7 @@ HopwireError                  catch this error to catch them all
 │   ├── HandlerFailed         the actor that took the message raised an error
 │   └── UnexpectedAnswer      the actor returned nothing, or an answer that was not asked for and that nobody takes
 ├── Closed                    a node or hub that has been stopped
+├── Escalated                 a node that stopped because one of its actors had failed
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
 │   └── NotInDomain           an identity that no domain, or another domain, owns
 ├── CaptureError              a capture that cannot be written or read
@@ -29,6 +30,7 @@ __all__ = [
     "CaptureError",
     "Closed",
     "DeliveryError",
+    "Escalated",
     "Expired",
     "HandlerFailed",
     "HopwireError",
@@ -138,6 +140,18 @@ class UnexpectedAnswer(DeliveryError):
 
 class Closed(HopwireError):
     """A node or hub that has been stopped."""
+
+
+class Escalated(HopwireError):
+    """A node that stopped because one of its actors had failed: `where`, and the type of the error, its cause."""
+
+    def __init__(self, where: str, error: str) -> None:
+        super().__init__(where, error)
+        self.where = where
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"{self.where} failed: {self.error}"
 
 
 class SecurityError(HopwireError):

@@ -20,20 +20,28 @@ from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
+from hopwire.capture import CaptureStatus
 from hopwire.errors import Closed, SettingsError, Timeout
 from hopwire.model import Payload
-from hopwire.node import Actor, Address, Receipt
+from hopwire.node import Actor, Address, Receipt, Statistics
 from hopwire.node import Hub as AsyncHub
 from hopwire.node import Node as AsyncNode
 from hopwire.node.dead import DeadLetters
 from hopwire.node.hub import Options
+from hopwire.node.news import Events, NodeEvent
+from hopwire.node.node import NodeOptions
+from hopwire.node.spawn import Way
 
-__all__ = ["Hub", "Node"]
+__all__ = ["EventReader", "Hub", "Node"]
 
 R = TypeVar("R", bound=Payload)
 T = TypeVar("T")
 log = logging.getLogger("hopwire.node")
-ASK_SECONDS, KNOWS_SECONDS = 30.0, 10.0  # the timeouts of a node's calls, where the caller gives none
+ASK_SECONDS, KNOWS_SECONDS, TRACE_SECONDS = (
+    30.0,
+    10.0,
+    5.0,
+)  # the timeouts of a node's calls, where the caller gives none
 CALL_SECONDS = 30.0  # for a call that takes no time unless the loop is held
 # A promise ends up to 1/32 of its timeout late. A free loop ends its promises itself within the grace.
 LATEST, GRACE_SECONDS = 33 / 32, 1.0
@@ -99,6 +107,8 @@ class _Portal:
 
     def end(self, function: Callable[[], Awaitable[None]]) -> None:
         """Run a last coroutine function and end the thread; if the loop has ended already, the caller runs it."""
+        if self._loop.is_closed():
+            return
         try:
             if self._is_over:
                 self._loop.run_until_complete(function())
@@ -139,26 +149,98 @@ class Hub:
         """Send a message to every actor that handles it."""
         self._portal.call(options.get("ttl"), self._hub.broadcast, payload, **options)
 
+    def trace(self, payload: Payload, **options: Any) -> Way:
+        """Find out which way a message would take, and who would get it, without delivering it."""
+        return self._portal.call(options.get("timeout", TRACE_SECONDS), self._hub.trace, payload, **options)
+
+    @property
+    def identity(self) -> bytes:
+        """The identity of this hub."""
+        return self._hub.identity
+
+    def close(self) -> None:
+        """Take no more messages; every promise of this hub ends."""
+        self._portal.call_plain(self._hub.close)
+
+
+class EventReader:
+    """The events of a node, as an iterator that waits for the next; see `hopwire.node.news`."""
+
+    def __init__(self, events: Events, portal: _Portal) -> None:
+        self._events, self._portal = events, portal
+
+    def __iter__(self) -> EventReader:
+        return self
+
+    def __next__(self) -> NodeEvent:
+        try:
+            return self._portal.call(None, self._events.__anext__)
+        except (StopAsyncIteration, Closed):
+            pass
+        left = self._events.take()  # the node has stopped, and its loop with it
+        if left is None:
+            raise StopIteration
+        return left
+
 
 class Node:
     """A node whose calls block; takes the arguments of `hopwire.node.Node`."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        self._node = AsyncNode(*args, **settings)
+    def __init__(self, listen: str = "tcp://127.0.0.1:0", **options: Unpack[NodeOptions]) -> None:
+        self._node = AsyncNode(listen, **options)
         self._portal = _Portal()
 
     def __enter__(self) -> Node:
-        try:
-            self._portal.call(CALL_SECONDS, self._node.start)
-        except BaseException:
-            self._portal.close()
-            raise
+        self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._portal.end(self._node.stop)
+        self._portal.end(lambda: self._node.__aexit__(kind, error, trace))
+
+    def start(self) -> None:
+        """Begin to listen, dial the peers, and let the actors work."""
+        try:
+            self._portal.call(CALL_SECONDS, self._node.start)
+        except BaseException:
+            self._portal.close()
+            raise
+
+    def stop(self, timeout: float = 1.0) -> None:
+        """Say goodbye, stop the actors, end every promise, and end the thread of the node."""
+        self._portal.end(lambda: self._node.stop(timeout))
+
+    def drain(self, timeout: float = 10.0) -> bool:
+        """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
+        return self._portal.call(timeout, self._node.drain, timeout)
+
+    def wait_closed(self) -> None:
+        """Wait until the node has stopped; an `Escalated` says that the node stopped because of an actor."""
+        self._portal.call(None, self._node.wait_closed)
+
+    def statistics(self) -> Statistics:
+        """Give the counts of this node."""
+        return self._portal.call_plain(self._node.statistics)
+
+    def events(self) -> EventReader:
+        """Give what happens to this node from now on, as an iterator that ends when the node has stopped."""
+        return EventReader(self._portal.call_plain(self._node.events), self._portal)
+
+    @property
+    def name(self) -> str:
+        """The name of this node."""
+        return self._node.name
+
+    @property
+    def peers(self) -> tuple[bytes, ...]:
+        """The nodes that can be talked to."""
+        return self._portal.call_plain(lambda: self._node.peers)
+
+    @property
+    def capture_status(self) -> CaptureStatus | None:
+        """How much of the traffic was captured, if it is."""
+        return self._node.capture_status
 
     @property
     def uri(self) -> str:
@@ -179,9 +261,13 @@ class Node:
         """Give the hub of this node, or a new one."""
         return Hub(self._portal.call_plain(self._node.hub, new=new, local_only=local_only), self._portal)
 
-    def host(self, actor: Actor, *, partition: bytes = b"", local_only: bool = False) -> Address:
+    def host(
+        self, actor: Actor, *, partition: bytes = b"", local_only: bool = False, supervision: str | None = None
+    ) -> Address:
         """Let an actor take messages, and give its address."""
-        return self._portal.call_plain(self._node.host, actor, partition=partition, local_only=local_only)
+        return self._portal.call_plain(
+            self._node.host, actor, partition=partition, local_only=local_only, supervision=supervision
+        )
 
     def unhost(self, actor: Actor) -> None:
         """Let an actor take no more messages."""

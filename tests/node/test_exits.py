@@ -69,6 +69,8 @@ def test_a_handler_that_wants_to_end_the_process_fails_and_the_node_goes_on(kind
 
 
 class EndsEarly(Greeter):
+    supervision = "stop"
+
     def __init__(self, kind: type[BaseException]) -> None:
         super().__init__()
         self.kind = kind

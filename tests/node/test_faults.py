@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hopwire.errors import DeliveryError, Expired, HandlerFailed, Timeout, Unreachable
+from hopwire.errors import DeliveryError, Expired, HandlerFailed, NoRoute, Timeout, Unreachable
 from hopwire.model import Message
 from hopwire.node import Actor, NodeSettings, handles
 from hopwire.testing import Faults, Network, run
@@ -202,16 +202,19 @@ def test_a_question_that_waits_for_room_ends_when_its_time_is_over() -> None:
 class Stillborn(Greeter):
     """Cannot even begin."""
 
+    supervision = "stop"
+
     async def on_start(self) -> None:
         raise RuntimeError("no database")
 
 
-def test_an_actor_that_cannot_start_says_so_to_everyone_who_asks() -> None:
+def test_an_actor_that_cannot_start_says_so_to_whoever_waits_and_is_not_found_afterwards() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
             node.host(Stillborn())
-            for _ in range(2):
-                with pytest.raises(HandlerFailed, match=r"Stillborn\.on_start: no database"):
-                    await node.hub().ask(Greet("Ada"), Greeting)
+            with pytest.raises(HandlerFailed, match=r"Stillborn\.on_start: no database"):
+                await node.hub().ask(Greet("Ada"), Greeting)
+            with pytest.raises(NoRoute):
+                await node.hub().ask(Greet("Ada"), Greeting)
 
     run(story)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import assert_type
 
 from hopwire import sync
-from hopwire.node import Address, Hub, Node, Receipt
+from hopwire.node import Address, Hub, Node, Receipt, Statistics
+from hopwire.node.news import NodeEvent
+from hopwire.node.spawn import Way
 from tests.node.stories import Count, Greet, Greeter, Greeting, Number
 
 
@@ -16,10 +18,21 @@ async def asks(hub: Hub, node: Node) -> None:
     assert_type(node.host(Greeter()), Address)
 
 
-def asks_and_waits(hub: sync.Hub) -> None:
+def asks_and_waits(hub: sync.Hub, node: sync.Node) -> None:
     assert_type(hub.ask(Greet("x"), Greeting), Greeting)
+    assert_type(hub.trace(Greet("x")), Way)
+    assert_type(node.statistics(), Statistics)
+    assert_type(node.drain(), bool)
+    assert_type(next(node.events()), NodeEvent)
+    sync.Node(peers=3)  # type: ignore[arg-type]
+
+
+async def hears(node: Node) -> None:
+    async for event in node.events():
+        assert_type(event, NodeEvent)
 
 
 def test_this_file_is_for_the_type_checker() -> None:
     assert callable(asks)
     assert callable(asks_and_waits)
+    assert callable(hears)

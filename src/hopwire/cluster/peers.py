@@ -67,6 +67,7 @@ from hopwire.cluster.events import (
     Ticked,
     Warn,
 )
+from hopwire.cluster.layers import RouteLayers
 from hopwire.model.units import NS_PER_SECOND
 
 __all__ = ["Cluster", "step"]
@@ -84,7 +85,7 @@ class Cluster:
     pace: Pace = field(default_factory=Pace)
     peers: Mapping[bytes, Peer] = field(default_factory=dict)
     links: Mapping[str, Link] = field(default_factory=dict)
-    routes: frozenset[AnnouncedRoute] = frozenset()
+    routes: RouteLayers = field(default_factory=RouteLayers)
     revision: int = 1  # of our own routes; a peer that knows none of them is at revision 0
     next_beat_ns: int = 0
 
@@ -259,11 +260,11 @@ def _hear_bye(cluster: Cluster, said: Bye, now_ns: int) -> Step:
 
 
 def _change_routes(cluster: Cluster, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...]) -> Step:
-    new = tuple(route for route in added if route not in cluster.routes)
-    gone = tuple(route for route in removed if route in cluster.routes and route not in added)
+    new, kept = tuple([route for route in added if route not in cluster.routes]), frozenset(added)
+    gone = tuple([route for route in removed if route in cluster.routes and route not in kept])
     if not new and not gone:
         return cluster, []
-    routes = cluster.routes.difference(gone).union(new)
+    routes = cluster.routes.changed(new, gone)
     said = Routes(cluster.me.node, cluster.me.incarnation, cluster.revision + 1, cluster.revision, new, gone)
     cluster = replace(cluster, routes=routes, revision=said.revision)
     return cluster, [Say(peer.uri, said) for peer in cluster.peers.values()]

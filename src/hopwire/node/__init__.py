@@ -1,25 +1,48 @@
 """The network: nodes, actors, hubs. A shell over the core; it acts, the core decides."""
 
-from hopwire.node.actors import Actor, handles
+from hopwire.node.actors import Actor, Supervision, handles
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetter
 from hopwire.node.hub import Address, Hub, Receipt
 from hopwire.node.mailbox import Overflow
+from hopwire.node.news import (
+    ActorFailed,
+    ActorRestarted,
+    ActorStarted,
+    ActorStopped,
+    EventsSkipped,
+    MessageGivenUp,
+    NodeEvent,
+    PeerLost,
+    PeerMet,
+    RoutesUpdated,
+)
 from hopwire.node.node import Node
 from hopwire.node.settings import NodeSettings, Statistics
 from hopwire.node.transport import Tls
 
 __all__ = [
     "Actor",
+    "ActorFailed",
+    "ActorRestarted",
+    "ActorStarted",
+    "ActorStopped",
     "Address",
     "Context",
     "DeadLetter",
+    "EventsSkipped",
     "Hub",
+    "MessageGivenUp",
     "Node",
+    "NodeEvent",
     "NodeSettings",
     "Overflow",
+    "PeerLost",
+    "PeerMet",
     "Receipt",
+    "RoutesUpdated",
     "Statistics",
+    "Supervision",
     "Tls",
     "handles",
 ]

@@ -13,17 +13,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeVar, get_type_hints
+from weakref import WeakKeyDictionary
 
 from hopwire.errors import SettingsError
 from hopwire.model import Payload, contract_of
 from hopwire.model.payload import check_readable
 from hopwire.node.context import Context
 
-__all__ = ["Actor", "Handler", "handlers_of", "handles", "payloads_from"]
+__all__ = ["Actor", "Handler", "Supervision", "handlers_of", "handles", "payloads_from"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__hopwire_handles__"
+_HANDLERS: WeakKeyDictionary[type[Actor], tuple[Handler, ...]] = WeakKeyDictionary()  # each class is read once
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +67,39 @@ def _not_a_payload(where: str, name: str, found: Any) -> SettingsError:
     return SettingsError(f"{where}: {name!r} must be annotated with a payload class, found {what:.80}")
 
 
+class Supervision(StrEnum):
+    """What becomes of an actor that has failed."""
+
+    RESTART = "restart"
+    STOP = "stop"
+    ESCALATE = "escalate"
+
+
 class Actor:
-    """The base of all actors. `concurrency` messages are handled at a time: one, unless a class says otherwise."""
+    """The base of all actors. `concurrency` messages are handled at a time: one, unless a class says otherwise.
+
+    `supervision` says what becomes of an actor that has failed: `restart`, `stop` or `escalate`.
+    """
 
     concurrency: int = 1
+    supervision: str = Supervision.RESTART
 
     async def on_start(self) -> None:
-        """Called before the first message."""
+        """Called before the first message, and again after each failure of the actor."""
 
     async def on_stop(self) -> None:
-        """Called after the last message."""
+        """Called after the last message, and after each failure of the actor."""
 
 
 def handlers_of(actor_type: type[Actor]) -> tuple[Handler, ...]:
     """Find the handlers of a class by their annotations; a SettingsError names the one that makes no sense."""
+    known = _HANDLERS.get(actor_type)
+    if known is None:
+        known = _HANDLERS[actor_type] = _find_handlers(actor_type)
+    return known
+
+
+def _find_handlers(actor_type: type[Actor]) -> tuple[Handler, ...]:
     found: dict[tuple[bytes, Any, bytes], Handler] = {}
     for name, method in inspect.getmembers(actor_type, inspect.isfunction):
         if not hasattr(method, MARK):

@@ -38,6 +38,7 @@ from hopwire.node.addresses import is_ipc
 from hopwire.node.credit import CAPABILITY as CREDIT
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
+from hopwire.node.news import News, PeerLost, PeerMet, RoutesUpdated
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Outgoing
 from hopwire.node.settings import NodeSettings
@@ -85,12 +86,14 @@ class Membership:
         timing: Timing,
         on_lost: Callable[[bytes, str], None],
         on_routes: Callable[[], None],
+        news: News,
     ) -> None:
         self._identity, self._transport, self._outgoing, self._trust = identity, transport, outgoing, trust
         self._tables, self._dead, self._notices = tables, dead, notices
         self._settings, self._timing = settings, timing
         self._credits, self._consumption, self._waiting_from = credits, consumption, waiting_from
-        self._on_lost, self._on_routes = on_lost, on_routes
+        self._on_lost, self._on_routes, self._news = on_lost, on_routes, news
+        self._changes: dict[TableRoute, bool] = {}  # of this turn of the loop: whether each route is there in the end
         self._all_routes: dict[str, tuple[int, int]] = {}  # marks of the last two answers that went to each address
         self._route_counts: Counter[bytes] = Counter()  # routes of each peer
         self._asked: dict[bytes, asyncio.Future[None]] = {}  # peers whose answer is waited for
@@ -111,6 +114,7 @@ class Membership:
         me = Self(self._identity, incarnation, uri, self._settings.formats, (TRAINS, DATED_TRAINS, CREDIT))
         self._cluster = Cluster(me, self._settings.pace)
         self.announce(added=self._tables.local.public_routes())
+        self._flush()
         self._dial = frozenset(dial)
         for address in dial:
             self._step(Dialled(address))
@@ -130,6 +134,7 @@ class Membership:
 
         A peer that answers a question sends nothing behind the answer that it decided on before it.
         """
+        self._flush()
         self._asked = {node: self._timing.loop.create_future() for node in self._cluster.peers}
         for peer in self._cluster.peers.values():
             self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation))
@@ -139,8 +144,23 @@ class Membership:
         return not missing
 
     def announce(self, added: Iterable[TableRoute] = (), removed: Iterable[TableRoute] = ()) -> None:
-        """Tell the others what can be reached here, and what no longer."""
-        self._step(RoutesChanged(tuple(map(_announced, added)), tuple(map(_announced, removed))))
+        """Tell the others what can be reached here, and what no longer; all of one turn of the loop at once."""
+        if not self._changes:
+            self._timing.loop.call_soon(self._flush)
+        for route in removed:
+            self._changes[route] = False
+        for route in added:
+            self._changes[route] = True
+
+    def _flush(self) -> None:
+        changes, self._changes = self._changes, {}
+        if not changes or self._is_closing:
+            return
+        added = tuple([_announced(route) for route, is_there in changes.items() if is_there])
+        removed = tuple([_announced(route) for route, is_there in changes.items() if not is_there])
+        self._step(RoutesChanged(added, removed))
+        if self._news:
+            self._news.tell(RoutesUpdated(self._identity, len(added), len(removed)))
 
     # -- hearing
 
@@ -268,6 +288,8 @@ class Membership:
                 self._outgoing.meet(peer.node, peer.uri, max(readable, key=lambda fmt: fmt.number, default=V6))
                 if TRAINS in peer.capabilities:
                     self._transport.allow_trains(peer.uri, DATED_TRAINS in peer.capabilities)
+                if self._news and peer.node not in self._tables.remote:
+                    self._news.tell(PeerMet(peer.node, peer.uri))
                 if CREDIT in peer.capabilities:
                     self._credits.meet(peer.node)
                     self._consumption.meet(peer.node)
@@ -293,6 +315,8 @@ class Membership:
         self._consumption.forget(node)
         self._answered(node)
         self._on_lost(node, reason)
+        if self._news:
+            self._news.tell(PeerLost(node, reason))
 
     def _apply(
         self, node: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
@@ -318,6 +342,8 @@ class Membership:
             except SettingsError as error:  # a receiver that is neither hub nor actor; the others count
                 self._dead.add(DeadLetter("bad_control", str(error)))
         self._on_routes()
+        if self._news:
+            self._news.tell(RoutesUpdated(node, len(added), len(removed), is_all))
 
 
 def _announced(route: TableRoute) -> AnnouncedRoute:

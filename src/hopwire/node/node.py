@@ -22,14 +22,15 @@ from collections.abc import Callable, Iterable
 from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
+from typing import Any, TypedDict
 
 from hopwire.capture import CaptureStatus
 from hopwire.cluster.announce import Hello
-from hopwire.errors import Closed, NoRoute, SettingsError
+from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, HUB
 from hopwire.model.units import NS_PER_SECOND
-from hopwire.node.actors import Actor
+from hopwire.node.actors import Actor, Supervision
 from hopwire.node.addresses import check_uri
 from hopwire.node.context import Context
 from hopwire.node.credit import Consumption, Credits
@@ -38,17 +39,20 @@ from hopwire.node.hub import Address, Hub
 from hopwire.node.kept_identity import KeptIdentity
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
+from hopwire.node.news import Events, News
 from hopwire.node.notices import Notices
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
 from hopwire.node.router import Envelope, Router
-from hopwire.node.running import Running
+from hopwire.node.running import Running, Workplace
 from hopwire.node.seen import SeenMessages
 from hopwire.node.settings import NodeSettings, Statistics
 from hopwire.node.spawn import words_of
 from hopwire.node.streams import Streams
+from hopwire.node.supervision import end_lives
 from hopwire.node.tap import Tap
 from hopwire.node.telemetry import Telemetry
+from hopwire.node.threads import Threads
 from hopwire.node.timing import Timing
 from hopwire.node.transport import OutboxLimits, Tls, Transport
 from hopwire.node.trust import Trust
@@ -57,13 +61,14 @@ from hopwire.routing import Tables
 from hopwire.security import OPEN, Domains
 from hopwire.wire.connection import MAX_NODE_BYTES
 
-__all__ = ["Node"]
+__all__ = ["Node", "NodeOptions"]
 
 log = logging.getLogger("hopwire.node")
 
 MAX_IDENTITY_BYTES = MAX_NODE_BYTES  # those that begin with 0 are ZeroMQ's own
 MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
 UNHOST_SECONDS = 10.0
+ESCALATED_SECONDS = 1.0  # for a node that stops because of an actor, as for a node that is stopped
 HANDLER_WAIT_SECONDS = 5.0  # for room: actors that wait for each other in a circle go on after it
 HELLO = contract_of(Hello).identity
 KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as for one
@@ -74,6 +79,21 @@ OPEN_TO_ALL = (
     "domains with keys (domains=...), a certificate (tls=...), or an address on 127.0.0.1; or say insecure=True"
 )
 IS_OPEN = "%s is open to all who can reach it, as insecure=True allows"
+
+
+class NodeOptions(TypedDict, total=False):
+    """What can be said of a node beside the address where it listens; see `Node`."""
+
+    advertise: str
+    peers: Iterable[str]
+    identity: bytes | None
+    name: str
+    capture: str | Path | None
+    domains: Domains
+    tls: Tls | None
+    insecure: bool
+    settings: NodeSettings | None
+    transport: Transport | None
 
 
 class Node:
@@ -124,6 +144,9 @@ class Node:
         self._flow_hub: Hub | None = None  # what handlers speak through
         self._stopping: asyncio.Task[None] | None = None
         self._watchers: dict[asyncio.Future[None], None] = {}
+        self._closed = asyncio.Event()
+        self._escalated: Escalated | None = None
+        self._tells_dead, self._is_draining = False, False
         self._state = "new"
 
     def _own_identity(self) -> bytes:
@@ -135,6 +158,7 @@ class Node:
         self._timing = timing = Timing()
         self._retries = Retries()
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
+        self._news = News()
         credits = Credits()
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation, tap)
         consumption = Consumption(
@@ -169,6 +193,18 @@ class Node:
             timing,
             self._lose,
             self._wake_watchers,
+            self._news,
+        )
+        self._workplace = Workplace(
+            here,
+            self._router,
+            self._context,
+            self._news,
+            notices,
+            Threads(),
+            self._route,
+            self._unroute,
+            self._escalate,
         )
         self._incoming = Incoming(self._router, self._membership, trust, self._dead, seen, settings, timing, tap)
 
@@ -182,6 +218,8 @@ class Node:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+        if self._escalated is not None and (error is None or isinstance(error, HopwireError)):
+            raise self._escalated
 
     async def start(self) -> None:
         """Begin to listen, dial the peers, and let the actors work."""
@@ -214,16 +252,27 @@ class Node:
             self._state = "stopped"
             if self._kept is not None:
                 self._kept.close()
+            self._news.end()
+            self._closed.set()
+        self._begin_to_stop(timeout)
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+
+    def _begin_to_stop(self, timeout: float) -> None:
         if self._state == "running":
             self._state = "stopping"
             self._stopping = asyncio.ensure_future(self._stop(timeout))
-        if self._stopping is not None:
-            await asyncio.shield(self._stopping)
+
+    async def wait_closed(self) -> None:
+        """Wait until the node has stopped; an `Escalated` says that the node stopped because of an actor."""
+        await self._closed.wait()
+        if self._escalated is not None:
+            raise self._escalated
 
     async def _stop(self, timeout: float) -> None:
         for hub in list(self._hubs.values()):
             hub.close()
-        await asyncio.gather(*(running.stop(timeout) for running in self._actors.values()))
+        await self._end_actors(self._actors.values(), "closed", timeout)
         self._membership.stop()
         await self._transport.close(timeout)
         if self._tap is not None:
@@ -231,12 +280,21 @@ class Node:
         if self._kept is not None:
             self._kept.close()
         self._state = "stopped"
+        self._news.end()
+        self._closed.set()
+
+    async def _end_actors(self, actors: Iterable[Running], reason: str, timeout: float) -> None:
+        actors = tuple(actors)
+        for running in actors:
+            running.close(reason)
+        await end_lives([running.life for running in actors], timeout)
 
     async def drain(self, timeout: float = 10.0) -> bool:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
         self._refuse_unless_running()
         gone = [route for route in self._tables.local.public_routes() if route.contract is not None]
         self._announce(removed=gone)
+        self._is_draining = True
         give_up_at = self._timing.now() + timeout
         await self._membership.settle(timeout)
         while not all(running.is_idle for running in self._actors.values()):
@@ -249,6 +307,13 @@ class Node:
     def dead_letters(self) -> DeadLetters:
         """What went no further, counted by reason."""
         return self._dead
+
+    def events(self) -> Events:
+        """Give what happens to this node from now on, as an async iterator that ends when the node has stopped."""
+        if not self._tells_dead:
+            self._tells_dead = True
+            self._dead.subscribe(self._news.saw_dead)
+        return self._news.read()
 
     def statistics(self) -> Statistics:
         """Give the counts of this node."""
@@ -281,8 +346,10 @@ class Node:
 
     # -- actors and hubs
 
-    def host(self, actor: Actor, *, partition: bytes = b"", local_only: bool = False) -> Address:
-        """Let an actor take messages, and give its address."""
+    def host(
+        self, actor: Actor, *, partition: bytes = b"", local_only: bool = False, supervision: str | None = None
+    ) -> Address:
+        """Let an actor take messages, and give its address; `supervision` takes the place of what its class says."""
         self._refuse_if_closed()
         if isinstance(actor, type):
             raise SettingsError(f"expected an instance of {actor.__name__}, found the class itself")
@@ -290,31 +357,51 @@ class Node:
             raise SettingsError(f"partition must be bytes, found {partition!r:.80}")
         if id(actor) in self._actors:
             raise SettingsError(f"this {type(actor).__name__} is hosted already")
+        policy = _supervision(
+            getattr(actor, "supervision", Supervision.RESTART) if supervision is None else supervision
+        )
         identity = ACTOR + _guid()
         inbox: Mailbox[Envelope] = Mailbox(
             self.settings.inbox_messages, self.settings.inbox_bytes, self.settings.overflow
         )
-        running = Running(actor, identity, partition, inbox, self._router, self._context)
+        running = Running(actor, identity, partition, inbox, self._workplace, policy, local_only)
         self._actors[id(actor)] = running
         self._router.open(identity, inbox)
-        added: list[TableRoute] = []
-        for contract, handler in running.handlers.items():
-            is_local_only = local_only or handler.is_local_only
-            added += self._tables.local.register(identity, [Contract(*contract)], is_local_only=is_local_only)
+        self._route(running)
         if self._state == "running":
-            self._announce(added=[route for route in added if not route.is_local_only])
             running.start()
         return Address(self.identity, identity)
+
+    def _route(self, running: Running) -> None:
+        """Let messages find an actor."""
+        added: list[TableRoute] = []
+        for contract, handler in running.handlers.items():
+            is_local_only = running.is_local_only or handler.is_local_only
+            added += self._tables.local.register(running.identity, [Contract(*contract)], is_local_only=is_local_only)
+        self._announce(added=() if self._is_draining else [route for route in added if not route.is_local_only])
+
+    def _unroute(self, running: Running) -> None:
+        """Let no message find an actor; what the actor has is kept."""
+        gone = self._tables.local.unregister(running.identity)
+        self._announce(removed=[route for route in gone if not route.is_local_only])
+
+    def _escalate(self, running: Running, error: BaseException, where: str) -> None:
+        """Stop the node, since an actor has failed that the node makes no sense without."""
+        if self._state != "running":
+            return
+        self._escalated = Escalated(where, type(error).__name__)
+        self._escalated.__cause__ = error
+        log.error("the node stops: %s", self._escalated, extra={"hopwire_event": "escalated", "hopwire_where": where})
+        self._begin_to_stop(ESCALATED_SECONDS)
 
     async def unhost(self, actor: Actor) -> None:
         """Let an actor take no more messages; what waits for it is given up."""
         running = self._actors.pop(id(actor), None)
         if running is None:
             raise SettingsError(f"this {type(actor).__name__} is not hosted here")
-        gone = self._tables.local.unregister(running.identity)
+        self._unroute(running)
         self._router.shut(running.identity)
-        self._announce(removed=[route for route in gone if not route.is_local_only])
-        await running.stop(UNHOST_SECONDS)
+        await self._end_actors([running], "unhosted", UNHOST_SECONDS)
 
     def hub(self, *, new: bool = False, local_only: bool = False) -> Hub:
         """Give the hub of this node, which sends messages and receives answers: the same each time.
@@ -414,6 +501,13 @@ class Node:
     def _refuse_if_closed(self) -> None:
         if self._state in ("stopping", "stopped"):
             raise Closed(f"the node is {self._state}")
+
+
+def _supervision(found: Any) -> Supervision:
+    try:
+        return Supervision(found)
+    except ValueError:
+        raise SettingsError(f"supervision must be one of {', '.join(Supervision)}, found {found!r:.80}") from None
 
 
 def _refuse_text(peers: object) -> None:

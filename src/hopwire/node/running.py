@@ -4,115 +4,161 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
-from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
+from hopwire.node.actors import Actor, Handler, Supervision, handlers_of, payloads_from
+from hopwire.node.hub import Address
+from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, News
+from hopwire.node.notices import Notice, Notices
 from hopwire.node.router import Envelope, Inbox, Router
 from hopwire.node.spawn import RECEIPT, spawned, without_callback
+from hopwire.node.stepping import Stepping
+from hopwire.node.supervision import Life
+from hopwire.node.threads import ActorThreads, Threads
 
-__all__ = ["Running"]
+__all__ = ["Running", "Workplace"]
 
 log = logging.getLogger("hopwire.node")
 MakeContext = Callable[[Envelope], Any]
+
+
+class Workplace(NamedTuple):
+    """What all actors of a node have in common."""
+
+    node: bytes
+    router: Router
+    make_context: MakeContext
+    news: News
+    notices: Notices
+    threads: Threads
+    route: Callable[[Running], None]  # lets messages find the actor
+    unroute: Callable[[Running], None]
+    escalate: Callable[[Running, BaseException, str], None]  # stops the node
 
 
 class Running:
     """One hosted actor."""
 
     def __init__(
-        self, actor: Actor, identity: bytes, partition: bytes, inbox: Inbox, router: Router, make_context: MakeContext
+        self,
+        actor: Actor,
+        identity: bytes,
+        partition: bytes,
+        inbox: Inbox,
+        place: Workplace,
+        supervision: Supervision,
+        is_local_only: bool = False,
     ) -> None:
-        self.actor, self.identity, self.inbox = actor, identity, inbox
+        self.actor, self.identity, self.inbox, self.is_local_only = actor, identity, inbox, is_local_only
         self.handlers: dict[tuple[bytes, Version, bytes], Handler] = {
             contract_of(each.payload, partition): each for each in handlers_of(type(actor))
         }
-        self._router, self._make_context = router, make_context
+        self._place, self._router, self._make_context = place, place.router, place.make_context
+        self._supervision, self._address = supervision, Address(place.node, identity)
         self._name = type(actor).__name__
-        self._started: asyncio.Task[BaseException | None] | None = None
-        self._workers: list[asyncio.Task[None]] = []
+        self._threads: ActorThreads | None = None  # until the first message for a handler that blocks
+        timing = place.router.timing
+        self.life = Life(actor, self._work, supervision, self, timing.now, timing.share.clock)
         self._at_work = 0
-        self._is_stopping = False
+        self._is_down = False
+        self._failed: tuple[BaseException, str] | None = None  # what has ended the actor
 
     def start(self) -> None:
         """Begin to take messages."""
-        self._started = asyncio.ensure_future(self._begin())
-        self._workers = [asyncio.ensure_future(self._work()) for _ in range(max(1, self.actor.concurrency))]
-
-    async def _begin(self) -> BaseException | None:
-        """Let the actor prepare itself; gives the error that it raised."""
-        return await self._call(self.actor.on_start)
-
-    async def _finish(self) -> None:
-        await self._call(self.actor.on_stop)
-
-    async def _call(self, hook: Callable[[], Awaitable[None]]) -> BaseException | None:
-        try:
-            await hook()
-        except BaseException as error:
-            if _is_ending(error):
-                raise
-            self._log(logging.WARNING, f"{self._name}.{hook.__name__}", error)
-            return error
-        return None
+        self.life.start()
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do."""
         return not len(self.inbox) and not self._at_work
 
-    async def stop(self, timeout: float) -> None:
-        """Stop at once; what still waits is given up, and what does not stop in time is left behind.
+    def went_up(self, restarts: int) -> None:
+        """The actor takes messages."""
+        if self._is_down:
+            self._is_down = False
+            self._place.route(self)
+        if restarts:
+            log.info("%s was restarted", self._name, extra={"hopwire_actor": self._name})
+        if self._place.news:
+            if restarts:
+                self._place.news.tell(ActorRestarted(self._address, self._name, restarts))
+            else:
+                self._place.news.tell(ActorStarted(self._address, self._name))
 
-        A handler that takes its own actor away goes on to its end.
-        """
-        self._is_stopping = True
-        for envelope in self.inbox.close():
-            self._router.give_up(envelope, "closed")
-            self._router.consumed(envelope)
-        if self._started is None:
+    def went_down(self, error: BaseException, where: str, restarts_in: float | None) -> None:
+        """The actor has failed: nobody sends it anything until it is up again."""
+        self._is_down = True
+        self._place.unroute(self)
+        if self._place.news:
+            self._place.news.tell(ActorFailed(self._address, self._name, where, error, restarts_in))
+        if self._supervision is Supervision.STOP:
+            self._failed = error, where
+            self.close("failed")
+        elif self._supervision is Supervision.ESCALATE:
+            self._place.escalate(self, error, where)
+
+    def held(self, work: Envelope | None, seconds: float) -> None:
+        """The actor held the loop for so long."""
+        handler = self._handler_for(work.message) if work is not None else None
+        where = handler.where if handler is not None else self._name
+        text = f"{where} held the loop for {seconds:.1f} s: nothing else ran here; in a thread it would do no harm"
+        fields = {"event": "held_loop", "where": where, "seconds": f"{seconds:.3f}"}
+        self._place.notices.warn(("held_loop", where), lambda: Notice(text, fields))
+
+    def close(self, reason: str) -> None:
+        """Take nothing more; what still waits is given up."""
+        if self.inbox.is_closed:
             return
-        ending: set[asyncio.Task[Any]] = {self._started, *self._workers} - {asyncio.current_task()}
-        for task in ending:
-            task.cancel()
-        await self._end(ending, timeout / 2)
-        await self._end({asyncio.ensure_future(self._finish())}, timeout / 2)
+        for envelope in self.inbox.close():
+            if self._failed is not None:
+                self._router.fail(envelope, *self._failed)
+            else:
+                self._router.give_up(envelope, "closed")
+            self._router.consumed(envelope)
+        if self._threads is not None:
+            self._threads.close()
+        if self._place.news:
+            self._place.news.tell(ActorStopped(self._address, self._name, reason))
 
-    async def _end(self, tasks: set[asyncio.Task[Any]], timeout: float) -> None:
-        done, stuck = await asyncio.wait(tasks, timeout=timeout) if tasks else (set(), set())
-        for task in done:
-            if not task.cancelled() and task.exception() is not None:
-                self._log(logging.WARNING, "stopping", task.exception())
-        for task in stuck:
-            task.cancel()
-            log.warning("%s did not stop within %s s", self._name, timeout, extra={"hopwire_actor": self._name})
+    def _own_threads(self) -> ActorThreads:
+        if self._threads is None:
+            self._threads = ActorThreads(self._place.threads, max(1, self.actor.concurrency), self._name)
+        return self._threads
 
-    async def _work(self) -> None:
-        assert self._started is not None
-        failed = await asyncio.shield(self._started)
-        inbox, telemetry, share = self.inbox, self._router.telemetry, self._router.timing.share
+    async def _work(self, stepping: Stepping) -> None:
+        inbox, telemetry, share, life = self.inbox, self._router.telemetry, self._router.timing.share, self.life
         clock = share.clock
-        while not self._is_stopping:
-            if clock() >= share.ends_at and share.is_over():
-                await asyncio.sleep(0)
-            envelope = inbox.pop() or await inbox.take()
+        while not life.is_ending:
+            try:
+                if clock() >= share.ends_at and share.is_over():
+                    await asyncio.sleep(0)
+                envelope = inbox.pop() or await inbox.take()
+            except asyncio.CancelledError as error:
+                if stepping.is_ending(error):
+                    raise
+                stepping.go_on()  # the handler of the last message has cancelled its task, and then returned
+                continue
+            stepping.work = envelope
             self._at_work += 1
             if envelope.came_from:
                 self._router.consumed(envelope)
             try:
-                if failed is not None:
-                    self._router.fail(envelope, failed, f"{self._name}.on_start")
-                elif telemetry is None:
-                    await self._handle(envelope)
+                if telemetry is None:
+                    await self._handle(envelope, stepping)
                 else:
                     with telemetry.handling(envelope.message):
-                        await self._handle(envelope)
+                        await self._handle(envelope, stepping)
+            except BaseException as error:
+                if not stepping.is_ending(error):
+                    self._router.fail(envelope, error, f"a worker of {self._name}")
+                raise
             finally:
                 self._at_work -= 1
 
-    async def _handle(self, envelope: Envelope) -> None:
+    async def _handle(self, envelope: Envelope, stepping: Stepping) -> None:
         payload, handler = self._read(envelope)
         if payload is None or handler is None:
             return
@@ -124,7 +170,7 @@ class Running:
             if handler.kind == "coroutine":
                 result = await handler.method(self.actor, *arguments)
             else:
-                result = await asyncio.to_thread(_call_in_thread, handler.method, self.actor, *arguments)
+                result = await self._own_threads().call(_call_in_thread, handler.method, self.actor, *arguments)
             if isinstance(result, Payload):
                 if not self._router.is_answered(envelope.message, result):
                     self._answer(envelope, (result,))
@@ -133,9 +179,10 @@ class Running:
             else:
                 self._router.unanswered(envelope, handler.where)
         except BaseException as error:  # also SystemExit and KeyboardInterrupt, which would end the loop and the node
-            if _is_ending(error):
+            if stepping.is_ending(error):
                 self._router.give_up(envelope, "closed", handler.where)
                 raise
+            stepping.go_on()
             self._fail(envelope, handler, error)
 
     async def _handle_parts(self, envelope: Envelope, handler: Handler, arguments: tuple[Any, ...]) -> None:
@@ -150,14 +197,10 @@ class Running:
     def _fail(self, envelope: Envelope, handler: Handler, error: BaseException) -> None:
         points = envelope.message.callback_points  # whoever waits for more than a receipt is told anyway
         level = logging.INFO if any(point != RECEIPT for point in points) else logging.WARNING
-        self._log(level, handler.where, error)
+        self.life.log(level, handler.where, error)
         if self._router.telemetry is not None:
             self._router.telemetry.failed(error)
         self._router.fail(envelope, error, handler.where)
-
-    def _log(self, level: int, where: str, error: BaseException | None) -> None:
-        fields = {"hopwire_actor": self._name, "hopwire_where": where, "hopwire_error": type(error).__name__}
-        log.log(level, "%s failed: %s", where, type(error).__name__, exc_info=error, extra=fields)
 
     def _read(self, envelope: Envelope) -> tuple[Payload | None, Handler | None]:
         """Give the payload and who handles it; what cannot be handled is given up here."""
@@ -201,14 +244,6 @@ class Running:
                 self._router.say(Envelope(said, envelope.deadline))
             is_answered = is_answered or is_home
         return is_answered
-
-
-def _is_ending(error: BaseException) -> bool:
-    """Tell whether the task that runs here is to end; otherwise something was cancelled that an actor waited for."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, GeneratorExit)
 
 
 def _call_in_thread(method: Callable[..., Any], *arguments: Any) -> Any:

@@ -1,0 +1,216 @@
+"""The life of an actor: it is started, works, fails, is started again or not.
+
+An actor fails if its `on_start` raises, or if one of its workers ends without being told to. A handler that raises does
+not make its actor fail: the error goes to whoever waits, and the actor goes on.
+
+| supervision | after a failure |
+|---|---|
+| `restart` | the actor is started again after a pause; what waits for it is kept |
+| `stop` | the actor stays down; what waits for it is given up |
+| `escalate` | the node stops, and its user gets an `Escalated` |
+
+An actor that is down has no routes. Each `on_start` is followed by one `on_stop` before the next `on_start`, also an
+`on_start` that raised.
+
+Pauses: an actor that fails whenever it is started fails at 0.0 s, 0.1 s, 0.3 s, 0.7 s and so on; the pause doubles up
+to 30 s. An actor that had worked for 30 s or longer is started again after 0.1 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol
+
+from hopwire.node.actors import Actor, Supervision
+from hopwire.node.stepping import Stepping
+
+__all__ = ["Keeper", "Life", "Pauses", "end_lives"]
+
+log = logging.getLogger("hopwire.node")
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 30.0
+WORKED_WELL_SECONDS = 30.0  # after which earlier failures are forgotten
+HOOK_SECONDS = 10.0  # for an `on_stop` before the next `on_start`
+
+
+class Pauses:
+    """How long to wait before each restart.
+
+    >>> pauses = Pauses()
+    >>> [pauses.after(worked) for worked in (0.0, 5.0, 0.0, 30.0)]
+    [0.1, 0.2, 0.4, 0.1]
+    """
+
+    def __init__(self) -> None:
+        self._next = FIRST_PAUSE_SECONDS
+
+    def after(self, worked_seconds: float) -> float:
+        """Give the pause after a failure of an actor that had worked for so long."""
+        pause = FIRST_PAUSE_SECONDS if worked_seconds >= WORKED_WELL_SECONDS else self._next
+        self._next = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        return pause
+
+
+class Keeper(Protocol):
+    """Who is told of the life of an actor."""
+
+    def went_up(self, restarts: int) -> None:
+        """The actor is prepared, and begins to work."""
+
+    def went_down(self, error: BaseException, where: str, restarts_in: float | None) -> None:
+        """The actor failed."""
+
+    def held(self, work: Any, seconds: float) -> None:
+        """The actor held the loop for so long, with this work."""
+
+
+class Life:
+    """Starts an actor, watches its workers, and starts it again."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        work: Callable[[Stepping], Coroutine[Any, Any, None]],
+        supervision: Supervision,
+        keeper: Keeper,
+        clock: Callable[[], float],
+        share_clock: Callable[[], float],
+    ) -> None:
+        self.name = type(actor).__name__
+        self.is_ending = False
+        self._actor, self._work, self._supervision, self._keeper = actor, work, supervision, keeper
+        self._clock, self._share_clock = clock, share_clock
+        self._pauses = Pauses()
+        self._restarts = 0
+        self._up_since = 0.0  # 0 is down
+        self._wants_stop = False  # whether `on_start` was called since the last `on_stop`
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Let the actor prepare itself and work."""
+        self._spawn(self._live)
+
+    def _spawn(self, work: Callable[[Stepping], Coroutine[Any, Any, None]]) -> None:
+        stepping = Stepping(self._share_clock, self._keeper.held)
+        task = asyncio.ensure_future(stepping.drive(work))
+        self._tasks.add(task)
+
+    async def _live(self, stepping: Stepping) -> None:
+        """Prepare the actor, and work; the first worker is the one that called `on_start`."""
+        self._wants_stop = True
+        try:
+            await self._actor.on_start()
+        except BaseException as error:
+            if self._ends(stepping, error):
+                raise
+            stepping.go_on()
+            self._fall(error, f"{self.name}.on_start")
+            return
+        if self.is_ending:
+            return
+        self._up_since = self._clock()
+        self._keeper.went_up(self._restarts)
+        for _ in range(self._actor.concurrency - 1):
+            self._spawn(self._work_on)
+        await self._work_on(stepping)
+
+    async def _work_on(self, stepping: Stepping) -> None:
+        try:
+            await self._work(stepping)
+        except BaseException as error:
+            if self._ends(stepping, error):
+                raise
+            self._fall(error, f"a worker of {self.name}")
+
+    def _ends(self, stepping: Stepping, error: BaseException) -> bool:
+        """Tell whether an error is the end that was asked for, and no failure."""
+        return stepping.is_ending(error) and (self.is_ending or isinstance(error, GeneratorExit))
+
+    def _fall(self, error: BaseException, where: str) -> None:
+        """The actor has failed: no worker goes on, and the supervision says what becomes of the actor."""
+        if self._timer is not None:  # the first failure counts
+            return
+        self.log(logging.WARNING, where, error)
+        if self.is_ending:
+            return
+        pause = self._pauses.after(self._clock() - self._up_since if self._up_since else 0.0)
+        self._up_since = 0.0
+        current = asyncio.current_task()
+        for task in self._tasks:
+            if task is not current:
+                task.cancel()
+        self._timer = asyncio.get_running_loop().call_later(pause, self._mend)
+        self._keeper.went_down(error, where, pause if self._supervision is Supervision.RESTART else None)
+
+    def _mend(self) -> None:
+        former, self._tasks = self._tasks, set()
+        self._spawn(lambda stepping: self._begin_again(stepping, former))
+
+    async def _begin_again(self, stepping: Stepping, former: set[asyncio.Task[None]]) -> None:
+        """Wait for the former workers, let the actor clean up, and live again."""
+        try:
+            await _wait(dict.fromkeys(former, self.name), HOOK_SECONDS)
+            hook = self.last_hook()
+            if hook is not None:
+                cleaning = asyncio.ensure_future(hook)
+                self._tasks.add(cleaning)
+                await _wait({cleaning: self.name}, HOOK_SECONDS)
+        except BaseException as error:
+            if self._ends(stepping, error):
+                raise
+            self.log(logging.WARNING, self.name, error)
+        self._timer = None
+        if self._supervision is Supervision.RESTART and not self.is_ending:
+            self._restarts += 1
+            await self._live(stepping)
+
+    def log(self, level: int, where: str, error: BaseException | None) -> None:
+        """Log an error with its stack."""
+        fields = {"hopwire_actor": self.name, "hopwire_where": where, "hopwire_error": type(error).__name__}
+        log.log(level, "%s failed: %s", where, type(error).__name__, exc_info=error, extra=fields)
+
+    def cancel(self) -> set[asyncio.Task[None]]:
+        """End all work, and give the tasks that are to end; a task that ends its own actor goes on to its end."""
+        self.is_ending = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = self._tasks - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+    def last_hook(self) -> Coroutine[Any, Any, None] | None:
+        """Give the last call of `on_stop`, if there is anything to call."""
+        wants_stop, self._wants_stop = self._wants_stop, False
+        is_silent = type(self._actor).on_stop is Actor.on_stop and "on_stop" not in vars(self._actor)
+        return self._stop() if wants_stop and not is_silent else None
+
+    async def _stop(self) -> None:
+        try:
+            await self._actor.on_stop()
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            self.log(logging.WARNING, f"{self.name}.on_stop", error)
+
+
+async def end_lives(lives: Iterable[Life], timeout: float) -> None:
+    """End actors, all at once; what does not end in time is left behind."""
+    lives = tuple(lives)
+    await _wait({task: life.name for life in lives for task in life.cancel()}, timeout / 2)
+    hooks = [(hook, life.name) for life in lives if (hook := life.last_hook()) is not None]
+    await _wait({asyncio.ensure_future(hook): name for hook, name in hooks}, timeout / 2)
+
+
+async def _wait(tasks: dict[asyncio.Task[Any], str], timeout: float) -> None:
+    done, stuck = await asyncio.wait(tasks, timeout=timeout) if tasks else (set(), set())
+    for task in done:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("%s failed while it stopped: %s", tasks[task], type(error).__name__, exc_info=error)
+    for task in stuck:
+        task.cancel()
+        name = tasks[task]
+        log.warning("%s did not stop within %s s", name, timeout, extra={"hopwire_actor": name})

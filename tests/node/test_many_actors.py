@@ -1,0 +1,66 @@
+"""Many actors: each costs the same, however many there are."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hopwire.model import contract_of
+from hopwire.node.news import RoutesUpdated
+from hopwire.testing import Network, run
+from tests.node.stories import Greet, Greeter, Greeting
+
+
+def test_all_that_is_hosted_in_one_turn_of_the_loop_is_announced_at_once() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            while not b.peers:
+                await asyncio.sleep(0.01)
+            events = b.events()
+            greeters = [Greeter() for _ in range(200)]
+            for greeter in greeters:
+                a.host(greeter)
+            await b.knows(Greet)
+            assert len(b._tables.remote.handlers_of(contract_of(Greet))) == 200
+            assert await anext(events) == RoutesUpdated(a.identity, 200, 0)
+            await asyncio.gather(*(a.unhost(greeter) for greeter in greeters))
+            assert await anext(events) == RoutesUpdated(a.identity, 0, 200)
+
+    run(story)
+
+
+def test_what_comes_and_goes_within_one_turn_is_not_announced() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            while not b.peers:
+                await asyncio.sleep(0.01)
+            revision = a._membership._cluster.revision
+            greeter = Greeter()
+            a.host(greeter)
+            await a.unhost(greeter)
+            await asyncio.sleep(5)
+            assert a._membership._cluster.revision == revision
+
+    run(story)
+
+
+def test_a_drained_node_announces_nothing_that_starts_again() -> None:
+    class Late(Greeter):
+        failures = 1
+
+        async def on_start(self) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise OSError("no database")
+
+    async def story(network: Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            while not b.peers:
+                await asyncio.sleep(0.01)
+            a.host(Late())
+            await asyncio.sleep(0.05)
+            assert await a.drain()
+            await asyncio.sleep(1)
+            assert b._tables.remote.handlers_of(contract_of(Greet)) == []
+            assert await a.hub().ask(Greet("Ada"), Greeting, timeout=5) == Greeting("hello Ada")
+
+    run(story)
