@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TypeVar
 
 from hopwire.errors import Expired
@@ -83,6 +83,26 @@ class Context:
             correlation_id=self.correlation_id,
             trace=self._is_traced(),
             at_least_once=at_least_once,
+        )
+
+    def stream(
+        self,
+        payload: Payload,
+        part: type[R],
+        *,
+        timeout: float | None = None,
+        to: Address | None = None,
+        partition: bytes = b"",
+    ) -> AsyncGenerator[R, None]:
+        """Ask another actor within this flow, and give its answers one by one."""
+        return self._hub().stream(
+            payload,
+            part,
+            timeout=self._time_for("timeout", timeout) or UNLIMITED_FLOW_SECONDS,
+            to=to,
+            partition=partition,
+            correlation_id=self.correlation_id,
+            trace=self._is_traced(),
         )
 
     async def send(

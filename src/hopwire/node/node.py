@@ -26,11 +26,12 @@ from hopwire.capture import CaptureStatus
 from hopwire.cluster.announce import Hello
 from hopwire.errors import Closed, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
-from hopwire.model.names import ACTOR, HUB
+from hopwire.model.names import ACTOR, FEEDS, HUB
 from hopwire.node.actors import Actor
 from hopwire.node.addresses import check_uri
 from hopwire.node.context import Context
 from hopwire.node.dead import DeadLetters
+from hopwire.node.feeds import Feeds
 from hopwire.node.hub import Address, Hub
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
@@ -138,6 +139,9 @@ class Node:
             waits_for_room=settings.overflow is Overflow.WAIT,
             telemetry=Telemetry() if settings.telemetry else None,
         )
+        self._feeds = Feeds(self._router, _new_ids())
+        self._router.open_home(FEEDS, self._feeds)
+        self._tables.local.register(FEEDS, is_local_only=True)
         self._membership = Membership(
             here,
             self._transport,
@@ -271,7 +275,7 @@ class Node:
         inbox: Mailbox[Envelope] = Mailbox(
             self.settings.inbox_messages, self.settings.inbox_bytes, self.settings.overflow
         )
-        running = Running(actor, identity, partition, inbox, self._router, self._context)
+        running = Running(actor, identity, partition, inbox, self._router, self._feeds, self._context)
         self._actors[id(actor)] = running
         self._router.open(identity, inbox)
         added: list[TableRoute] = []
@@ -372,6 +376,7 @@ class Node:
         self._retries.forget(node)
         for hub in self._hubs.values():
             hub.lose_node(node, reason)
+        self._feeds.lose_node(node)
 
     def _context(self, envelope: Envelope) -> Context:
         return Context(envelope, self._own_hub, self._timing.now)

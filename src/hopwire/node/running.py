@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, handlers_of, payloads_from
+from hopwire.node.feeds import Feeds
 from hopwire.node.router import Envelope, Inbox, Router
-from hopwire.node.spawn import RECEIPT, spawned, without_callback
+from hopwire.node.spawn import RECEIPT, spawned, wants_stream, without_callback
 
 __all__ = ["Running"]
 
@@ -23,13 +24,20 @@ class Running:
     """One hosted actor."""
 
     def __init__(
-        self, actor: Actor, identity: bytes, partition: bytes, inbox: Inbox, router: Router, make_context: MakeContext
+        self,
+        actor: Actor,
+        identity: bytes,
+        partition: bytes,
+        inbox: Inbox,
+        router: Router,
+        feeds: Feeds,
+        make_context: MakeContext,
     ) -> None:
         self.actor, self.identity, self.inbox = actor, identity, inbox
         self.handlers: dict[tuple[bytes, Version, bytes], Handler] = {
             contract_of(each.payload, partition): each for each in handlers_of(type(actor))
         }
-        self._router, self._make_context = router, make_context
+        self._router, self._feeds, self._make_context = router, feeds, make_context
         self._name = type(actor).__name__
         self._started: asyncio.Task[BaseException | None] | None = None
         self._workers: list[asyncio.Task[None]] = []
@@ -116,13 +124,15 @@ class Running:
         arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
         try:
             if handler.kind == "generator":
-                await self._handle_parts(envelope, handler, arguments)
+                await self._handle_parts(envelope, handler, handler.method(self.actor, *arguments))
                 return
             if handler.kind == "coroutine":
                 result = await handler.method(self.actor, *arguments)
             else:
                 result = await asyncio.to_thread(_call_in_thread, handler.method, self.actor, *arguments)
-            if isinstance(result, Payload):
+            if len(envelope.message.callback_points) > 1 and _is_streamed(envelope.message, result):
+                await self._feeds.run(envelope, _parts_of(result), handler.where)
+            elif isinstance(result, Payload):
                 if not self._router.is_answered(envelope.message, result):
                     self._answer(envelope, (result,))
             elif payloads := payloads_from(result, handler.where):
@@ -135,9 +145,12 @@ class Running:
                 raise
             self._fail(envelope, handler, error)
 
-    async def _handle_parts(self, envelope: Envelope, handler: Handler, arguments: tuple[Any, ...]) -> None:
+    async def _handle_parts(self, envelope: Envelope, handler: Handler, parts: AsyncGenerator[Any, None]) -> None:
+        if wants_stream(envelope.message):
+            await self._feeds.run(envelope, parts, handler.where)
+            return
         is_silent, is_answered = True, False
-        async for part in handler.method(self.actor, *arguments):
+        async for part in parts:
             payloads = payloads_from(part, handler.where)
             is_silent = is_silent and not payloads
             is_answered = self._answer(envelope, payloads, is_answered)
@@ -206,6 +219,20 @@ def _is_ending(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(error, GeneratorExit)
+
+
+def _is_streamed(question: Message, result: Any) -> bool:
+    """Tell whether what a handler returned is all of a stream; anything else goes on in the flow, with the question."""
+    if result is None or not wants_stream(question):
+        return False
+    if not isinstance(result, Payload):
+        return True
+    contract = contract_of(result, question.partition)
+    return any((each.identity, each.version, each.partition) == contract for each in question.callback_points)
+
+
+async def _parts_of(result: Any) -> AsyncGenerator[Any, None]:
+    yield result
 
 
 def _call_in_thread(method: Callable[..., Any], *arguments: Any) -> Any:
