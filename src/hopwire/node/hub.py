@@ -475,8 +475,13 @@ class Hub:
     def _say_to_producer(self, promise: _Promise, word: Payload) -> None:
         """Say something to the node that makes a stream, or to the node that has the question."""
         for node in (promise.taken_by,) if promise.taken_by else promise.sent_to or (self._node,):
-            if node == self._node or self._router.is_known(node):
-                self._router.route(Envelope(_word_on(promise.question, node, word)))
+            self._say_to_feeds(node, _word_on(promise.question, node, word))
+
+    def _say_to_feeds(self, node: bytes, word: Message) -> None:
+        if node == self._node:
+            self._router.is_home(word)
+        elif self._router.is_known(node):
+            self._router.route(Envelope(word))
 
     async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
         """Send until the promise is kept, or no time is left; without a receipt each attempt takes another route."""
@@ -618,8 +623,8 @@ class Hub:
         """A part came that nobody waits for: whoever makes it is told, or would go on as long as there is time."""
         node = message.socket_identity or self._node
         number = extension_of(message).part
-        if number and message.identity != names.OUTCOME and (node == self._node or self._router.is_known(node)):
-            self._router.route(Envelope(_word_on(message, node, Demand(NO_MORE, number))))
+        if number and message.identity != names.OUTCOME:
+            self._say_to_feeds(node, _word_on(message, node, Demand(NO_MORE, number)))
 
     def _take_outcome(self, promise: _Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":

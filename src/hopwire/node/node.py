@@ -141,7 +141,6 @@ class Node:
         )
         self._feeds = Feeds(self._router, _new_ids())
         self._router.open_home(FEEDS, self._feeds)
-        self._tables.local.register(FEEDS, is_local_only=True)
         self._membership = Membership(
             here,
             self._transport,

@@ -31,8 +31,8 @@ class Extension(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     attempt: Number = msgspec.field(default=0, name="a")
     sent_at_ns: Number = msgspec.field(default=0, name="t")  # by the clock of the node that sent it first
     traceparent: str = msgspec.field(default="", name="p")  # W3C trace context
-    part: Number = msgspec.field(default=0, name="n")  # of a stream of answers, from 1; the end of it has one too
     trace_only: bool = msgspec.field(default=False, name="o")  # report the way, do not deliver
+    part: Number = msgspec.field(default=0, name="n")  # of a stream of answers, from 1; the end of it has one too
 
 
 NOTHING = Extension()

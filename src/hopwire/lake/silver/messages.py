@@ -45,7 +45,7 @@ MEANINGS = SEEN_AND_SIZED | {
     "traceparent":                     "from there: W3C trace context; else empty",
     "message_key":                     "16 bytes, the same wherever the message is seen: see `flows/keys.py`",
     "verdict":                         "on the signature: valid, invalid, unsigned, no_key, not_in_domain",
-    "outcome_kind":                    "of outcomes: received, failed, undelivered; else empty",
+    "outcome_kind":                    "of outcomes: received, failed, undelivered, ended; else empty",
     "outcome_reason":                  "the reason it gives",
     "findings":                        "what is odd about this message alone: bad_extension, bad_outcome",
 }
