@@ -108,6 +108,7 @@ def test_a_socket_of_libzmq_that_listens_is_reached_and_heard(kind: int) -> None
     told(story)
 
 
+@pytest.mark.slow
 def test_a_peer_of_libzmq_with_heartbeats_keeps_its_connection() -> None:
     async def story() -> None:
         streams, taken, uri = started()
@@ -151,6 +152,7 @@ def test_a_listener_that_comes_back_gets_what_waited_for_it() -> None:
     told(story)
 
 
+@pytest.mark.slow
 def test_a_listener_that_hangs_up_at_once_is_dialled_with_growing_pauses() -> None:
     async def story() -> None:
         times: list[float] = []

@@ -25,6 +25,7 @@ MESSAGES = st.lists(st.lists(st.binary(max_size=20), min_size=SMALLEST + 1, max_
 LIMITS = Limits()
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.binary(max_size=8))
 def test_what_is_coupled_is_uncoupled_with_the_identity_of_the_sender(
     messages: list[list[bytes]], sender: bytes
@@ -44,6 +45,7 @@ def test_a_damaged_train_is_a_wire_error_and_nothing_else(rest: bytes) -> None:
         assert pack_train(messages) == MAGIC + rest
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.data())
 def test_a_train_that_is_cut_is_refused(messages: list[list[bytes]], data: st.DataObject) -> None:
     train = pack_train(messages)

@@ -7,16 +7,19 @@ all others to the router.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
-from hopwire.cluster.announce import CONTROL
+from hopwire.cluster.announce import CONTROL, CreditWanted
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.limits import Limits
+from hopwire.node.credit import CreditLine, Credits, line_of
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import shown
 from hopwire.node.router import Envelope, Router
@@ -38,6 +41,7 @@ from hopwire.wire.train import is_train, unpack_train
 __all__ = ["CONTROL_PAYLOADS", "Incoming", "Outgoing", "TakeControl"]
 
 log = logging.getLogger("hopwire.node")
+ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks for it
 CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
 
@@ -58,9 +62,12 @@ class Outgoing:
         transport: Transport,
         domains: Domains,
         timing: Timing,
+        credits: Credits,
+        incarnation: int,
         tap: Tap | None,
     ) -> None:
         self._identity, self._transport, self._domains = identity, transport, domains
+        self._credits, self._incarnation = credits, incarnation
         self._timing, self._tap = timing, tap
         self._addresses: dict[bytes, str] = {}
         self._formats: dict[bytes, WireFormat] = {}
@@ -90,20 +97,52 @@ class Outgoing:
 
     def send(self, node: bytes, envelope: Envelope) -> str:
         """Send a message to another node; gives a reason where that is not possible."""
+        line = self._credits.line(node, line_of(envelope.message))
+        if line is not None and envelope.may_wait and (line.waiters or not line.has_room):
+            return "queue_full"
+        return self._send_on(node, envelope, line)
+
+    def _send_on(self, node: bytes, envelope: Envelope, line: CreditLine | None) -> str:
         uri = self._addresses.get(node)
         if uri is None:
             return "unreachable"
         ticks = ticks_from_seconds(envelope.deadline - self._timing.clock()) if envelope.deadline else 0
         message = forwarded(envelope.message, self.uri, self._identity, ticks)
-        return self._send(node, uri, message, self._formats.get(node, V6))
+        reason = self._send(node, uri, message, self._formats.get(node, V6))
+        if line is not None and not reason:
+            line.sent += 1
+            line.sent_bytes += envelope.size_bytes()
+        return reason
 
     async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
-        """Wait for room in the queue to a node, and send; gives a reason where that is not possible."""
-        while await self._transport.room(self._addresses.get(node, "")):  # the node may have moved meanwhile
-            reason = self.send(node, envelope)
-            if reason != "queue_full":
-                return reason
-        return "unreachable"
+        """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible."""
+        what = line_of(envelope.message)
+        line = self._credits.line(node, what)
+        if line is not None:
+            await self._credit(node, what, line)
+        while (line := self._credits.line(node, what)) is not None and not line.has_room:
+            await self._credit(node, what, line)
+        while (reason := self._send_on(node, envelope, line)) == "queue_full":
+            if not await self._transport.room(self._addresses.get(node, "")):  # the node may have moved meanwhile
+                return "unreachable"
+        return reason
+
+    async def _credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
+        """Wait for credit behind those who came before; when all have waited for long, one of them asks."""
+        now = self._timing.clock()
+        line.waited_since = line.waited_since or now
+        if now - line.waited_since >= ASK_FOR_CREDIT_SECONDS:
+            line.waited_since = now
+            self.tell(node, CreditWanted(self._identity, self._incarnation, what, line.sent, line.sent_bytes))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ASK_FOR_CREDIT_SECONDS):
+                await line.waiters.wait()
+
+    def tell(self, node: bytes, payload: Payload) -> None:
+        """Send a control message to a peer; it may get lost."""
+        uri = self._addresses.get(node)
+        if uri is not None:
+            self.say(uri, node, payload)
 
     def is_reached_at(self, node: bytes, uri: str) -> bool:
         """Tell whether a node is talked to at this address."""
@@ -251,6 +290,8 @@ class Incoming:
             self._take_extended(envelope)
         else:
             self._router.route(envelope)
+            if not envelope.is_taken:
+                self._router.consumed(envelope)
 
     def _take_extended(self, envelope: Envelope) -> None:
         """Take a message that says more than the documents: it may be a trace, or have come before."""
@@ -266,13 +307,18 @@ class Incoming:
                 self._router.route(envelope)
         elif not extension.message_id:
             self._router.route(envelope)
+            if not envelope.is_taken:
+                self._router.consumed(envelope)
         elif self._seen.is_new(extension.message_id):
             envelope.message_id = extension.message_id
             self._router.route(envelope)
+            if not envelope.is_taken:
+                self._router.consumed(envelope)
             if not envelope.is_taken:  # the next attempt finds room, or another way
                 self._seen.forget(extension.message_id)
         else:
             self._dead.add(DeadLetter("duplicate", f"attempt {extension.attempt}", envelope.message))
+            self._router.consumed(envelope)
             answer = self._seen.answer_to(extension.message_id)
             if answer is None:
                 self._router.received(envelope)
