@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hopwire.node import (
         Actor,
         Address,
+        BlockingContext,
         Context,
         DeadLetter,
         Hub,
@@ -57,6 +58,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Actor",
     "Address",
+    "BlockingContext",
     "CallbackPoint",
     "CaptureError",
     "Closed",
@@ -99,6 +101,7 @@ __all__ = [
 _NETWORK = (
     "Actor",
     "Address",
+    "BlockingContext",
     "Context",
     "Tls",
     "DeadLetter",

@@ -15,35 +15,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
-from hopwire.errors import Closed, SettingsError, Timeout
+from hopwire.errors import Closed, SettingsError
 from hopwire.model import Payload
-from hopwire.node import Actor, Address, Receipt
+from hopwire.node import Actor, Address, Receipt, Statistics
 from hopwire.node import Hub as AsyncHub
 from hopwire.node import Node as AsyncNode
+from hopwire.node.blocking import CALL_SECONDS, GRACE_SECONDS, each_of, result_of
 from hopwire.node.dead import DeadLetters
-from hopwire.node.hub import Options
+from hopwire.node.hub import Options, StreamOptions, TellOptions
+from hopwire.node.spawn import Way
 
 __all__ = ["Hub", "Node"]
 
 R = TypeVar("R", bound=Payload)
+S = TypeVar("S", bound=Payload)
 T = TypeVar("T")
 log = logging.getLogger("hopwire.node")
-ASK_SECONDS, KNOWS_SECONDS = 30.0, 10.0  # the timeouts of a node's calls, where the caller gives none
-CALL_SECONDS = 30.0  # for a call that takes no time unless the loop is held
-# A promise ends up to 1/32 of its timeout late. A free loop ends its promises itself within the grace.
-LATEST, GRACE_SECONDS = 33 / 32, 1.0
+# The timeouts of a node's calls, where the caller gives none.
+ASK_SECONDS, KNOWS_SECONDS, TRACE_SECONDS, DRAIN_SECONDS = 30.0, 10.0, 5.0, 10.0
 
 
 class _Portal:
     """An event loop in a thread."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._waiting: set[Future[Any]] = set()  # calls that are cancelled when the loop ends
         self._is_over = False
@@ -52,7 +53,7 @@ class _Portal:
 
     def _run(self) -> None:
         try:
-            self._loop.run_forever()
+            self.loop.run_forever()
         except BaseException as error:
             log.critical("the loop of the node ended: %s", type(error).__name__, exc_info=error)
         with self._lock:
@@ -71,7 +72,7 @@ class _Portal:
         with self._lock:
             if self._is_over:
                 raise Closed("the node is stopped")
-            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+            future = asyncio.run_coroutine_threadsafe(run(), self.loop)
             self._waiting.add(future)
         try:
             return self._result(future, seconds)
@@ -79,15 +80,10 @@ class _Portal:
             self._waiting.discard(future)
 
     def _result(self, future: Future[T], seconds: float | None) -> T:
-        limit = seconds * LATEST + GRACE_SECONDS if isinstance(seconds, int | float) else None
         try:
-            return future.result(limit)
+            return result_of(future, seconds)
         except CancelledError:
             raise Closed("the node is stopped") if self._is_over else CancelledError from None
-        except TimeoutError:
-            if future.cancel():
-                raise Timeout("timed_out", f"the loop of the node was held for longer than {seconds:g} s") from None
-            return future.result()  # the call has ended at this moment, with its own error or its result
 
     def call_plain(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run a function on the loop and wait for its result."""
@@ -101,7 +97,7 @@ class _Portal:
         """Run a last coroutine function and end the thread; if the loop has ended already, the caller runs it."""
         try:
             if self._is_over:
-                self._loop.run_until_complete(function())
+                self.loop.run_until_complete(function())
             else:
                 self.call(CALL_SECONDS, function)
         finally:
@@ -110,10 +106,10 @@ class _Portal:
     def close(self) -> None:
         """End the thread; a thread whose loop is held is left behind."""
         if not self._is_over:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(GRACE_SECONDS)
         if not self._thread.is_alive():
-            self._loop.close()
+            self.loop.close()
 
 
 class Hub:
@@ -122,22 +118,48 @@ class Hub:
     def __init__(self, hub: AsyncHub, portal: _Portal) -> None:
         self._hub, self._portal = hub, portal
 
-    def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> R:
+    @overload
+    def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> R: ...
+    @overload
+    def ask(self, payload: Payload, reply: tuple[type[R], type[S]], **options: Unpack[Options]) -> R | S: ...
+    @overload
+    def ask(self, payload: Payload, reply: tuple[type[R], ...], **options: Unpack[Options]) -> R: ...
+    def ask(self, payload: Payload, reply: Any, **options: Unpack[Options]) -> Any:
         """Send a message and wait for the answer."""
-        answer: R = self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.ask, payload, reply, **options)
-        return answer
+        return self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.ask, payload, reply, **options)
 
-    def send(self, payload: Payload, **options: Any) -> Receipt:
+    @overload
+    def stream(self, payload: Payload, part: type[R], **options: Unpack[StreamOptions]) -> Iterator[R]: ...
+    @overload
+    def stream(
+        self, payload: Payload, part: tuple[type[R], type[S]], **options: Unpack[StreamOptions]
+    ) -> Iterator[R | S]: ...
+    @overload
+    def stream(self, payload: Payload, part: tuple[type[R], ...], **options: Unpack[StreamOptions]) -> Iterator[R]: ...
+    def stream(self, payload: Payload, part: Any, **options: Unpack[StreamOptions]) -> Iterator[Any]:
+        """Ask a question that many answers come to, and give them one by one: `for part in hub.stream(...)`."""
+        parts = self._hub.stream(payload, part, **options)
+        return each_of(parts, options.get("timeout", ASK_SECONDS), self._portal.call, self._portal.loop)
+
+    def send(self, payload: Payload, **options: Unpack[Options]) -> Receipt:
         """Send a message and wait until a node has taken it."""
         return self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.send, payload, **options)
 
-    def tell(self, payload: Payload, **options: Any) -> None:
+    def tell(self, payload: Payload, **options: Unpack[TellOptions]) -> None:
         """Send a message; wait only while there is no room for it."""
         self._portal.call(options.get("ttl"), self._hub.tell, payload, **options)
 
     def broadcast(self, payload: Payload, **options: Any) -> None:
         """Send a message to every actor that handles it."""
         self._portal.call(options.get("ttl"), self._hub.broadcast, payload, **options)
+
+    def trace(self, payload: Payload, **options: Any) -> Way:
+        """Find out which way a message would take, and who would get it, without delivering it."""
+        return self._portal.call(options.get("timeout", TRACE_SECONDS), self._hub.trace, payload, **options)
+
+    def close(self) -> None:
+        """Take no more; everything that is waited for ends."""
+        self._portal.call_plain(self._hub.close)
 
 
 class Node:
@@ -148,17 +170,38 @@ class Node:
         self._portal = _Portal()
 
     def __enter__(self) -> Node:
-        try:
-            self._portal.call(CALL_SECONDS, self._node.start)
-        except BaseException:
-            self._portal.close()
-            raise
+        self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to listen, dial the peers, and let the actors work."""
+        try:
+            self._portal.call(CALL_SECONDS, self._node.start)
+        except BaseException:
+            self._portal.close()
+            raise
+
+    def stop(self) -> None:
+        """Say goodbye, stop the actors, end every promise, and end the thread of the node."""
         self._portal.end(self._node.stop)
+
+    def drain(self, timeout: float = DRAIN_SECONDS) -> bool:
+        """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
+        return self._portal.call(timeout, self._node.drain, timeout)
+
+    def statistics(self) -> Statistics:
+        """Give the counts of this node."""
+        return self._portal.call_plain(self._node.statistics)
+
+    @property
+    def peers(self) -> tuple[bytes, ...]:
+        """The nodes that can be talked to."""
+        return self._portal.call_plain(lambda: self._node.peers)
 
     @property
     def uri(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -57,6 +57,14 @@ class Feeder(Actor):
 
 async def values(stream: Any) -> list[int]:
     return [part.value async for part in stream]
+
+
+async def collect(stream: Any, seen: list[int], then: Callable[[int], Awaitable[None]] | None = None) -> None:
+    """Write down each value, and do something after it."""
+    async for part in stream:
+        seen.append(part.value)
+        if then is not None:
+            await then(part.value)
 
 
 async def until(condition: Any) -> None:
@@ -141,10 +149,9 @@ def test_error_of_the_handler_comes_behind_the_parts_before_it(is_far: bool) -> 
         async with network.node() as far, network.node(peers=[far.uri]) as near:
             (far if is_far else near).host(Feeder(fails_at=40))
             await near.knows(Count)
-            seen = []
+            seen: list[int] = []
             with pytest.raises(HandlerFailed, match="counted too far") as caught:
-                async for part in near.hub().stream(Count(100), Number):
-                    seen.append(part.value)
+                await collect(near.hub().stream(Count(100), Number), seen)
             assert seen == list(range(40))
             assert caught.value.reason == "ValueError"
             assert near.hub().open_promises == 0
@@ -188,10 +195,9 @@ def test_stream_and_its_generator_end_with_the_timeout() -> None:
         async with network.node() as far, network.node(peers=[far.uri]) as near:
             far.host(feeder := Feeder(pauses_at=2))
             await near.knows(Count)
-            seen = []
+            seen: list[int] = []
             with pytest.raises(Timeout, match=r"no end of the answers to counter\.count v2 in 3 s"):
-                async for part in near.hub().stream(Count(10), Number, timeout=3):
-                    seen.append(part.value)
+                await collect(near.hub().stream(Count(10), Number, timeout=3), seen)
             assert seen == [0, 1]
             await asyncio.wait_for(feeder.closed.wait(), 1)
             assert far.dead_letters.counts["expired"] <= 1
@@ -205,8 +211,7 @@ def test_consumer_that_is_slow_gets_what_came_and_then_the_timeout() -> None:
             far.host(feeder := Feeder())
             await near.knows(Count)
             with pytest.raises(Timeout):
-                async for _ in near.hub().stream(Count(10**6), Number, timeout=3):
-                    await asyncio.sleep(1)
+                await collect(near.hub().stream(Count(10**6), Number, timeout=3), [], lambda _: asyncio.sleep(1))
             await asyncio.wait_for(feeder.closed.wait(), 1)
 
     run(story)
@@ -245,11 +250,13 @@ def test_death_of_the_producer_ends_the_stream() -> None:
         async with network.node() as far, network.node(peers=[far.uri]) as near:
             far.host(Feeder(pauses_at=2))
             await near.knows(Count)
-            seen = []
+            seen: list[int] = []
+
+            async def crash(_: int) -> None:
+                network.crash(far)
+
             with pytest.raises(Unreachable):
-                async for part in near.hub().stream(Count(10), Number, timeout=1000):
-                    seen.append(part.value)
-                    network.crash(far)
+                await collect(near.hub().stream(Count(10), Number, timeout=1000), seen, crash)
             assert seen == [0, 1]
 
     run(story)
@@ -261,11 +268,14 @@ def test_actor_that_is_stopped_ends_its_streams(how: str) -> None:
         async with network.node() as far, network.node(peers=[far.uri]) as near:
             far.host(feeder := Feeder(pauses_at=2))
             await near.knows(Count)
+
+            async def stop(value: int) -> None:
+                if value == 1:
+                    await feeder.paused.wait()
+                    await (far.unhost(feeder) if how == "unhost" else far.stop())
+
             with pytest.raises(Unreachable):
-                async for part in near.hub().stream(Count(10), Number, timeout=1000):
-                    if part.value == 1:
-                        await feeder.paused.wait()
-                        await (far.unhost(feeder) if how == "unhost" else far.stop())
+                await collect(near.hub().stream(Count(10), Number, timeout=1000), [], stop)
             assert feeder.closed.is_set()
 
     run(story)
@@ -277,10 +287,13 @@ def test_closed_hub_ends_its_streams_on_both_sides() -> None:
             far.host(feeder := Feeder(pauses_at=2))
             await near.knows(Count)
             hub = near.hub(new=True)
+
+            async def close(value: int) -> None:
+                if value == 1:
+                    hub.close()
+
             with pytest.raises(Closed):
-                async for part in hub.stream(Count(10), Number, timeout=1000):
-                    if part.value == 1:
-                        hub.close()
+                await collect(hub.stream(Count(10), Number, timeout=1000), [], close)
             await asyncio.wait_for(feeder.closed.wait(), 1)
 
     run(story)
@@ -312,10 +325,9 @@ def test_stream_with_a_lost_part_says_so_when_its_time_is_over() -> None:
                     carry(sender, uri, frames)
 
             network._carry = lose_the_third  # type: ignore[method-assign]
-            seen = []
+            seen: list[int] = []
             with pytest.raises(Timeout, match="part 3 is missing"):
-                async for part in near.hub().stream(Count(20), Number, timeout=5):
-                    seen.append(part.value)
+                await collect(near.hub().stream(Count(20), Number, timeout=5), seen)
             assert seen == [0, 1]
 
     run(story)
@@ -459,10 +471,9 @@ def test_answer_without_a_number_is_given_and_then_refused_as_a_stream() -> None
         async with network.node() as far, network.node(peers=[far.uri], settings=five) as near:
             far.host(Counter())
             await near.knows(Count)
-            seen = []
+            seen: list[int] = []
             with pytest.raises(UnexpectedAnswer) as caught:
-                async for part in near.hub().stream(Count(10), Number):
-                    seen.append(part.value)
+                await collect(near.hub().stream(Count(10), Number), seen)
             assert (seen, caught.value.reason) == ([0], "no_stream")
 
     run(story)
@@ -507,10 +518,13 @@ def test_producer_that_sends_more_than_was_asked_for_ends_the_stream() -> None:
 
 def say(node: Node, payload: Payload, place: tuple[bytes, bytes, int], flow: bytes) -> None:
     contract = contract_of(payload)
-    to = {"receiver_identity": names.FEEDS, "receiver_node_identity": node.identity}
-    message = Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),), **to)
-    message = message.replace(
+    message = Message(
+        contract.identity,
+        contract.version,
+        body_frames=(body_from_payload(payload),),
         correlation_id=flow,
+        receiver_identity=names.FEEDS,
+        receiver_node_identity=node.identity,
         callback_receiver_node_identity=place[0],
         callback_receiver_identity=place[1],
         callback_key=place[2],

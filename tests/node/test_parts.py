@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hopwire.errors import Timeout
 from hopwire.node.demand import WINDOW_BYTES, WINDOW_PARTS, Demand
-from hopwire.node.parts import Ending, Parts
+from hopwire.node.parts import Ending, StreamParts
 from tests.node.stories import Number
 
 
-def taken(parts: Parts) -> list[int]:
+def taken(parts: StreamParts) -> list[int]:
     found = []
     while parts:
         part = parts.pop()
@@ -18,7 +18,7 @@ def taken(parts: Parts) -> list[int]:
 
 
 def test_part_waits_for_those_before_it() -> None:
-    parts = Parts()
+    parts = StreamParts()
     assert parts.put(2, Number(2), 1) == ""
     assert parts.settle() is None
     assert (taken(parts), parts.missing()) == ([], 1)
@@ -28,7 +28,7 @@ def test_part_waits_for_those_before_it() -> None:
 
 
 def test_end_comes_behind_the_last_part() -> None:
-    parts, error = Parts(), Timeout("timed_out")
+    parts, error = StreamParts(), Timeout("timed_out")
     assert parts.put(3, Ending(error), 0) == ""
     assert parts.put(1, Number(1), 1) == ""
     assert parts.settle() is None
@@ -40,7 +40,7 @@ def test_end_comes_behind_the_last_part() -> None:
 
 
 def test_part_that_came_before_is_a_duplicate() -> None:
-    parts = Parts()
+    parts = StreamParts()
     assert parts.put(1, Number(1), 1) == ""
     assert parts.put(1, Number(1), 1) == "duplicate"
     parts.settle()
@@ -49,19 +49,19 @@ def test_part_that_came_before_is_a_duplicate() -> None:
 
 
 def test_more_than_a_window_is_refused_and_its_end_is_not() -> None:
-    parts = Parts()
+    parts = StreamParts()
     for number in range(1, WINDOW_PARTS + 1):
         assert parts.put(number, Number(number), 1) == ""
     assert parts.put(WINDOW_PARTS + 1, Number(0), 1) == "queue_full"
     assert parts.put(WINDOW_PARTS + 1, Ending(), 0) == ""
     assert parts.settle() is not None
-    large = Parts()
+    large = StreamParts()
     assert large.put(1, Number(1), 2 * WINDOW_BYTES) == ""  # a part that is larger than the window passes alone
     assert large.put(2, Number(2), 1) == "queue_full"
 
 
 def test_demand_is_said_after_each_half_of_a_window() -> None:
-    parts = Parts()
+    parts = StreamParts()
     said = []
     for number in range(1, WINDOW_PARTS + 1):
         parts.put(number, Number(number), 10)

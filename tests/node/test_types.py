@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_type
 
 from hopwire import sync
-from hopwire.node import Address, Hub, Node, Receipt
+from hopwire.node import Address, BlockingContext, Context, Hub, Node, Receipt
 from tests.node.stories import Count, Greet, Greeter, Greeting, Number
 
 
@@ -18,8 +18,23 @@ async def asks(hub: Hub, node: Node) -> None:
 
 def asks_and_waits(hub: sync.Hub) -> None:
     assert_type(hub.ask(Greet("x"), Greeting), Greeting)
+    assert_type(hub.ask(Count(1), (Number, Greeting)), Number | Greeting)
+    for part in hub.stream(Count(1), Number):
+        assert_type(part, Number)
+
+
+async def streams(hub: Hub, context: Context, blocking: BlockingContext) -> None:
+    async for part in hub.stream(Count(1), Number):
+        assert_type(part, Number)
+    async for either in context.stream(Count(1), (Number, Greeting)):
+        assert_type(either, Number | Greeting)
+    for each in blocking.stream(Count(1), Number):
+        assert_type(each, Number)
+    assert_type(await context.ask(Count(1), Number), Number)
+    assert_type(blocking.ask(Count(1), Number), Number)
 
 
 def test_this_file_is_for_the_type_checker() -> None:
     assert callable(asks)
     assert callable(asks_and_waits)
+    assert callable(streams)

@@ -292,9 +292,10 @@ class _Roles:
       points, or the message is an outcome, an exception or a receipt.
     - The *home* of a message is the receiver, and the node, that an answer goes to. The home of a reply is its
       receiver. The home of every other message is its callback receiver. V3 and V4 carry no node and no callback key.
-    - A message *awaits* a stream of answers if a callback point says so. Else it awaits an answer if any callback point is neither a receipt nor the exception that the original always
-      adds. Else it awaits a receipt, if a callback point is one. Else it awaits nothing. The node that takes a message
-      removes the receipt from the callback points.
+    - A message *awaits* a stream of answers if a callback point says so. Else it awaits an answer if any callback
+      point is neither a receipt nor the exception that the original always adds. Else it awaits a receipt, if a
+      callback point is one. Else it awaits nothing. The node that takes a message removes the receipt from the callback
+      points.
     - The *flow* of a message is its correlation id. The original writes an id of zeros into one-way and service
       messages, which is no id. Such a message belongs to the flow of its home and callback key. Without a callback key
       it is a flow of its own, named by its message key.

@@ -59,7 +59,7 @@ from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
 from hopwire.node.demand import NO_MORE, Demand, Enough
-from hopwire.node.parts import Ending, Parts
+from hopwire.node.parts import Ending, StreamParts
 from hopwire.node.retries import Retries
 from hopwire.node.router import Envelope, Room, Router
 from hopwire.node.spawn import (
@@ -78,7 +78,7 @@ from hopwire.routing import is_actor, is_hub
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, extension_of, with_extension
 
-__all__ = ["Address", "Hub", "Options", "Receipt", "StreamOptions", "check_seconds"]
+__all__ = ["Address", "Hub", "Options", "Receipt", "StreamOptions", "TellOptions", "check_seconds"]
 
 R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
@@ -138,6 +138,16 @@ class StreamOptions(TypedDict, total=False):
     trace: bool
 
 
+class TellOptions(TypedDict, total=False):
+    """What can be said of a message that nothing is waited for."""
+
+    ttl: float | None  # seconds
+    to: Address | None
+    partition: bytes
+    correlation_id: bytes
+    trace: bool
+
+
 class _Expected(NamedTuple):
     """What may come as an answer."""
 
@@ -177,7 +187,7 @@ class _Promise(msgspec.Struct):
     news: asyncio.Future[None] | None = None  # done when a receipt came, or the message is lost, since the last attempt
     taken_by: bytes = b""  # the node that the receipt came from
     attempts: int = 0  # of a message that is sent until the promise is kept
-    parts: Parts | None = None  # of a stream; the future is done when the stream has ended
+    parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
     last: str = ""  # what was heard of it and did not end the promise
 
 
@@ -453,7 +463,7 @@ class Hub:
             pass
         message = self._message(payload, towards, ticks_from_seconds(timeout), (*expected.points, STREAM), key)
         message = with_extension(message, Extension(message_id=self._new_id()))  # a copy makes no second stream
-        now, parts = self._timing.clock(), Parts()
+        now, parts = self._timing.clock(), StreamParts()
         promise = _Promise(self._timing.loop.create_future(), expected.types, message, parts=parts)
         promise.future.add_done_callback(lambda _: parts.wake())
         ending = self._deadlines.add(key, now, timeout)
@@ -600,7 +610,7 @@ class Hub:
         promise.future.set_result(payload_from_body(expected, body_from_payload(payload)))  # a copy, as from elsewhere
         return True
 
-    def _take_part(self, promise: _Promise, parts: Parts, message: Message) -> None:
+    def _take_part(self, promise: _Promise, parts: StreamParts, message: Message) -> None:
         """Take a part of a stream, or what ends the stream."""
         item = _item(promise, message)
         if item is None:

@@ -30,7 +30,7 @@ from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, FEEDS, HUB
 from hopwire.node.actors import Actor
 from hopwire.node.addresses import check_uri
-from hopwire.node.context import Context
+from hopwire.node.context import BlockingContext, Context, MessageContext
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
 from hopwire.node.feeds import Feeds
@@ -389,8 +389,8 @@ class Node:
             hub.lose_node(node, reason)
         self._feeds.lose_node(node)
 
-    def _context(self, envelope: Envelope) -> Context:
-        return Context(envelope, self._own_hub, self._timing.now)
+    def _context(self, envelope: Envelope, is_blocking: bool) -> MessageContext:
+        return (BlockingContext if is_blocking else Context)(envelope, self._own_hub, self._timing)
 
     def _own_hub(self) -> Hub:
         if self._flow_hub is None:

@@ -1,7 +1,7 @@
 """Streams of answers, where they are taken: parts are put in order, counted, and handed out one by one.
 
-Parts may overtake each other on the way. So a part waits here until all parts before it have come. `Parts` holds no
-more than one window of them: a producer that sends more than was asked for breaks the rules, and its stream ends.
+Parts may overtake each other on the way. So a part waits here until all parts before it have come. No more than one
+window of parts is held: a producer that sends more than was asked for breaks the rules, and its stream ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hopwire.errors import HopwireError
 from hopwire.model import Payload
 from hopwire.node.demand import WINDOW_BYTES, WINDOW_PARTS, Demand
 
-__all__ = ["Ending", "Parts"]
+__all__ = ["Ending", "StreamParts"]
 
 
 class Ending:
@@ -25,7 +25,7 @@ class Ending:
         self.error = error
 
 
-class Parts:
+class StreamParts:
     """What has come of one stream, and how much of it was taken."""
 
     def __init__(self) -> None:

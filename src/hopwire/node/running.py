@@ -17,7 +17,7 @@ from hopwire.node.spawn import RECEIPT, spawned, wants_stream, without_callback
 __all__ = ["Running"]
 
 log = logging.getLogger("hopwire.node")
-MakeContext = Callable[[Envelope], Any]
+MakeContext = Callable[[Envelope, bool], Any]  # of a message, and whether its handler blocks
 
 
 class Running:
@@ -124,7 +124,9 @@ class Running:
         payload, handler = self._read(envelope)
         if payload is None or handler is None:
             return
-        arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
+        arguments: tuple[Any, ...] = (payload,)
+        if handler.takes_context:
+            arguments = (payload, self._make_context(envelope, handler.kind == "function"))
         try:
             if handler.kind == "generator":
                 await self._handle_parts(envelope, handler, handler.method(self.actor, *arguments))
