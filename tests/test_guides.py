@@ -13,9 +13,10 @@ PRINTED = {
     "network.md": """\
 Greeting(text='hello Ada')
 no_route {'no_route': 1}
+[0, 1, 2, 3, 4]
 no_route greeter.greet
 True [True]
-hello Bob
+hello Bob [0, 1, 2]
 hello Eve
 """,
 }
