@@ -231,5 +231,7 @@ def test_second_class_with_the_same_identity_and_other_fields_is_warned_of() -> 
     make("shop", item=str)
     make("shop", item=str, quantity=int)  # made again in the same place, as in a notebook
     make("stock", item="str", quantity="int")  # the same fields
-    with pytest.warns(PayloadWarning, match=r"billing\.Twin and stock\.Twin .* b'twin' v1"):
+    with pytest.warns(PayloadWarning, match=r"billing\.Twin and shop\.Twin .* b'twin' v1"):
         make("billing", item=int)
+    make("shop", item=str)
+    make("stock", item=str)

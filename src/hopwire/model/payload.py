@@ -132,8 +132,9 @@ def _warn_of_another(cls: Any, identity: bytes, version: int, codec: Codec) -> N
     fields = tuple((name, _spelled(hints.get(name))) for name in cls.__struct_fields__)
     made = _Made(f"{cls.__module__}.{cls.__qualname__}", (codec, fields))
     other = _MADE.setdefault((identity, version), made)
-    _MADE[identity, version] = made
-    if other.place != made.place and other.shape != made.shape:
+    if other.place == made.place:
+        _MADE[identity, version] = made
+    elif other.shape != made.shape:
         text = f"{made.place} and {other.place} have one identity and version and differ: {identity!r} v{version}"
         warnings.warn(text, PayloadWarning, stacklevel=4)
 
