@@ -312,7 +312,7 @@ def test_an_answer_whose_body_makes_no_sense_is_unexpected_and_a_dead_letter() -
 
     class Wrongly(Actor):
         @handles
-        async def greet(self, request: Greet) -> Numbered:
+        async def greet(self, request: Greet) -> Payload:
             return Numbered(5)
 
     async def story(network: Network) -> None:
