@@ -18,6 +18,7 @@ from hopwire.wire.train import (
     TRAIN_MESSAGES,
     is_train,
     pack_train,
+    queued_at_ns,
     unpack_train,
 )
 
@@ -30,9 +31,11 @@ LIMITS = Limits()
 def test_what_is_coupled_is_uncoupled_with_the_identity_of_the_sender(
     messages: list[list[bytes]], sender: bytes
 ) -> None:
-    train = [sender, pack_train(messages)]
-    assert is_train(train)
-    assert unpack_train(train, LIMITS) == [[sender, *frames[1:]] for frames in messages]
+    for queued_ns in (None, 0, -1, 2**63 - 1):
+        train = [sender, pack_train(messages, queued_ns)]
+        assert is_train(train)
+        assert queued_at_ns(train[1]) == queued_ns
+        assert unpack_train(train, LIMITS) == [[sender, *frames[1:]] for frames in messages]
 
 
 @given(st.binary(max_size=60))
@@ -101,3 +104,11 @@ def test_ordinary_messages_are_no_trains() -> None:
     assert not is_train([b"sender", b"", b"body", b"meta"])
     assert not is_train([b"sender", b"other"])
     assert not is_train([MAGIC])
+
+
+@pytest.mark.parametrize("cut", range(4, 12))
+def test_a_train_that_ends_within_its_time_is_bad(cut: int) -> None:
+    train = pack_train([[b"", b"", b"m"]], 5)[:cut]
+    assert queued_at_ns(train) is None
+    with pytest.raises(WireError, match="bad_train"):
+        unpack_train([b"", train], LIMITS)

@@ -50,6 +50,7 @@ from hopwire.routing import Tables
 from hopwire.wire import FORMATS, V6
 from hopwire.wire.connection import claimed_node
 from hopwire.wire.train import CAPABILITY as TRAINS
+from hopwire.wire.train import DATED_CAPABILITY as DATED_TRAINS
 
 __all__ = ["Membership"]
 
@@ -103,7 +104,7 @@ class Membership:
 
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
-        me = Self(self._identity, incarnation, uri, self._settings.formats, (TRAINS, CREDIT))
+        me = Self(self._identity, incarnation, uri, self._settings.formats, (TRAINS, DATED_TRAINS, CREDIT))
         self._cluster = Cluster(me, self._settings.pace)
         self.announce(added=self._tables.local.public_routes())
         self._dial = frozenset(dial)
@@ -176,6 +177,7 @@ class Membership:
         peer = self._cluster.peers.get(said.node)
         if peer is not None and peer.incarnation == said.incarnation:
             callers.hear(connection, said.node)
+            self._transport.believe(connection)
             self._consumption.welcome(said.node)
             if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
                 self._transport.prove(peer.uri, connection)
@@ -261,7 +263,7 @@ class Membership:
                 readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
                 self._outgoing.meet(peer.node, peer.uri, max(readable, key=lambda fmt: fmt.number, default=V6))
                 if TRAINS in peer.capabilities:
-                    self._transport.allow_trains(peer.uri)
+                    self._transport.allow_trains(peer.uri, DATED_TRAINS in peer.capabilities)
                 if CREDIT in peer.capabilities:
                     self._credits.meet(peer.node)
                     self._consumption.meet(peer.node)

@@ -28,6 +28,7 @@ from hopwire.cluster.announce import Hello
 from hopwire.errors import Closed, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, FEEDS, HUB
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.actors import Actor
 from hopwire.node.addresses import check_uri
 from hopwire.node.context import BlockingContext, Context, MessageContext
@@ -110,7 +111,9 @@ class Node:
         self._domains = domains
         outbox = _outbox_limits(self.settings)
         limits = self.settings.limits
-        self._transport = transport or Streams(self.identity, listen, outbox, advertise, limits, tls)
+        self._transport = transport or Streams(
+            self.identity, listen, outbox, advertise, limits, tls, self.settings.pace.gone_ns / NS_PER_SECOND
+        )
         if self._transport.open_address and not domains.signing and not insecure:
             raise SettingsError(OPEN_TO_ALL % self._transport.open_address)
         self._build()

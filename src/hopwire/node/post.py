@@ -19,6 +19,7 @@ from hopwire.cluster.announce import CONTROL, CreditWanted
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.limits import Limits
+from hopwire.model.units import NS_PER_MS, NS_PER_SECOND
 from hopwire.node.credit import CreditLine, Credits, line_of
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import shown
@@ -28,6 +29,7 @@ from hopwire.node.settings import NodeSettings
 from hopwire.node.spawn import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
+from hopwire.node.transit import Transit
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import Trust
 from hopwire.routing import forwarded
@@ -36,11 +38,12 @@ from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
 from hopwire.wire.connection import claimed_node
 from hopwire.wire.extension import extension_of
-from hopwire.wire.train import is_train, unpack_train
+from hopwire.wire.train import is_train, queued_at_ns, unpack_train
 
 __all__ = ["CONTROL_PAYLOADS", "Incoming", "Outgoing", "TakeControl"]
 
 log = logging.getLogger("hopwire.node")
+LATE_NS = 5 * NS_PER_MS  # less is no lateness
 ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks for it
 CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
@@ -223,6 +226,8 @@ class Incoming:
     ) -> None:
         self._router, self._control, self._trust, self._dead, self._seen = router, control, trust, dead, seen
         self._limits, self._timing, self._tap = settings.limits, timing, tap
+        self._transit = Transit()
+        self._late = 0.0  # seconds that the train which is being taken spent in queues and sockets
         self.message_count = 0
         self.byte_count = 0
 
@@ -247,12 +252,17 @@ class Incoming:
                 self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
                 return 1
             is_met = node is not None
+            queued_ns = queued_at_ns(frames[1])
+            if queued_ns is not None and is_met:
+                late_ns = self._transit.late_ns(connection, queued_ns, time.monotonic_ns())
+                self._late = late_ns / NS_PER_SECOND if late_ns > LATE_NS else 0.0
         for message in messages:
             try:
                 self._take_one(message, read, connection, is_met)
             except Exception as error:  # a fault of ours; the messages behind this one must not suffer from it
                 log.exception("a message could not be taken")
                 self._dead.add(DeadLetter("node_failed", type(error).__name__, frames=tuple(message)))
+        self._late = 0.0
         return len(messages)
 
     def _take_one(
@@ -284,7 +294,7 @@ class Incoming:
         if not message.extensions and self._router.is_home(message):
             return
         ticks = message.ttl_ticks
-        deadline = self._timing.clock() + seconds_from_ticks(ticks) if ticks > 0 else 0.0
+        deadline = self._timing.clock() + seconds_from_ticks(ticks) - self._late if ticks > 0 else 0.0
         envelope = Envelope(message, deadline, message.socket_identity)
         if message.extensions:
             self._take_extended(envelope)
