@@ -16,10 +16,11 @@ no_route {'no_route': 1}
 Greeting(text='hello Ada')
 Patient.on_start no database yet 0.1
 Patient.on_start no database yet 0.2
+[0, 1, 2, 3, 4]
 no_route greeter.greet
 MessageGivenUp(reason='no_route', contract='greeter.greet v1', detail='')
 True [True]
-hello Bob
+hello Bob [0, 1, 2]
 hello Eve
 """,
 }

@@ -9,7 +9,7 @@ from hopwire import sync
 from hopwire.errors import Closed, Escalated, NoRoute, SettingsError
 from hopwire.node import Actor, Hub, Node, handles
 from hopwire.node.node import NodeOptions
-from tests.node.stories import Greet, Greeter, Greeting
+from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
 
 
 class Blocking(Actor):
@@ -113,3 +113,35 @@ def test_a_node_of_blocking_code_does_what_a_node_does() -> None:
 
 
 LEFT_OUT = {"open_promises", "take", "take_answer", "lose_node", "is_closed"}  # for the node itself
+
+
+def test_blocking_code_takes_a_stream_part_by_part() -> None:
+    with sync.Node() as there, sync.Node(peers=[there.uri]) as here:
+        there.host(Counter())
+        here.knows(Count)
+        hub = here.hub()
+        assert [part.value for part in hub.stream(Count(100), Number, timeout=10)] == list(range(100))
+        for part in hub.stream(Count(10**6), Number):
+            if part.value == 5:
+                break
+        assert hub.ask(Count(1), Number, timeout=5) == Number(0)  # the actor is free again
+        with pytest.raises(NoRoute):
+            next(iter(hub.stream(Greet("nobody"), Greeting)))
+        with pytest.raises(SettingsError):
+            hub.stream(Count(1), Count)
+
+
+def test_blocking_node_is_started_looked_at_drained_and_stopped() -> None:
+    node = sync.Node()
+    node.start()
+    node.host(Greeter())
+    hub = node.hub(new=True)
+    assert hub.trace(Greet("x")).node == node.identity
+    assert (node.statistics().actors, node.peers) == (1, ())
+    hub.close()
+    with pytest.raises(Closed):
+        hub.ask(Greet("x"), Greeting)
+    assert node.drain(timeout=5)
+    node.stop()
+    with pytest.raises(Closed):
+        node.statistics()

@@ -65,12 +65,8 @@ def test_a_question_to_a_thread_that_is_stuck_still_ends() -> None:
 def test_a_thread_may_wait_for_what_the_loop_does_meanwhile() -> None:
     class Asks(hw.Actor):
         @hw.handles
-        def greet(self, request: Greet, context: hw.Context) -> Greeting:
-            asked = asyncio.run_coroutine_threadsafe(context.ask(Count(1), Number), self.loop)
-            return Greeting(str(asked.result(20).value))
-
-        async def on_start(self) -> None:
-            self.loop = asyncio.get_running_loop()
+        def greet(self, request: Greet, context: hw.BlockingContext) -> Greeting:
+            return Greeting(str(context.ask(Count(1), Number, timeout=20).value))
 
     async def story(network: hw.testing.Network) -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:

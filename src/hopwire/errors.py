@@ -38,6 +38,7 @@ __all__ = [
     "NoRoute",
     "NotInDomain",
     "PayloadError",
+    "PayloadWarning",
     "QueueFull",
     "SecurityError",
     "SettingsError",
@@ -84,6 +85,10 @@ class WireError(HopwireError):
 
 class PayloadError(HopwireError):
     """A body that is not what its contract promises."""
+
+
+class PayloadWarning(UserWarning):
+    """Two payload classes have one identity and version, and different fields."""
 
 
 class DeliveryError(HopwireError):

@@ -15,19 +15,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from hopwire.capture import CaptureStatus
-from hopwire.errors import Closed, SettingsError, Timeout
+from hopwire.errors import Closed, SettingsError
 from hopwire.model import Payload
 from hopwire.node import Actor, Address, Receipt, Statistics
 from hopwire.node import Hub as AsyncHub
 from hopwire.node import Node as AsyncNode
+from hopwire.node.blocking import CALL_SECONDS, GRACE_SECONDS, each_of, result_of
 from hopwire.node.dead import DeadLetters
-from hopwire.node.hub import Options
+from hopwire.node.hub import Options, StreamOptions, TellOptions
 from hopwire.node.news import Events, NodeEvent
 from hopwire.node.node import NodeOptions
 from hopwire.node.spawn import Way
@@ -35,23 +36,18 @@ from hopwire.node.spawn import Way
 __all__ = ["EventReader", "Hub", "Node"]
 
 R = TypeVar("R", bound=Payload)
+S = TypeVar("S", bound=Payload)
 T = TypeVar("T")
 log = logging.getLogger("hopwire.node")
-ASK_SECONDS, KNOWS_SECONDS, TRACE_SECONDS = (
-    30.0,
-    10.0,
-    5.0,
-)  # the timeouts of a node's calls, where the caller gives none
-CALL_SECONDS = 30.0  # for a call that takes no time unless the loop is held
-# A promise ends up to 1/32 of its timeout late. A free loop ends its promises itself within the grace.
-LATEST, GRACE_SECONDS = 33 / 32, 1.0
+# The timeouts of a node's calls, where the caller gives none.
+ASK_SECONDS, KNOWS_SECONDS, TRACE_SECONDS = 30.0, 10.0, 5.0
 
 
 class _Portal:
     """An event loop in a thread."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._waiting: set[Future[Any]] = set()  # calls that are cancelled when the loop ends
         self._is_over = False
@@ -60,7 +56,7 @@ class _Portal:
 
     def _run(self) -> None:
         try:
-            self._loop.run_forever()
+            self.loop.run_forever()
         except BaseException as error:
             log.critical("the loop of the node ended: %s", type(error).__name__, exc_info=error)
         with self._lock:
@@ -79,7 +75,7 @@ class _Portal:
         with self._lock:
             if self._is_over:
                 raise Closed("the node is stopped")
-            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+            future = asyncio.run_coroutine_threadsafe(run(), self.loop)
             self._waiting.add(future)
         try:
             return self._result(future, seconds)
@@ -87,15 +83,10 @@ class _Portal:
             self._waiting.discard(future)
 
     def _result(self, future: Future[T], seconds: float | None) -> T:
-        limit = seconds * LATEST + GRACE_SECONDS if isinstance(seconds, int | float) else None
         try:
-            return future.result(limit)
+            return result_of(future, seconds)
         except CancelledError:
             raise Closed("the node is stopped") if self._is_over else CancelledError from None
-        except TimeoutError:
-            if future.cancel():
-                raise Timeout("timed_out", f"the loop of the node was held for longer than {seconds:g} s") from None
-            return future.result()  # the call has ended at this moment, with its own error or its result
 
     def call_plain(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run a function on the loop and wait for its result."""
@@ -107,11 +98,11 @@ class _Portal:
 
     def end(self, function: Callable[[], Awaitable[None]]) -> None:
         """Run a last coroutine function and end the thread; if the loop has ended already, the caller runs it."""
-        if self._loop.is_closed():
+        if self.loop.is_closed():
             return
         try:
             if self._is_over:
-                self._loop.run_until_complete(function())
+                self.loop.run_until_complete(function())
             else:
                 self.call(CALL_SECONDS, function)
         finally:
@@ -120,10 +111,10 @@ class _Portal:
     def close(self) -> None:
         """End the thread; a thread whose loop is held is left behind."""
         if not self._is_over:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(GRACE_SECONDS)
         if not self._thread.is_alive():
-            self._loop.close()
+            self.loop.close()
 
 
 class Hub:
@@ -132,16 +123,34 @@ class Hub:
     def __init__(self, hub: AsyncHub, portal: _Portal) -> None:
         self._hub, self._portal = hub, portal
 
-    def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> R:
+    @overload
+    def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> R: ...
+    @overload
+    def ask(self, payload: Payload, reply: tuple[type[R], type[S]], **options: Unpack[Options]) -> R | S: ...
+    @overload
+    def ask(self, payload: Payload, reply: tuple[type[R], ...], **options: Unpack[Options]) -> R: ...
+    def ask(self, payload: Payload, reply: Any, **options: Unpack[Options]) -> Any:
         """Send a message and wait for the answer."""
-        answer: R = self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.ask, payload, reply, **options)
-        return answer
+        return self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.ask, payload, reply, **options)
 
-    def send(self, payload: Payload, **options: Any) -> Receipt:
+    @overload
+    def stream(self, payload: Payload, part: type[R], **options: Unpack[StreamOptions]) -> Iterator[R]: ...
+    @overload
+    def stream(
+        self, payload: Payload, part: tuple[type[R], type[S]], **options: Unpack[StreamOptions]
+    ) -> Iterator[R | S]: ...
+    @overload
+    def stream(self, payload: Payload, part: tuple[type[R], ...], **options: Unpack[StreamOptions]) -> Iterator[R]: ...
+    def stream(self, payload: Payload, part: Any, **options: Unpack[StreamOptions]) -> Iterator[Any]:
+        """Ask a question that many answers come to, and give them one by one: `for part in hub.stream(...)`."""
+        parts = self._hub.stream(payload, part, **options)
+        return each_of(parts, options.get("timeout", ASK_SECONDS), self._portal.call, self._portal.loop)
+
+    def send(self, payload: Payload, **options: Unpack[Options]) -> Receipt:
         """Send a message and wait until a node has taken it."""
         return self._portal.call(options.get("timeout", ASK_SECONDS), self._hub.send, payload, **options)
 
-    def tell(self, payload: Payload, **options: Any) -> None:
+    def tell(self, payload: Payload, **options: Unpack[TellOptions]) -> None:
         """Send a message; wait only while there is no room for it."""
         self._portal.call(options.get("ttl"), self._hub.tell, payload, **options)
 

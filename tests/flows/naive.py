@@ -14,6 +14,7 @@ definition changes it here too, by hand; that is the point. Where the documents 
   the name of home is neither a question nor an answer.
 - Of several hops that are lost the last one is named; where nothing is lost, the node that was last seen.
 - The capture ends with that of the node at home, if it captures.
+- A stream is answered by its end, or when home said that it has enough; its parts answer nothing by themselves.
 
 A flow without a correlation id is a tuple here, since how its bytes are made is nobody's business.
 """
@@ -38,6 +39,8 @@ AS_SEEN = (
 )  # fmt: skip
 OF_QUESTION = (*CONTRACT, "flow_id", "correlation_id", "callback_key", "message_key", "awaits")
 HARMLESS = ("expired", "nobody_waits", "duplicate", "unexpected_answer")
+OF_POINT = {b"hopwire.receipt": "receipt", b"hopwire.stream": "stream"}
+ANSWERS = {"receipt": ("", "received"), "answer": ("",), "stream": ("ended",)}  # kinds that answer who awaits it
 WRONG = ("invalid", "not_in_domain")
 OF_OTHERS = ("duplicate", "foreign")
 WORST_FIRST = ("lost", "expired", "late", "failed", "open", "answered")
@@ -201,8 +204,8 @@ def roles(message: Row) -> Row:
     if flow in NO_FLOW:
         has_key = home[1] and message["callback_key"]
         flow = (*home, message["callback_key"]) if has_key else (message["message_key"],)
-    wanted = {"receipt" if point["identity"] == b"hopwire.receipt" else "answer" for point in points}
-    awaits = min(wanted, default="")  # an answer comes first
+    wanted = {OF_POINT.get(point["identity"], "answer") for point in points}
+    awaits = "stream" if "stream" in wanted else min(wanted, default="")  # an answer comes before a receipt
     return {"flow_id": flow, "home_node": home[0], "home_receiver": home[1], "is_reply": is_reply, "awaits": awaits}
 
 
@@ -305,7 +308,7 @@ def request(hops: list[Row], coverage: Coverage, rules: Rules) -> Row:
         "is_reused": any(is_another(each, question, home, hops) for each in questions),
     }
     row |= outcome(hops, row, coverage, rules)
-    wanted = ("", "received") if row["awaits"] == "receipt" else ("",)
+    wanted = ANSWERS[row["awaits"]]
     answers = [each for each in hops if each["is_reply"] and each["outcome_kind"] in wanted and each["fate"] != "dead"]
     is_unreached = row["outcome"] in ("lost", "expired") and bool(answers)
     return row | {"latency_us": took_us(asked, row["answered_at_ns"]), "is_callback_unreached": is_unreached}
@@ -366,11 +369,15 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
         for each in replies
         if came_home(each, hops, home) == "taken" and is_taken_in_time(each, request, coverage, rules)
     }
-    wanted = ("", "received") if request["awaits"] == "receipt" else ("",)
+    wanted = ANSWERS[request["awaits"]]
     answers = [each for each in replies if each["outcome_kind"] in wanted]
     failures = [
         each for each in replies if each["outcome_kind"] in ("failed", "undelivered") and not says_expired(each)
     ]
+    enough = [each for each in hops if is_enough(each, request)]
+    taken |= {id(each) for each in enough}
+    home_at |= {id(each): first_seen(each) for each in enough}
+    answers = sorted(answers + enough, key=lambda each: home_at[id(each)])
     for word, came in (("answered", answers), ("failed", failures), ("late", answers)):
         for each in came:
             if word == "late" or id(each) in taken:
@@ -397,6 +404,12 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
         ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
         return {"outcome": "lost", "reason": "no_answer", **ends}
     return {"outcome": "open"}
+
+
+def is_enough(hop: Row, request: Row) -> bool:
+    """Whether home said that it has enough of a stream."""
+    is_word = request["awaits"] == "stream" and hop["identity"] == b"hopwire.enough"
+    return is_word and hop["from_node"] == request["home_node"] and hop["fate"] not in (*OF_OTHERS, "dead")
 
 
 def skips_between(coverage: Coverage, node: bytes, begin: int, end: int) -> bool:

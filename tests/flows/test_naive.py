@@ -24,15 +24,16 @@ RULES = Rules()
 NAMES = (b"A", b"B", b"C", b"D")
 NO_FLOW = b"00000000-0000-0000-0000-000000000000"
 OLD = {"wire_format": 4, "version": None, "version_raw": b"1.0"}
-REPLIES = ("answer", "receipt", "failed", "undelivered", "expired")
+REPLIES = ("answer", "receipt", "failed", "undelivered", "expired", "ended")
 TOLD = {
     "receipt": ("received", ""),
     "failed": ("failed", "handler_failed"),
     "undelivered": ("undelivered", "no_route"),
     "expired": ("undelivered", "expired"),
+    "ended": ("ended", ""),
 }
-NEW = ("ask", "ask", "ask", "ask old", "send", "tell", "broadcast")
-LATER = ("again", "equal", "forward", "forward", "onward", "answer", "answer", "answer", *TOLD)
+NEW = ("ask", "ask", "ask", "ask old", "stream", "send", "tell", "broadcast")
+LATER = ("again", "equal", "forward", "forward", "onward", "answer", "answer", "answer", "enough", *TOLD)
 WAYS = ("arrives", "arrives", "arrives", "arrives", "lost", "doubled", "doubled late", "unsaid", "ends", "ends there")
 REASONS = ("no_route", "duplicate", "nobody_waits", "expired", "handler_failed", "bad_signature", "unexpected_answer")
 VERDICTS = ("unsigned", "unsigned", "unsigned", "valid", "valid", "invalid")
@@ -124,6 +125,8 @@ class World:
         elif move.kind in REPLIES and move.which % 4:
             there = message["home"]
             here = here if here != there else names[names.index(here) - 1]
+        elif move.kind == "enough" and move.which % 4:
+            here = message["home"]
         there = there if here != there else names[names.index(here) - 1]
         others = [name for name in names if name != here]
         for goal in others if move.kind == "broadcast" else [there]:
@@ -134,9 +137,11 @@ class World:
             return self._known(move)
         questions = [each for each in self.messages if each["is_question"]]
         fields: Row = {"correlation_id": move.flow, "origin": here, "home": here, "is_question": False, "since_ms": 0}
-        if move.kind in ("ask", "ask old", "send"):
+        if move.kind in ("ask", "ask old", "send", "stream"):
             wanted = b"hopwire.receipt" if move.kind == "send" else b"orders.placed"
             fields |= asking(here, move.key, wanted) | {"is_question": True, "callback_receiver_identity": b"\0" + here}
+            if move.kind == "stream":
+                fields["callback_points"] = points(wanted, b"hopwire.stream")
             if move.kind == "ask old":
                 fields |= OLD | {"callback_key": 0, "callback_receiver_node_identity": b""}
                 fields["callback_points"] = [{**points(wanted)[0], "version": None, "version_raw": b"1.0"}]
@@ -173,6 +178,9 @@ class World:
         fields: Row = {"home": question["home"], "correlation_id": question["correlation_id"], "since_ms": since_ms}
         if kind in TOLD:
             fields |= telling(*TOLD[kind], node, question["callback_key"])
+        elif kind == "enough":
+            fields |= asking(node, question["callback_key"], identity=b"hopwire.enough") | {"callback_points": []}
+            return fields | {"callback_receiver_identity": hub, "receiver_identity": b"\0hopwire.feeds"}
         else:
             fields |= answering(node, question["callback_key"]) if kind == "answer" else {"identity": b"orders.check"}
             same = ("callback_points", "callback_key", "wire_format", "version", "version_raw")

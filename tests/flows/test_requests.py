@@ -278,3 +278,43 @@ def test_answer_that_nobody_could_see_is_not_called_lost() -> None:
         return str(request["outcome"])
 
     assert (outcome(), outcome(A), outcome(B), outcome(A, B)) == ("lost", "lost", "lost", "open")
+
+
+def streamed(*numbers: int, ttl_ticks: int = SECOND_OF_TTL) -> Story:
+    """A question that awaits a stream, and equal parts that come home, each with an id of its own."""
+    wanted = asking(A, 1, b"orders.placed", b"hopwire.stream", ttl_ticks=ttl_ticks)
+    story = Story().hop(A, B, 0, 1, b"q", **wanted)
+    for number in numbers:
+        story.hop(B, A, number, number + 1, b"part %d" % number, **answering(message_id=b"part %d" % number))
+    return story
+
+
+def test_stream_is_answered_by_its_end() -> None:
+    request = judged(streamed(2, 3, 4).hop(B, A, 5, 6, b"e", **telling("ended")))
+    assert (request["outcome"], request["awaits"], request["latency_us"]) == ("answered", "stream", 6000)
+    empty = judged(streamed().hop(B, A, 5, 6, b"e", **telling("ended")))
+    assert (empty["outcome"], empty["latency_us"]) == ("answered", 6000)
+
+
+def test_stream_that_breaks_off_is_not_answered_by_its_parts() -> None:
+    failed = judged(streamed(2, 3).hop(B, A, 5, 6, b"e", **telling("failed", "ValueError")))
+    assert (failed["outcome"], failed["reason"]) == ("failed", "ValueError")
+    silent = judged(streamed(2, 3))
+    assert (silent["outcome"], silent["reason"]) == ("lost", "no_answer")
+    assert not silent["is_callback_unreached"]
+
+
+def test_stream_of_which_home_has_enough_is_answered_then() -> None:
+    word = asking(identity=b"hopwire.enough", callback_points=[], receiver_identity=b"\0hopwire.feeds")
+    story = streamed(2, 3).hop(A, B, 4, 5, b"w", **word)
+    story.dead(A, 7, b"part 6", "nobody_waits", **answering(message_id=b"part 6"))
+    request = judged(story)
+    assert (request["outcome"], request["latency_us"]) == ("answered", 4000)
+    by_another = judged(streamed(2, 3).hop(C, B, 4, 5, b"w", **word))
+    assert by_another["outcome"] == "lost"
+
+
+def test_parts_of_a_stream_are_not_odd() -> None:
+    story = streamed(2, 3, 4).hop(B, A, 5, 6, b"e", **telling("ended"))
+    (flow,) = story.flows().to_pylist()
+    assert (flow["outcome"], flow["findings"]) == ("answered", [])

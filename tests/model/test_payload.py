@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.errors import PayloadError, SettingsError
+from hopwire.errors import PayloadError, PayloadWarning, SettingsError
 from hopwire.model import Codec, Contract, Payload, body_from_payload, contract_of, payload_from_body
 
 
@@ -162,3 +162,76 @@ def test_a_body_that_is_nested_too_deep_is_a_payload_error(codec: Codec) -> None
     bodies = {Codec.MSGPACK: b"\x81\xa1z" + b"\x91" * 5000 + b"\xc0", Codec.JSON: b'{"z":' + b"[" * 5000 + b"]" * 5000}
     with pytest.raises(PayloadError, match="Deep cannot be read"):
         payload_from_body(Deep, bodies[codec])
+
+
+class Line(msgspec.Struct):
+    text: str
+
+
+class Order(Payload, identity="orders.order"):
+    item: str
+    quantity: int
+    price: float = 0.0
+
+
+class Basket(Payload, identity="orders.basket"):
+    lines: list[Line]
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    note: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        (Order("tea", "many"), "quantity"),  # type: ignore[arg-type]
+        (Order(5, 1), "item"),  # type: ignore[arg-type]
+        (Order("tea", True), "quantity"),
+        (Basket([Line(3)]), "lines"),  # type: ignore[arg-type]
+        (Basket([], {"a": "b"}), "counts"),  # type: ignore[dict-item]
+        (Basket([], {}, 7), "note"),  # type: ignore[arg-type]
+    ],
+)
+def test_payload_that_breaks_its_contract_is_refused_where_it_is_written(payload: Payload, field: str) -> None:
+    with pytest.raises(PayloadError, match=field):
+        body_from_payload(payload)
+
+
+def test_payload_that_its_reader_takes_is_written() -> None:
+    for payload in (Order("tea", 1, 2.5), Order("tea", 1, 2), Basket([Line("a")], {"a": 1}, "x"), Basket([])):
+        assert payload_from_body(type(payload), body_from_payload(payload)) == payload
+
+
+def test_large_body_of_lists_is_checked_by_its_reader_alone() -> None:
+    basket = Basket([Line("x" * 20_000), Line(3)])  # type: ignore[arg-type]
+    body = body_from_payload(basket)
+    with pytest.raises(PayloadError, match="lines"):
+        payload_from_body(Basket, body)
+    with pytest.raises(PayloadError, match="quantity"):  # plain fields are looked at however large the body is
+        body_from_payload(Order("x" * 20_000, "many"))  # type: ignore[arg-type]
+
+
+def test_raw_payload_that_is_no_bytes_is_refused() -> None:
+    for data in (5, "text", [1, 2]):
+        with pytest.raises(PayloadError, match="bytes-like"):
+            body_from_payload(Picture(data))  # type: ignore[arg-type]
+
+
+def test_class_whose_annotations_name_what_is_not_there_is_written_unchecked() -> None:
+    class Torn(Payload, identity="torn"):
+        text: Missing  # type: ignore[name-defined] # noqa: F821
+
+    assert body_from_payload(Torn(5)) == msgspec.msgpack.encode({"text": 5})
+
+
+def make(module: str, **hints: Any) -> None:
+    META("Twin", (Payload,), {"__annotations__": hints, "__module__": module}, identity="twin")
+
+
+def test_second_class_with_the_same_identity_and_other_fields_is_warned_of() -> None:
+    make("shop", item=str)
+    make("shop", item=str, quantity=int)  # made again in the same place, as in a notebook
+    make("stock", item="str", quantity="int")  # the same fields
+    with pytest.warns(PayloadWarning, match=r"billing\.Twin and shop\.Twin .* b'twin' v1"):
+        make("billing", item=int)
+    make("shop", item=str)
+    make("stock", item=str)

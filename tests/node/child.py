@@ -7,17 +7,40 @@ import sys
 
 from hopwire.cluster.events import Pace
 from hopwire.model.units import NS_PER_SECOND
-from hopwire.node import Node, NodeSettings
-from tests.node.stories import Counter, Greeter, Sleeper
+from hopwire.node import Actor, Node, NodeSettings, handles
+from tests.node.stories import Count, Counter, Greet, Greeter, Number, Sleeper
 
 PATIENT = Pace(silence_ns=60 * NS_PER_SECOND)  # a machine that is busy with other tests stands still for some seconds
-ACTORS = {"greeter": Greeter, "counter": Counter, "sleeper": Sleeper}
+
+
+class Taker(Actor):
+    """Takes a stream from another process, and never comes to its end."""
+
+    async def on_start(self) -> None:
+        self.task = asyncio.ensure_future(self._take())
+
+    async def _take(self) -> None:
+        await self.node.knows(Count)
+        async for _ in self.node.hub().stream(Count(10**9), Number, timeout=600):
+            await asyncio.sleep(0.001)
+
+    @handles
+    async def greet(self, request: Greet) -> None:
+        pass
+
+    node: Node
+
+
+ACTORS: dict[str, type[Actor]] = {"greeter": Greeter, "counter": Counter, "sleeper": Sleeper, "taker": Taker}
 
 
 async def main(kind: str, formats: str, peers: list[str]) -> None:
     settings = NodeSettings(formats=tuple(map(int, formats.split(","))), pace=PATIENT)
     async with Node(peers=peers, settings=settings) as node:
-        node.host(ACTORS[kind]())
+        actor = ACTORS[kind]()
+        if isinstance(actor, Taker):
+            actor.node = node
+        node.host(actor)
         print(node.uri, flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

@@ -134,3 +134,92 @@ def test_without_a_time_limit_there_is_no_time_left_to_tell() -> None:
             assert relay.seen[0].caller is None
 
     hw.testing.run(story)
+
+
+class Thread(hw.Actor):
+    """Its handlers are no coroutines: what they say within their flow, they wait for."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    @hw.handles
+    def greet(self, request: Greet, context: hw.BlockingContext) -> Greeting:
+        number = context.ask(Count(3), Number, timeout=5)
+        receipt = context.send(Count(0), at_least_once=True)
+        context.tell(Count(0))
+        context.broadcast(Count(0))
+        way = context.trace(Count(0))
+        parts = [part.value for part in context.stream(Count(40), Number)]
+        first = next(iter(context.stream(Count(10_000), Number))).value
+        left = context.time_left()
+        assert left is not None
+        self.seen += [number, receipt.node, way.node, parts, first, context.correlation_id, left > 0]
+        return Greeting(request.name)
+
+
+def test_handler_in_a_thread_has_a_context_that_blocks() -> None:
+    async def story(network: hw.testing.Network) -> None:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Counter())
+            await b.knows(Count)
+            b.host(thread := Thread())
+            assert await b.hub().ask(Greet("x"), Greeting, correlation_id=b"flow-1", timeout=20) == Greeting("x")
+            here = a.identity
+            assert thread.seen == [Number(0), here, here, list(range(40)), 0, b"flow-1", True]
+            while len(a._feeds):
+                await asyncio.sleep(0.01)
+
+    hw.testing.run(story)
+
+
+def test_blocking_context_ends_with_the_time_of_its_flow_and_tells_errors() -> None:
+    class Waits(hw.Actor):
+        @hw.handles
+        def greet(self, request: Greet, context: hw.BlockingContext) -> Greeting:
+            return Greeting(str(context.ask(Count(1), Number).value))
+
+    class Silent(hw.Actor):
+        @hw.handles
+        async def count(self, request: Count) -> Number:
+            await asyncio.sleep(100)
+            return Number(1)
+
+    async def story(network: hw.testing.Network) -> None:
+        async with network.node() as node:
+            node.host(Waits())
+            with pytest.raises(hw.HandlerFailed, match="no_route"):
+                await node.hub().ask(Greet("x"), Greeting, timeout=5)
+            node.host(Silent())
+            with pytest.raises(hw.DeliveryError):
+                await node.hub().ask(Greet("x"), Greeting, timeout=0.05)
+
+    hw.testing.run(story)
+
+
+def test_blocking_context_on_the_loop_is_refused() -> None:
+    caught: list[hw.BlockingContext] = []
+
+    class Keeps(hw.Actor):
+        @hw.handles
+        def greet(self, request: Greet, context: hw.BlockingContext) -> Greeting:
+            caught.append(context)
+            return Greeting("kept")
+
+    async def story(network: hw.testing.Network) -> None:
+        async with network.node() as node:
+            node.host(Keeps())
+            await node.hub().ask(Greet("x"), Greeting)
+            with pytest.raises(hw.SettingsError, match="would wait for itself"):
+                caught[0].ask(Count(1), Number)
+
+    hw.testing.run(story)
+
+
+def test_coroutine_that_wants_a_blocking_context_is_refused() -> None:
+    class Mixed(hw.Actor):
+        @hw.handles
+        async def greet(self, request: Greet, context: hw.BlockingContext) -> Greeting:
+            return Greeting("never")
+
+    with pytest.raises(hw.SettingsError, match="BlockingContext"):
+        hw.Node().host(Mixed())

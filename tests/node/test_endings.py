@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hopwire as hw
-from hopwire.errors import DeliveryError, NoRoute, QueueFull, Timeout, UnexpectedAnswer, Unreachable
+from hopwire.errors import DeliveryError, NoRoute, PayloadWarning, QueueFull, Timeout, UnexpectedAnswer, Unreachable
 from hopwire.model import Payload
 from hopwire.model.outcome import Outcome
 from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
@@ -305,10 +305,15 @@ def test_an_outcome_of_a_node_that_names_no_contract_is_understood() -> None:
 
 
 def test_an_answer_whose_body_makes_no_sense_is_unexpected_and_a_dead_letter() -> None:
+    with pytest.warns(PayloadWarning, match="greeter.greeting"):
+
+        class Numbered(Payload, identity="greeter.greeting", version=1):
+            text: int
+
     class Wrongly(Actor):
         @handles
-        async def greet(self, request: Greet) -> Greeting:
-            return Greeting(5)  # type: ignore[arg-type]
+        async def greet(self, request: Greet) -> Payload:
+            return Numbered(5)
 
     async def story(network: Network) -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:

@@ -202,7 +202,7 @@ def test_an_error_that_cannot_be_written_is_told_all_the_same_and_the_actor_goes
     run(story)
 
 
-class Two(Payload, identity="two", codec=Codec.RAW):
+class Two(Payload, identity="life.two", codec=Codec.RAW):
     one: bytes
     other: bytes
 

@@ -18,7 +18,7 @@ from hopwire.cluster.events import Pace
 from hopwire.errors import Unreachable
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
-from tests.node.stories import Count, Greet, Greeting, Number
+from tests.node.stories import Count, Counter, Greet, Greeting, Number
 
 ROOT = Path(__file__).parents[2]
 QUICK = NodeSettings(pace=Pace(beat_ns=NS_PER_SECOND // 10, silence_ns=NS_PER_SECOND))
@@ -79,6 +79,38 @@ def test_a_killed_process_is_missed_and_nothing_hangs() -> None:
                 ended = await asyncio.gather(*asked, return_exceptions=True)
                 assert all(isinstance(end, Unreachable) for end in ended)
                 assert hub.open_promises == 0
+
+    told(story)
+
+
+def test_stream_ends_when_the_process_that_makes_it_is_killed() -> None:
+    async def story() -> None:
+        with child("counter") as (process, uri):
+            async with Node(peers=[uri], settings=QUICK) as node:
+                await node.knows(Count)
+                hub = node.hub()
+                stream = hub.stream(Count(10**9), Number, timeout=600)
+                assert [(await anext(stream)).value for _ in range(1000)] == list(range(1000))
+                os.kill(process.pid, signal.SIGKILL)
+                with pytest.raises(Unreachable):
+                    [part async for part in stream]
+                assert hub.open_promises == 0
+
+    told(story)
+
+
+def test_stream_is_closed_when_the_process_that_takes_it_is_killed() -> None:
+    async def story() -> None:
+        async with Node(settings=QUICK) as node:
+            node.host(Counter())
+            with child("taker", node.uri) as (process, _):
+                async with asyncio.timeout(30):
+                    while not len(node._feeds):
+                        await asyncio.sleep(0.01)
+                os.kill(process.pid, signal.SIGKILL)
+                async with asyncio.timeout(30):
+                    while len(node._feeds):
+                        await asyncio.sleep(0.01)
 
     told(story)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hopwire.errors import DeliveryError, Expired, HandlerFailed, Timeout
+from hopwire.errors import DeliveryError, Expired, HandlerFailed, PayloadError, Timeout
 from hopwire.model import Message, Payload, contract_of
 from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
 from hopwire.node.dead import DeadLetter
@@ -283,5 +283,19 @@ def test_a_node_that_is_drained_and_stopped_loses_no_question() -> None:
             assert await a.drain()
             await a.stop()
             assert await asked == Greeting("hello on the way")
+
+    run(story)
+
+
+def test_payload_that_breaks_its_contract_is_refused_where_it_is_sent() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Greeter())
+            hub, wrong = node.hub(), Greet(5)  # type: ignore[arg-type]
+            for call in (hub.ask(wrong, Greeting), hub.send(wrong), hub.tell(wrong), hub.broadcast(wrong)):
+                with pytest.raises(PayloadError, match=r"Greet cannot be written as msgpack: .*\$\.name"):
+                    await call
+            assert hub.open_promises == 0
+            assert not node.dead_letters.counts
 
     run(story)

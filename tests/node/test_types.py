@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_type
 
 from hopwire import sync
-from hopwire.node import Address, Hub, Node, Receipt, Statistics
+from hopwire.node import Address, BlockingContext, Context, Hub, Node, Receipt, Statistics
 from hopwire.node.news import NodeEvent
 from hopwire.node.spawn import Way
 from tests.node.stories import Count, Greet, Greeter, Greeting, Number
@@ -25,6 +25,9 @@ def asks_and_waits(hub: sync.Hub, node: sync.Node) -> None:
     assert_type(node.drain(), bool)
     assert_type(next(node.events()), NodeEvent)
     sync.Node(peers=3)  # type: ignore[arg-type]
+    assert_type(hub.ask(Count(1), (Number, Greeting)), Number | Greeting)
+    for part in hub.stream(Count(1), Number):
+        assert_type(part, Number)
 
 
 async def hears(node: Node) -> None:
@@ -32,7 +35,19 @@ async def hears(node: Node) -> None:
         assert_type(event, NodeEvent)
 
 
+async def streams(hub: Hub, context: Context, blocking: BlockingContext) -> None:
+    async for part in hub.stream(Count(1), Number):
+        assert_type(part, Number)
+    async for either in context.stream(Count(1), (Number, Greeting)):
+        assert_type(either, Number | Greeting)
+    for each in blocking.stream(Count(1), Number):
+        assert_type(each, Number)
+    assert_type(await context.ask(Count(1), Number), Number)
+    assert_type(blocking.ask(Count(1), Number), Number)
+
+
 def test_this_file_is_for_the_type_checker() -> None:
     assert callable(asks)
     assert callable(asks_and_waits)
     assert callable(hears)
+    assert callable(streams)

@@ -56,7 +56,7 @@ from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, filled_forw
 from hopwire.flows.matching import Matches, SightingColumns, match, read_sightings
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import AWAITS, FATE, FATE_NAMES, HOP_SCHEMA, REPEATS, in_schema
-from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, NO_CORRELATION, RECEIPT
+from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, NO_CORRELATION, RECEIPT, STREAM
 from hopwire.model.units import NS_PER_US
 
 __all__ = ["SIGHTING_COLUMNS", "link", "link_piece"]
@@ -88,7 +88,8 @@ COPIED = {  # columns of a hop that are columns of its departure, or of its arri
 }
 TRACE_ROUTING = 1
 RECEIPTS = pa.array([RECEIPT, KINO_RECEIPT], pa.binary())
-NOT_ANSWERS = pa.array([RECEIPT, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
+STREAMS = pa.array([STREAM], pa.binary())
+NOT_ANSWERS = pa.array([RECEIPT, STREAM, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
 NO_FLOW = pa.array(NO_CORRELATION, pa.binary())
 EMPTY = pa.scalar(b"", pa.binary())
 
@@ -291,9 +292,10 @@ class _Roles:
       points, or the message is an outcome, an exception or a receipt.
     - The *home* of a message is the receiver, and the node, that an answer goes to. The home of a reply is its
       receiver. The home of every other message is its callback receiver. V3 and V4 carry no node and no callback key.
-    - A message *awaits* an answer if any callback point is neither a receipt nor the exception that the original always
-      adds. Else it awaits a receipt, if a callback point is one. Else it awaits nothing. The node that takes a message
-      removes the receipt from the callback points.
+    - A message *awaits* a stream of answers if a callback point says so. Else it awaits an answer if any callback
+      point is neither a receipt nor the exception that the original always adds. Else it awaits a receipt, if a
+      callback point is one. Else it awaits nothing. The node that takes a message removes the receipt from the callback
+      points.
     - The *flow* of a message is its correlation id. The original writes an id of zeros into one-way and service
       messages, which is no id. Such a message belongs to the flow of its home and callback key. Without a callback key
       it is a flow of its own, named by its message key.
@@ -301,11 +303,11 @@ class _Roles:
 
     def __init__(self, messages: pa.Table) -> None:
         self._messages = messages
-        is_point, wants_answer, wants_receipt = _points(messages)
+        is_point, wants_answer, wants_receipt, wants_stream = _points(messages)
         kind = pc.fill_null(one_array(messages["outcome_kind"]), "")
         self.outcome_kind = pc.if_else(pc.equal(one_array(messages["identity"]), KINO_RECEIPT), "received", kind)
         self.is_reply = self._is_reply(is_point)
-        self.awaits = np.where(wants_answer, 2, np.where(wants_receipt, 1, 0))  # of AWAITS
+        self.awaits = np.select([wants_stream, wants_answer, wants_receipt], [3, 2, 1], 0)  # of AWAITS
         rows = pa.array(np.where(self.is_reply, 0, len(messages)) + np.arange(len(messages)))
         self.home_node = self._chained("receiver_node_identity", "callback_receiver_node_identity").take(rows)
         self.home_receiver = self._chained("receiver_identity", "callback_receiver_identity").take(rows)
@@ -333,8 +335,8 @@ class _Roles:
         return pc.if_else(has_none, pc.if_else(has_key, of_key, one_array(messages["message_key"])), flow)
 
 
-def _points(messages: pa.Table) -> tuple[Bools, Bools, Bools]:
-    """Tell whether a message is one of its callback points, whether it wants an answer, and whether a receipt."""
+def _points(messages: pa.Table) -> tuple[Bools, Bools, Bools, Bools]:
+    """Tell whether a message is one of its callback points, and whether it wants an answer, a receipt, a stream."""
     lists = one_array(messages["callback_points"])
     points = lists.flatten()
     rows = np.repeat(np.arange(len(messages)), ints(pc.list_value_length(lists)))
@@ -350,4 +352,5 @@ def _points(messages: pa.Table) -> tuple[Bools, Bools, Bools]:
     def any_of(where: Bools) -> Bools:
         return np.bincount(rows[where], minlength=len(messages)) > 0
 
-    return any_of(is_same), any_of(is_answer), any_of(is_receipt)
+    is_stream = bools(pc.is_in(parts["identity"], STREAMS))
+    return any_of(is_same), any_of(is_answer), any_of(is_receipt), any_of(is_stream)

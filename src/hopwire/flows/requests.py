@@ -41,6 +41,8 @@ A asks at 10.0 s with a time to live of 1 s, so the deadline is 11.0 s:
 The other rules:
 
 - A receipt answers a question that awaits a receipt. It is no answer to a question that awaits an answer.
+- A question that awaits a stream is answered by the end of the stream, the outcome `ended`, and not by a part. If
+  whoever asked has enough of it, the word `hopwire.enough` that leaves home is the end.
 - A callback key that is used for several questions is judged by the first question.
 
 The trap: what a node does within itself is not captured. A question that an actor at home passes on to two others looks
@@ -61,6 +63,7 @@ from hopwire.flows.groups import NEVER, NO_TIME, Groups, codes, equal_text, has_
 from hopwire.flows.hop_columns import HopColumns
 from hopwire.flows.rules import Rules, deadlines
 from hopwire.flows.schemas import OUTCOMES, REQUEST_SCHEMA, in_schema
+from hopwire.model.names import ENOUGH
 from hopwire.model.units import NS_PER_US
 
 __all__ = ["judge_requests"]
@@ -117,7 +120,8 @@ def _grouped(hops: HopColumns) -> _RequestHops:
 
     The question is the first message that home sent; the first message that was seen, where home sent none.
     """
-    place = np.select([hops.is_reply, (hops.source == hops.home) & ~hops.is_of_others], [2, 0], 1)
+    is_no_question = hops.is_reply | equal_text(hops["awaits"], "")
+    place = np.select([is_no_question, (hops.source == hops.home) & ~hops.is_of_others], [2, 0], 1)
     groups = Groups(hops.request, place, hops.begun)
     asking = hops.source[groups.first][groups.of]
     return _RequestHops(hops, groups, np.where(has_bytes(hops.nodes)[hops.home], hops.home, asking))
@@ -137,14 +141,20 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     says_expired = is_undelivered & equal_text(hops["outcome_reason"], "expired")
     is_failure = equal_text(kind, "failed") | (is_undelivered & ~says_expired)
     wants_receipt = equal_text(hops["awaits"], "receipt")[first][of]
-    is_answer = hops.is_reply & (equal_text(kind, "") | (equal_text(kind, "received") & wants_receipt))
+    wants_stream = equal_text(hops["awaits"], "stream")[first][of]
+    is_answer = equal_text(kind, "received") & wants_receipt
+    is_answer |= np.where(wants_stream, equal_text(kind, "ended"), equal_text(kind, ""))
+    is_answer &= hops.is_reply
+    is_enough = wants_stream & bools(pc.equal(hops["identity"], ENOUGH)) & ~hops.is_dead
+    is_enough &= (hops.source == asked.home) & ~hops.is_of_others
     cover = coverage.of(hops.nodes)
     at = np.where(hops.has_come, hops.came, hops.left)
+    at = np.where(is_enough, hops.begun, at)
     is_home, is_unwanted = _came_home(asked)
     is_proven = hops.has_come & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
     is_proven &= cover.tells_all(asked.home, hops.came, hops.came + rules.unwritten_ns)
     is_taken = is_home & (is_proven | (at <= deadline[of]))
-    answer = _earliest(groups, at, is_answer & is_taken)
+    answer = _earliest(groups, at, (is_answer & is_taken) | is_enough)
     failure = _earliest(groups, at, is_failure & is_taken)
     late = _earliest(groups, at, is_answer & (is_home | is_unwanted))
     is_expired = says_expired | (hops.is_dead & equal_text(hops["dead_reason"], "expired"))

@@ -60,7 +60,7 @@ FATES = {
 }
 FATE = {name: number for number, name in enumerate(FATES)}
 FATE_NAMES = pa.array(list(FATES))
-AWAITS = ("", "receipt", "answer")
+AWAITS = ("", "receipt", "answer", "stream")
 REPEATS = ("", "duplicate", "replayed")
 
 HOPS = (
@@ -94,7 +94,7 @@ HOPS = (
     Column("home_receiver",   pa.binary(), "the receiver that an answer goes to; empty where none is awaited"),
     Column("callback_key",    pa.int64(),  "which request of that receiver; 0 in V3 and V4"),
     Column("is_reply",        pa.bool_(),  "whether the message is an answer, an outcome, an exception or a receipt"),
-    Column("awaits",          pa.string(), "what the callback points ask for: answer, receipt or nothing"),
+    Column("awaits",          pa.string(), "what the callback points ask for: answer, stream, receipt or nothing"),
     Column("outcome_kind",    pa.string(), "of outcomes and exceptions: received, failed, undelivered"),
     Column("outcome_reason",  pa.string(), "the reason that the outcome or the exception gives"),
     Column("verdict",         pa.string(), "of the signature where the message arrived, or else where it left"),
@@ -134,7 +134,7 @@ REQUESTS = (
     Column("version",                         pa.int32(),  "the version of the contract in V5 and V6"),
     Column("version_raw",                     pa.binary(), "the version of the contract in V3 and V4"),
     Column("partition",                       pa.binary(), "the partition of the contract"),
-    Column("awaits",                          pa.string(), "answer or receipt"),
+    Column("awaits",                          pa.string(), "answer, stream or receipt"),
     Column("asked_at_ns",                     pa.int64(),  "when the question left, or was first seen; corrected"),
     Column("deadline_ns",                     pa.int64(),  "when the time to live is over; null if there is none"),
     Column("outcome",                         pa.string(), "answered, failed, late, expired, lost or open"),

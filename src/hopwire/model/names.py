@@ -17,6 +17,9 @@ from uuid import UUID
 
 __all__ = [
     "ACTOR",
+    "DEMAND",
+    "ENOUGH",
+    "FEEDS",
     "HUB",
     "KINO_EXCEPTION",
     "KINO_PREFIX",
@@ -25,6 +28,7 @@ __all__ = [
     "OUTCOME",
     "OWN_PREFIX",
     "RECEIPT",
+    "STREAM",
     "guid_from_bytes",
     "is_actor",
     "is_hub",
@@ -36,10 +40,14 @@ OWN_PREFIX, KINO_PREFIX = b"hopwire.", b"KINO."  # ours, and the original's
 # fmt: off
 OUTCOME        = OWN_PREFIX + b"outcome"       # says what became of a question that gets no answer
 RECEIPT        = OWN_PREFIX + b"receipt"       # among callback points: the sender wants to know of the arrival
+STREAM         = OWN_PREFIX + b"stream"        # among callback points: the sender takes many answers, in order
+DEMAND         = OWN_PREFIX + b"demand"        # says how much of a stream was taken, or that no more is taken
+ENOUGH         = OWN_PREFIX + b"enough"        # says that the sender has all that it wanted of a stream
 KINO_EXCEPTION = KINO_PREFIX + b"EXCEPTION"    # the original's answer of a handler that failed
 KINO_RECEIPT   = KINO_PREFIX + b"RCPTCONFIRM"  # the original's receipt
 # fmt: on
 
+FEEDS = HUB + OWN_PREFIX + b"feeds"  # on each node, the receiver of what is said to the streams that it produces
 NO_CORRELATION = (b"", b"00000000-0000-0000-0000-000000000000", b"\0\0\0")  # values that mean "no correlation id"
 
 

@@ -9,7 +9,8 @@ __all__ = ["Outcome"]
 
 
 class Outcome(Payload, identity=names.OUTCOME.decode(), version=1, omit_defaults=True):
-    """What became of a message, sent to the hub that waits for the answer: `failed`, `undelivered` or `received`."""
+    """What became of a message, sent to the hub that waits for the answer: `failed`, `undelivered`, `received`, or
+    `ended` for a stream that came to its end."""
 
     kind: str
     reason: str = ""

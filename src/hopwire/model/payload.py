@@ -13,19 +13,25 @@ not to the payload, and is chosen when the payload is sent.
 | RAW      | the bytes of the only field                                                                       |
 | PROTOBUF | the only field, whose type writes itself by `SerializeToString` and is read by `FromString`       |
 
+A payload is checked when its body is written, as its reader would check it: `Order(quantity="many")` is refused where
+it is sent. Fields of plain types are looked at one by one. Where there are others, or a plain field has another type,
+the body is read once, up to `CHECKED_BYTES`; larger bodies are checked by their readers alone.
+
 A reader skips fields that it does not know, and fields with a default may be missing. So a contract can grow without a
 new version. No codec runs code that the bytes name; there is no pickle.
 """
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform, get_type_hints
 
 import msgspec
 
-from hopwire.errors import PayloadError, SettingsError
+from hopwire.errors import PayloadError, PayloadWarning, SettingsError
 from hopwire.model.message import Contract
 
 __all__ = [
@@ -40,6 +46,8 @@ __all__ = [
 
 MAX_VERSION = 2**16 - 1  # what V5 and V6 carry
 MAX_IDENTITY_BYTES = 255  # long enough for any name, short enough to be repeated in every message
+CHECKED_BYTES = 16 * 1024  # of a body that is read to check it: a small part of what it costs to send it
+PLAIN = (str, int, float, bool, bytes)  # types of fields that are checked without reading the body
 P = TypeVar("P", bound="Payload")
 
 
@@ -98,8 +106,41 @@ def _contract(cls: Any, identity: str | bytes, version: int, codec: Codec) -> Pa
         raise SettingsError(f"{name}: the version is a number from 0 to {MAX_VERSION}, found {version!r:.80}")
     if codec not in tuple(Codec):
         raise SettingsError(f"{name}: the codec is one of {', '.join(Codec)}, found {codec!r:.80}")
-    write, read = _CODECS[Codec(codec)][0], _first_reader(cls, Codec(codec))
+    write, read = _first_writer(cls, Codec(codec)), _first_reader(cls, Codec(codec))
+    _warn_of_another(cls, raw, version, Codec(codec))
     return PayloadContract(raw, version, Codec(codec), Contract(raw, version, b""), write, read)
+
+
+class _Made(NamedTuple):
+    """A payload class that was made: where it stands, and what it looks like."""
+
+    place: str
+    shape: tuple[Any, ...]
+
+
+_MADE: dict[tuple[bytes, int], _Made] = {}  # by identity and version
+
+
+def _warn_of_another(cls: Any, identity: bytes, version: int, codec: Codec) -> None:
+    """Warn if another class has the same identity and version, and other fields: its readers read something else.
+
+    A class that is made again in the same place, as in a notebook, is the same class.
+    """
+    hints: dict[str, Any] = {}
+    for each in reversed(cls.__mro__):
+        hints |= inspect.get_annotations(each)
+    fields = tuple((name, _spelled(hints.get(name))) for name in cls.__struct_fields__)
+    made = _Made(f"{cls.__module__}.{cls.__qualname__}", (codec, fields))
+    other = _MADE.setdefault((identity, version), made)
+    if other.place == made.place:
+        _MADE[identity, version] = made
+    elif other.shape != made.shape:
+        text = f"{made.place} and {other.place} have one identity and version and differ: {identity!r} v{version}"
+        warnings.warn(text, PayloadWarning, stacklevel=4)
+
+
+def _spelled(hint: Any) -> str:
+    return hint if isinstance(hint, str) else hint.__name__ if isinstance(hint, type) else repr(hint)
 
 
 class Payload(msgspec.Struct, metaclass=_PayloadMeta):
@@ -168,7 +209,7 @@ def _read_json(cls: type[Payload]) -> Read:
 
 
 def _write_raw(payload: Payload) -> bytes:
-    return bytes(getattr(payload, _only_field(type(payload))))
+    return bytes(memoryview(getattr(payload, _only_field(type(payload)))))  # a number would become so many zeros
 
 
 def _read_raw(cls: type[Payload]) -> Read:
@@ -204,6 +245,39 @@ def _first_reader(cls: type[Payload], codec: Codec) -> Read:
         return made(body)
 
     return read
+
+
+def _first_writer(cls: type[Payload], codec: Codec) -> Write:
+    """Make the writer at the first message, as the reader is made."""
+
+    def write(payload: Any) -> bytes:
+        made = _checked_writer(cls, codec)
+        assert cls.__contract__ is not None
+        cls.__contract__ = cls.__contract__._replace(write=made)
+        return made(payload)
+
+    return write
+
+
+def _checked_writer(cls: type[Payload], codec: Codec) -> Write:
+    """Give a writer that refuses what the reader would refuse; straight-line code, since it runs for every message."""
+    encode, make_reader = _CODECS[codec]
+    if codec not in (Codec.MSGPACK, Codec.JSON):
+        return encode
+    try:
+        hints, read = get_type_hints(cls), make_reader(cls)
+    except Exception:  # a class that cannot be read here, such as one whose annotations name what is not there
+        return encode
+    fields: dict[str, Any] = {name: hints.get(name) for name in cls.__struct_fields__}
+    plain = {name: hint for name, hint in fields.items() if any(hint is each for each in PLAIN)}
+    is_right = " and ".join([f"type(payload.{name}) is {hint.__name__}" for name, hint in plain.items()]) or "True"
+    is_small = "False" if len(plain) == len(fields) else f"len(body) <= {CHECKED_BYTES}"
+    code = (
+        f"def write(payload):\n body = encode(payload)\n if {is_small} or not ({is_right}): read(body)\n return body\n"
+    )
+    made: dict[str, Any] = {"encode": encode, "read": read}
+    exec(code, made)  # noqa: S102
+    return cast(Write, made["write"])
 
 
 def _only_field(cls: type[Payload]) -> str:

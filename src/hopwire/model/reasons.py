@@ -95,6 +95,7 @@ PROMISE_REASONS = {
     # code                what became of a question
     "timed_out":          "nothing came back in time",
     "no_answer":          "the method that took it returned nothing",
+    "no_stream":          "it asked for a stream, and its answer has no number: more of them may get lost",
     "unexpected_answer":  "the method that took it returned something that was not asked for and that nobody takes",
 }
 

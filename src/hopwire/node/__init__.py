@@ -1,7 +1,7 @@
 """The network: nodes, actors, hubs. A shell over the core; it acts, the core decides."""
 
 from hopwire.node.actors import Actor, Supervision, handles
-from hopwire.node.context import Context
+from hopwire.node.context import BlockingContext, Context
 from hopwire.node.dead import DeadLetter
 from hopwire.node.hub import Address, Hub, Receipt
 from hopwire.node.mailbox import Overflow
@@ -28,6 +28,7 @@ __all__ = [
     "ActorStarted",
     "ActorStopped",
     "Address",
+    "BlockingContext",
     "Context",
     "DeadLetter",
     "EventsSkipped",

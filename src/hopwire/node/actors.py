@@ -5,7 +5,7 @@
         async def greet(self, request: Greet, context: Context) -> Greeting: ...
 
 What a handler takes is read off its annotations, once for each class. It returns nothing, one payload, several (a tuple
-or a list), or is an async generator. A handler that is not a coroutine runs in a thread.
+or a list), or is an async generator. A handler that is not a coroutine runs in a thread, and its context blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from hopwire.errors import SettingsError
 from hopwire.model import Payload, contract_of
 from hopwire.model.payload import check_readable
-from hopwire.node.context import Context
+from hopwire.node.context import BlockingContext, Context
 
 __all__ = ["Actor", "Handler", "Supervision", "handlers_of", "handles", "payloads_from"]
 
@@ -130,9 +130,6 @@ def _handler(actor_type: type[Actor], name: str, method: Callable[..., Any]) -> 
     if not (isinstance(payload, type) and issubclass(payload, Payload)):
         raise _not_a_payload(where, parameters[0].name, payload)
     context = hints.get(parameters[1].name) if len(parameters) > 1 else None
-    if isinstance(context, type) and not issubclass(Context, context):
-        second, found = parameters[1].name, context.__name__
-        raise SettingsError(f"{where}: {second!r} gets the context of the message, found it annotated as {found}")
     contract_of(payload)
     check_readable(payload)
     kind = "function"
@@ -140,6 +137,10 @@ def _handler(actor_type: type[Actor], name: str, method: Callable[..., Any]) -> 
         kind = "coroutine"
     elif inspect.isasyncgenfunction(method):
         kind = "generator"
+    fitting = (Context, BlockingContext) if kind == "function" else (Context,)
+    if isinstance(context, type) and not any(issubclass(each, context) for each in fitting):
+        second, found = parameters[1].name, context.__name__
+        raise SettingsError(f"{where}: {second!r} gets the context of the message, found it annotated as {found}")
     return Handler(name, where, method, payload, len(parameters) == 2, getattr(method, MARK), kind)
 
 

@@ -3,6 +3,7 @@
 | call | ends with |
 |---|---|
 | `ask` | the answer, `HandlerFailed`, `UnexpectedAnswer`, or one of the errors of `send` |
+| `stream` | parts of an answer, one after the other, then the end or one of the errors of `ask` |
 | `send` | a receipt from the node that took it, or `NoRoute`, `Expired`, `Unreachable`, `QueueFull`, `Timeout` |
 | `tell`, `broadcast` | nothing: at most once, and what goes nowhere is a dead letter |
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import get_ident
@@ -40,6 +41,7 @@ from hopwire.errors import (
     Timeout,
     UnexpectedAnswer,
     Unreachable,
+    WireError,
 )
 from hopwire.model import (
     CallbackPoint,
@@ -50,11 +52,14 @@ from hopwire.model import (
     Version,
     body_from_payload,
     contract_of,
+    names,
     payload_from_body,
 )
 from hopwire.model.outcome import Outcome
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
+from hopwire.node.demand import NO_MORE, Demand, Enough
+from hopwire.node.parts import Ending, StreamParts
 from hopwire.node.retries import Retries
 from hopwire.node.router import Envelope, Room, Router
 from hopwire.node.spawn import (
@@ -62,6 +67,7 @@ from hopwire.node.spawn import (
     OUTCOME,
     RECEIPT,
     ROUTING,
+    STREAM,
     Way,
     seconds_from_ticks,
     ticks_from_seconds,
@@ -70,9 +76,9 @@ from hopwire.node.spawn import (
 from hopwire.report.words import plural, text_or_hex
 from hopwire.routing import is_actor, is_hub
 from hopwire.security import Domains
-from hopwire.wire.extension import Extension, with_extension
+from hopwire.wire.extension import Extension, extension_of, with_extension
 
-__all__ = ["Address", "Hub", "Options", "Receipt", "check_seconds"]
+__all__ = ["Address", "Hub", "Options", "Receipt", "StreamOptions", "TellOptions", "check_seconds"]
 
 R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
@@ -122,6 +128,26 @@ class Options(TypedDict, total=False):
     at_least_once: bool
 
 
+class StreamOptions(TypedDict, total=False):
+    """What can be said of a question that many answers come to."""
+
+    timeout: float  # seconds, for the whole stream; also the time to live of its messages
+    to: Address | None
+    partition: bytes
+    correlation_id: bytes
+    trace: bool
+
+
+class TellOptions(TypedDict, total=False):
+    """What can be said of a message that nothing is waited for."""
+
+    ttl: float | None  # seconds
+    to: Address | None
+    partition: bytes
+    correlation_id: bytes
+    trace: bool
+
+
 class _Expected(NamedTuple):
     """What may come as an answer."""
 
@@ -161,6 +187,7 @@ class _Promise(msgspec.Struct):
     news: asyncio.Future[None] | None = None  # done when a receipt came, or the message is lost, since the last attempt
     taken_by: bytes = b""  # the node that the receipt came from
     attempts: int = 0  # of a message that is sent until the promise is kept
+    parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
     last: str = ""  # what was heard of it and did not end the promise
 
 
@@ -228,6 +255,39 @@ class Hub:
         expected = _expected(reply, partition)
         answer: Payload = await self._promised(payload, expected, timeout, at_least_once, towards)
         return answer
+
+    @overload
+    def stream(self, payload: Payload, part: type[R], **options: Unpack[StreamOptions]) -> AsyncGenerator[R, None]: ...
+    @overload
+    def stream(
+        self, payload: Payload, part: tuple[type[R], type[S]], **options: Unpack[StreamOptions]
+    ) -> AsyncGenerator[R | S, None]: ...
+    @overload
+    def stream(
+        self, payload: Payload, part: tuple[type[R], ...], **options: Unpack[StreamOptions]
+    ) -> AsyncGenerator[R, None]: ...
+    def stream(
+        self,
+        payload: Payload,
+        part: type[Payload] | tuple[type[Payload], ...],
+        *,
+        timeout: float = 30.0,
+        to: Address | None = None,
+        partition: bytes = b"",
+        correlation_id: bytes = b"",
+        trace: bool = False,
+    ) -> AsyncGenerator[Any, None]:
+        """Ask a question that many answers come to, and give them one by one: `async for part in hub.stream(...)`.
+
+        The question is sent when the first part is waited for. Whoever leaves the loop closes the handler too.
+        """
+        towards = (to, partition, correlation_id, trace)
+        _check_towards(towards)
+        check_seconds("timeout", timeout)
+        expected = _expected(part, partition)
+        if contract_of(payload, partition) in expected.types:
+            raise _own_answer(payload)
+        return self._streamed(payload, expected, timeout, towards)
 
     async def send(
         self,
@@ -394,6 +454,54 @@ class Hub:
             ending.pop(key, None)
             del self._promises[key]
 
+    async def _streamed(
+        self, payload: Payload, expected: _Expected, timeout: float, towards: Towards
+    ) -> AsyncGenerator[Payload, None]:
+        if self._timing.share.is_full():
+            await self._timing.share.turn()
+        while (key := self._new_key()) in self._promises:
+            pass
+        message = self._message(payload, towards, ticks_from_seconds(timeout), (*expected.points, STREAM), key)
+        message = with_extension(message, Extension(message_id=self._new_id()))  # a copy makes no second stream
+        now, parts = self._timing.clock(), StreamParts()
+        promise = _Promise(self._timing.loop.create_future(), expected.types, message, parts=parts)
+        promise.future.add_done_callback(lambda _: parts.wake())
+        ending = self._deadlines.add(key, now, timeout)
+        self._promises[key] = promise
+        word: Payload = Demand(NO_MORE)
+        try:
+            promise.sent_to, full = self._router.say(envelope := Envelope(message, now + timeout, b"", True))
+            if full:
+                await self._wait_for(full, envelope)
+            while parts or not promise.future.done():
+                if parts:
+                    part, demand = parts.pop(), parts.demand()
+                    if demand is not None and not promise.future.done():
+                        self._say_to_producer(promise, demand)
+                    yield part
+                else:
+                    await parts.news()
+            promise.future.result()
+        except GeneratorExit:  # whoever asked has left the loop
+            word = Enough(parts.taken)
+            raise
+        finally:
+            ending.pop(key, None)
+            del self._promises[key]
+            if not _has_ended(promise):
+                self._say_to_producer(promise, word)
+
+    def _say_to_producer(self, promise: _Promise, word: Payload) -> None:
+        """Say something to the node that makes a stream, or to the node that has the question."""
+        for node in (promise.taken_by,) if promise.taken_by else promise.sent_to or (self._node,):
+            self._say_to_feeds(node, _word_on(promise.question, node, word))
+
+    def _say_to_feeds(self, node: bytes, word: Message) -> None:
+        if node == self._node:
+            self._router.is_home(word)
+        elif self._router.is_known(node):
+            self._router.route(Envelope(word))
+
     async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
         """Send until the promise is kept, or no time is left; without a receipt each attempt takes another route."""
         message_id, timing = self._new_id(), self._timing
@@ -467,19 +575,23 @@ class Hub:
         promise = self._promises.get(message.callback_key)
         if promise is None or promise.future.done():
             self._router.dead.add(DeadLetter("nobody_waits", "", message))
+            if message.extensions:
+                self._stop_producer(message)
             return
         if message.correlation_id != promise.question.correlation_id:
             self._router.dead.add(DeadLetter("wrong_flow", "", message))
             return
         try:
             key = (message.identity, message.version, message.partition)
-            if key in promise.expected:
+            if promise.parts is not None and (key in promise.expected or key == OUTCOME):
+                self._take_part(promise, promise.parts, message)
+            elif key in promise.expected:
                 promise.future.set_result(payload_from_body(promise.expected[key], message.body))
             elif key == OUTCOME:
                 self._take_outcome(promise, payload_from_body(Outcome, message.body))
             else:
                 self._router.dead.add(DeadLetter("unexpected_answer", "", message))
-        except (PayloadError, ValueError) as error:  # an answer or an outcome that makes no sense
+        except (PayloadError, WireError, ValueError) as error:  # an answer or an outcome that makes no sense
             self._router.dead.add(DeadLetter("bad_payload", str(error), message))
             contract = words_of(message.contract)
             asked = words_of(promise.question.contract)
@@ -491,12 +603,47 @@ class Hub:
         """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
         promise = self._promises.get(cause.callback_key)
         expected = None if promise is None else promise.expected.get(contract)
-        if promise is None or expected is None or promise.future.done():
+        if promise is None or expected is None or promise.future.done() or promise.parts is not None:
             return False
         if cause.correlation_id != promise.question.correlation_id:
             return False
         promise.future.set_result(payload_from_body(expected, body_from_payload(payload)))  # a copy, as from elsewhere
         return True
+
+    def _take_part(self, promise: _Promise, parts: StreamParts, message: Message) -> None:
+        """Take a part of a stream, or what ends the stream."""
+        item = _item(promise, message)
+        if item is None:
+            return
+        number, node = extension_of(message).part, message.socket_identity or self._node
+        if number:
+            promise.taken_by = node
+            reason = parts.put(number, item, sum(map(len, message.body_frames)))
+            if reason:
+                self._router.dead.add(DeadLetter(reason, f"part {number}", message))
+            ending = parts.settle()
+            if reason == "queue_full":
+                text = f"{words_of(promise.question.contract)}: more parts came than were asked for"
+                ending = Ending(QueueFull(reason, text, words_of(message.contract), node))
+        elif isinstance(item, Ending):
+            ending = item
+        else:
+            parts.add(item)
+            text = f"{words_of(promise.question.contract)} was answered by a node that does not number its answers"
+            ending = Ending(UnexpectedAnswer("no_stream", text, words_of(message.contract), node))
+        if ending is None:
+            parts.wake()
+        elif ending.error is None:
+            promise.future.set_result(None)
+        else:
+            promise.future.set_exception(ending.error)
+
+    def _stop_producer(self, message: Message) -> None:
+        """A part came that nobody waits for: whoever makes it is told, or would go on as long as there is time."""
+        node = message.socket_identity or self._node
+        number = extension_of(message).part
+        if number and message.identity != names.OUTCOME:
+            self._say_to_feeds(node, _word_on(message, node, Demand(NO_MORE, number)))
 
     def _take_outcome(self, promise: _Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
@@ -543,6 +690,41 @@ class Hub:
         self._on_close(self)
 
 
+def _item(promise: _Promise, message: Message) -> Payload | Ending | None:
+    """Give what a message brings to a stream: a part, the end, or nothing."""
+    expected = promise.expected.get((message.identity, message.version, message.partition))
+    if expected is not None:
+        return payload_from_body(expected, message.body)
+    outcome = payload_from_body(Outcome, message.body)
+    if outcome.kind == "received":
+        return None
+    return Ending(None if outcome.kind == "ended" else _judged(promise, outcome)[1])
+
+
+def _has_ended(promise: _Promise) -> bool:
+    """Tell whether the producer of a stream knows that nobody takes more, since the end came from there."""
+    if not promise.future.done() or promise.future.cancelled():
+        return False
+    error = promise.future.exception()
+    return error is None or isinstance(error, HandlerFailed | Unreachable | NoRoute)
+
+
+def _word_on(stream: Message, node: bytes, word: Payload) -> Message:
+    """Give the message that says something about a stream to the node that makes it."""
+    contract = contract_of(word)
+    return Message(
+        identity=contract.identity,
+        version=contract.version,
+        body_frames=(body_from_payload(word),),
+        correlation_id=stream.correlation_id,
+        receiver_identity=names.FEEDS,
+        receiver_node_identity=node,
+        callback_key=stream.callback_key,
+        callback_receiver_identity=stream.callback_receiver_identity,
+        callback_receiver_node_identity=stream.callback_receiver_node_identity,
+    )
+
+
 def _tell_news(promise: _Promise) -> None:
     if promise.news is not None and not promise.news.done():
         promise.news.set_result(None)
@@ -581,6 +763,10 @@ def _judged(promise: _Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
 def _timeout(promise: _Promise) -> Timeout:
     asked, seconds = words_of(promise.question.contract), seconds_from_ticks(promise.question.ttl_ticks)
     text = f"no {'answer to' if promise.expected else 'receipt for'} {asked} in {seconds:g} s"
+    if promise.parts is not None:
+        missing = promise.parts.missing()
+        lost = f"; part {missing} is missing" if missing else ""
+        return Timeout("timed_out", f"no end of the answers to {asked} in {seconds:g} s{lost}", asked)
     if promise.last or promise.attempts > 1:
         text += f"; last: {promise.last or 'nothing heard'} ({plural(max(1, promise.attempts), 'attempt')})"
     return Timeout("timed_out", text, asked)

@@ -28,13 +28,14 @@ from hopwire.capture import CaptureStatus
 from hopwire.cluster.announce import Hello
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
-from hopwire.model.names import ACTOR, HUB
+from hopwire.model.names import ACTOR, FEEDS, HUB
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.actors import Actor, Supervision
 from hopwire.node.addresses import check_uri
-from hopwire.node.context import Context
+from hopwire.node.context import BlockingContext, Context, MessageContext
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
+from hopwire.node.feeds import Feeds
 from hopwire.node.hub import Address, Hub
 from hopwire.node.kept_identity import KeptIdentity
 from hopwire.node.mailbox import Mailbox, Overflow
@@ -178,6 +179,8 @@ class Node:
             waits_for_room=settings.overflow is Overflow.WAIT,
             telemetry=Telemetry() if settings.telemetry else None,
         )
+        self._feeds = Feeds(self._router, _new_ids())
+        self._router.open_home(FEEDS, self._feeds)
         self._membership = Membership(
             here,
             self._transport,
@@ -199,6 +202,7 @@ class Node:
             here,
             self._router,
             self._context,
+            self._feeds,
             self._news,
             notices,
             Threads(),
@@ -484,9 +488,10 @@ class Node:
         self._retries.forget(node)
         for hub in self._hubs.values():
             hub.lose_node(node, reason)
+        self._feeds.lose_node(node)
 
-    def _context(self, envelope: Envelope) -> Context:
-        return Context(envelope, self._own_hub, self._timing.now)
+    def _context(self, envelope: Envelope, is_blocking: bool) -> MessageContext:
+        return (BlockingContext if is_blocking else Context)(envelope, self._own_hub, self._timing)
 
     def _own_hub(self) -> Hub:
         if self._flow_hub is None:

@@ -312,6 +312,9 @@ class Incoming:
             return
         if extension.trace_only:
             self._router.trace(envelope)
+        elif extension.part:  # whoever takes a stream knows by the number what has come before
+            if not self._router.is_home(envelope.message):
+                self._router.route(envelope)
         elif not extension.message_id:
             self._router.route(envelope)
             if not envelope.is_taken:

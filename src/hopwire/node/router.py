@@ -19,7 +19,7 @@ from hopwire.node.credit import Consumption, line_of
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.seen import SeenMessages
-from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, outcome_of, spawned, wants_answer
+from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, spawned, wants_answer
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
 from hopwire.routing import HOP_LIMIT, Tables, decide, peek
@@ -41,6 +41,7 @@ class Envelope(msgspec.Struct, gc=False):
     is_taken: bool = False  # whether a receiver here has it
     message_id: bytes = b""  # of a message that may come again; its answer is remembered
     size: int = 0  # in bytes, once it was asked for
+    parts: int = 0  # of its answer that were sent; what is told of it comes behind them
 
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""
@@ -253,6 +254,10 @@ class Router:
         """Tell whether a node is talked to at this address."""
         return self._outlet.is_reached_at(node, uri)
 
+    def is_known(self, node: bytes) -> bool:
+        """Tell whether a node can be talked to."""
+        return node in self._tables.remote
+
     def trace(self, envelope: Envelope) -> None:
         """Say which way a message would take from here; a node that it would be sent to goes on with the report."""
         message = envelope.message
@@ -289,6 +294,8 @@ class Router:
         if told is not None:
             if envelope.message_id and outcome.kind == "failed":
                 self._seen.answered(envelope.message_id, told)
+            if envelope.parts:
+                told = numbered(told, envelope.parts + 1)
             self.route(Envelope(told))
 
     def fail(self, envelope: Envelope, error: BaseException, where: str, reason: str = "handler_failed") -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, NamedTuple
 
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, Supervision, handlers_of, payloads_from
+from hopwire.node.feeds import Feeds
 from hopwire.node.hub import Address
 from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, News
 from hopwire.node.notices import Notice, Notices
 from hopwire.node.router import Envelope, Inbox, Router
-from hopwire.node.spawn import RECEIPT, spawned, without_callback
+from hopwire.node.spawn import RECEIPT, spawned, wants_stream, without_callback
 from hopwire.node.stepping import Stepping
 from hopwire.node.supervision import Life
 from hopwire.node.threads import ActorThreads, Threads
@@ -22,7 +23,7 @@ from hopwire.node.threads import ActorThreads, Threads
 __all__ = ["Running", "Workplace"]
 
 log = logging.getLogger("hopwire.node")
-MakeContext = Callable[[Envelope], Any]
+MakeContext = Callable[[Envelope, bool], Any]  # of a message, and whether its handler blocks
 
 
 class Workplace(NamedTuple):
@@ -31,6 +32,7 @@ class Workplace(NamedTuple):
     node: bytes
     router: Router
     make_context: MakeContext
+    feeds: Feeds
     news: News
     notices: Notices
     threads: Threads
@@ -57,7 +59,7 @@ class Running:
             contract_of(each.payload, partition): each for each in handlers_of(type(actor))
         }
         self._place, self._router, self._make_context = place, place.router, place.make_context
-        self._supervision, self._address = supervision, Address(place.node, identity)
+        self._feeds, self._supervision, self._address = place.feeds, supervision, Address(place.node, identity)
         self._name = type(actor).__name__
         self._threads: ActorThreads | None = None  # until the first message for a handler that blocks
         timing = place.router.timing
@@ -162,16 +164,20 @@ class Running:
         payload, handler = self._read(envelope)
         if payload is None or handler is None:
             return
-        arguments = (payload, self._make_context(envelope)) if handler.takes_context else (payload,)
+        arguments: tuple[Any, ...] = (payload,)
+        if handler.takes_context:
+            arguments = (payload, self._make_context(envelope, handler.kind == "function"))
         try:
             if handler.kind == "generator":
-                await self._handle_parts(envelope, handler, arguments)
+                await self._handle_parts(envelope, handler, handler.method(self.actor, *arguments))
                 return
             if handler.kind == "coroutine":
                 result = await handler.method(self.actor, *arguments)
             else:
                 result = await self._own_threads().call(_call_in_thread, handler.method, self.actor, *arguments)
-            if isinstance(result, Payload):
+            if len(envelope.message.callback_points) > 1 and _is_streamed(envelope.message, result):
+                await self._feeds.run(envelope, _parts_of(result), handler.where)
+            elif isinstance(result, Payload):
                 if not self._router.is_answered(envelope.message, result):
                     self._answer(envelope, (result,))
             elif payloads := payloads_from(result, handler.where):
@@ -185,9 +191,12 @@ class Running:
             stepping.go_on()
             self._fail(envelope, handler, error)
 
-    async def _handle_parts(self, envelope: Envelope, handler: Handler, arguments: tuple[Any, ...]) -> None:
+    async def _handle_parts(self, envelope: Envelope, handler: Handler, parts: AsyncGenerator[Any, None]) -> None:
+        if wants_stream(envelope.message):
+            await self._feeds.run(envelope, parts, handler.where)
+            return
         is_silent, is_answered = True, False
-        async for part in handler.method(self.actor, *arguments):
+        async for part in parts:
             payloads = payloads_from(part, handler.where)
             is_silent = is_silent and not payloads
             is_answered = self._answer(envelope, payloads, is_answered)
@@ -244,6 +253,20 @@ class Running:
                 self._router.say(Envelope(said, envelope.deadline))
             is_answered = is_answered or is_home
         return is_answered
+
+
+def _is_streamed(question: Message, result: Any) -> bool:
+    """Tell whether what a handler returned is all of a stream; anything else goes on in the flow, with the question."""
+    if result is None or not wants_stream(question):
+        return False
+    if not isinstance(result, Payload):
+        return True
+    contract = contract_of(result, question.partition)
+    return any((each.identity, each.version, each.partition) == contract for each in question.callback_points)
+
+
+async def _parts_of(result: Any) -> AsyncGenerator[Any, None]:
+    yield result
 
 
 def _call_in_thread(method: Callable[..., Any], *arguments: Any) -> Any:

@@ -28,16 +28,20 @@ from hopwire.model import (
 from hopwire.model.outcome import Outcome
 from hopwire.model.units import TICKS_PER_SECOND
 from hopwire.report.words import text_or_hex
+from hopwire.wire.extension import Extension, with_extension
 
 __all__ = [
     "NO_ANSWER",
     "RECEIPT",
+    "STREAM",
     "Way",
+    "numbered",
     "outcome_of",
     "seconds_from_ticks",
     "spawned",
     "ticks_from_seconds",
     "wants_answer",
+    "wants_stream",
     "without_callback",
     "words_of",
 ]
@@ -59,6 +63,7 @@ Onward: TypeAlias = tuple[tuple[CallbackPoint, ...], frozenset[tuple[bytes, Vers
 KNOWN, KNOWN_POINTS, KNOWN_BYTES = 1024, 16, 1024  # a sender chooses the points: few and small ones are remembered
 _KNOWN: dict[tuple[CallbackPoint, ...], Onward] = {}  # the same few questions are asked again and again
 RECEIPT = CallbackPoint(names.RECEIPT, 1)  # among the callback points of a message that wants a receipt
+STREAM = CallbackPoint(names.STREAM, 1)  # among the callback points of a question that takes many answers
 
 
 def ticks_from_seconds(seconds: float) -> int:
@@ -133,6 +138,16 @@ def _size_bytes(point: CallbackPoint) -> int:
 def wants_answer(message: Message) -> bool:
     """Tell whether somebody waits for an answer, and not for a receipt alone."""
     return bool(message.callback_key and message.callback_receiver_identity and _onward(message.callback_points)[0])
+
+
+def wants_stream(message: Message) -> bool:
+    """Tell whether whoever waits takes many answers."""
+    return STREAM in message.callback_points
+
+
+def numbered(message: Message, part: int, message_id: bytes = b"") -> Message:
+    """Give a part of a stream, or the end of a stream, with its number."""
+    return with_extension(message, Extension(message_id=message_id, part=part))
 
 
 def words_of(contract: Contract) -> str:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
+
 from hopwire.errors import SettingsError, WireError
 from hopwire.model import Message
 from hopwire.wire.extension import Extension, extension_of, with_extension
@@ -43,7 +45,8 @@ class Telemetry:
         self._propagator.inject(carrier)
         if FIELD not in carrier:
             return message
-        return with_extension(message, Extension(traceparent=carrier[FIELD]))
+        said = extension_of(message) if message.extensions else Extension()
+        return with_extension(message, msgspec.structs.replace(said, traceparent=carrier[FIELD]))
 
     @contextmanager
     def handling(self, message: Message) -> Iterator[None]:

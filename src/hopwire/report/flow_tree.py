@@ -154,7 +154,7 @@ def _remark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
         return remark._replace(text=remark.text.format(**words, dead_reason=printable(step["dead_reason"] or "")))
     if step["outcome_kind"]:
         reason = f": {printable(step['outcome_reason'])}" if step["outcome_reason"] else ""
-        return Remark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] != "received")
+        return Remark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] not in ("received", "ended"))
     return Remark("answer" if step["is_reply"] else "")
 
 

@@ -32,6 +32,7 @@ class Extension(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     sent_at_ns: Number = msgspec.field(default=0, name="t")  # by the clock of the node that sent it first
     traceparent: str = msgspec.field(default="", name="p")  # W3C trace context
     trace_only: bool = msgspec.field(default=False, name="o")  # report the way, do not deliver
+    part: Number = msgspec.field(default=0, name="n")  # of a stream of answers, from 1; the end of it has one too
 
 
 NOTHING = Extension()

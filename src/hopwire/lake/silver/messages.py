@@ -87,7 +87,7 @@ EXTENSION = (
 JUDGED = (
     Column("message_key",    pa.binary(), "16 bytes, the same wherever the message is seen: see `flows/keys.py`"),
     Column("verdict",        pa.string(), "on the signature: valid, invalid, unsigned, no_key, not_in_domain"),
-    Column("outcome_kind",   pa.string(), "of outcomes: received, failed, undelivered; else empty"),
+    Column("outcome_kind",   pa.string(), "of outcomes: received, failed, undelivered, ended; else empty"),
     Column("outcome_reason", pa.string(), "of outcomes: the reason; else empty"),
     Column("findings",       pa.list_(pa.string()),
                                           "what is odd about this message alone: bad_extension, bad_outcome"),
