@@ -299,3 +299,19 @@ def test_payload_that_breaks_its_contract_is_refused_where_it_is_sent() -> None:
             assert not node.dead_letters.counts
 
     run(story)
+
+
+def test_what_takes_long_to_answer_is_asked_for_now_and_then_and_not_all_the_time() -> None:
+    async def story(network: Network) -> None:
+        sleeper = Sleeper()
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(sleeper)
+            await b.knows(Greet)
+            asked = asyncio.ensure_future(b.hub().ask(Greet("x"), Greeting, at_least_once=True, timeout=1000))
+            await asyncio.sleep(60)
+            sleeper.wake.set()
+            assert await asked == Greeting("x")
+            assert sleeper.started == ["x"]
+            assert 3 <= a.dead_letters.counts["duplicate"] <= 9  # after 1, 3, 7, 15 s, then every 10 s, and chance
+
+    run(story)

@@ -29,7 +29,7 @@ __all__ = ["CAPABILITY", "Consumption", "CreditLine", "Credits", "line_of"]
 CAPABILITY = "credit"
 FIRST_MESSAGES, FIRST_BYTES = 16, 64 * 1024  # until the receiver says what it has room for, right after its hello
 TELL_PARTS = 4  # the receiver tells after each such part of a window
-LEAST_MESSAGES, LEAST_BYTES = 16, 64 * 1024  # of a window, however many peers share an inbox
+LEAST_MESSAGES, LEAST_BYTES = 1, 1024  # of a window, however many share an inbox
 MOST_LINES = 10_000  # that are counted for one peer; a peer chooses its contracts
 
 Key: TypeAlias = tuple[bytes, bytes]  # a node, and a receiver or the identity of a contract
@@ -126,14 +126,24 @@ class Consumption:
         self._here, self._incarnation, self._tell = here, incarnation, tell
         self._max_messages, self._max_bytes = max_messages, max_bytes  # of one inbox
         self._taken: dict[bytes, dict[bytes, _Taken]] = {}  # by peer and line
+        self._contracts = 1  # the most that one actor here handles
         self._unwelcomed: set[bytes] = set()  # peers that were met, and not told yet what there is room for
         self._window()
 
     def _window(self) -> None:
-        """Let the peers share an inbox; half of it is for what goes without credit."""
-        sharing = 2 * max(1, len(self._taken))
+        """Let all lines share an inbox: those of its contracts have a third, those to the actor itself another.
+
+        The last third is for what comes without credit.
+        """
+        sharing = 3 * max(1, len(self._taken)) * self._contracts
         self.max_messages = max(self._max_messages // sharing, LEAST_MESSAGES)
         self.max_bytes = max(self._max_bytes // sharing, LEAST_BYTES)
+
+    def host(self, contracts: int) -> None:
+        """Let an actor that handles so many contracts have room for each of them."""
+        if contracts > self._contracts:
+            self._contracts = contracts
+            self._window()
 
     def meet(self, node: bytes) -> None:
         """Count what a peer sends, from now on."""

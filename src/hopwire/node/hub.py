@@ -647,10 +647,12 @@ class Hub:
 
     def _take_outcome(self, promise: _Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
-            promise.taken_by = bytes.fromhex(outcome.detail)
-            _tell_news(promise)
+            node = bytes.fromhex(outcome.detail)
+            if node != promise.taken_by:  # a receipt for a copy says nothing new, and must not bring the next copy
+                promise.taken_by = node
+                _tell_news(promise)
             if not promise.expected:
-                promise.future.set_result(Receipt(bytes.fromhex(outcome.detail)))
+                promise.future.set_result(Receipt(node))
             promise.last = "received"
             return
         is_last_word, error = _judged(promise, outcome)

@@ -162,7 +162,7 @@ class Node:
         self._news = News()
         credits = Credits()
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation, tap)
-        consumption = Consumption(
+        self._consumption = consumption = Consumption(
             here, self._incarnation, settings.inbox_messages, settings.inbox_bytes, self._outgoing.tell
         )
         seen = SeenMessages(settings.seen_messages)
@@ -370,6 +370,7 @@ class Node:
         )
         running = Running(actor, identity, partition, inbox, self._workplace, policy, local_only)
         self._actors[id(actor)] = running
+        self._consumption.host(len(running.handlers))
         self._router.open(identity, inbox)
         self._route(running)
         if self._state == "running":

@@ -120,10 +120,9 @@ class Outgoing:
     async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
         """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible."""
         what = line_of(envelope.message)
-        line = self._credits.line(node, what)
-        if line is not None:
-            await self._credit(node, what, line)
-        while (line := self._credits.line(node, what)) is not None and not line.has_room:
+        is_new = True
+        while (line := self._credits.line(node, what)) and (not line.has_room or (is_new and line.waiters)):
+            is_new = False
             await self._credit(node, what, line)
         while (reason := self._send_on(node, envelope, line)) == "queue_full":
             if not await self._transport.room(self._addresses.get(node, "")):  # the node may have moved meanwhile
