@@ -3,17 +3,20 @@
 from hopwire.security.domain_settings import domains_from_table
 from hopwire.security.domains import ALWAYS, NEVER, OPEN, Domain, Domains, Key
 from hopwire.security.replay import ReplayWindow, ReplayWindows
-from hopwire.security.schemes import SCHEMES, Stamp, mac, read_signature, signed_bytes
-from hopwire.security.signing import Verdict, is_accepted, sign, verify
+from hopwire.security.schemes import ANYONE, SCHEMES, Recipient, Stamp, mac, read_signature, signed_bytes
+from hopwire.security.signing import Listener, Verdict, is_accepted, sign, verify
 
 __all__ = [
     "ALWAYS",
+    "ANYONE",
     "NEVER",
     "OPEN",
     "SCHEMES",
     "Domain",
     "Domains",
     "Key",
+    "Listener",
+    "Recipient",
     "ReplayWindow",
     "ReplayWindows",
     "Stamp",

@@ -26,7 +26,7 @@ from hmac import compare_digest
 
 from hopwire.errors import NotInDomain, SettingsError
 from hopwire.security.patterns import Identity, is_covered, is_prefix, patterns_from, shown, stem, utf8
-from hopwire.security.schemes import MAX_KEY_ID_BYTES, SCHEMES
+from hopwire.security.schemes import DEFAULT_SCHEME, MAX_KEY_ID_BYTES, SCHEMES
 
 __all__ = ["ALWAYS", "NEVER", "OPEN", "Domain", "Domains", "Key"]
 
@@ -87,7 +87,7 @@ class Domain:
         name: str,
         keys: Iterable[Key] = (),
         identities: Iterable[Identity] = (),
-        scheme: str = "hopwire-1",
+        scheme: str = DEFAULT_SCHEME,
         algorithm: str = "sha256",
         unsigned: Iterable[Identity] = NEVER,
     ) -> None:
@@ -184,6 +184,11 @@ class Domains:
         if domain is None:
             raise NotInDomain(f"identity {shown(identity)} belongs to no domain")
         return domain
+
+    def signs_each_hop(self, name: str) -> bool:
+        """Tell whether every node that passes a message of that domain on signs the message anew."""
+        domain = self._names.get(name)
+        return domain is not None and SCHEMES[domain.scheme].has_recipient
 
     def allows_unsigned(self, identity: bytes) -> bool:
         """Tell whether an identity goes without a signature."""
