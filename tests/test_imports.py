@@ -30,6 +30,7 @@ LAYERS = (
 DEPTH = {part: depth for depth, line in enumerate(LAYERS) for part in line}
 
 CORE = {"model", "wire", "security", "routing", "cluster", "flows", "report", "simulate"}
+SHELL_IN_CORE = {"hopwire/security/domains_file.py"}  # for whoever starts a process: reads secrets from the environment
 NOT_PURE = {"disk"}  # what lies low enough for the core to import, and is not for it
 NOT_IN_CORE = {"zmq", "pyspark", "socket", "threading", "asyncio", "time", "random", "logging", "os"}
 
@@ -60,7 +61,7 @@ def broken_rules(path: Path, source: str) -> list[str]:
                 broken.append(f"{path}: {here} may not import {there}")
             elif here in CORE and there in NOT_PURE:
                 broken.append(f"{path}: the core may not import {there}")
-        elif here in CORE and module[0] in NOT_IN_CORE:
+        elif here in CORE and module[0] in NOT_IN_CORE and path.as_posix() not in SHELL_IN_CORE:
             broken.append(f"{path}: the core may not import {module[0]}")
         elif not path.as_posix().startswith(ONLY_IN.get(module[0], "")):
             broken.append(f"{path}: {module[0]} belongs in {ONLY_IN[module[0]]}")

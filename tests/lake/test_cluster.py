@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hopwire.cli.domains_file import read_domains
 from hopwire.lake.check import check_lake
 from hopwire.lake.run import build
 from hopwire.lake.simulate import simulate_here
 from hopwire.lake.store import read_arrow
 from hopwire.lake.tables import TABLES
+from hopwire.security import domains_from_file
 from hopwire.simulate import FAULTS, SimulateSettings
 from tests.lake.cluster import standalone
 
@@ -30,7 +30,7 @@ MESSAGES = 3_000
 BUILD = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from hopwire.cli.domains_file import read_domains
+from hopwire.security import domains_from_file
 from hopwire.lake.run import build
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.spark import session
@@ -60,7 +60,7 @@ def progress(what, done, total):
     if what in waits:
         threading.Thread(target=kill, args=[waits.pop(what)], daemon=True).start()
 
-domains = read_domains(str(network / "domains.toml"))
+domains = domains_from_file(str(network / "domains.toml"))
 build(spark, network / "captures", lake, domains=domains, settings=LakeSettings(task_bytes=200_000), progress=progress)
 print("killed", killed)
 spark.stop()
@@ -86,7 +86,7 @@ def test_cluster_builds_what_one_machine_builds_though_workers_are_killed(spark:
         victims = cluster.workers[:2]
         assert build_on(cluster.url, network, lake, [each.pid for each in victims]) == "killed [1, 1]"
         assert [each.wait(10) for each in victims] == [-9, -9]
-    build(spark, network / "captures", alone, domains=read_domains(str(network / "domains.toml")))
+    build(spark, network / "captures", alone, domains=domains_from_file(str(network / "domains.toml")))
     for table in TABLES:
         assert rows_of(lake, table) == rows_of(alone, table), table
     assert not (lake / "_hopwire" / "staging").exists()

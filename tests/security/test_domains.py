@@ -124,7 +124,8 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: Domain("d", [SECRET]),                   "domain 'd': keys must be a list of keys"),  # type: ignore[list-item]
     (lambda: Domain("d", [Key("k", SECRET[1:])]),
      "domain 'd': key 'k': the secret is short of the 16 bytes of hopwire-2"),
-    (lambda: Domain("d", [KEY], scheme="x"),          "domain 'd': unknown scheme 'x', expected hopwire-1 or hopwire-2 or legacy"),
+    (lambda: Domain("d", [KEY], scheme="x"),
+     "domain 'd': unknown scheme 'x', expected hopwire-1 or hopwire-2 or legacy"),
     (lambda: Domain("d", [KEY], algorithm="md5"),
      "domain 'd': unknown algorithm 'md5' in hopwire-2, expected sha256"),
     (lambda: Domain("d", [KEY], scheme="legacy", algorithm="crc"),

@@ -16,8 +16,20 @@ from hypothesis import strategies as st
 
 from hopwire.errors import SecurityError
 from hopwire.model import CallbackPoint, Message, RoutingEntry
-from hopwire.security import ANYONE, SCHEMES, Domain, Domains, Key, Recipient, Stamp, Verdict
-from hopwire.security import mac, read_signature, sign, verify
+from hopwire.security import (
+    ANYONE,
+    SCHEMES,
+    Domain,
+    Domains,
+    Key,
+    Recipient,
+    Stamp,
+    Verdict,
+    mac,
+    read_signature,
+    sign,
+    verify,
+)
 from hopwire.security import signed_bytes as bytes_to_sign
 from hopwire.security.batch_verdicts import verify_batch
 from hopwire.security.schemes import stamp_bytes

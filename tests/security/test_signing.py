@@ -11,8 +11,22 @@ from hypothesis import strategies as st
 
 from hopwire.errors import NotInDomain, SecurityError, SettingsError
 from hopwire.model import CallbackPoint, Message, RoutingEntry
-from hopwire.security import ALWAYS, ANYONE, OPEN, Domain, Domains, Key, Listener, Recipient, ReplayWindow, Stamp
-from hopwire.security import Verdict, is_accepted, sign, verify
+from hopwire.security import (
+    ALWAYS,
+    ANYONE,
+    OPEN,
+    Domain,
+    Domains,
+    Key,
+    Listener,
+    Recipient,
+    ReplayWindow,
+    Stamp,
+    Verdict,
+    is_accepted,
+    sign,
+    verify,
+)
 from hopwire.security.schemes import stamp_bytes
 from hopwire.wire.extension import Extension, with_extension
 

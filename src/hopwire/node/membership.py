@@ -112,7 +112,7 @@ class Membership:
         self._ticker.cancel()
         bye = Bye(self._identity, self._cluster.me.incarnation)
         for peer in self._cluster.peers.values():
-            self._say(peer.uri, bye)
+            self._say(peer.uri, bye, peer.node)
 
     async def settle(self, timeout: float) -> bool:
         """Wait until everything has arrived that peers sent before they knew what was announced last.
@@ -121,7 +121,7 @@ class Membership:
         """
         self._asked = {node: self._timing.loop.create_future() for node in self._cluster.peers}
         for peer in self._cluster.peers.values():
-            self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation))
+            self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
         if not self._asked:
             return True
         _, missing = await asyncio.wait(self._asked.values(), timeout=timeout)
@@ -167,8 +167,10 @@ class Membership:
         self._heard_over = b""
         peer = self._cluster.peers.get(said.node)
         if peer is not None and peer.incarnation == said.incarnation:
-            callers.hear(connection, said.node)
-            if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
+            is_no_echo = said.heard == self._cluster.me.incarnation  # who says our incarnation has heard us
+            if is_no_echo or not self._trust.is_signing:
+                callers.hear(connection, said.node)
+            if is_no_echo:
                 self._transport.prove(peer.uri, connection)
 
     def _answered(self, node: bytes) -> None:
@@ -193,18 +195,18 @@ class Membership:
             for frames in self._outgoing.first_words(peer.node, self._cluster.hello("", heard=peer.incarnation))
         ]
 
-    def _say(self, uri: str, payload: Payload) -> None:
-        nodes = self._tables.remote.nodes_at(uri)
+    def _say(self, uri: str, payload: Payload, node: bytes = b"") -> None:
+        nodes = (node,) if node else self._tables.remote.nodes_at(uri)
         reason, message = self._outgoing.say(uri, nodes[0] if nodes else b"", payload)
         if reason:
             self._dead.add(DeadLetter(reason, f"{type(payload).__name__} to {uri}", message))
 
-    def _say_all_routes(self, uri: str, routes: Routes) -> None:
+    def _say_all_routes(self, uri: str, routes: Routes, node: bytes) -> None:
         """Send all routes, unless two such answers still wait: what changes is behind them, and whoever asks again
         and again gets no more than that."""
         older, newer = self._all_routes.get(uri, (0, 0))
         if not self._transport.is_queued(uri, older):
-            self._say(uri, routes)
+            self._say(uri, routes, node)
             self._all_routes[uri] = newer, self._transport.mark(uri)
 
     # -- carrying out
@@ -235,13 +237,14 @@ class Membership:
             case Disconnect(uri):
                 self._all_routes.pop(uri, None)
                 self._transport.disconnect(uri)
-            case Say(uri, Routes(base=0) as payload):
-                self._say_all_routes(uri, payload)
-            case Say(uri, payload):
-                self._say(uri, payload)
+            case Say(uri, Routes(base=0) as payload, node):
+                self._say_all_routes(uri, payload, node)
+            case Say(uri, payload, node):
+                self._say(uri, payload, node)
             case MeetNode(peer):
                 readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
-                self._outgoing.meet(peer.node, peer.uri, max(readable, key=lambda fmt: fmt.number, default=V6))
+                fmt = max(readable, key=lambda fmt: fmt.number, default=V6)
+                self._outgoing.meet(peer.node, peer.incarnation, peer.uri, fmt)
                 if CAPABILITY in peer.capabilities:
                     self._transport.allow_trains(peer.uri)
                 self._tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))

@@ -23,7 +23,6 @@ from pathlib import Path
 from types import TracebackType
 
 from hopwire.capture import CaptureStatus
-from hopwire.cluster.announce import Hello
 from hopwire.errors import Closed, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, HUB
@@ -47,10 +46,10 @@ from hopwire.node.tap import Tap
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
 from hopwire.node.transport import OutboxLimits, Tls, Transport
-from hopwire.node.trust import Trust
+from hopwire.node.trust import HELLO, Trust
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
-from hopwire.security import OPEN, Domains
+from hopwire.security import OPEN, Domains, Recipient
 from hopwire.wire.connection import MAX_NODE_BYTES
 
 __all__ = ["Node"]
@@ -60,7 +59,6 @@ log = logging.getLogger("hopwire.node")
 MAX_IDENTITY_BYTES = MAX_NODE_BYTES  # those that begin with 0 are ZeroMQ's own
 MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
 UNHOST_SECONDS = 10.0
-HELLO = contract_of(Hello).identity
 KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as for one
 
 
@@ -126,7 +124,8 @@ class Node:
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, tap)
         seen = SeenMessages(settings.seen_messages)
-        trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met)
+        me = Recipient(here, self._incarnation)
+        trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met, me)
         self._router = Router(
             here,
             self._tables,

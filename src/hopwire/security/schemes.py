@@ -229,10 +229,10 @@ def stamp_bytes(stamp: Stamp, scheme: str) -> bytes:
     if len(node) > MAX_RECIPIENT_BYTES:
         raise SecurityError(f"the node of a recipient has at most {MAX_RECIPIENT_BYTES} bytes, found {len(node)}")
     name, number = key_id.encode(), SCHEMES[scheme].number
-    head = (MAGIC, bytes((number, len(name))), name)
+    parts = [MAGIC, bytes((number, len(name))), name]
     if SCHEMES[scheme].has_recipient:
-        head = (*head, bytes((len(node),)), node, _I64(incarnation))
-    return b"".join((*head, _REST.pack(sent_at_ns, ttl_ticks, nonce)))
+        parts += [bytes((len(node),)), node, _I64(incarnation)]
+    return b"".join((*parts, _REST.pack(sent_at_ns, ttl_ticks, nonce)))
 
 
 def read_signature(signature: bytes, scheme: str) -> Parts | None:
@@ -257,7 +257,8 @@ def read_signature(signature: bytes, scheme: str) -> Parts | None:
     if rest + _REST.size != end:
         return None
     try:
-        stamp = Stamp(key_id.decode(), *_REST.unpack_from(signature, rest), recipient)
+        sent_at_ns, ttl_ticks, nonce = _REST.unpack_from(signature, rest)
+        stamp = Stamp(key_id.decode(), sent_at_ns, ttl_ticks, nonce, recipient)
     except UnicodeDecodeError:
         return None
     if stamp.sent_at_ns < 0 or stamp.ttl_ticks < 0 or recipient.incarnation < 0:

@@ -79,9 +79,7 @@ class Listener(NamedTuple):
     since_ns: int = -1
 
 
-def sign(
-    message: Message, domains: Domains, sent_at_ns: int, nonce: bytes, recipient: Recipient = ANYONE
-) -> Message:
+def sign(message: Message, domains: Domains, sent_at_ns: int, nonce: bytes, recipient: Recipient = ANYONE) -> Message:
     """Give the message with the domain of its identity and a signature, or none where it goes unsigned.
 
     The nonce is 16 bytes of chance, new for each call. The recipient is the process that the message is sent to next;
