@@ -15,6 +15,7 @@ Greeting(text='hello Ada')
 no_route {'no_route': 1}
 no_route greeter.greet
 True [True]
+hello Ada
 hello Bob
 hello Eve
 """,

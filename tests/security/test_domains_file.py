@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,14 @@ def test_a_file_that_is_not_toml_is_named(content: bytes, tmp_path: Path) -> Non
     file.write_bytes(content)
     with pytest.raises(SettingsError, match="is not TOML"):
         domains_from_file(str(file))
+
+
+def test_the_file_in_the_guide_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "network.md").read_text("utf-8")
+    file = tmp_path / "domains.toml"
+    file.write_text(re.findall(r"^```toml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)[0], "utf-8")
+    monkeypatch.setenv("GREETING_KEY", "sixteen bytes or more")
+    monkeypatch.setenv("NETWORK_KEY", "others, sixteen or more")
+    domains = domains_from_file(file)
+    assert domains.domain_of(b"hopwire.hello").name == "network"
+    assert domains.domain_of(b"greeter.greet").keys[0].secret == b"sixteen bytes or more"
