@@ -160,11 +160,12 @@ def test_each_copy_of_a_broadcast_is_for_its_node() -> None:
     run(story)
 
 
-def test_a_node_that_passes_a_message_on_signs_it_for_the_next() -> None:
+@pytest.mark.parametrize("scheme", ["hopwire-2", "hopwire-1"])
+def test_a_node_that_passes_a_message_on_signs_it_for_the_next(scheme: str) -> None:
     async def story(network: Network) -> None:
         async with (
             network.node(domains=BOUND) as c,
-            network.node(domains=BOUND, peers=[c.uri]) as b,
+            network.node(domains=domains_in(scheme), peers=[c.uri]) as b,
         ):
             c.host(greeter := Greeter())
             await b.knows(Greet)
@@ -230,5 +231,19 @@ def test_a_recorded_hello_makes_no_connection_that_of_its_node() -> None:
                     c._incoming.take_frames([stranger, *frames[1:]])
                 assert a.identity in c.peers
                 assert stranger not in c._incoming._trust.callers.nodes
+
+    run(story)
+
+
+def test_nodes_of_both_hopwire_schemes_talk_to_each_other() -> None:
+    async def story(network: Network) -> None:
+        old, new = domains_in("hopwire-1"), BOUND
+        async with network.node(domains=old) as a, network.node(domains=new, peers=[a.uri]) as b:
+            a.host(Greeter("old"))
+            await b.knows(Greet)
+            assert (await b.hub().ask(Greet("Ada"), Greeting)).text == "old Ada"
+            await b.hub().send(Greet("Bob"), at_least_once=True)
+            assert a.dead_letters.counts["bad_signature"] == 0
+            assert b.dead_letters.counts["bad_signature"] == 0
 
     run(story)

@@ -24,6 +24,7 @@ from hopwire.security import (
     Stamp,
     Verdict,
     is_accepted,
+    must_sign,
     sign,
     verify,
 )
@@ -228,6 +229,26 @@ def test_a_message_for_another_node_leaves_the_window_alone() -> None:
 def test_domains_of_both_hopwire_schemes_read_both(writer: str, reader: str) -> None:
     signed = sign(ORDER, owner_of_all("all", writer), NOW, NONCE, HERE)
     assert verify(signed, owner_of_all("all", reader), NOW) is Verdict.VALID
+
+
+# fmt: off
+PASSED_ON = [
+    # written by   passed on by  signed anew
+    ("hopwire-2",  "hopwire-2",  True),
+    ("hopwire-2",  "hopwire-1",  True),   # it was for the node that passes it on
+    ("hopwire-1",  "hopwire-2",  True),
+    ("hopwire-1",  "hopwire-1",  False),
+    ("legacy",     "legacy",     False),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("writer", "reader", "expected"), PASSED_ON)
+def test_who_passes_on_what_names_a_recipient_signs_anew(writer: str, reader: str, expected: bool) -> None:
+    signed = sign(ORDER, owner_of_all("all", writer), NOW, NONCE, HERE)
+    assert must_sign(signed, owner_of_all("all", reader)) is expected
+    assert must_sign(ORDER, owner_of_all("all", reader)), "what has no signature needs one"
+    assert not must_sign(signed, OPEN), "there is no key"
 
 
 # fmt: off

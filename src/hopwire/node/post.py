@@ -28,7 +28,7 @@ from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import HELLO, Trust
 from hopwire.routing import forwarded
-from hopwire.security import ANYONE, Domains, Recipient, sign
+from hopwire.security import ANYONE, Domains, Recipient, must_sign, sign
 from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
 from hopwire.wire.connection import claimed_node
@@ -138,7 +138,7 @@ class Outgoing:
         """Sign and write a message for a node."""
         if fmt is not V6:
             message = transcode(message.replace(extensions=()), fmt)
-        if self._domains.signing and (not message.signature or self._domains.signs_each_hop(message.domain)):
+        if self._domains.signing and must_sign(message, self._domains):
             is_hello = message.identity == HELLO  # to whoever lives at an address; what it has heard says whom it means
             recipient = ANYONE if is_hello else self._recipients.get(node, ANYONE)
             message = sign(message, self._domains, time.time_ns(), os.urandom(16), recipient)

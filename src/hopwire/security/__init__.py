@@ -5,7 +5,7 @@ from hopwire.security.domains import ALWAYS, NEVER, OPEN, Domain, Domains, Key
 from hopwire.security.domains_file import domains_from_file
 from hopwire.security.replay import ReplayWindow, ReplayWindows
 from hopwire.security.schemes import ANYONE, SCHEMES, Recipient, Stamp, mac, read_signature, signed_bytes
-from hopwire.security.signing import Listener, Verdict, is_accepted, sign, verify
+from hopwire.security.signing import Listener, Verdict, is_accepted, must_sign, sign, verify
 
 __all__ = [
     "ALWAYS",
@@ -26,6 +26,7 @@ __all__ = [
     "domains_from_table",
     "is_accepted",
     "mac",
+    "must_sign",
     "read_signature",
     "sign",
     "signed_bytes",

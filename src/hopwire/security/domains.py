@@ -185,11 +185,6 @@ class Domains:
             raise NotInDomain(f"identity {shown(identity)} belongs to no domain")
         return domain
 
-    def signs_each_hop(self, name: str) -> bool:
-        """Tell whether every node that passes a message of that domain on signs the message anew."""
-        domain = self._names.get(name)
-        return domain is not None and SCHEMES[domain.scheme].has_recipient
-
     def allows_unsigned(self, identity: bytes) -> bool:
         """Tell whether an identity goes without a signature."""
         domain = self.find(identity)

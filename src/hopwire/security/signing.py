@@ -57,7 +57,7 @@ from hopwire.security.schemes import (
     stamp_bytes,
 )
 
-__all__ = ["Listener", "Verdict", "is_accepted", "sign", "verify"]
+__all__ = ["Listener", "Verdict", "is_accepted", "must_sign", "sign", "verify"]
 
 
 class Verdict(StrEnum):
@@ -99,6 +99,19 @@ def sign(message: Message, domains: Domains, sent_at_ns: int, nonce: bytes, reci
     stamp = Stamp(key.id, sent_at_ns, message.ttl_ticks, nonce, recipient)
     written = stamp_bytes(stamp, domain.scheme) if SCHEMES[domain.scheme].has_stamp else b""
     return message.replace(signature=written + _mac(message, domain, key, domain.scheme, written))
+
+
+def must_sign(message: Message, domains: Domains) -> bool:
+    """Tell whether a node has to sign a message before it sends the message on: a recipient is written, or was."""
+    if not message.signature:
+        return True
+    domain = domains.get(message.domain)
+    if domain is None:
+        return False
+    if SCHEMES[domain.scheme].has_recipient:
+        return True
+    parts = read_signature(message.signature, domain.scheme)
+    return parts is not None and SCHEMES[parts.scheme].has_recipient
 
 
 def verify(
