@@ -10,16 +10,22 @@ PYTEST_ARGS ?= -q -n 2 --dist loadgroup
 FUZZ_CASES ?= 1000000
 CHAOS_ARGS ?= --seconds 150
 
+# Python may keep what it has compiled: tests start many processes, and compile all asserts
+unexport PYTHONDONTWRITEBYTECODE
+
 # what is typed: source and tests, and the scripts beside them
 TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py)
 
-.PHONY: help demo test check lint format types imports fresh bench peers docs lock fuzz chaos clean
+.PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz chaos clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
 
 demo: $(READY) ## run a small network and look at what it said
 	@$(BIN)/hopwire demo
+
+quick: $(READY) ## check, and run every test without processes, Spark or much chance: for every save
+	@$(MAKE) --no-print-directory -j 2 check pure
 
 test: check ## check, then run every test
 	@echo "== tests"
@@ -41,11 +47,15 @@ types: $(READY)
 
 imports: $(READY)
 	@echo "== imports"
-	@$(BIN)/python -m pytest -q tests/test_imports.py
+	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 fresh: $(READY)
 	@echo "== docs"
 	@$(BIN)/python docs/generate.py --check
+
+pure: $(READY)
+	@echo "== tests that are quick"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not spark and not fuzz"
 
 bench: $(READY) ## measure against the targets
 	@$(BIN)/python benchmarks/run.py
@@ -73,7 +83,7 @@ lock: $(READY) ## choose the newest versions of everything for requirements.lock
 	@echo "requirements.lock is new; make test installs it"
 
 clean: ## remove .venv and everything that was made
-	@rm -rf $(VENV) .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse
 	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): requirements.lock pyproject.toml

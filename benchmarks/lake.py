@@ -37,14 +37,12 @@ from hopwire.capture import SCHEMA as CAPTURE
 from hopwire.capture.file_faults import Fault
 from hopwire.capture.sources import read_source
 from hopwire.errors import WireError
+from hopwire.lake.build import build
 from hopwire.lake.catalog import find_sources, groups_of
-from hopwire.lake.rebatch import rebatched
-from hopwire.lake.run import build
+from hopwire.lake.session import session
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.simulate import simulate_on_spark
-from hopwire.lake.spark import session
-from hopwire.lake.split import split_batch
-from hopwire.lake.worker import TABLES, Output, Task
+from hopwire.lake.simulation import simulate_on_spark
+from hopwire.lake.worker import INGESTED, IngestTask, ParquetOutput, rebatched, split_batch
 from hopwire.security import OPEN, Domains
 from hopwire.security.batch_verdicts import verify_batch
 from hopwire.security.domain_settings import domains_from_table
@@ -105,14 +103,14 @@ class Data:
         return domains_from_table(tomllib.loads((self.place / "domains.toml").read_text()))
 
     @property
-    def groups(self) -> list[list[Task]]:
+    def groups(self) -> list[list[IngestTask]]:
         """The sources as a build hands them out."""
         return groups_of(_tasks(self.captures), SETTINGS.task_bytes)
 
 
-def _tasks(captures: Path) -> list[Task]:
+def _tasks(captures: Path) -> list[IngestTask]:
     sources = [each.source for each in find_sources(captures)[0].values()]
-    return [Task(each.name, str(each.path), each.kind, each.size_bytes) for each in sources]
+    return [IngestTask(each.name, str(each.path), each.kind, each.size_bytes) for each in sources]
 
 
 def made(spark: SparkSession, place: Path, messages: int) -> Data:
@@ -130,7 +128,7 @@ def made(spark: SparkSession, place: Path, messages: int) -> Data:
     return data
 
 
-def _write_frames(group: Sequence[Task], path: Path) -> None:
+def _write_frames(group: Sequence[IngestTask], path: Path) -> None:
     """Write the frames of some sources into one file: the scan must not pay for many small ones."""
     kind = pa.schema([CAPTURE.field("frames")])
     with pq.ParquetWriter(path, kind, compression="none", use_dictionary=False) as writer:
@@ -215,10 +213,12 @@ def writing(place: Path, tables: Sequence[str], domains: Domains = OPEN) -> Work
     """Decode all fields and write tables; keys, extensions and outcomes, which stand in them, are read too."""
 
     def work(batches: Batches) -> int:
-        outputs = {name: Output(place / f"{uuid4().hex}-{name}.parquet", TABLES[name], SETTINGS) for name in tables}
+        outputs = {
+            name: ParquetOutput(place / f"{uuid4().hex}-{name}.parquet", INGESTED[name], SETTINGS) for name in tables
+        }
         count = 0
         for batch in batches:
-            split = dict(zip(TABLES, split_batch(batch, "segment", domains)[:3], strict=True))
+            split = dict(zip(INGESTED, split_batch(batch, "segment", domains)[:3], strict=True))
             for name, output in outputs.items():
                 output.add(split[name])
             count += len(batch)
@@ -262,8 +262,8 @@ def measure(spark: SparkSession, data: Data, place: Path, rounds: int) -> Measur
         DECODE: lambda: in_workers(spark, data, decoding),
         VERIFY: lambda: in_workers(spark, data, verifying(domains)),
         SILVER: lambda: in_workers(spark, data, writing(scratch, silver)),
-        ALL_TABLES: lambda: in_workers(spark, data, writing(scratch, tuple(TABLES))),
-        INGEST: lambda: in_workers(spark, data, writing(scratch, tuple(TABLES), domains)),
+        ALL_TABLES: lambda: in_workers(spark, data, writing(scratch, tuple(INGESTED))),
+        INGEST: lambda: in_workers(spark, data, writing(scratch, tuple(INGESTED), domains)),
         UDF: lambda: by_rows(spark, data),
     }
     size = sum(path.stat().st_size for path in data.captures.iterdir())

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.timing import show_table
 from benchmarks.watch import ALL, JVM, WORKERS, watched
 from hopwire.capture import SCHEMA, Direction
-from hopwire.lake.run import build
-from hopwire.lake.spark import session
+from hopwire.lake.build import build
+from hopwire.lake.session import session
 from hopwire.lake.store import read_arrow
 from hopwire.model import CallbackPoint, Message
 from hopwire.model.sighting import Origin, Row, batch_from_rows

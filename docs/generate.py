@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import sys
@@ -15,8 +16,7 @@ from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
 from hopwire.flows.findings import KINDS as FINDINGS
 from hopwire.flows.schemas import FATES, FLOW_OUTCOMES
-from hopwire.lake.table import LAYERS, Table
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import LAYERS, Table, all_tables
 from hopwire.model.reasons import DECODE_REASONS, ENCODE_REASONS, NODE_REASONS, PROMISE_REASONS, ROUTING_REASONS
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import KINDS
@@ -147,7 +147,8 @@ line on stderr.
 def tables() -> str:
     """Every table of the lake."""
     parts = [NOTE, "# The tables of the lake\n", TABLES_INTRODUCTION]
-    parts += [_table(table) for layer in LAYERS for table in sorted(TABLES.values(), key=_name) if table.layer == layer]
+    declared = sorted(all_tables().values(), key=_name)
+    parts += [_table(table) for layer in LAYERS for table in declared if table.layer == layer]
     parts += [_words("Fates of a hop", FATES), _words("Outcomes", FLOW_OUTCOMES), _words("Findings", FINDINGS)]
     return "\n".join(parts)
 
@@ -171,9 +172,9 @@ def _table(table: Table) -> str:
 
 
 TABLES_INTRODUCTION = """\
-`hopwire lake build CAPTURES LAKE` makes these tables, as Parquet files below the directory of the lake. Which of the
-files count is said by `_hopwire/manifest.json`: read them with `hopwire.lake.frames.read_table` in Spark, or without it
-with `hopwire.lake.store.read_arrow`. Times are nanoseconds since 1970.
+`hopwire lake build CAPTURES LAKE` makes these tables, as Parquet files below the directory of the lake. The file
+`_hopwire/manifest.json` says which of these files count. `hopwire.lake.dataframes.read_table` reads a table in Spark,
+`hopwire.lake.store.read_arrow` reads it without Spark. Times are nanoseconds since 1970.
 """
 
 
@@ -201,6 +202,25 @@ fault has flows of its own; `hopwire lake check` compares.
 """
 
 
+def modules() -> str:
+    """Every module, with the first sentence of what it says of itself."""
+    source = HERE.parent / "src" / "hopwire"
+    lines = [NOTE, "# The modules\n", "What each room owns and never does is in [ARCHITECTURE](../ARCHITECTURE.md).\n"]
+    by_room: dict[str, list[Path]] = {}
+    for path in sorted(source.rglob("*.py"), key=lambda path: path.relative_to(source).parts):
+        if not path.name.startswith("__"):
+            by_room.setdefault(path.relative_to(source).parent.as_posix(), []).append(path)
+    for room, paths in by_room.items():
+        lines += [f"## {'hopwire' if room == '.' else room}\n", "| module | what is in it |", "|---|---|"]
+        lines += [f"| `{path.name}` | {_first_sentence(path)} |" for path in paths] + [""]
+    return "\n".join(lines)
+
+
+def _first_sentence(path: Path) -> str:
+    text = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
+    return " ".join(text.split()).split(". ")[0].rstrip(".:").replace("|", "\\|")
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "wire/formats.md": formats,
     "reasons.md": reasons,
@@ -208,6 +228,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "cli.md": commands,
     "tables.md": tables,
     "simulation.md": simulation,
+    "modules.md": modules,
 }
 
 

@@ -16,9 +16,10 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hopwire.lake.spark import Setting
+    from hopwire.lake.session import Setting
 
 ROOT = Path(__file__).parents[1]
+SPARK_SETTINGS = ROOT / "tests" / "lake" / "conf"
 hypothesis.settings.register_profile("hopwire", deadline=None)  # a deadline would judge the machine, not the code
 hypothesis.settings.load_profile("hopwire")
 DEMO_SECONDS = 300  # it takes a minute where nothing else runs
@@ -28,7 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-cases", type=int, default=200_000, help="mutated inputs for each fuzz test")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure() -> None:
+    os.environ["SPARK_CONF_DIR"] = str(SPARK_SETTINGS)  # processes that tests start have it too
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in the same hook
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))  # one worker, so one JVM
@@ -36,6 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("demo"))  # one worker, so one run
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.timeout(DEMO_SECONDS))
+        if getattr(config.option, "loadgroup", False):
+            _tell_group(item)
+
+
+def _tell_group(item: pytest.Item) -> None:
+    """Write the group of a test behind its id: xdist 3.8 does so where pytest 9.2 does not look (pytest-xdist#1386)."""
+    if (group := item.get_closest_marker("xdist_group")) and hasattr(item, "_id"):
+        item._id = item._id.parse(f"{item.nodeid}@{group.args[0]}")
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +59,7 @@ def fuzz_cases(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from hopwire.lake.spark import session
+    from hopwire.lake.session import session
 
     warehouse = tmp_path_factory.mktemp("warehouse").as_uri()
     settings: dict[str, Setting] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -17,8 +16,7 @@ NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
 
 @cache
 def names_in(path: str) -> frozenset[str]:
-    tree = ast.parse((ROOT / path).read_text())
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    return frozenset(re.findall(r"^def (\w+)", (ROOT / path).read_text(), re.MULTILINE))
 
 
 def test_every_test_that_is_named_exists() -> None:

@@ -172,10 +172,13 @@ class _Memory:
     def prove(self, uri: str, over: bytes) -> None:
         pass
 
+    def believe(self, connection: bytes) -> None:
+        pass
+
     def disconnect(self, uri: str) -> None:
         self.connections.pop(uri, None)
 
-    def allow_trains(self, uri: str) -> None:
+    def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         pass
 
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Where Spark finds `format("hopwire")`: it imports every module named `pyspark_*`, and asks it for a DefaultSource."""
+"""Where Spark finds `format("hopwire")`: Spark imports each module named `pyspark_*` and takes its DefaultSource."""
 
 from hopwire.lake.source import HopwireSource as DefaultSource
 

@@ -18,13 +18,13 @@ from hopwire.capture.sources import list_sources, read_source
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.errors import CaptureError, LakeError, SettingsError
-from hopwire.lake import run as runs
+from hopwire.lake import build as runs
+from hopwire.lake.build import build
 from hopwire.lake.catalog import find_sources
 from hopwire.lake.manifest import Manifest, StoredSource, StoredTable, stale_tables
-from hopwire.lake.run import build
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import all_tables
 from hopwire.simulate import SimulateSettings
 from tests.cli.running import command, environment
 from tests.lake.captures import make_capture, make_sightings, write_segment
@@ -331,7 +331,7 @@ def test_lake_is_for_its_owner_unless_set_otherwise(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("open_umask")
 @pytest.mark.slow
 def test_simulation_is_for_its_owner(tmp_path: Path) -> None:
-    from hopwire.lake.simulate import simulate_here
+    from hopwire.lake.simulation import simulate_here
 
     simulate_here(SimulateSettings(500), tmp_path / "out")
     assert modes_in(tmp_path / "out") == {0o700, 0o600}
@@ -345,9 +345,10 @@ def test_mode_that_keeps_the_owner_out_is_refused() -> None:
 
 
 def test_another_mode_is_no_reason_to_build_anew(lake: Path) -> None:
+    sources = all_tables()["bronze.sources"]
     with writing(lake) as writer:
         bases = {
-            runs._Build(writer, Any, settings, lambda *_: None)._basis(TABLES["bronze.sources"])  # type: ignore[arg-type]
+            runs._Build(writer, Any, settings, lambda *_: None)._basis(sources)  # type: ignore[arg-type]
             for settings in (LakeSettings(), LakeSettings(file_mode=0o640))
         }
     assert len(bases) == 1

@@ -178,6 +178,7 @@ def numbers_of(sources: list[Source], faults: list[Fault] | None = None) -> list
     return [number for batch in batches for number in batch.column("sequence").to_pylist()]
 
 
+@pytest.mark.slow
 @given(sizes=st.lists(st.lists(st.integers(0, 3000), max_size=5), max_size=8), max_bytes=st.integers(1, 20_000))
 def test_parts_of_a_segment_have_every_row_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[list[int]], max_bytes: int

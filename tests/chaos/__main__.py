@@ -76,8 +76,8 @@ def judge(report: Report, directory: Path) -> bool:
 
 
 def _requests(directory: Path) -> pa.Table:
-    from hopwire.lake.run import build
-    from hopwire.lake.spark import session
+    from hopwire.lake.build import build
+    from hopwire.lake.session import session
     from hopwire.lake.store import read_arrow
 
     spark = session("hopwire chaos", **{"spark.master": "local[2]"})

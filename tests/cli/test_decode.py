@@ -67,6 +67,7 @@ def test_a_file_may_hold_messages_in_many_ways(text: str, where: str, tmp_path: 
     assert json.loads(found.out)["frames"] == HEX
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [3, 4, 5, 6])
 def test_every_vector_is_decoded_and_encoded_back_to_the_same_frames(number: int) -> None:
     file = VECTORS / f"v{number}.jsonl"
@@ -174,6 +175,7 @@ def test_a_format_may_be_forced() -> None:
 # -- the screen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 2, 5, 10, 20, 39, 59, 60, 80, 109, 110, 300])
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 def test_no_screen_is_too_narrow(columns: int, fmt: WireFormat) -> None:
@@ -215,6 +217,7 @@ def test_a_long_body_is_cut_unless_all_of_it_is_asked_for() -> None:
     assert "frame 2 (n-2), 1507 bytes\n     0  61 62 63 " in full
 
 
+@pytest.mark.slow
 def test_many_entries_are_cut_in_the_middle_unless_all_are_asked_for() -> None:
     message = Message(b"MSG", routing=tuple(RoutingEntry(f"tcp://node-{number}") for number in range(300)))
     frames = [frame.hex() for frame in encode(message, V6)]

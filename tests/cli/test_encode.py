@@ -19,6 +19,7 @@ def line(frames: list[bytes]) -> str:
     return " ".join(frame.hex() or "-" for frame in frames) + "\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 def test_fields_become_frames_and_come_back(fmt: WireFormat) -> None:
     messages = [sample_message(fmt, random.Random(seed)) for seed in range(5)]

@@ -45,7 +45,7 @@ def write_lake(path: Path, flows: pa.Table) -> Path:
     tables = {
         "gold.flows": flows,
         "gold.requests": told.requests(),
-        "gold.clocks": pa.Table.from_pylist(nodes, schema=schema_from_columns(CLOCKS)),
+        "silver.clocks": pa.Table.from_pylist(nodes, schema=schema_from_columns(CLOCKS)),
     }
     with writing(path) as run:
         for name, table in tables.items():
@@ -77,6 +77,7 @@ def test_ls_shows_the_latest_first_with_outcome_and_findings(lake: Path) -> None
     assert lines[-1] == "4 of 4 flows"
 
 
+@pytest.mark.slow
 def test_ls_filters(lake: Path) -> None:
     assert ids(lake, "--outcome", "lost") == ["12-lost"]
     assert ids(lake, "--outcome", "lost", "--outcome", "answered") == ["12-lost", "11-fine"]
@@ -155,7 +156,7 @@ def test_lake_without_flows_names_the_table(tmp_path: Path) -> None:
         run.publish({}, "basis")
     found = hopwire("flows", "ls", str(tmp_path))
     assert found.code == 2
-    assert "has no table gold." in found.err
+    assert "has no table silver.clocks" in found.err
 
 
 def test_flow_that_nobody_knows_the_begin_of_is_shown_without_it(tmp_path: Path) -> None:
@@ -192,6 +193,7 @@ def test_lake_with_a_damaged_file_is_one_line(tmp_path: Path, arguments: list[st
     assert len(found.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_flows_are_read_without_spark(lake: Path) -> None:
     code = (
         "import sys; from hopwire.cli.main import run; code = run(['flows', 'ls', sys.argv[1]]);"
@@ -201,6 +203,7 @@ def test_flows_are_read_without_spark(lake: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_terminal_without_unicode_gets_plain_trees(lake: Path) -> None:
     found = process("flows", "show", str(lake), "12-lost", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     assert found.code == 0

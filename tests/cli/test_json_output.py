@@ -10,12 +10,11 @@ import pytest
 from hopwire.capture import CaptureWriter, Direction
 from hopwire.demo.agreement import Disagreement
 from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet, summary_to_json
-from hopwire.lake import check as lake_check
-from hopwire.lake import run as lake_run
-from hopwire.lake.check import Checked, Tally
-from hopwire.lake.check import Difference as TruthDifference
+from hopwire.lake import build as lake_build
+from hopwire.lake import simulation
 from hopwire.lake.store import read_manifest, writing
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import all_tables
+from hopwire.simulate.check import Checked, TruthDifference, TruthTally
 from tests.cli.running import hopwire
 from tests.cli.test_flows import story, write_lake
 
@@ -107,20 +106,20 @@ def test_a_table() -> None:
 
 def test_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with writing(tmp_path / "lake") as writer:
-        writer.add("gold.links", "basis", TABLES["gold.links"].schema, [])
+        writer.add("gold.links", "basis", all_tables()["gold.links"].schema, [])
         writer.publish({}, "")
     manifest = read_manifest(tmp_path / "lake")
     faults = ("x.arrows: is a FIFO",)
-    built = lake_run.Built(Path("LAKE"), manifest, ("x.arrows",), ("gold.links",), faults, ("x.arrows",))
-    monkeypatch.setattr(lake_run, "build", lambda *args, **settings: built)
+    built = lake_build.Built(Path("LAKE"), manifest, ("x.arrows",), ("gold.links",), faults, ("x.arrows",))
+    monkeypatch.setattr(lake_build, "build", lambda *args, **settings: built)
     assert hopwire("lake", "build", str(tmp_path), str(tmp_path / "lake"), "--json").out == BUILT
 
 
 def test_a_comparison_with_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    tally = Tally("requests", "loss", 3, 2, 1, 0)
+    tally = TruthTally("requests", "loss", 3, 2, 1, 0)
     difference = TruthDifference("requests", "loss", {"node": b"\xff", "sequence": 7, "peer": None}, "lost", None)
     checked = Checked((tally,), (difference,), {"loss": 2}, ("clocks",))
-    monkeypatch.setattr(lake_check, "check_lake", lambda lake, truth: checked)
+    monkeypatch.setattr(simulation, "check_lake", lambda lake, truth: checked)
     assert hopwire("lake", "check", "--json", "LAKE", "TRUTH").out == CHECKED
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,23 +15,25 @@ from hopwire.cli import lake as command
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.errors import BalanceError
-from hopwire.lake import memory
+from hopwire.lake import session
 from hopwire.lake.manifest import Manifest
-from hopwire.lake.store import writing
-from hopwire.lake.tables import TABLES
+from hopwire.lake.store import read_arrow, writing
+from hopwire.lake.tables import all_tables
 from tests.lake.captures import make_capture
+
+SHELL_TOOLS = ("bash", "chmod", "dirname", "ps")  # what the start scripts of Spark call, and Hadoop where it writes
 
 
 def test_tables_are_described_without_a_lake(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lake", "tables"]) == ExitCode.FINE
     shown = capsys.readouterr().out
-    assert all(name in shown for name in TABLES)
+    assert all(name in shown for name in all_tables())
 
 
 def test_tables_are_described_as_json_with_their_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lake", "tables", "--json"]) == ExitCode.FINE
     described = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert set(described) == set(TABLES)
+    assert set(described) == set(all_tables())
     assert described["bronze.sources"]["key"] == ["segment"]
     assert described["bronze.sources"]["columns"][0] == {
         "name": "segment",
@@ -40,7 +44,7 @@ def test_tables_are_described_as_json_with_their_columns(capsys: pytest.CaptureF
 
 def test_tables_are_counted_with_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with writing(tmp_path) as writer:
-        writer.add("gold.links", "x", TABLES["gold.links"].schema, [])
+        writer.add("gold.links", "x", all_tables()["gold.links"].schema, [])
         writer.publish({}, "")
     assert run(["lake", "tables", str(tmp_path), "--json"]) == ExitCode.FINE
     described = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
@@ -100,7 +104,7 @@ def test_mistake_is_one_line_with_the_remedy(
 def test_machine_without_memory_is_told_before_anything_starts(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda: 300 * 1024**2)
+    monkeypatch.setattr(session, "free_bytes", lambda: 300 * 1024**2)
     assert run(["lake", "build", str(captures), str(tmp_path / "lake")]) == ExitCode.USAGE
     assert "0.3 GB of memory are free, a build needs 1 GB" in capsys.readouterr().err
 
@@ -127,7 +131,7 @@ def test_installation_without_spark_is_told_the_remedy(
 def test_lake_that_does_not_add_up_has_a_code_of_its_own(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hopwire.lake import run as runs
+    from hopwire.lake import build as runs
 
     def lose(*args: object, **settings: object) -> None:
         raise BalanceError("anna.arrows: 41 rows went into step decode, 40 came out")
@@ -140,7 +144,7 @@ def test_lake_that_does_not_add_up_has_a_code_of_its_own(
 def test_bad_sources_have_a_code_of_their_own(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hopwire.lake import run as runs
+    from hopwire.lake import build as runs
 
     built = runs.Built(tmp_path, Manifest(), ("x.arrows",), (), ("x.arrows: is a FIFO",), ("x.arrows",))
     monkeypatch.setattr(runs, "build", lambda *args, **settings: built)
@@ -150,18 +154,35 @@ def test_bad_sources_have_a_code_of_their_own(
     assert "1 source read" in written.out, "the lake is built all the same"
 
 
+@pytest.fixture
+def poor_machine(tmp_path: Path) -> dict[str, str]:
+    """An environment without a Java, in a locale that knows no umlaut."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in SHELL_TOOLS:
+        if found := shutil.which(tool):
+            (tools / tool).symlink_to(found)
+    absent = ("JAVA_HOME", "SPARK_HOME", "LANG", "LC_CTYPE", "PYTHONUTF8")
+    kept = {name: value for name, value in os.environ.items() if name not in absent}
+    return {**kept, "PATH": str(tools), "LC_ALL": "C"}
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(300)  # a Spark of its own
-def test_build_from_the_command_line_says_what_it_did(captures: Path, tmp_path: Path) -> None:
+def test_build_on_a_machine_without_java_finds_umlauts_and_says_what_it_did(
+    tmp_path: Path, poor_machine: dict[str, str]
+) -> None:
+    captures, lake = make_capture(tmp_path / "cäptures", ("änna", "bert")), tmp_path / "läke"
     (captures / "letter.txt").write_text("dear reader")
-    arguments = ["lake", "build", str(captures), str(tmp_path / "lake"), "--master", "local[1]", "--memory", "1g"]
+    arguments = ["lake", "build", str(captures), str(lake), "--master", "local[1]", "--memory", "1g"]
     hopwire = [sys.executable, "-m", "hopwire.cli", *arguments, "--table", "gold.contracts"]
-    first = subprocess.run([*hopwire, "--json"], capture_output=True, text=True, check=False)
-    assert first.stderr == "hopwire: letter.txt: is not a capture and was left alone\n"
+    first = subprocess.run([*hopwire, "--json"], env=poor_machine, capture_output=True, timeout=250, check=False)
+    assert first.stderr == b"hopwire: letter.txt: is not a capture and was left alone\n"
     told = json.loads(first.stdout)
-    assert told["sources_read"] == ["anna.arrows", "bert.arrows"]
+    assert told["sources_read"] == ["bert.arrows", "änna.arrows"]
     assert told["tables"]["silver.messages"]["row_count"] == 72
-    again = subprocess.run(hopwire, capture_output=True, text=True, check=False)
+    assert read_arrow(lake, "gold.contracts").num_rows > 0
+    again = subprocess.run(hopwire, env=poor_machine, capture_output=True, timeout=100, check=False)
     assert (again.returncode, again.stderr) == (0, first.stderr)
-    assert again.stdout.endswith("nothing new to read, 0 tables built\n")
+    assert again.stdout.endswith(b"nothing new to read, 0 tables built\n")

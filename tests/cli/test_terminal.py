@@ -20,7 +20,7 @@ from hopwire.cli.main import run
 from hopwire.cli.terminal import say, screen
 from hopwire.demo.agreement import Disagreement
 from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import all_tables
 from hopwire.model import Message
 from hopwire.report.words import printable, printable_lines
 from hopwire.wire import V6, encode
@@ -41,6 +41,7 @@ def assert_harmless(*texts: str) -> None:
 # -- the filter
 
 
+@pytest.mark.slow
 @given(TEXTS)
 @example(HOSTILE)
 def test_every_text_becomes_printable_and_printable_text_stays(text: str) -> None:
@@ -164,12 +165,13 @@ def hostile(kind: pa.DataType, name: str = "") -> Any:
 def hostile_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake of one flow whose every text is hostile."""
     lake = tmp_path_factory.mktemp("hostile") / "lake"
-    schemas = {name: TABLES[name].schema for name in ("gold.flows", "gold.requests", "gold.clocks")}
+    schemas = {name: all_tables()[name].schema for name in ("gold.flows", "gold.requests", "silver.clocks")}
     rows = {name: hostile(pa.struct(list(schema))) for name, schema in schemas.items()}
     write_lake(lake, {name: pa.Table.from_pylist([row], schemas[name]) for name, row in rows.items()})
     return lake
 
 
+@pytest.mark.slow
 def test_flows_are_shown_harmlessly(hostile_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ([], ["--json"]):
         assert run(["flows", "ls", str(hostile_lake), "--all", *options]) == 0

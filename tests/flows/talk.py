@@ -68,7 +68,7 @@ class Talk:
 
     @property
     def clocks(self) -> pa.Table:
-        """The rows of gold.clocks."""
+        """The rows of silver.clocks."""
         known = placed(self.spans)
         crossings = quickest_crossings(self.story.sightings, window_width(lives_of(known)))
         return rows_from_clocks(known, clocks_from_crossings(self.ahead, crossings))

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def chunks(groups: list[int], batch_rows: int, max_rows: int, chunk_rows: int) -
     return list(whole_chunks(table.to_batches(batch_rows), ["key"], max_rows, COUNT, chunk_rows))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 30), max_size=20), st.integers(1, 12), st.integers(1, 25), st.integers(1, 40))
 def test_every_group_is_in_one_chunk(groups: list[int], batch_rows: int, max_rows: int, chunk_rows: int) -> None:
     found: dict[bytes, int] = {}
@@ -55,6 +57,7 @@ def test_key_may_have_several_columns() -> None:
     assert [len(chunk.rows) for chunk in whole_chunks(table.to_batches(1), ["a", "b"], 10, COUNT, 1)] == [1, 1, 1]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 30), max_size=20), st.integers(1, 12), st.integers(1, 25), st.integers(1, 40))
 def test_pieces_are_whole_groups_unless_they_are_cut(
     groups: list[int], batch_rows: int, max_rows: int, chunk_rows: int

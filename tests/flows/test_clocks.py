@@ -87,6 +87,7 @@ DAY_S = 24 * 3600
 TO_AND_FRO = ((A, B), (B, A))
 
 
+@pytest.mark.slow
 def test_clock_that_drifts_for_a_day_leaves_latencies_as_they_are() -> None:
     talk = Talk({A: always(0), B: drifting(20)}).say(*TO_AND_FRO, seconds=DAY_S, every=20)
     found = talk.latencies_us
@@ -128,6 +129,7 @@ def test_incarnations_have_one_clock_until_that_cannot_be() -> None:
     assert talk.coverage.offsets_ns == {A: 0, B: 2 * SECOND}
 
 
+@pytest.mark.slow
 def test_clock_that_is_set_while_the_node_runs_is_doubtful_about_then_and_right_elsewhere() -> None:
     since = 7 * HOUR + 100 * SECOND
     talk = Talk({A: always(0), B: set_ahead(40 * SECOND, since)}).say(*TO_AND_FRO, seconds=DAY_S, every=30)

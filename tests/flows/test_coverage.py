@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ def test_clocks_are_alike_if_corrected_to_the_same_node() -> None:
     assert len(set(clock)) == 3
 
 
+@pytest.mark.slow
 @given(st.lists(SPAN, max_size=12), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 130), st.integers(0, 9))))
 def test_stretches_are_found_as_a_loop_would(spans: list[LifeSpan], asked: list[tuple[int, int, int]]) -> None:
     of = Coverage(spans=spans, skips=spans).of(pa.array(NODES))

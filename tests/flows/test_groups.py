@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def test_columns_that_are_coded_together_can_be_compared_and_null_is_empty() -> 
     assert [words[i].as_py() for i in texts] == ["", "x"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.integers(0, 4)), min_size=1))
 def test_packed_numbers_are_equal_and_sorted_as_their_parts_are(rows: list[tuple[int, int, int]]) -> None:
     packed = pack(*(np.array(column) for column in zip(*rows, strict=True)))
@@ -36,6 +38,7 @@ def test_numbers_that_do_not_fit_are_packed_all_the_same() -> None:
     assert packed[1] == packed[2]
 
 
+@pytest.mark.slow
 @given(ROWS)
 def test_groups_reduce_as_loops_do(rows: list[tuple[int, int, bool]]) -> None:
     number, value = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))

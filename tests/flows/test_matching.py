@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,6 +104,7 @@ def most_pairs(left: list[int], came: list[int]) -> int:
     return 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["arrives", "lost", "twice", "slow"]), min_size=30, max_size=60), st.integers(5, 40))
 def test_pieces_give_the_hops_of_the_whole(fortunes: list[str], piece_rows: int) -> None:
     story = Story(seconds=200)

@@ -324,6 +324,7 @@ SHOWN = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_small_worlds_can_show_every_fate_and_every_outcome() -> None:
     fates = set()
     for outcome, ends, moves in SHOWN:

@@ -125,6 +125,7 @@ def written(rows: list[tuple[int, bool]]) -> list[Sighting]:
     return found
 
 
+@pytest.mark.slow
 @given(ROWS, st.integers(1, 60), st.integers(1, 60))
 def test_batches_and_parts_tell_the_same_as_the_whole(rows: list[tuple[int, bool]], size: int, cut: int) -> None:
     kept = written(rows)
@@ -136,6 +137,7 @@ def test_batches_and_parts_tell_the_same_as_the_whole(rows: list[tuple[int, bool
         assert numbers == whole.sighting_count + whole.skipped + whole.missing
 
 
+@pytest.mark.slow
 @given(ROWS, st.lists(st.integers(1, 59), max_size=4))
 def test_what_is_missing_between_sources_is_what_is_missing_in_one(
     rows: list[tuple[int, bool]], cuts: list[int]

@@ -74,7 +74,7 @@ def _daemon(place: Path, name: str, *command: str) -> Iterator[subprocess.Popen[
         "SPARK_LOCAL_DIRS": str(place / "local"),
         "PYSPARK_PYTHON": sys.executable,
     }
-    options = ["-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{home}/jars/*"]
+    options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{home}/jars/*"]
     with open(place / f"{name}.log", "wb") as log:
         process = subprocess.Popen([environ["HOPWIRE_JAVA"], *options, *command], env=environ, stdout=log, stderr=log)
         try:

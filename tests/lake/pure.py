@@ -23,8 +23,8 @@ from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, lives_of, placed, spans_from_batch
-from hopwire.lake.split import Split, split_batch
 from hopwire.lake.store import writing
+from hopwire.lake.worker import Split, split_batch
 from hopwire.security import Domains, domains_from_file
 from tests.flows.quickest import quickest_crossings
 
@@ -65,7 +65,7 @@ def tables_without_spark(simulated: Path) -> dict[str, pa.Table]:
         "silver.hops": judged.hops.select(["correlation_id", "fate"]),
         "gold.requests": judged.requests,
         "gold.flows": judged.flows.select(["correlation_id", "outcome", "findings"]),
-        "gold.clocks": judged.clocks,
+        "silver.clocks": judged.clocks,
     }
 
 
@@ -93,7 +93,7 @@ def judge_captures(captures: Path, domains: Domains, rules: Rules) -> Judged:
 
 
 def clocks_without_spark(spans: Iterable[SourceSpan], sightings: pa.Table) -> pa.Table:
-    """The rows of gold.clocks."""
+    """The rows of silver.clocks."""
     known = placed(spans)
     crossings = quickest_crossings(sightings, window_width(lives_of(known)))
     return rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings))

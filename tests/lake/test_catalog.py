@@ -10,19 +10,19 @@ from hopwire.errors import LakeError
 from hopwire.lake import catalog
 from hopwire.lake.catalog import find_sources, groups_of, tasks_of
 from hopwire.lake.manifest import Manifest, StoredFile, StoredSource, StoredTable
-from hopwire.lake.store import Run
-from hopwire.lake.worker import Task
+from hopwire.lake.store import LakeRun
+from hopwire.lake.worker import IngestTask
 from tests.lake.captures import make_capture, make_sightings, write_segment
 
 
-def run_after(tmp_path: Path, sources: dict[str, StoredSource], decoder: str = "d") -> Run:
+def run_after(tmp_path: Path, sources: dict[str, StoredSource], decoder: str = "d") -> LakeRun:
     files = tuple(StoredFile(f"bronze/sightings/{name}.parquet", 1, 1, name) for name in sources)
     for file in files:
         path = tmp_path / "lake" / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"1")
     tables = {"bronze.sightings": StoredTable("", {}, files)}
-    return Run(tmp_path / "lake", "run", Manifest(decoder=decoder, tables=tables, sources=sources))
+    return LakeRun(tmp_path / "lake", "run", Manifest(decoder=decoder, tables=tables, sources=sources))
 
 
 def stored_in(captures: Path) -> dict[str, StoredSource]:
@@ -198,20 +198,20 @@ def test_segment_that_is_sealed_while_the_catalog_is_made_is_the_sealed_one(
 
 
 def test_small_sources_share_a_task_and_large_ones_come_first() -> None:
-    tasks = [Task(f"{size}", "", "pcap", size) for size in (10, 500, 40, 70, 20)]
+    tasks = [IngestTask(f"{size}", "", "pcap", size) for size in (10, 500, 40, 70, 20)]
     groups = [[task.size_bytes for task in group] for group in groups_of(tasks, 100)]
     assert groups == [[500], [70], [40, 20, 10]]
     assert groups_of([], 100) == []
 
 
 def test_sources_without_a_byte_are_a_task_too() -> None:
-    tasks = [Task(name, "", "pcap", 0) for name in ("a", "b")]
+    tasks = [IngestTask(name, "", "pcap", 0) for name in ("a", "b")]
     assert groups_of(tasks, 100) == [tasks]
 
 
 def test_large_segment_is_several_tasks(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 400))
-    task = Task("anna.arrows", str(path), "segment", path.stat().st_size)
+    task = IngestTask("anna.arrows", str(path), "segment", path.stat().st_size)
     tasks = [task for group in groups_of([task], task.size_bytes // 4) for task in group]
     assert len(tasks) >= 4
     assert [each.begin for each in tasks] == [0, *(each.end for each in tasks[:-1])]
@@ -219,7 +219,7 @@ def test_large_segment_is_several_tasks(tmp_path: Path) -> None:
 
 def test_large_segment_that_is_sealed_before_it_is_parted_is_one_task(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "anna.open.arrows", make_sightings("anna", 400), is_sealed=False)
-    task = Task("anna.arrows", str(path), "segment", path.stat().st_size, is_open=True)
+    task = IngestTask("anna.arrows", str(path), "segment", path.stat().st_size, is_open=True)
     path.rename(tmp_path / "anna.arrows")
     assert groups_of([task], task.size_bytes // 4) == [[task]]
     assert sum(len(batch) for batch in read_source(task.source)) == 401

@@ -11,8 +11,7 @@ import pytest
 
 from hopwire.cli.main import run
 from hopwire.errors import LakeError
-from hopwire.lake.check import check_lake
-from hopwire.lake.simulate import simulate_here
+from hopwire.lake.simulation import check_lake, simulate_here
 from hopwire.simulate import FAULTS, SimulateSettings
 from tests.lake.pure import build_without_spark, write_lake
 

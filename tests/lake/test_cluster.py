@@ -13,27 +13,26 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hopwire.lake.check import check_lake
-from hopwire.lake.run import build
-from hopwire.lake.simulate import simulate_here
+from hopwire.lake.build import build
+from hopwire.lake.simulation import check_lake, simulate_here
 from hopwire.lake.store import read_arrow
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import all_tables
 from hopwire.security import domains_from_file
 from hopwire.simulate import FAULTS, SimulateSettings
 from tests.lake.cluster import standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 
-MESSAGES = 3_000
+MESSAGES = 1_000
 
 # Two workers and their executors are killed: one as soon as the first source is read, one as soon as hops are written.
 BUILD = """
 import os, signal, sys, threading, time
 from pathlib import Path
 from hopwire.security import domains_from_file
-from hopwire.lake.run import build
+from hopwire.lake.build import build
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.spark import session
+from hopwire.lake.session import session
 
 master, network, lake, *victims = sys.argv[1:]
 network, lake, killed = Path(network), Path(lake), []
@@ -43,7 +42,7 @@ spark = session("cluster", **{
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": 4,
+    "spark.sql.shuffle.partitions": 2,
 })
 
 def kill(sign):
@@ -61,7 +60,8 @@ def progress(what, done, total):
         threading.Thread(target=kill, args=[waits.pop(what)], daemon=True).start()
 
 domains = domains_from_file(str(network / "domains.toml"))
-build(spark, network / "captures", lake, domains=domains, settings=LakeSettings(task_bytes=200_000), progress=progress)
+settings = LakeSettings(task_bytes=1_000_000)
+build(spark, network / "captures", lake, domains=domains, settings=settings, progress=progress)
 print("killed", killed)
 spark.stop()
 """
@@ -87,7 +87,7 @@ def test_cluster_builds_what_one_machine_builds_though_workers_are_killed(spark:
         assert build_on(cluster.url, network, lake, [each.pid for each in victims]) == "killed [1, 1]"
         assert [each.wait(10) for each in victims] == [-9, -9]
     build(spark, network / "captures", alone, domains=domains_from_file(str(network / "domains.toml")))
-    for table in TABLES:
+    for table in all_tables():
         assert rows_of(lake, table) == rows_of(alone, table), table
     assert not (lake / "_hopwire" / "staging").exists()
     checked = check_lake(lake, network / "truth")

@@ -14,16 +14,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hopwire.flows.schemas import HOP_SCHEMA
 from hopwire.flows.spans import SourceSpan
+from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE
 from hopwire.lake.bronze.sources import SOURCES_TABLE
 from hopwire.lake.bronze.spans import rows_from_spans
-from hopwire.lake.frames import write_frame
+from hopwire.lake.dataframes import write_frame
 from hopwire.lake.gold.contracts import contracts
 from hopwire.lake.gold.links import links
 from hopwire.lake.gold.quality import quality
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.split import MESSAGES, QUARANTINE, SIGHTINGS
-from hopwire.lake.table import Column
-from hopwire.lake.tables import TABLES
+from hopwire.lake.silver.messages import MESSAGES_TABLE
+from hopwire.lake.silver.quarantine import QUARANTINE_TABLE
+from hopwire.lake.tables import Column, all_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -63,13 +64,13 @@ def test_links_count_and_measure_by_pair_identity_and_minute(spark: SparkSession
     assert other["p50_us"] is None
 
 
-@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if any(map(is_timestamp, table.columns))])
+@pytest.mark.parametrize("name", [t.name for t in all_tables().values() if any(map(is_timestamp, t.columns))])
 def test_timestamps_are_timestamps_in_utc_for_whoever_reads_the_files(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     hops = frame(spark, HOP_SCHEMA, hop("arrived", arrived_at_ns=NOW, latency_us=1, verdict="invalid"))
     before = spark.conf.get(TIMESTAMPS)
-    table = TABLES[name]
+    table = all_tables()[name]
     write_frame(table, table.rows([hops], LakeSettings()), tmp_path / "rows", LakeSettings())
     (file,) = (tmp_path / "rows").glob("*.parquet")
     kinds = {column.path: column.logical_type.to_json() for column in pq.ParquetFile(file).schema}
@@ -91,7 +92,9 @@ def test_contracts_say_who_and_when_and_how(spark: SparkSession) -> None:
         {**seen("", "out"), "node": b"\x01\xff"},
         seen("anna", "out", version=None, version_raw=b"1.0", wire_format=4),
     ]
-    one, two = sorted(found(contracts(frame(spark, MESSAGES, *rows))), key=lambda row: row["sighting_count"])
+    one, two = sorted(
+        found(contracts(frame(spark, MESSAGES_TABLE.schema, *rows))), key=lambda row: row["sighting_count"]
+    )
     assert (one["version"], one["version_raw"], one["wire_formats"]) == (None, b"1.0", [4])
     assert (two["senders"], two["receivers"], two["dead_count"]) == (["01ff", "anna"], ["bert"], 1)
     assert (two["first_seen_at_ns"], two["last_seen_at_ns"], two["wire_formats"]) == (5, 9, [5, 6])
@@ -111,9 +114,9 @@ def test_quality_finds_where_a_row_got_lost(spark: SparkSession, lost: str, unba
     hops = [] if lost == "hop" else [hop("arrived", left_sequence=None, arrived_sequence=0)]
     table = quality(
         frame(spark, SOURCES_TABLE.schema, source, foreign),
-        frame(spark, SIGHTINGS, *sightings),
-        frame(spark, MESSAGES, *messages),
-        frame(spark, QUARANTINE, {"segment": "s"}),
+        frame(spark, SIGHTINGS_TABLE.schema, *sightings),
+        frame(spark, MESSAGES_TABLE.schema, *messages),
+        frame(spark, QUARANTINE_TABLE.schema, {"segment": "s"}),
         frame(spark, HOP_SCHEMA, *hops),
         spark.createDataFrame(rows_from_spans([SourceSpan("s", b"a", 1, "", 4, 11, 0, 0, 2, skipped=5, missing=1)])),
     )

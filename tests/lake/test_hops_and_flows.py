@@ -16,14 +16,14 @@ from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import REQUEST_SCHEMA
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import rows_from_spans
-from hopwire.lake.gold import clocks as clocks_module
-from hopwire.lake.gold.clocks import clocks
 from hopwire.lake.gold.flows import OF_REQUEST, flows, judge_of
 from hopwire.lake.gold.requests import requests
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver import clocks as clocks_module
+from hopwire.lake.silver.clocks import clocks
 from hopwire.lake.silver.hops import hops
-from hopwire.lake.split import MESSAGES
-from hopwire.lake.table import TABLES
+from hopwire.lake.silver.messages import MESSAGES_TABLE
+from hopwire.lake.tables import all_tables
 from tests.flows.story import BEGIN, SECOND, Story, answering, asking
 from tests.flows.talk import Talk, always, drifting, set_ahead
 
@@ -62,7 +62,7 @@ class Lake:
 
     def __init__(self, spark: SparkSession, story: Story, **settings: Any) -> None:
         chosen = LakeSettings(**settings)
-        messages = frame(spark, story.rows, MESSAGES)
+        messages = frame(spark, story.rows, MESSAGES_TABLE.schema)
         self.clocks = clocks(spark.createDataFrame(rows_from_spans(spans_of(story))), messages).cache()
         self.hops = hops(messages, self.clocks, settings=chosen).frame().cache()
         self.requests = requests(self.hops, self.clocks, settings=chosen).frame().cache()
@@ -97,17 +97,17 @@ def lake(spark: SparkSession) -> Lake:
 
 def test_tables_are_what_they_declare(lake: Lake) -> None:
     found = {
-        "gold.clocks": lake.clocks,
+        "silver.clocks": lake.clocks,
         "silver.hops": lake.hops,
         "gold.requests": lake.requests,
         "gold.flows": lake.flows,
     }
     for name, table in found.items():
-        expected = from_arrow_schema(TABLES[name].schema)
+        expected = from_arrow_schema(all_tables()[name].schema)
         assert [(field.name, field.dataType) for field in table.schema] == [
             (field.name, field.dataType) for field in expected
         ]
-        assert table.select(*TABLES[name].key).distinct().count() == table.count()
+        assert table.select(*all_tables()[name].key).distinct().count() == table.count()
 
 
 def test_clocks_are_corrected(lake: Lake) -> None:
@@ -128,7 +128,7 @@ def test_clocks_that_change_are_those_of_the_pure_functions(
 ) -> None:
     talk = drifting_and_restarted()
     monkeypatch.setattr(clocks_module, "_most", lambda lives, width: 0 if is_few else 10**9)
-    messages = frame(spark, talk.story.rows, MESSAGES)
+    messages = frame(spark, talk.story.rows, MESSAGES_TABLE.schema)
     found = clocks(spark.createDataFrame(rows_from_spans(talk.spans)), messages).toArrow()
     assert found.to_pylist() == talk.clocks.to_pylist()
     assert any(found["offsets"].to_pylist())
@@ -136,7 +136,10 @@ def test_clocks_that_change_are_those_of_the_pure_functions(
 
 def test_too_many_windows_are_longer_ones(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     talk = drifting_and_restarted()
-    messages, spans = frame(spark, talk.story.rows, MESSAGES), spark.createDataFrame(rows_from_spans(talk.spans))
+    messages, spans = (
+        frame(spark, talk.story.rows, MESSAGES_TABLE.schema),
+        spark.createDataFrame(rows_from_spans(talk.spans)),
+    )
     whole = clocks(spans, messages).toArrow()
     monkeypatch.setattr(clocks_module, "MAX_CROSSINGS", 100)
     few = clocks(spans, messages).toArrow()
@@ -146,7 +149,10 @@ def test_too_many_windows_are_longer_ones(spark: SparkSession, monkeypatch: pyte
 
 def test_latencies_are_right_though_clocks_change(spark: SparkSession) -> None:
     talk = drifting_and_restarted()
-    messages, spans = frame(spark, talk.story.rows, MESSAGES), spark.createDataFrame(rows_from_spans(talk.spans))
+    messages, spans = (
+        frame(spark, talk.story.rows, MESSAGES_TABLE.schema),
+        spark.createDataFrame(rows_from_spans(talk.spans)),
+    )
     found = hops(messages, clocks(spans, messages), settings=LakeSettings()).frame().toArrow()["latency_us"].to_pylist()
     assert (len(found), min(found) > 800, max(found) < 1200) == (len(talk.story.rows) // 2, True, True)
 

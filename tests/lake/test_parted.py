@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from hopwire.capture import SCHEMA
 from hopwire.lake import source
-from hopwire.lake.run import build
+from hopwire.lake.build import build
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import read_arrow, read_manifest
 from tests.lake.captures import DOMAINS, make_capture
@@ -45,10 +45,10 @@ def test_data_source_gives_parts_to_several_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captures = make_capture(tmp_path / "captures", ("anna",), count=200)
-    asked = source.asked_by_options({"path": str(captures)})
-    whole = source._Reader(asked, SCHEMA).partitions()
+    asked = source.read_options({"path": str(captures)})
+    whole = source.SightingsReader(asked, SCHEMA).partitions()
     monkeypatch.setattr(source, "PART_BYTES", 20_000)
-    reader = source._Reader(asked, SCHEMA)
+    reader = source.SightingsReader(asked, SCHEMA)
     parts = reader.partitions()
     assert (len(whole), len(parts) > 3) == (1, True)
     numbers = [n for part in parts for batch in reader.read(part) for n in batch.column("sequence").to_pylist()]

@@ -32,8 +32,8 @@ import sys
 from pathlib import Path
 from pyspark.sql.classic.dataframe import DataFrame
 from hopwire.security import domains_from_file
-from hopwire.lake.run import build
-from hopwire.lake.spark import session
+from hopwire.lake.build import build
+from hopwire.lake.session import session
 
 place = Path(sys.argv[1])
 plans = []

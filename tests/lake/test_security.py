@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from hopwire.flows.schemas import HOP_SCHEMA
 from hopwire.lake.gold.security import MAX_NAMED, security
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import all_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -33,7 +33,7 @@ def found(spark: SparkSession) -> Found:
     def of(*hops: dict[str, Any]) -> dict[str, dict[str, Any]]:
         rows = security(spark.createDataFrame(pa.Table.from_pylist(list(hops), HOP_SCHEMA)))
         table = rows.toArrow()
-        assert table.schema.names == TABLES["gold.security"].schema.names
+        assert table.schema.names == all_tables()["gold.security"].schema.names
         assert {(row["sender"], row["minute"]) for row in table.to_pylist()} <= {(b"a", MINUTE)}
         return {row["finding"]: row for row in table.to_pylist()}
 

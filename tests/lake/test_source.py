@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.capture import SCHEMA, read_capture
 from hopwire.errors import CaptureError, SettingsError
-from hopwire.lake.source import HopwireSource, asked_by_options, path_from_text
+from hopwire.lake.source import HopwireSource, path_from_text, read_options
 from tests.capture.making import MS, START, write
 from tests.capture.recording.recordings import Recording, message, pcap
 
@@ -31,7 +31,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_everything_is_asked_for_by_default() -> None:
-    asked = asked_by_options({"path": "x"})
+    asked = read_options({"path": "x"})
     assert asked.paths == ("x",)
     assert (asked.wanted.since, asked.wanted.until, asked.wanted.nodes) == (None, None, None)
     assert asked.wanted.columns == tuple(SCHEMA.names)
@@ -39,7 +39,7 @@ def test_everything_is_asked_for_by_default() -> None:
 
 def test_options_narrow_what_is_asked_for() -> None:
     options = {"path": "x", "Start": "1970-01-01T00:00:01Z", "END": "2000000000000000000", "node": "a, 0x00ff"}
-    wanted = asked_by_options({**options, "columns": "frames,node"}).wanted
+    wanted = read_options({**options, "columns": "frames,node"}).wanted
     assert (wanted.since, wanted.until) == (1_000_000_000, 2_000_000_000_000_000_000)
     assert wanted.nodes == frozenset({b"a", b"\0\xff"})
     assert wanted.columns == ("frames", "node")

@@ -14,8 +14,8 @@ from hopwire.capture.sources import list_sources, read_source
 from hopwire.errors import LakeError
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import SPANS_TABLE, rows_from_spans, spans_from_rows
-from hopwire.lake.run import build
-from hopwire.lake.simulate import simulate_here
+from hopwire.lake.build import build
+from hopwire.lake.simulation import simulate_here
 from hopwire.lake.store import read_arrow, read_manifest
 from hopwire.security import domains_from_file
 from hopwire.simulate import SimulateSettings
@@ -96,7 +96,7 @@ def test_lake_says_what_is_missing_and_refuses_what_is_there_twice(
     assert row["faults"] == [fault.removeprefix(f"{behind.name}: ")]
     assert row["rows_in"] - row["missing"] == built.manifest.sources[behind.name].row_count
     assert sum(row["missing"] for row in complete.values()) == row["missing"] > 0
-    clocks = read_arrow(lake, "gold.clocks").to_pylist()
+    clocks = read_arrow(lake, "silver.clocks").to_pylist()
     assert [(each["missing"], len(each["skips"])) for each in clocks if each["missing"]] == [(row["missing"], 1)]
     assert set(read_arrow(lake, "silver.hops")["fate"].to_pylist()) <= HONEST
     shutil.copy(behind, damaged / "captures" / "copy.arrows")

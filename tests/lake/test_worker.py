@@ -17,8 +17,7 @@ import pytest
 from hopwire.capture import Sighting, batch_from_sightings
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.split import MESSAGES
-from hopwire.lake.worker import RESULT, TABLES, Job, Report, Task, ingest_groups, ingest_source
+from hopwire.lake.worker import INGESTED, RESULT, IngestJob, IngestReport, IngestTask, ingest_groups, ingest_source
 from hopwire.wire import FORMATS, encode
 from hopwire.wire.samples import sample_message
 from tests.capture.recording.recordings import Recording, message, pcap
@@ -28,34 +27,34 @@ SETTINGS = LakeSettings()
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
-    job = Job(str(tmp_path / "staging"))
-    for table in TABLES:
+def job(tmp_path: Path) -> IngestJob:
+    job = IngestJob(str(tmp_path / "staging"))
+    for table in INGESTED:
         job.place(table).mkdir(parents=True)
     job.marks.mkdir()
     return job
 
 
-def task(path: Path, kind: str = "segment") -> Task:
-    return Task(path.name, str(path), kind, path.stat().st_size)
+def task(path: Path, kind: str = "segment") -> IngestTask:
+    return IngestTask(path.name, str(path), kind, path.stat().st_size)
 
 
-def rows_of(job: Job, report: Report, table: str) -> pa.Table:
+def rows_of(job: IngestJob, report: IngestReport, table: str) -> pa.Table:
     return pq.read_table(job.place(table) / report.files[table])
 
 
-def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: Job) -> None:
+def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: IngestJob) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna"))
     report = ingest_source(task(path), job, DOMAINS, SETTINGS)
-    counts = {table: len(rows_of(job, report, table)) for table in TABLES}
+    counts = {table: len(rows_of(job, report, table)) for table in INGESTED}
     assert counts == {"bronze.sightings": 41, "silver.messages": 36, "silver.quarantine": 4}
     assert (report.row_count, report.skipped_rows, report.skipped, report.faults, report.error) == (41, 1, 3, [], "")
-    assert rows_of(job, report, "silver.messages").schema.equals(MESSAGES)
+    assert rows_of(job, report, "silver.messages").schema.equals(INGESTED["silver.messages"])
     verdicts = Counter(rows_of(job, report, "silver.messages").column("verdict").to_pylist())
     assert set(verdicts) == {"valid", "unsigned"}
 
 
-def test_report_says_which_numbers_a_source_has(tmp_path: Path, job: Job) -> None:
+def test_report_says_which_numbers_a_source_has(tmp_path: Path, job: IngestJob) -> None:
     rows = [row for row in make_sightings("anna") if row.sequence not in (20, 21)]
     path = write_segment(tmp_path / "anna.arrows", rows)
     for settings in (SETTINGS, LakeSettings(batch_rows=7)):
@@ -66,10 +65,10 @@ def test_report_says_which_numbers_a_source_has(tmp_path: Path, job: Job) -> Non
                 gaps=(Gap(20, 42, NOW + 19, NOW + 40),), ending="closed",
             )
         ]  # fmt: skip
-        assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
+        assert msgspec.json.decode(msgspec.json.encode(report), type=IngestReport) == report
 
 
-def test_report_says_whether_a_source_was_closed_by_its_node(tmp_path: Path, job: Job) -> None:
+def test_report_says_whether_a_source_was_closed_by_its_node(tmp_path: Path, job: IngestJob) -> None:
     rows = make_sightings("anna")
     sealed = write_segment(tmp_path / "sealed.arrows", rows)
     cut_off = write_segment(tmp_path / "cut.arrows", rows)
@@ -95,7 +94,7 @@ def test_report_says_whether_a_source_was_closed_by_its_node(tmp_path: Path, job
     }
 
 
-def test_rows_without_numbers_of_their_nodes_prove_nothing(tmp_path: Path, job: Job) -> None:
+def test_rows_without_numbers_of_their_nodes_prove_nothing(tmp_path: Path, job: IngestJob) -> None:
     rows = pa.Table.from_batches([batch_from_sightings([*make_sightings("anna"), *make_sightings("bert")])])
     for missing in ("sequence", "incarnation"):
         pq.write_table(rows.drop_columns([missing]), tmp_path / "rows.parquet")
@@ -110,7 +109,7 @@ def test_rows_without_numbers_of_their_nodes_prove_nothing(tmp_path: Path, job: 
     assert all(span.is_numbered and len(span.gaps) == 1 for span in spans)
 
 
-def test_recording_of_the_network_has_numbers_of_its_own(tmp_path: Path, job: Job) -> None:
+def test_recording_of_the_network_has_numbers_of_its_own(tmp_path: Path, job: IngestJob) -> None:
     recording = Recording()
     recording.open()
     recording.greet()
@@ -123,7 +122,8 @@ def test_recording_of_the_network_has_numbers_of_its_own(tmp_path: Path, job: Jo
     assert all(span.is_numbered and span.first_sequence == 0 and not span.missing and not span.gaps for span in spans)
 
 
-def test_small_batches_and_row_groups_give_the_same_rows(tmp_path: Path, job: Job) -> None:
+@pytest.mark.slow
+def test_small_batches_and_row_groups_give_the_same_rows(tmp_path: Path, job: IngestJob) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 200))
     few = LakeSettings(batch_rows=7, row_group_bytes=5000)
     reports = [ingest_source(task(path), job, DOMAINS, settings) for settings in (SETTINGS, few)]
@@ -132,14 +132,14 @@ def test_small_batches_and_row_groups_give_the_same_rows(tmp_path: Path, job: Jo
     assert pq.ParquetFile(job.place("silver.messages") / reports[1].files["silver.messages"]).num_row_groups > 5
 
 
-def test_two_attempts_at_one_source_do_not_touch_each_other(tmp_path: Path, job: Job) -> None:
+def test_two_attempts_at_one_source_do_not_touch_each_other(tmp_path: Path, job: IngestJob) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna"))
     one, two = (ingest_source(task(path), job, DOMAINS, SETTINGS) for _ in range(2))
     assert set(one.files.values()).isdisjoint(two.files.values())
     assert rows_of(job, one, "silver.messages").equals(rows_of(job, two, "silver.messages"))
 
 
-def test_cut_off_segment_is_used_as_far_as_it_is_whole(tmp_path: Path, job: Job) -> None:
+def test_cut_off_segment_is_used_as_far_as_it_is_whole(tmp_path: Path, job: IngestJob) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 32, skipped=0))
     path.write_bytes(path.read_bytes()[:-500])
     report = ingest_source(task(path), job, DOMAINS, SETTINGS)
@@ -151,14 +151,14 @@ def test_cut_off_segment_is_used_as_far_as_it_is_whole(tmp_path: Path, job: Job)
 @pytest.mark.parametrize(
     "content", [b"", b"no capture at all, though its name says so", b"\xff\xff\xff\xff\x00\x01\x00\x00"]
 )
-def test_foreign_file_is_a_fault_and_no_rows(tmp_path: Path, job: Job, content: bytes) -> None:
+def test_foreign_file_is_a_fault_and_no_rows(tmp_path: Path, job: IngestJob, content: bytes) -> None:
     path = tmp_path / "odd.arrows"
     path.write_bytes(content)
     report = ingest_source(task(path), job, DOMAINS, SETTINGS)
     assert (report.row_count, report.files, report.error, len(report.faults)) == (0, {}, "", 1)
 
 
-def test_wrong_schema_is_a_fault_that_names_the_column(tmp_path: Path, job: Job) -> None:
+def test_wrong_schema_is_a_fault_that_names_the_column(tmp_path: Path, job: IngestJob) -> None:
     path = tmp_path / "odd.parquet"
     pq.write_table(pa.table({"frames": ["text"]}), path)
     report = ingest_source(task(path, "parquet"), job, DOMAINS, SETTINGS)
@@ -166,7 +166,7 @@ def test_wrong_schema_is_a_fault_that_names_the_column(tmp_path: Path, job: Job)
     assert "frames" in report.faults[0]
 
 
-def test_source_that_vanished_is_an_error_that_names_it(tmp_path: Path, job: Job) -> None:
+def test_source_that_vanished_is_an_error_that_names_it(tmp_path: Path, job: IngestJob) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna"))
     gone = task(path)
     path.unlink()
@@ -174,7 +174,7 @@ def test_source_that_vanished_is_an_error_that_names_it(tmp_path: Path, job: Job
 
 
 @pytest.mark.slow
-def test_giant_body_passes(tmp_path: Path, job: Job) -> None:
+def test_giant_body_passes(tmp_path: Path, job: IngestJob) -> None:
     from random import Random
 
     message = sample_message(FORMATS[-1], Random(1)).replace(body_frames=(bytes(70 * 1024 * 1024),))
@@ -185,7 +185,7 @@ def test_giant_body_passes(tmp_path: Path, job: Job) -> None:
     assert max(rows_of(job, report, "silver.messages").column("size_bytes").to_pylist()) > 70 * 1024 * 1024
 
 
-def test_groups_are_read_by_number_and_reports_come_back(tmp_path: Path, job: Job) -> None:
+def test_groups_are_read_by_number_and_reports_come_back(tmp_path: Path, job: IngestJob) -> None:
     paths = [write_segment(tmp_path / f"{node}.arrows", make_sightings(node)) for node in ("anna", "bert", "cleo")]
     groups = [[task(paths[0])], [task(path) for path in paths[1:]]]
     job.groups.write_bytes(msgspec.json.encode(groups))
@@ -200,15 +200,16 @@ def test_groups_are_read_by_number_and_reports_come_back(tmp_path: Path, job: Jo
 FILL = """
 import resource, sys, signal
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.worker import Job, Task, ingest_source
+from hopwire.lake.worker import IngestJob, IngestTask, ingest_source
 from hopwire.security import OPEN
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-print(ingest_source(Task("anna.arrows", sys.argv[1], "segment", 1), Job(sys.argv[2]), OPEN, LakeSettings()).error)
+task, job = IngestTask("anna.arrows", sys.argv[1], "segment", 1), IngestJob(sys.argv[2])
+print(ingest_source(task, job, OPEN, LakeSettings()).error)
 """
 
 
 @pytest.mark.slow
-def test_full_disk_is_said_in_one_line_with_the_remedy(tmp_path: Path, job: Job) -> None:
+def test_full_disk_is_said_in_one_line_with_the_remedy(tmp_path: Path, job: IngestJob) -> None:
     assert resource.RLIMIT_FSIZE
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 400))
     command = [sys.executable, "-c", FILL, str(path), job.staging]

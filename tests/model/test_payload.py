@@ -80,6 +80,7 @@ def test_every_codec_writes_and_reads(payload: Payload, body: bytes) -> None:
     assert payload_from_body(type(payload), body) == payload
 
 
+@pytest.mark.slow
 @given(st.text(), st.integers(-(2**63), 2**63 - 1))
 def test_what_is_written_is_read(name: str, times: int) -> None:
     assert payload_from_body(Greet, body_from_payload(Greet(name, times))) == Greet(name, times)

@@ -63,6 +63,7 @@ def test_dead_letters_keep_no_more_than_some_megabytes() -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_strangers_cannot_make_a_node_meet_any_number_of_nodes() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:

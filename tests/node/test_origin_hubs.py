@@ -160,6 +160,7 @@ def test_a_key_that_is_open_is_not_given_twice() -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_a_hub_for_each_question_is_one_hub_and_is_told_to_nobody() -> None:
     async def story(network: Network) -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:

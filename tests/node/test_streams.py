@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,11 +16,13 @@ import zmq.asyncio
 from hopwire.cluster.announce import Hello
 from hopwire.errors import SettingsError
 from hopwire.model.limits import Limits
-from hopwire.node import Node
+from hopwire.node import Node, zmtp_socket
+from hopwire.node import streams as streams_module
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
 from hopwire.node.zmtp_socket import HAND_OVER_AT_MOST
 from hopwire.wire.zmtp import GREETING, ready
+from tests.attacks.stranger import Stranger
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_one_link import said
 
@@ -108,6 +111,7 @@ def test_a_socket_of_libzmq_that_listens_is_reached_and_heard(kind: int) -> None
     told(story)
 
 
+@pytest.mark.slow
 def test_a_peer_of_libzmq_with_heartbeats_keeps_its_connection() -> None:
     async def story() -> None:
         streams, taken, uri = started()
@@ -151,6 +155,7 @@ def test_a_listener_that_comes_back_gets_what_waited_for_it() -> None:
     told(story)
 
 
+@pytest.mark.slow
 def test_a_listener_that_hangs_up_at_once_is_dialled_with_growing_pauses() -> None:
     async def story() -> None:
         times: list[float] = []
@@ -278,4 +283,60 @@ def test_a_path_that_another_node_names_is_not_opened(tmp_path: Path) -> None:
                 with pytest.raises(BlockingIOError):
                     private.accept()
 
+    told(story)
+
+
+def test_strangers_together_hold_a_bounded_part_of_messages_that_are_not_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(zmtp_socket, "MAX_UNPROVED_BYTES", 1_000_000)
+
+    async def story() -> None:
+        streams = Streams(b"ours", "tcp://127.0.0.1:0")
+        uri = streams.start(Taken().take, Taken().refuse)
+        part = bytes(250_000)
+        strangers = [Stranger(uri) for _ in range(10)]
+        for number, stranger in enumerate(strangers):
+            stranger.greet()
+            pouring = asyncio.ensure_future(asyncio.to_thread(pour, stranger, part))
+            while not pouring.done() or streams._unproved.held < min(number + 1, 4) * len(part):
+                if streams.closed["too_large"]:
+                    break
+                await asyncio.sleep(0.001)
+            await pouring
+        while streams.closed["too_large"] < 1:
+            await asyncio.sleep(0.001)
+        assert streams._unproved.held <= 1_000_000
+        for stranger in strangers:
+            stranger.close()
+        while streams._inbound:
+            await asyncio.sleep(0.001)
+        assert streams._unproved.held == 0
+        await streams.close(1)
+
+    told(story)
+
+
+def pour(stranger: Stranger, part: bytes) -> None:
+    """Begin a message, and do not end it."""
+    with suppress(OSError):
+        stranger.claim(100 * 1024 * 1024)
+        stranger.pour(part)
+
+
+def test_strangers_that_fill_all_places_make_way_for_who_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with Node() as node:
+            node.host(Greeter())
+            strangers = [Stranger(node.uri) for _ in range(30)]
+            for stranger in strangers:
+                stranger.greet()
+            async with Node(peers=[node.uri]) as friend:
+                await friend.knows(Greet, timeout=5)
+                more = [Stranger(node.uri) for _ in range(30)]
+                assert await friend.hub().ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
+            for stranger in (*strangers, *more):
+                stranger.close()
+
+    monkeypatch.setattr(streams_module, "MAX_FROM_ONE_ADDRESS", 20)
     told(story)

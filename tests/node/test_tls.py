@@ -70,6 +70,7 @@ STRANGERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", STRANGERS)
 @pytest.mark.parametrize("is_caller", [True, False])
 def test_nobody_gets_in_without_a_certificate(other: str, is_caller: bool) -> None:

@@ -78,6 +78,7 @@ def test_its_text_shows_sizes_only() -> None:
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(-120, 20), st.integers(0, 60)), max_size=60)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(STEPS)
 def test_with_room_enough_and_a_steady_clock_it_refuses_nothing_else(steps: list[tuple[int, int, int]]) -> None:

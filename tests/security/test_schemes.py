@@ -305,6 +305,7 @@ def test_a_stamp_that_could_not_be_read_is_not_written(changes: dict[str, Any], 
     assert str(caught.value) == text
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.binary(min_size=1, max_size=200), st.sampled_from(SCHEMES["legacy"].algorithms), st.binary())
 def test_the_mac_is_the_hmac_of_the_standard_library(secret: bytes, algorithm: str, data: bytes) -> None:

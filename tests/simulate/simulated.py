@@ -10,7 +10,7 @@ import pyarrow as pa
 from hopwire.errors import WireError
 from hopwire.model import Message
 from hopwire.model.sighting import SCHEMA, Sighting, sightings_from_batch
-from hopwire.simulate import Chunk, SimulateSettings, World, rates_from_text, simulate_chunk
+from hopwire.simulate import Chunk, SimulatedWorld, SimulateSettings, rates_from_text, simulate_chunk
 from hopwire.wire import decode
 
 
@@ -27,7 +27,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Network:
-    world: World
+    world: SimulatedWorld
     chunks: tuple[Chunk, ...]
     seen: tuple[Seen, ...]
     truth: dict[str, pa.Table]
@@ -51,13 +51,13 @@ def network(
     messages: int = 600, seed: int = 7, formats: tuple[int, ...] = (3, 4, 5, 6), faults: str = "all"
 ) -> Network:
     settings = SimulateSettings(messages, seed, 6, formats, rates_from_text(faults))
-    world = World(settings)
+    world = SimulatedWorld(settings)
     bases = [0] * settings.nodes
     chunks = []
     for number in range(settings.closing + 1):
         chunk, bases = simulate_chunk(world, number, bases)
         chunks.append(chunk)
-    batches = [stretch.sightings.cast(SCHEMA) for chunk in chunks for stretch in chunk.stretches]
+    batches = [capture.sightings.cast(SCHEMA) for chunk in chunks for capture in chunk.captures]
     seen = tuple(_seen(sighting) for batch in batches for sighting in sightings_from_batch(batch))
     truth = {name: pa.concat_tables([chunk.truth[name] for chunk in chunks]) for name in chunks[0].truth}
     return Network(world, tuple(chunks), seen, truth)

@@ -10,7 +10,14 @@ from hopwire.model import payload_from_body
 from hopwire.model.names import OUTCOME
 from hopwire.model.outcome import Outcome
 from hopwire.security import Verdict, verify
-from hopwire.simulate import SimulateSettings, World, counts_of_chunk, next_bases, rates_from_text, simulate_chunk
+from hopwire.simulate import (
+    SimulatedWorld,
+    SimulateSettings,
+    counts_of_chunk,
+    next_bases,
+    rates_from_text,
+    simulate_chunk,
+)
 from hopwire.simulate import settings as settings_module
 from tests.simulate.simulated import network
 
@@ -19,7 +26,7 @@ from tests.simulate.simulated import network
 def test_the_same_seed_gives_the_same_chunk_and_another_seed_another() -> None:
     again, other = network.__wrapped__(), network(seed=8)
     for one, two in zip(network().chunks, again.chunks, strict=True):
-        assert [each.sightings for each in one.stretches] == [each.sightings for each in two.stretches]
+        assert [each.sightings for each in one.captures] == [each.sightings for each in two.captures]
         assert one.truth == two.truth
     assert [each.sighting for each in network().seen] != [each.sighting for each in other.seen]
 
@@ -75,7 +82,7 @@ def test_sequence_numbers_are_contiguous_in_each_life_of_a_node() -> None:
 @pytest.mark.slow
 def test_chunks_made_apart_are_those_made_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings_module, "CHUNK_ROWS", 300)
-    world = World(SimulateSettings(900, 7, 6, (5, 6), rates_from_text("all")))
+    world = SimulatedWorld(SimulateSettings(900, 7, 6, (5, 6), rates_from_text("all")))
     count = world.settings.closing + 1
     assert count == 4
     bases = list(accumulate((counts_of_chunk(world, number) for number in range(count)), next_bases, initial=[0] * 6))
@@ -85,13 +92,15 @@ def test_chunks_made_apart_are_those_made_one_after_another(monkeypatch: pytest.
         assert chunk.number == number
 
 
+@pytest.mark.slow
 def test_nodes_see_in_the_order_of_their_clocks() -> None:
     for chunk in network().chunks:
-        for stretch in chunk.stretches:
-            times = stretch.sightings.column("seen_at_ns").to_numpy()
+        for capture in chunk.captures:
+            times = capture.sightings.column("seen_at_ns").to_numpy()
             assert (np.diff(times) >= 0).all()
 
 
+@pytest.mark.slow
 def test_what_hopwire_nodes_say_of_themselves_is_what_they_really_say() -> None:
     bodies = {seen.message.body for seen in network().seen if seen.message and seen.message.identity == OUTCOME}
     kinds = {payload_from_body(Outcome, body).kind for body in bodies}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hopwire.simulate.kinds import KINDS
-from hopwire.simulate.shapes import Kind, Mode, Seen, way_of
+from hopwire.simulate.shapes import Kind, Mode, SeenAt, way_of
 
 
 def kind(name: str) -> Kind:
@@ -39,7 +39,7 @@ def test_kinds_are_sound(each: Kind) -> None:
         assert step.cause < number
         assert step.of < number
         assert step.mode is Mode.NEW or step.of >= 0
-        assert bool(step.reason) == (step.seen is Seen.DEAD)
+        assert bool(step.reason) == (step.seen is SeenAt.DEAD)
 
 
 def test_names_of_kinds_are_different() -> None:

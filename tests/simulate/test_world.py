@@ -3,9 +3,9 @@ from __future__ import annotations
 import tomllib
 
 from hopwire.security import domains_from_table
-from hopwire.simulate import SimulateSettings, World
+from hopwire.simulate import SimulatedWorld, SimulateSettings
 
-WORLD = World(SimulateSettings(messages=400_000))
+WORLD = SimulatedWorld(SimulateSettings(messages=400_000))
 
 
 def test_the_file_of_domains_says_the_same_as_the_domains() -> None:
@@ -29,5 +29,5 @@ def test_a_crash_begins_a_new_incarnation() -> None:
 
 
 def test_worlds_of_equal_settings_are_equal() -> None:
-    assert World(WORLD.settings).nodes == WORLD.nodes
+    assert SimulatedWorld(WORLD.settings).nodes == WORLD.nodes
     assert len({node.identity for node in WORLD.nodes}) == len(WORLD.nodes)

@@ -44,6 +44,7 @@ def test_selectors_are_those_of_the_whole_message(vector: Golden) -> None:
     assert select(vector.frames) == expected
 
 
+@pytest.mark.slow
 @every_format
 @given(data=st.data())
 def test_what_is_encoded_decodes_to_the_same_message(fmt: WireFormat, data: st.DataObject) -> None:
@@ -53,6 +54,7 @@ def test_what_is_encoded_decodes_to_the_same_message(fmt: WireFormat, data: st.D
     assert read(frames) == (fmt, message)
 
 
+@pytest.mark.slow
 @every_format
 @given(data=st.data(), front=st.lists(st.binary(max_size=8), max_size=3))
 def test_frames_in_front_change_nothing(fmt: WireFormat, data: st.DataObject, front: list[bytes]) -> None:
@@ -60,6 +62,7 @@ def test_frames_in_front_change_nothing(fmt: WireFormat, data: st.DataObject, fr
     assert decode([*front, *encode(message, fmt)]) == message
 
 
+@pytest.mark.slow
 @given(messages(V6))
 def test_a_message_without_socket_identity_and_empty_frame_is_read_all_the_same(message: Message) -> None:
     assert decode(encode(message)[2:]) == message.replace(socket_identity=b"")
@@ -222,6 +225,7 @@ def test_limits_are_settings(limits: Limits, reason: str) -> None:
 # -- writing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fmt", "changes", "reason", "field"),
     [

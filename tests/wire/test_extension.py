@@ -65,6 +65,7 @@ NESTED = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["i", "a", "t", "p", "o", "new", ""]), NESTED, max_size=4))
 def test_whatever_stands_in_an_extension_it_is_read_or_a_wire_error(fields: dict[str, object]) -> None:
     frame = MAGIC + msgspec.msgpack.encode(fields)

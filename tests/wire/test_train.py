@@ -18,6 +18,7 @@ from hopwire.wire.train import (
     TRAIN_MESSAGES,
     is_train,
     pack_train,
+    queued_at_ns,
     unpack_train,
 )
 
@@ -25,13 +26,16 @@ MESSAGES = st.lists(st.lists(st.binary(max_size=20), min_size=SMALLEST + 1, max_
 LIMITS = Limits()
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.binary(max_size=8))
 def test_what_is_coupled_is_uncoupled_with_the_identity_of_the_sender(
     messages: list[list[bytes]], sender: bytes
 ) -> None:
-    train = [sender, pack_train(messages)]
-    assert is_train(train)
-    assert unpack_train(train, LIMITS) == [[sender, *frames[1:]] for frames in messages]
+    for queued_ns in (None, 0, -1, 2**63 - 1):
+        train = [sender, pack_train(messages, queued_ns)]
+        assert is_train(train)
+        assert queued_at_ns(train[1]) == queued_ns
+        assert unpack_train(train, LIMITS) == [[sender, *frames[1:]] for frames in messages]
 
 
 @given(st.binary(max_size=60))
@@ -44,6 +48,7 @@ def test_a_damaged_train_is_a_wire_error_and_nothing_else(rest: bytes) -> None:
         assert pack_train(messages) == MAGIC + rest
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.data())
 def test_a_train_that_is_cut_is_refused(messages: list[list[bytes]], data: st.DataObject) -> None:
     train = pack_train(messages)
@@ -99,3 +104,11 @@ def test_ordinary_messages_are_no_trains() -> None:
     assert not is_train([b"sender", b"", b"body", b"meta"])
     assert not is_train([b"sender", b"other"])
     assert not is_train([MAGIC])
+
+
+@pytest.mark.parametrize("cut", range(4, 12))
+def test_a_train_that_ends_within_its_time_is_bad(cut: int) -> None:
+    train = pack_train([[b"", b"", b"m"]], 5)[:cut]
+    assert queued_at_ns(train) is None
+    with pytest.raises(WireError, match="bad_train"):
+        unpack_train([b"", train], LIMITS)

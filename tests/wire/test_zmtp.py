@@ -30,6 +30,7 @@ def written(messages: list[list[bytes]]) -> bytes:
     return b"".join(part for frames in messages for part in heads(frames))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(SIZES, min_size=1, max_size=3), max_size=12),
     st.lists(st.integers(1, 5000) | st.just(BUFFER_BYTES), min_size=1, max_size=5),

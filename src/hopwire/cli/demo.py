@@ -194,7 +194,7 @@ def _show_agreement(console: Console, differences: list[Disagreement]) -> None:
 
 def _show_flow(console: Console, lake: Path) -> None:
     """Show the first order as a tree."""
-    from hopwire.lake.flows import node_names, read_flow
+    from hopwire.lake.query import node_names, read_flow
 
     names = node_names(lake)
     flow, requests = read_flow(lake, EXAMPLE.encode())

@@ -41,7 +41,7 @@ WIDTH_OF_A_LEVEL = 14  # a tree may be indented by one level for so many columns
 SHOWN_IDS = 5  # of flows whose ids begin alike
 STYLES = {"lost": "bold red", "expired": "red", "late": "yellow", "failed": "red", "open": "cyan", "answered": "green"}
 ASCII = Glyphs("+- ", "`- ", "|  ", "   ")
-READ = ("gold.flows", "gold.requests", "gold.clocks")  # the tables that both commands read
+READ = ("gold.flows", "gold.requests", "silver.clocks")  # the tables that both commands read
 LISTED = (
     "flow_id",
     "identity",
@@ -110,7 +110,7 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List flows, the latest first: what became of each, how long it took, where it went, what is odd."""
-    from hopwire.lake.flows import find_flows, node_names  # other commands do not load it
+    from hopwire.lake.query import find_flows, node_names  # other commands do not load it
 
     _check("--outcome", outcome, FLOW_OUTCOMES)
     _check("--finding", finding, KINDS)
@@ -196,7 +196,7 @@ def show(
 
     Hops in bold are on the critical path, which leads to the last arrival.
     """
-    from hopwire.lake.flows import flow_ids_like, node_names, read_flow
+    from hopwire.lake.query import flow_ids_like, node_names, read_flow
 
     ids = flow_ids_like(lake, flow, SHOWN_IDS + 1)
     if not ids:

@@ -24,8 +24,8 @@ from hopwire.report.words import plural
 from hopwire.security import OPEN, domains_from_file
 
 if TYPE_CHECKING:
-    from hopwire.lake.run import Built
-    from hopwire.lake.run import Progress as OnProgress
+    from hopwire.lake.build import Built
+    from hopwire.lake.build import Progress as OnProgress
 
 __all__ = ["COMMANDS", "build", "check", "tables"]
 
@@ -66,7 +66,7 @@ def build(
     """
     _need_spark()
     known = domains_from_file(domains) if domains else OPEN
-    from hopwire.lake.run import build as build_lake
+    from hopwire.lake.build import build as build_lake
 
     with _sessions(master, memory) as start, _progress() as progress:
         built = build_lake(start, captures, lake, table, domains=known, redecode=redecode, progress=progress)
@@ -91,9 +91,8 @@ def _need_spark() -> None:
 @contextmanager
 def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
     """Give the function that starts Spark; a Spark that was started is stopped at the end."""
-    from hopwire.lake.frames import plain_errors
-    from hopwire.lake.memory import choose_memory, free_bytes
-    from hopwire.lake.spark import check_master, session
+    from hopwire.lake.dataframes import plain_errors
+    from hopwire.lake.session import check_master, choose_memory, free_bytes, session
 
     if master:
         check_master(master)
@@ -186,7 +185,7 @@ def _stored_table(built: Built) -> Any:
 
 
 def _by_layer(item: tuple[str, Any]) -> tuple[int, str]:
-    from hopwire.lake.table import LAYERS
+    from hopwire.lake.tables import LAYERS
 
     return LAYERS.index(item[0].partition(".")[0]), item[0]
 
@@ -204,11 +203,11 @@ def tables(
     _need_spark()
     from hopwire.lake.manifest import Manifest, stale_tables
     from hopwire.lake.store import read_manifest
-    from hopwire.lake.tables import TABLES
+    from hopwire.lake.tables import all_tables
 
     manifest = read_manifest(lake) if lake else Manifest()
     stored, stale = manifest.tables, stale_tables(manifest)
-    declared = sorted(TABLES.items(), key=_by_layer)
+    declared = sorted(all_tables().items(), key=_by_layer)
     if as_json:
         for name, table in declared:
             say(json.dumps(_table_to_json(table, stored.get(name), stale.get(name, ()))))

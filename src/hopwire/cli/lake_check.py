@@ -16,7 +16,7 @@ from hopwire.report.words import text_or_hex
 from hopwire.simulate.faults import FAULTS
 
 if TYPE_CHECKING:
-    from hopwire.lake.check import Checked, Difference
+    from hopwire.simulate.check import Checked, TruthDifference
 
 __all__ = ["check"]
 
@@ -34,7 +34,7 @@ def check(
     A fact that only the truth has is missed, a fact that only the lake has is false. The command ends with 1 if a fact
     is missed or false. Spark is not started.
     """
-    from hopwire.lake.check import check_lake  # other commands do not load it
+    from hopwire.lake.simulation import check_lake  # other commands do not load it
 
     checked = check_lake(lake, truth)
     if as_json:
@@ -77,7 +77,7 @@ def _show(checked: Checked) -> None:
         )
 
 
-def _in_words(difference: Difference) -> str:
+def _in_words(difference: TruthDifference) -> str:
     key = ", ".join(_shown(value) for value in difference.key.values() if value not in (b"", None))
     fault = difference.fault or "no fault"
     return f"{difference.aspect} ({fault}) {key}: true is {difference.truth}, the lake has {difference.lake}"
@@ -101,6 +101,6 @@ def _checked_to_json(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _difference_to_json(difference: Difference) -> dict[str, Any]:
+def _difference_to_json(difference: TruthDifference) -> dict[str, Any]:
     key = {name: _shown(value) for name, value in difference.key.items()}
     return {**jsonable(difference), "key": key}

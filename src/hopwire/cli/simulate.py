@@ -18,7 +18,7 @@ from hopwire.simulate.faults import FAULTS, rates_from_text
 from hopwire.simulate.settings import SimulateSettings, formats_from_text
 
 if TYPE_CHECKING:
-    from hopwire.lake.simulate import Simulated
+    from hopwire.lake.simulation import Simulated
 
 __all__ = ["simulate"]
 
@@ -65,12 +65,12 @@ def _rates(text: str) -> dict[str, float]:
 
 
 def _run(settings: SimulateSettings, out: Path, spark: bool, on_chunk: Callable[[int], None]) -> Simulated:
-    from hopwire.lake.simulate import simulate_here, simulate_on_spark  # other commands do not load it
+    from hopwire.lake.simulation import simulate_here, simulate_on_spark  # other commands do not load it
 
     if not spark:
         return simulate_here(settings, out, on_chunk)
     try:
-        from hopwire.lake.spark import session
+        from hopwire.lake.session import session
     except ModuleNotFoundError as missing:
         raise SettingsError(f'{missing.name} is not installed: pip install "hopwire[spark]"') from None
     started = session("hopwire simulate")

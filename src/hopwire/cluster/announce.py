@@ -1,4 +1,4 @@
-"""What nodes tell each other about themselves: five control messages.
+"""What nodes tell each other about themselves: seven control messages.
 
 | message | says | when |
 |---|---|---|
@@ -7,6 +7,8 @@
 | `Routes` | all my public routes, or what changed since a revision | after a hello, and at every change |
 | `RoutesWanted` | I have missed a change of your routes: send all routes | when a revision was skipped |
 | `Bye` | I am leaving | once, on the way out |
+| `Credit` | so much of what you sent was taken, and so much more may come | after each quarter of a window |
+| `CreditWanted` | I have sent so much and heard nothing: what was taken? | when a sender has waited for a second |
 
 A node announces only its own routes. Every control message names its sender by node and incarnation. After a hello,
 only control messages of that incarnation are believed. Any control message may be lost or repeated: the revision in
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from hopwire.model import Payload
 
-__all__ = ["CONTROL", "AnnouncedRoute", "Beat", "Bye", "Hello", "Routes", "RoutesWanted"]
+__all__ = ["CONTROL", "AnnouncedRoute", "Beat", "Bye", "Credit", "CreditWanted", "Hello", "Routes", "RoutesWanted"]
 
 # The identity of a receiver, then the identity, version and partition of a contract; a hub has an empty contract.
 AnnouncedRoute = tuple[bytes, bytes, int, bytes]
@@ -70,4 +72,26 @@ class Bye(Payload, identity="hopwire.bye", version=1):
     incarnation: int
 
 
-CONTROL: tuple[type[Payload], ...] = (Hello, Beat, Routes, RoutesWanted, Bye)
+class Credit(Payload, identity="hopwire.credit", version=1):
+    """What a node has taken of another's messages, and how many more may be on the way."""
+
+    node: bytes
+    incarnation: int
+    line: bytes  # the receiver that the messages name, or their identity
+    taken: int
+    taken_bytes: int
+    max_messages: int
+    max_bytes: int
+
+
+class CreditWanted(Payload, identity="hopwire.credit.wanted", version=1):
+    """A question for credit, with everything that was sent so far."""
+
+    node: bytes
+    incarnation: int
+    line: bytes
+    sent: int
+    sent_bytes: int
+
+
+CONTROL: tuple[type[Payload], ...] = (Hello, Beat, Routes, RoutesWanted, Bye, Credit, CreditWanted)

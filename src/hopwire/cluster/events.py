@@ -43,6 +43,7 @@ class Pace:
 
     beat_ns: int = 1 * NS_PER_SECOND
     silence_ns: int = 5 * NS_PER_SECOND  # five beats: one lost message, or a pause for garbage, is not death
+    gone_ns: int = 3 * NS_PER_SECOND // 10  # a peer whose connection died, and that was not reached again, is gone
     hello_ns: int = NS_PER_SECOND // 10  # the first pause between two hellos; the pause doubles each time
     longest_hello_ns: int = 5 * NS_PER_SECOND
     hearsay_tries: int = 5  # hellos to an address that only a stranger has named

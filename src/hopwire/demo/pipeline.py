@@ -19,7 +19,7 @@ def what_is_missing() -> str:
     if find_spec("pyspark") is None:
         return 'pyspark is not installed: pip install "hopwire[spark]"'
     from hopwire.lake.java import find_java
-    from hopwire.lake.memory import choose_memory, free_bytes
+    from hopwire.lake.session import choose_memory, free_bytes
 
     try:
         find_java()
@@ -31,10 +31,9 @@ def what_is_missing() -> str:
 
 def build_lake(day: Day, lake: Path, on_step: Callable[[str], None] = lambda step: None) -> int:
     """Build all tables; gives how many."""
-    from hopwire.lake.memory import choose_memory, free_bytes
-    from hopwire.lake.run import build
+    from hopwire.lake.build import build
+    from hopwire.lake.session import choose_memory, free_bytes, session
     from hopwire.lake.settings import LakeSettings
-    from hopwire.lake.spark import session
 
     on_step("starting Spark")
     spark = session(

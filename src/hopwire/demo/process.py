@@ -27,7 +27,9 @@ from hopwire.node import Node, NodeSettings
 
 __all__ = ["Assignment", "main"]
 
-BEATS = Pace(beat_ns=NS_PER_SECOND // 4, silence_ns=10 * NS_PER_SECOND)  # a slow machine is not taken for a dead one
+# a slow machine is not taken for a dead one, and a node that starts again within seconds is waited for
+GONE_NS = 3 * NS_PER_SECOND
+BEATS = Pace(beat_ns=NS_PER_SECOND // 4, silence_ns=10 * NS_PER_SECOND, gone_ns=GONE_NS)
 READY_SECONDS = 30.0
 LOOK_SECONDS = 0.01  # between two looks at what the capture has still to write
 Acts: TypeAlias = Mapping[str, Callable[..., Coroutine[Any, Any, Any]]]
@@ -74,7 +76,7 @@ def _node_of(assignment: Assignment) -> Node:
         capture=assignment.captures,
         domains=domains_of(assignment.secret),
         settings=NodeSettings(formats=ROLES[name].formats, pace=BEATS),
-        transport=FaultyWire(name.encode(), LISTEN) if name == SHOP else None,
+        transport=FaultyWire(name.encode(), LISTEN, gone_seconds=GONE_NS / NS_PER_SECOND) if name == SHOP else None,
     )
 
 

@@ -18,7 +18,7 @@ the difference of the two is the error, and half their sum says how wrong this e
   the other arrives at A at 30.0 s: together they tell the error at 20.0 s.
 - A window is doubtful if even a clock that drifts could not show the times of its two crossings.
 
-What must change with these rules: `lake/gold/clocks.py`, which finds the quickest crossings on Spark.
+What must change with these rules: `lake/silver/clocks.py`, which finds the quickest crossings on Spark.
 """
 
 from __future__ import annotations

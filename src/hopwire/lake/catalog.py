@@ -1,20 +1,20 @@
-"""Which sources a run has to read: those that are new, and those that are not what they were.
+"""Which sources a run has to read: new sources, and sources that have changed.
 
-What has the name of a source and cannot be opened is set aside with its reason: it ends no run. What the lake has of
-it, the lake keeps.
+A source that cannot be opened is set aside with its reason, and the run goes on. The lake keeps the rows that it has of
+such a source.
 
-A source is known by its name; its fingerprint is a hash over its size, its first and its last bytes. A segment that was
-open and has grown, or was sealed meanwhile, is therefore read again, and the files it came to are replaced. Sources
-that are gone stay in the lake: captures may be removed once they are read.
+A source is known by its name. Its fingerprint is a hash over its size, its first and its last bytes. A segment that has
+grown, or that was sealed meanwhile, has another fingerprint: the segment is read again, and its new files replace the
+old ones. A source that is gone stays in the lake: captures may be removed once they are read.
 
-The trap: a file that only has the name of a source (`part-00000.parquet`) would take the place of its rows. So a file
-is taken for the source of its name in three cases, and refused in all others:
+The trap: two files may have the same name (`part-00000.parquet`), and the rows of the second would replace the rows of
+the first. So a file is taken for the source of its name in three cases, and refused in all others:
 
-| it | because |
+| the file | because |
 |---|---|
-| lies where the source lay | it was written anew |
-| has its fingerprint | captures may be moved and copied |
-| begins with its first bytes, and is no Parquet | segments and recordings grow at their end; Parquet is written once |
+| lies where the source lay | a source may be written anew |
+| has the fingerprint of the source | captures may be moved and copied |
+| begins with the first bytes of the source, and is no Parquet | segments and recordings grow; Parquet is written once |
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_b
 from hopwire.disk import is_regular, local_path, open_regular, shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredSource
-from hopwire.lake.store import Run, inside
-from hopwire.lake.worker import TABLES, Task
+from hopwire.lake.store import LakeRun, inside
+from hopwire.lake.worker import INGESTED, IngestTask
 
-__all__ = ["Found", "find_sources", "groups_of", "tasks_of"]
+__all__ = ["FoundSource", "find_sources", "groups_of", "tasks_of"]
 
 LEFT_ALONE = "is not a capture and was left alone"
-EDGE_BYTES = 64 * 1024  # a segment begins with its first rows and ends with its last: what differs, differs there
+EDGE_BYTES = 64 * 1024  # two segments differ in their first rows or in their last rows
 
 
-class Found(NamedTuple):
+class FoundSource(NamedTuple):
     """A source and what it looks like at this moment."""
 
     source: Source
     stored: StoredSource
 
 
-def find_sources(captures: Path | str) -> tuple[dict[str, Found], list[Fault]]:
-    """Give what there is to read, by name, and what cannot be read or is something else."""
+def find_sources(captures: Path | str) -> tuple[dict[str, FoundSource], list[Fault]]:
+    """Give the sources by name, and a fault for each file that cannot be read or is no source."""
     place = local_path(captures)
     if not place.exists():
         raise LakeError(f"{captures}: is not there; name a directory of captures")
     if place.is_file() and kind_by_content(place) is None:
         raise LakeError(f"{captures}: is not a capture; expected an Arrow stream, Parquet or pcap")
-    found: dict[str, Found] = {}
+    found: dict[str, FoundSource] = {}
     bad: list[Fault] = []
     for source in list_sources(place):
         each = _looked_at(source)
@@ -73,8 +73,8 @@ def find_sources(captures: Path | str) -> tuple[dict[str, Found], list[Fault]]:
     return found, bad + _foreign(place)
 
 
-def _looked_at(source: Source) -> Found | Fault:
-    """What a source looks like, or why it cannot be read."""
+def _looked_at(source: Source) -> FoundSource | Fault:
+    """A source as it is at this moment, or why the source cannot be read."""
     try:
         source.name.encode()
     except UnicodeEncodeError:
@@ -88,7 +88,7 @@ def _looked_at(source: Source) -> Found | Fault:
 
 
 def _foreign(captures: Path) -> list[Fault]:
-    """Files of other kinds; whatever ends as a source does is one, or will be at the next look."""
+    """Files of other kinds; a file that has the ending of a source is a source, or will be at the next look."""
     if not captures.is_dir():
         return []
     files = [path for path in sorted(captures.iterdir()) if is_regular(path) and not path.name.startswith(HIDDEN)]
@@ -99,12 +99,12 @@ def _foreign(captures: Path) -> list[Fault]:
     ]
 
 
-def _found(source: Source) -> Found:
+def _found(source: Source) -> FoundSource:
     try:
-        return Found(source, _stored(source))
-    except FileNotFoundError:  # it was sealed a moment ago, which has changed its name
+        return FoundSource(source, _stored(source))
+    except FileNotFoundError:  # the segment was sealed a moment ago, which has changed its name
         (sealed,) = list_sources(sealed_path(source.path))
-        return Found(sealed, _stored(sealed))
+        return FoundSource(sealed, _stored(sealed))
 
 
 def _stored(source: Source) -> StoredSource:
@@ -122,8 +122,10 @@ def _hash(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def tasks_of(found: Mapping[str, Found], run: Run, decoder: str, *, redecode: bool = False) -> list[Task]:
-    """Give the sources that must be read: new ones and changed ones, or all if rows would come out otherwise."""
+def tasks_of(
+    found: Mapping[str, FoundSource], run: LakeRun, decoder: str, *, redecode: bool = False
+) -> list[IngestTask]:
+    """Give the sources that must be read: new and changed sources, or all sources if the decoder has changed."""
     before = run.before
     for name, each in found.items():
         if name in before.sources:
@@ -131,26 +133,28 @@ def tasks_of(found: Mapping[str, Found], run: Run, decoder: str, *, redecode: bo
     is_anew = redecode or before.decoder != decoder
     broken = _broken(run)
     tasks = [
-        Task(name, str(each.source.path.absolute()), each.source.kind, each.source.size_bytes, each.source.is_open)
+        IngestTask(
+            name, str(each.source.path.absolute()), each.source.kind, each.source.size_bytes, each.source.is_open
+        )
         for name, each in found.items()
         if is_anew or name in broken or _is_new(each, before)
     ]
     return tasks + (_from_bronze(before, run.lake, found) if is_anew else [])
 
 
-def _is_new(found: Found, before: Manifest) -> bool:
+def _is_new(found: FoundSource, before: Manifest) -> bool:
     known = before.sources.get(found.source.name)
     return known is None or known.fingerprint != found.stored.fingerprint
 
 
-def _broken(run: Run) -> set[str]:
-    """The sources of which the lake has lost a file, or has it otherwise than it was written."""
-    tables = [run.before.tables[name] for name in TABLES if name in run.before.tables]
+def _broken(run: LakeRun) -> set[str]:
+    """The sources of which the lake has lost a file, or has a file that has changed since it was written."""
+    tables = [run.before.tables[name] for name in INGESTED if name in run.before.tables]
     return {file.source for table in tables for file in table.files if not run.has(file)}
 
 
-def _refuse_another(found: Found, known: StoredSource) -> None:
-    """Refuse a file that only has the name of a source that the lake knows."""
+def _refuse_another(found: FoundSource, known: StoredSource) -> None:
+    """Refuse a file that has the name of a source of the lake, and is another file."""
     is_there = known.path in ("", found.stored.path)
     if is_there or found.stored.fingerprint == known.fingerprint or _has_grown(found.source, known):
         return
@@ -165,19 +169,19 @@ def _has_grown(source: Source, known: StoredSource) -> bool:
         return _hash(file.read(min(known.size_bytes, EDGE_BYTES))) == known.head
 
 
-def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[Task]:
-    """Sources that are gone are read from what the lake has of them."""
+def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[IngestTask]:
+    """Sources that are gone are read from bronze.sightings."""
     files = before.tables["bronze.sightings"].files if "bronze.sightings" in before.tables else ()
     return [
-        Task(file.source, str(inside(lake, file.path)), SourceKind.PARQUET, file.size_bytes)
+        IngestTask(file.source, str(inside(lake, file.path)), SourceKind.PARQUET, file.size_bytes)
         for file in files
         if file.source not in found
     ]
 
 
-def groups_of(tasks: Iterable[Task], max_bytes: int) -> list[list[Task]]:
-    """Part large sources and put small ones together; the largest come first, so that none is left to the end."""
-    groups: list[list[Task]] = []
+def groups_of(tasks: Iterable[IngestTask], max_bytes: int) -> list[list[IngestTask]]:
+    """Part large sources and put small sources together; the largest come first, so that no core waits for them."""
+    groups: list[list[IngestTask]] = []
     room = 0
     parts = [part for task in tasks for part in _parts(task, max_bytes)]
     for task in sorted(parts, key=lambda task: (-task.size_bytes, task.name, task.begin)):
@@ -189,13 +193,13 @@ def groups_of(tasks: Iterable[Task], max_bytes: int) -> list[list[Task]]:
     return groups
 
 
-def _parts(task: Task, max_bytes: int) -> list[Task]:
-    """A task in parts, the bytes shared out evenly among them."""
+def _parts(task: IngestTask, max_bytes: int) -> list[IngestTask]:
+    """A task in parts; each part is taken to have the same number of bytes."""
     if task.size_bytes <= max_bytes:
         return [task]
     try:
         parts = parts_of(task.source, max_bytes)
     except FileNotFoundError:
-        return [task]  # sealed a moment ago; whoever reads it finds it under its new name, or says that it is gone
+        return [task]  # the segment was sealed a moment ago; the worker finds its new name, or says that it is gone
     size = task.size_bytes // len(parts)
     return [msgspec.structs.replace(task, begin=part.begin, end=part.end, size_bytes=size) for part in parts]

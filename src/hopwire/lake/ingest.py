@@ -1,13 +1,15 @@
 """Captures into the lake: Spark hands out the sources, its Python workers do the rest.
 
-The driver never sees a row, only a report for each source or part of one. Which sources belong to which task stands in
-a file of the run; the function that is sent to the workers carries the domains and nothing else of size. So keys are in
-no plan, no table and no file: they travel as Spark sends code, over its own connections.
+The driver never sees a row, only a report for each source or part of a source. A file of the run says which sources
+belong to which task. The function that is sent to the workers carries the domains, and nothing else of size. So keys
+are in no plan, no table and no file: keys travel as Spark sends code, over its own connections.
 
-A large source is read in parts, small ones are put together (`catalog.py`); each part has its report and its files.
+A large source is read in parts, small sources are put together (`catalog.py`). Each part has its report and its files.
 
-The numbers of sightings show whether captures are complete (`flows/spans.py`). What is missing is said of the source
-behind it, and the build goes on: who was blind is judged so. What is there twice would count twice; it is refused.
+The numbers of sightings show whether captures are complete (`flows/spans.py`).
+- Numbers that are missing are told of the source behind the gap, and the build goes on: the node counts as blind there.
+- Numbers that two sources have would count twice: the build is refused. Example: the node `anna` has the sightings 0 to
+  99 in `a.arrows` and 90 to 199 in `b.arrows`.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from hopwire.lake.bronze.spans import SPANS, SPANS_TABLE, rows_from_spans, spans
 from hopwire.lake.catalog import groups_of
 from hopwire.lake.manifest import StoredFile, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.split import DECODER
-from hopwire.lake.store import Run
-from hopwire.lake.worker import TABLES, Job, Report, Task, ingest_groups
+from hopwire.lake.silver.messages import DECODER
+from hopwire.lake.store import LakeRun
+from hopwire.lake.worker import INGESTED, IngestJob, IngestReport, IngestTask, ingest_groups
 from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 
@@ -42,14 +44,14 @@ if TYPE_CHECKING:
 
 __all__ = ["decoder_basis", "ingest", "refuse_less", "take_in"]
 
-LOOK_SECONDS = 0.2  # between two looks at what is done
-MISSING = "sightings are missing"  # so begins what is said of numbers, which other sources may change
+LOOK_SECONDS = 0.2  # between two looks at the progress
+MISSING = "sightings are missing"  # so begins the fault of missing numbers, which a build with more sources replaces
 
 OnBytes = Callable[[int], None]  # how many bytes of captures are done
 
 
 def decoder_basis(domains: Domains) -> str:
-    """Give a hash of what decides how a row comes out; of keys only what is no secret."""
+    """Give a hash of all that decides how a row comes out; of a key the hash has the id and the times, no secret."""
     rules = [
         (
             domain.name,
@@ -64,27 +66,32 @@ def decoder_basis(domains: Domains) -> str:
 
 
 def ingest(
-    spark: SparkSession, run: Run, tasks: Sequence[Task], domains: Domains, settings: LakeSettings, on_bytes: OnBytes
-) -> list[Report]:
+    spark: SparkSession,
+    run: LakeRun,
+    tasks: Sequence[IngestTask],
+    domains: Domains,
+    settings: LakeSettings,
+    on_bytes: OnBytes,
+) -> list[IngestReport]:
     """Read the sources and write their rows into the staging of the run; give a report for each."""
     groups = groups_of(tasks, settings.task_bytes)
-    job = Job(str(run.staging.absolute()))
-    for table in TABLES:
+    job = IngestJob(str(run.staging.absolute()))
+    for table in INGESTED:
         run.place(table)
     make_directory(job.marks, settings.file_mode)
     replace_file(job.groups, msgspec.json.encode(groups), settings.file_mode)
     numbers = spark.range(0, len(groups), 1, len(groups))
     with _watched(job.marks, on_bytes):
         rows = numbers.mapInArrow(ingest_groups(job, domains, settings), "report binary").collect()
-    reports = [msgspec.json.decode(bytes(row.report), type=Report) for row in rows]
+    reports = [msgspec.json.decode(bytes(row.report), type=IngestReport) for row in rows]
     if error := next((report.error for report in reports if report.error), ""):
         raise LakeError(error)
     refuse_less(run, tasks, reports)
     return reports
 
 
-def refuse_less(run: Run, tasks: Sequence[Task], reports: Sequence[Report]) -> None:
-    """End the run if it would lose rows that the lake has: by a file of its own, or by a capture that was cut off."""
+def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[IngestReport]) -> None:
+    """End the run if the lake would lose rows: a file of the lake is damaged, or a capture was cut off since."""
     own = {task.name for task in tasks if Path(task.path).is_relative_to(run.lake.absolute())}
     rows = Counter[str]()
     for report in reports:
@@ -100,7 +107,7 @@ def refuse_less(run: Run, tasks: Sequence[Task], reports: Sequence[Report]) -> N
 
 @contextmanager
 def _watched(marks: Path, on_bytes: OnBytes) -> Iterator[None]:
-    """Meanwhile tell how much is done: each source that is done has left a mark, with its size in its name."""
+    """Meanwhile tell the progress: each source that is done has left a mark, with its size in the name of the mark."""
     ended = threading.Event()
 
     def look() -> None:
@@ -117,13 +124,13 @@ def _watched(marks: Path, on_bytes: OnBytes) -> Iterator[None]:
 
 
 def take_in(
-    run: Run, reports: Sequence[Report], found: Mapping[str, StoredSource], basis: str, *, is_anew: bool
+    run: LakeRun, reports: Sequence[IngestReport], found: Mapping[str, StoredSource], basis: str, *, is_anew: bool
 ) -> dict[str, StoredSource]:
-    """Put what was read into the tables of the run, in place of what was read of the same sources before.
+    """Put the files of the reports into the tables of the run, in place of older files of the same sources.
 
-    Sources that were read anew may have come out otherwise, though they are the same: a secret may have been corrected.
+    With `is_anew` the tables count as changed although their sources are the same: a secret may have been corrected.
     """
-    read: dict[str, list[Report]] = defaultdict(list)
+    read: dict[str, list[IngestReport]] = defaultdict(list)
     for report in reports:
         read[report.name].append(report)
     kept = {name: source for name, source in run.before.sources.items() if name not in read}
@@ -131,7 +138,7 @@ def take_in(
     spans = _spans(run, reports, sources)
     _refuse_copies(sources, spans, read)
     content = hash_of(basis, sorted((name, each.fingerprint) for name, each in sources.items()), is_anew and run.name)
-    for table, schema in TABLES.items():
+    for table, schema in INGESTED.items():
         old = run.before.tables[table].files if table in run.before.tables else ()
         files: list[StoredFile] = [file for file in old if file.source in kept]
         for report in reports:
@@ -143,17 +150,17 @@ def take_in(
     return _with_missing(sources, spans)
 
 
-def _with_counts(stored: StoredSource, parts: Sequence[Report]) -> StoredSource:
+def _with_counts(stored: StoredSource, parts: Sequence[IngestReport]) -> StoredSource:
     is_refused = any(part.is_refused for part in parts)
     return msgspec.structs.replace(
         stored,
-        # of what the system did not give, another time there may be more: then it is not what it was
+        # the system refused a part of the source, and may give all of it another time: then the source has changed
         fingerprint=hash_of(stored.fingerprint, "refused") if is_refused else stored.fingerprint,
         is_bad=any(part.is_bad for part in parts),
         row_count=sum(part.row_count for part in parts),
         skipped_rows=sum(part.skipped_rows for part in parts),
         skipped=sum(part.skipped for part in parts),
-        # parts may all say the same of their file; of a source that is gone, what was said is still true
+        # all parts of a file may have the same fault; the faults of a source that is gone are still true
         faults=tuple(dict.fromkeys(fault for part in parts for fault in part.faults)) or stored.faults,
     )
 
@@ -161,11 +168,11 @@ def _with_counts(stored: StoredSource, parts: Sequence[Report]) -> StoredSource:
 # -- numbers
 
 
-def _spans(run: Run, reports: Sequence[Report], sources: Mapping[str, StoredSource]) -> list[SourceSpan]:
-    """The spans of all sources: those that were read, with their parts joined, and those that the lake has.
+def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, StoredSource]) -> list[SourceSpan]:
+    """The spans of all sources: of the sources that were read, with their parts joined, and of the others in the lake.
 
-    A source that is gone is read from bronze.sightings, where every row has a number: that proves no more than before.
-    How it ended is not seen there either.
+    A source that is gone is read from bronze.sightings. There every row has a number, also where the source had none:
+    so the old spans say whether its numbers prove anything, and how the source ended.
     """
     before = run.before.sources
     files = run.files(SPANS_TABLE.name) if SPANS_TABLE.name in run.before.tables else []
@@ -198,14 +205,14 @@ def _refuse_copies(sources: Mapping[str, StoredSource], spans: Sequence[SourceSp
 
 
 def _copied(one: str, other: str, how: str, read: Container[str]) -> str:
-    """What is wrong with two sources, and what to do: the lake keeps what it has read, also of a file that is gone."""
+    """What is wrong with two sources, and what to do; the lake keeps the rows of a source, also if its file is gone."""
     new, old = (one, other) if one in read and other not in read else (other, one)
     remedy = "remove one of them" if old in read else f"remove it, or build the lake anew without {old}"
     return f"{new}: {how} {old}; {remedy}; nothing was published"
 
 
 def _with_missing(sources: Mapping[str, StoredSource], spans: Sequence[SourceSpan]) -> dict[str, StoredSource]:
-    """Say of each source how many numbers are missing, in place of what was said when there were other sources."""
+    """Say of each source how many numbers are missing, in place of what an earlier build said."""
     before: Counter[str] = Counter()
     within: Counter[str] = Counter()
     for span, missing_before, _ in placed(spans):

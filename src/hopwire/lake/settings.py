@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 
 from hopwire.disk import OWNER_ONLY, check_mode
 from hopwire.errors import SettingsError
+from hopwire.flows.rules import Rules
+from hopwire.model.units import MEBIBYTE, NS_PER_SECOND
 from hopwire.routing import HOP_LIMIT
 
 __all__ = ["LakeSettings"]
@@ -17,17 +19,17 @@ COMPRESSIONS = ("lz4", "zstd", "none")
 class LakeSettings:
     """How the lake is built."""
 
-    batch_rows: int = 16_384  # of one Arrow batch; decode_batch likes 4,000 to 30,000
-    batch_bytes: int = 32 * 1024 * 1024  # of one Arrow batch, unless a single message is larger
-    task_bytes: int = 64 * 1024 * 1024  # of captures for one task, unless a single source is larger
-    row_group_bytes: int = 64 * 1024 * 1024  # of values in one row group of Parquet, before compression
+    batch_rows: int = 16_384  # of one Arrow batch; decode_batch is quickest with 4,000 to 30,000
+    batch_bytes: int = 32 * MEBIBYTE  # of one Arrow batch, unless a single message is larger
+    task_bytes: int = 64 * MEBIBYTE  # of captures for one task, unless a single source is larger
+    row_group_bytes: int = 64 * MEBIBYTE  # of values in one row group of Parquet, before compression
     compression: str = "lz4"  # of Parquet: lz4, zstd (smaller and slower) or none
     patience_seconds: float = 5.0  # a message may take so long from node to node before it counts as lost
     patience_without_ttl_seconds: float = 60.0  # a request without a TTL may wait so long for its answer
-    duplicate_window_seconds: float = 1.0  # a signature that comes again within it is a duplicate, later a replay
+    duplicate_window_seconds: float = 1.0  # a signature that comes again so soon is a duplicate, later a replay
     hop_limit: int = HOP_LIMIT  # more hops than this are a loop
-    max_flow_rows: int = 100_000  # steps of one flow that are put into its tree; totals count all
-    file_mode: int = OWNER_ONLY  # of new files, whatever the umask; who may read them may enter new directories
+    max_flow_rows: int = 100_000  # steps of one flow that are put into its tree; totals count all steps
+    file_mode: int = OWNER_ONLY  # of new files, whatever the umask; readers of a file may enter its directory
 
     def __post_init__(self) -> None:
         if self.compression not in COMPRESSIONS:
@@ -37,3 +39,14 @@ class LakeSettings:
             value = getattr(self, field.name)
             if field.name != "compression" and not (isinstance(value, int | float) and value > 0):
                 raise SettingsError(f"{field.name} must be a positive number, not {value!r}")
+
+    @property
+    def rules(self) -> Rules:
+        """The rules by which hops, requests and flows are judged."""
+        return Rules(
+            patience_ns=round(self.patience_seconds * NS_PER_SECOND),
+            patience_without_ttl_ns=round(self.patience_without_ttl_seconds * NS_PER_SECOND),
+            duplicate_window_ns=round(self.duplicate_window_seconds * NS_PER_SECOND),
+            hop_limit=self.hop_limit,
+            max_flow_rows=self.max_flow_rows,
+        )

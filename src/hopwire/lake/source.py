@@ -1,22 +1,22 @@
-"""`spark.read.format("hopwire").load(path)`: everything that holds sightings, as a table of them.
+"""`spark.read.format("hopwire").load(path)`: everything that holds sightings, as a table of sightings.
 
-Each file is a partition of its own, a large one several, read by a Python worker in batches of Arrow. The columns are
-those of a capture.
+Each file is a partition of its own, a large file is several. A Python worker reads a partition in batches of Arrow. The
+columns are those of a capture.
 
 | option | meaning |
 |---|---|
-| `path`, `paths` | directories and files, what `load` is given: plain, or as URIs (`file:/my%20captures`) |
-| `start`, `end` | only what was seen from then on, or before then: 2026-01-31T12:00:00Z, or nanoseconds since 1970 |
-| `node` | only what these nodes saw: text, or hex behind `0x`; commas between several |
-| `columns` | only these columns; commas between them |
-| `faults` | `refuse` (default): a file that is no capture ends the query; `skip`: it has no rows |
+| `path`, `paths` | the directories and files that `load` is given: plain, or as URIs (`file:/my%20captures`) |
+| `start`, `end` | only sightings from this time on, or before it: 2026-01-31T12:00:00Z, or nanoseconds since 1970 |
+| `node` | only sightings of these nodes: text, or hex behind `0x`; commas between several |
+| `columns` | only these columns; commas between several |
+| `faults` | `refuse` (default): a file that is no capture ends the query; `skip`: such a file has no rows |
 
-Files whose index shows that they have nothing of what is asked for are not opened.
+A file whose index shows that none of its rows is asked for is not opened.
 
-The trap: Spark can hand the conditions of a query over (`pushFilters`), but remembers them for the DataFrame: after
-`where(...)` on a part, the same DataFrame has only that part for every query, and says nothing (4.3). So this source
-takes none. Nor does Spark say which columns a query needs: `select` saves nothing before the rows are in the JVM. The
-options do both.
+The trap: Spark can hand the conditions of a query over (`pushFilters`), but Spark 4.3 remembers them for the DataFrame.
+Example: after `sightings.where("sequence < 10").count()`, `sightings.count()` counts the first ten rows only. So this
+source takes no conditions. Nor does Spark say which columns a query needs: `select` saves nothing before the rows are
+in the JVM. The options do both.
 """
 
 from __future__ import annotations
@@ -40,26 +40,27 @@ from hopwire.capture.sources import Source, list_sources, parts_of, read_source
 from hopwire.capture.times import ns_from_text
 from hopwire.disk import local_path
 from hopwire.errors import SettingsError
+from hopwire.model.units import MEBIBYTE
 
 __all__ = ["HopwireSource"]
 
-PART_BYTES = 128 * 1024 * 1024  # as much as Spark gives to one task of its own sources
+PART_BYTES = 128 * MEBIBYTE  # as much as Spark gives to one task of its own sources
 URI = re.compile(r"file:(?://[^/]*)?(/.*)")  # file:/p and file:///p
 OPTIONS = ("path", "paths", "start", "end", "node", "columns", "faults")
 ON_FAULT: dict[str, Callable[[Fault], None]] = {"refuse": refuse, "skip": lambda _: None}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the options of a query ask for."""
+class SourceOptions:
+    """The options of a query."""
 
     paths: tuple[str, ...]
     wanted: Wanted
     faults: str
 
 
-def asked_by_options(options: Mapping[str, str]) -> Asked:
-    """Read the options of a query, or say which of them makes no sense."""
+def read_options(options: Mapping[str, str]) -> SourceOptions:
+    """Read the options of a query; a SettingsError names the option that makes no sense."""
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
         if name not in OPTIONS:
@@ -70,11 +71,11 @@ def asked_by_options(options: Mapping[str, str]) -> Asked:
         {_identity(text) for text in _parts(given["node"])} if "node" in given else None,
         _parts(given["columns"]) if "columns" in given else None,
     )
-    return Asked(_paths(given), wanted, _chosen(given.get("faults", "refuse")))
+    return SourceOptions(_paths(given), wanted, _chosen(given.get("faults", "refuse")))
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    """Give what `load` was given: one path, or several, which Spark writes as JSON."""
+    """Give the paths that `load` was given: one path, or several paths, which Spark writes as JSON."""
     paths = json.loads(given["paths"]) if "paths" in given else [given["path"]] if "path" in given else []
     if not paths:
         raise SettingsError("nothing to read: give load() a directory or a file")
@@ -107,8 +108,8 @@ def _identity(text: str) -> bytes:
 # -- the source
 
 
-class _File(InputPartition):
-    """A file, or a part of it, is a partition."""
+class _SourcePartition(InputPartition):
+    """A file, or a part of a file, is a partition."""
 
     def __init__(self, source: Source) -> None:
         super().__init__((str(source.path), source.begin))
@@ -124,19 +125,19 @@ class HopwireSource(DataSource):
         return "hopwire"
 
     def schema(self) -> StructType:
-        """The columns of a capture, or those that were asked for."""
-        asked = asked_by_options(self.options)
+        """The columns of a capture, or the columns that the options name."""
+        asked = read_options(self.options)
         return from_arrow_schema(pa.schema([SCHEMA.field(name) for name in asked.wanted.columns]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Give the reader; a schema of the user's own chooses among the columns."""
-        asked = asked_by_options(self.options)
+        """Give the reader; a schema of the user chooses among the columns."""
+        asked = read_options(self.options)
         wanted = replace(asked.wanted, columns=_checked(schema))
-        return _Reader(replace(asked, wanted=wanted), to_arrow_schema(schema))
+        return SightingsReader(replace(asked, wanted=wanted), to_arrow_schema(schema))
 
 
 def _checked(schema: StructType) -> tuple[str, ...]:
-    """Give the columns of a schema, or refuse one that is not of a capture."""
+    """Give the columns of a schema, or refuse a column that a capture does not have."""
     known = {column.name: column.dataType.simpleString() for column in from_arrow_schema(SCHEMA)}
     for column in schema:
         found, expected = column.dataType.simpleString(), known.get(column.name)
@@ -148,7 +149,7 @@ def _checked(schema: StructType) -> tuple[str, ...]:
 
 
 def path_from_text(text: str) -> Path:
-    """Give where a path leads, from the root, as workers stand elsewhere; only in a URI is `%20` something else."""
+    """Give a path from the root, as workers have another directory; `%20` is a space in a URI only."""
     uri = URI.fullmatch(text)
     return Path(unquote(uri[1])) if uri else local_path(text)
 
@@ -159,22 +160,22 @@ def _there(path: Path) -> Path:
     return path
 
 
-class _Reader(DataSourceReader):
-    """Finds the files that may have what is asked for, and reads them."""
+class SightingsReader(DataSourceReader):
+    """Finds the files that may have rows of the query, and reads them."""
 
-    def __init__(self, asked: Asked, schema: pa.Schema) -> None:
+    def __init__(self, asked: SourceOptions, schema: pa.Schema) -> None:
         self._asked = asked
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each file, or for each part of a large one."""
+        """One partition for each file, or for each part of a large file."""
         sources = [source for path in map(path_from_text, self._asked.paths) for source in list_sources(_there(path))]
         wanted = [source for source in sources if self._asked.wanted.covers(source.summary)]
-        return [_File(part) for source in wanted for part in parts_of(source, PART_BYTES)]
+        return [_SourcePartition(part) for source in wanted for part in parts_of(source, PART_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of one file or part."""
-        if not isinstance(partition, _File):  # Spark's own, if there are no files
+        if not isinstance(partition, _SourcePartition):  # Spark gives a partition of its own if there are no files
             return
         wanted = self._asked.wanted
         for batch in read_source(

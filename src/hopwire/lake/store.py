@@ -4,17 +4,18 @@
     LAKE/_hopwire/manifest.json         which of these files count
     LAKE/_hopwire/written.json          which files the last run may have put there, or replaced
     LAKE/_hopwire/lock                  held by the run that writes
-    LAKE/_hopwire/staging/<run>/        what the run has written so far
+    LAKE/_hopwire/staging/<run>/        the files that the run has written so far
 
-A run writes aside and publishes at its end: files are moved into place, where nobody looks at them yet, then the
-manifest is replaced. Whatever moment a run dies at, the lake is the old one or the new one. What it left behind is
-removed when the next run begins. So are the files that it has replaced: who began to read them can go on until then.
-Two runs at once are refused.
+A run writes into its staging and publishes at its end. First the files are moved into place, where no reader looks at
+them yet. Then the manifest is replaced. Whatever moment a run dies at, readers see the old lake or the new lake.
 
-Nothing here knows Spark: what is in a lake can be read without it (`read_arrow`).
+The next run begins with removing: files that a dead run left behind, and files that the last run replaced. A reader
+that began before a run can go on until the run after it. Two runs at once are refused.
 
-The trap: what the files in a lake say is not trusted. Every path out of them goes through `inside`, before it is read,
-written or removed; the directories of a lake are its own, none of them is a symlink.
+Nothing here knows Spark: a lake can be read without Spark (`read_arrow`).
+
+The trap: the files in a lake are not trusted. Every path that they name goes through `inside` before the path is read,
+written or removed. The directories of a lake are its own: none of them is a symlink.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import socket
 import uuid
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +38,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hopwire.disk import (
+    NO_FOLLOW,
+    NO_WAIT,
     OWNER_ONLY,
     is_regular,
     local_path,
@@ -44,7 +50,6 @@ from hopwire.disk import (
     sync_path,
 )
 from hopwire.errors import LakeError
-from hopwire.lake.lock import held
 from hopwire.lake.manifest import (
     FORMAT,
     Manifest,
@@ -53,17 +58,24 @@ from hopwire.lake.manifest import (
     StoredTable,
     check_manifest,
     check_path,
+    with_new_names,
 )
-from hopwire.lake.types import schema_from_text
+from hopwire.lake.tables import all_tables
+from hopwire.model.units import MEBIBYTE
 from hopwire.report.words import cut
 
-__all__ = ["Run", "files_of", "inside", "read_arrow", "read_manifest", "writing"]
+try:
+    import fcntl
+except ImportError:  # on Windows nothing keeps two runs apart
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["LakeRun", "files_of", "inside", "read_arrow", "read_manifest", "schema_of", "writing"]
 
 OWN = "_hopwire"
 MANIFEST, LOCK, STAGING, WRITTEN = "manifest.json", "lock", "staging", "written.json"
-UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # what Arrow says of a damaged file
+UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # Arrow raises these for damage
 REASON_LENGTH = 300
-MAX_MANIFEST_BYTES = 1024 * 1024 * 1024  # some hundred for each file
+MAX_MANIFEST_BYTES = 1024 * MEBIBYTE  # a manifest has some hundred bytes for each file of the lake
 
 
 class _Format(msgspec.Struct):
@@ -74,7 +86,7 @@ class _Format(msgspec.Struct):
 
 
 def read_manifest(lake: Path | str) -> Manifest:
-    """Read what is in a lake; a LakeError says why there is none."""
+    """Read the manifest of a lake; a LakeError says why there is none."""
     try:
         return _manifest(local_path(lake), lake)
     except (FileNotFoundError, NotADirectoryError):
@@ -90,7 +102,7 @@ def _manifest(place: Path, lake: Path | str) -> Manifest:
         if found == FORMAT:
             manifest = msgspec.json.decode(text, type=Manifest)
             check_manifest(manifest)
-            return manifest
+            return with_new_names(manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise LakeError(f"{lake}: its manifest is damaged; remove the lake and build it anew") from None
     except LakeError as error:
@@ -111,16 +123,16 @@ def files_of(lake: Path | str, name: str, manifest: Manifest | None = None) -> l
 
 
 def inside(lake: Path, path: str, said_by: str = MANIFEST) -> Path:
-    """Give where a path that a file of the lake has leads, or refuse one that leads out of the lake.
+    """Give the file that a path of a manifest leads to, or refuse a path that leads out of the lake.
 
-    This is the gate: whatever is read, written or removed by such a path comes from here.
+    This is the gate: every file that is read, written or removed by such a path comes from here.
     """
     try:
         check_path(path)
     except LakeError as error:
         raise LakeError(f"{lake / OWN / said_by}: {error}; nothing was done; build the lake anew") from None
     found = lake / path
-    for parent in found.parents[: path.count("/")]:  # not the lake itself: the user has named it
+    for parent in found.parents[: path.count("/")]:  # the lake itself may be a symlink: the user has named it
         _refuse_symlink(parent)
     return found
 
@@ -130,27 +142,42 @@ def _refuse_symlink(path: Path) -> None:
         raise LakeError(f"{path}: is a symlink, expected a directory of the lake itself; nothing was done")
 
 
+def schema_of(lake: Path | str, name: str, manifest: Manifest) -> pa.Schema:
+    """Give the columns of a table.
+
+    An older hopwire wrote the types of columns as text alone. Such a table has the types of its declaration, or the
+    table is refused.
+    """
+    stored = manifest.tables[name]
+    try:
+        if stored.schema:
+            schema = pa.ipc.read_schema(pa.py_buffer(b64decode(stored.schema)))
+        else:
+            schema = all_tables()[name].schema
+        if _columns(schema) == stored.columns:
+            return schema
+    except (ValueError, OSError, KeyError, ImportError, pa.ArrowException):
+        pass
+    remedy = "build the lake anew, or use the hopwire that wrote it"
+    raise LakeError(f"{lake}: {name}: the types of its columns cannot be read; {remedy}")
+
+
+def _columns(schema: pa.Schema) -> dict[str, str]:
+    return {column.name: str(column.type) for column in schema}
+
+
 def read_arrow(
     lake: Path | str, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None
 ) -> pa.Table:
     """Read a table, or some of its columns and rows, without Spark; a LakeError names the file that is damaged."""
     manifest = read_manifest(lake)
     files = files_of(lake, name, manifest)
-    try:
-        schema = schema_from_text(manifest.tables[name].columns)
-    except (LakeError, ValueError) as error:
-        raise LakeError(f"{lake}: {name}: {error}; build the lake anew, or use the hopwire that wrote it") from None
+    schema = schema_of(lake, name, manifest)
     if not files:
         return schema.empty_table().select(schema.names if columns is None else list(columns))
 
     def read(some: list[Path]) -> pa.Table:
-        data = ds.dataset(
-            [str(file) for file in some],
-            schema=schema,
-            format="parquet",
-            partitioning=ds.partitioning(schema, flavor="hive"),
-            partition_base_dir=str(local_path(lake)),
-        )
+        data = ds.dataset([str(file) for file in some], schema=schema, format="parquet")
         return data.to_table(columns=list(columns) if columns is not None else None, filter=where)
 
     try:
@@ -164,7 +191,7 @@ def read_arrow(
 
 
 def _check_size(path: Path, stored: StoredFile) -> None:
-    """A file that was cut off, or another in its place; Arrow would give nulls for columns that the other lacks."""
+    """Refuse a file that was cut off or replaced; Arrow would give nulls for columns that another file lacks."""
     look = path.lstat()
     if said := not_regular(look.st_mode):
         raise ValueError(f"it {said}")
@@ -185,7 +212,7 @@ def _first_unreadable(
 
 
 def in_short(error: Exception) -> str:
-    """Give the reason why a file cannot be read, without the rest that Arrow tells."""
+    """Give the reason why a file cannot be read, without the details that Arrow adds."""
     if isinstance(error, FileNotFoundError):
         return "it is not there"
     return cut((str(error).splitlines() or [type(error).__name__])[0], REASON_LENGTH)
@@ -195,14 +222,14 @@ def in_short(error: Exception) -> str:
 
 
 @dataclass(slots=True)
-class Run:
-    """One run that writes: the lake as it was, and what is written so far."""
+class LakeRun:
+    """One run that writes: the lake as it was, and the tables that the run has written so far."""
 
     lake: Path
     name: str
     before: Manifest
     file_mode: int = OWNER_ONLY
-    tables: dict[str, StoredTable] = field(default_factory=dict)  # what is replaced; files lie where they will be
+    tables: dict[str, StoredTable] = field(default_factory=dict)  # new and replaced tables
 
     @property
     def staging(self) -> Path:
@@ -218,16 +245,16 @@ class Run:
     def add(
         self, table: str, basis: str, schema: pa.Schema, files: Sequence[StoredFile], made_from: Iterable[str] = ()
     ) -> None:
-        """Put a table into the lake to be; its new files lie in `place`, old ones may be kept."""
-        columns = {column.name: str(column.type) for column in schema}
-        self.tables[table] = StoredTable(basis, columns, tuple(files), self.bases(made_from))
+        """Put a table into the lake that is to be; its new files lie in `place`, and old files may be kept."""
+        serialized = b64encode(schema.serialize()).decode()
+        self.tables[table] = StoredTable(basis, _columns(schema), tuple(files), self.bases(made_from), serialized)
 
     def bases(self, tables: Iterable[str]) -> dict[str, str]:
         """Give the bases of tables as they are at this moment."""
         return {name: (self.tables.get(name) or self.before.tables[name]).basis for name in tables}
 
     def written(self, table: str, source: str = "", names: Sequence[str] | None = None) -> list[StoredFile]:
-        """Give the Parquet files in the place of a table as the manifest is to have them; all, or the named ones."""
+        """Give the Parquet files in the place of a table for the manifest: all files, or the named files."""
         place = self.place(table)
         paths = [place / name for name in names] if names is not None else sorted(place.rglob("*.parquet"))
         return [_stored(path, path.relative_to(self.staging), source) for path in paths]
@@ -245,7 +272,7 @@ class Run:
             return False
 
     def files(self, table: str) -> list[Path]:
-        """Give where the files of a table lie at this moment: those of the run, or those of the lake as it was."""
+        """Give where the files of a table lie at this moment: in the staging of the run, or in the lake as it was."""
         stored = self.tables.get(table) or self.before.tables[table]
         return [self._found(file) for file in stored.files]
 
@@ -254,7 +281,7 @@ class Run:
         return staged if staged.exists() else inside(self.lake, file.path)
 
     def publish(self, sources: Mapping[str, StoredSource], decoder: str, domains: Iterable[str] = ()) -> Manifest:
-        """Make the lake what the run has written: from here on readers see it, all of it."""
+        """Publish all tables of the run at once: from here on readers see them."""
         after = Manifest(FORMAT, decoder, {**self.before.tables, **self.tables}, dict(sources), tuple(domains))
         check_manifest(after)
         own, written = self.lake / OWN, sorted(_paths(self.before) | _paths(after))
@@ -274,30 +301,60 @@ def _move(staged: Path, final: Path, file_mode: int) -> None:
     if not staged.exists():
         return  # a file of the lake as it was, which the table keeps
     make_directory(final.parent, file_mode)
-    staged.chmod(file_mode)  # what Spark has written has the mode that the umask gave it
+    staged.chmod(file_mode)  # a file that Spark wrote has the mode of the umask
     sync_path(staged)
     os.replace(staged, final)
     sync_path(final.parent)
 
 
 @contextmanager
-def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[Run]:
+def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[LakeRun]:
     """Begin a run that writes, alone; a lake that is not there yet is made."""
     place = local_path(lake)
     own = _own_directory(place, lake, file_mode)
-    with held(own / LOCK, Path(lake)):
+    with _locked(own / LOCK, Path(lake)):
         manifest = _manifest(place, lake) if os.path.lexists(own / MANIFEST) else Manifest()
         _refuse_symlink(own / STAGING)
         old = _replaced(place, manifest)
         shutil.rmtree(own / STAGING, ignore_errors=True)
         for path in old:
             path.unlink(missing_ok=True)
-        run = Run(place, uuid.uuid4().hex[:12], manifest, file_mode)
+        run = LakeRun(place, uuid.uuid4().hex[:12], manifest, file_mode)
         make_directory(run.staging, file_mode)
         try:
             yield run
         finally:
             shutil.rmtree(own / STAGING, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path, lake: Path) -> Iterator[None]:
+    """Hold the lock of a lake; a LakeError names the process that holds it already.
+
+    The system takes the lock back when its holder ends, however the holder ends. The file stays, and its text says who
+    holds the lock.
+    """
+    with _opened_lock(path) as file:
+        try:
+            if fcntl:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read(200).strip() or "another process"
+            raise LakeError(f"{lake}: is being built by {holder}; wait for it, or end it") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+def _opened_lock(path: Path) -> TextIO:
+    """Open the file of the lock, or make it; a symlink, or anything else that is no file, is refused."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW | NO_WAIT, OWNER_ONLY)
+    if said := not_regular(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise LakeError(f"{path}: {said}; remove it")
+    return os.fdopen(handle, "a+", encoding="utf-8", errors="replace")
 
 
 def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
@@ -317,9 +374,9 @@ def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
 
 
 def _replaced(lake: Path, manifest: Manifest) -> list[Path]:
-    """Give what runs have put into the lake and the manifest does not name: replaced, or left by a run that died.
+    """Give files that a run has written and the manifest does not name: they were replaced, or their run died.
 
-    Files that no run has written stay, whoever put them there. One path that leads elsewhere, and none is given.
+    Files that no run has written stay, whoever put them there. If one path leads out of the lake, no file is given.
     """
     listed = lake / OWN / WRITTEN
     if not os.path.lexists(listed):

@@ -1,25 +1,145 @@
-"""Every table of the lake, in the order of the layers: importing this module declares them all."""
+"""What a table of the lake is: a declaration, and a function from the tables it reads to its rows.
+
+    @table("gold.links", key=("from_node", "to_node"), reads=("silver.hops",), columns=(Column("from_node", ...), ...))
+    def links(hops: DataFrame) -> DataFrame:
+        '''One pair of nodes.'''
+        return hops.groupBy(...).agg(...).select(...)
+
+- The decorator registers the table and gives the function back. The decorator runs nothing.
+- The function takes one DataFrame for each name in `reads`, in that order, and `settings` if it has a parameter of that
+  name. Its last select is the schema: the columns, in their order and types. Its docstring says what one row is.
+- A table that Python workers judge gives `Judged` instead of a DataFrame: sorted rows, and the function for them.
+- The ingest writes some tables itself. Such a table has no function: `declare` registers it.
+- A table has a module of its name: `gold.links` is declared in `lake/gold/links.py`. A new table gets its line in
+  `NAMES`.
+
+The trap: importing a table must not start Spark. Column functions belong inside the function, not beside it.
+"""
 
 from __future__ import annotations
 
-from hopwire.lake.bronze import sightings, sources, spans
-from hopwire.lake.gold import clocks, contracts, flows, links, quality, requests, security
-from hopwire.lake.silver import hops, messages, quarantine
-from hopwire.lake.table import TABLES
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = [
-    "TABLES",
-    "clocks",
-    "contracts",
-    "flows",
-    "hops",
-    "links",
-    "messages",
-    "quality",
-    "quarantine",
-    "requests",
-    "security",
-    "sightings",
-    "sources",
-    "spans",
-]
+import pyarrow as pa
+
+from hopwire.errors import SettingsError
+from hopwire.model.columns import Column, schema_from_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hopwire.lake.dataframes import Judged
+    from hopwire.lake.settings import LakeSettings
+
+__all__ = ["LAYERS", "Column", "Table", "all_tables", "declare", "in_order", "table"]
+
+LAYERS = ("bronze", "silver", "gold")
+NAMES = (
+    "bronze.sightings",
+    "bronze.sources",
+    "bronze.spans",
+    "silver.clocks",
+    "silver.hops",
+    "silver.messages",
+    "silver.quarantine",
+    "gold.contracts",
+    "gold.flows",
+    "gold.links",
+    "gold.quality",
+    "gold.requests",
+    "gold.security",
+)
+
+BuildFunction = TypeVar("BuildFunction", bound="Callable[..., DataFrame | Judged]")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the lake."""
+
+    name: str
+    key: tuple[str, ...]
+    reads: tuple[str, ...]
+    columns: tuple[Column, ...]
+    meaning: str  # what one row is
+    build: Callable[..., DataFrame | Judged] | None = None  # None: the ingest writes the table
+
+    def __post_init__(self) -> None:
+        layer, _, rest = self.name.partition(".")
+        names = [column.name for column in self.columns]
+        if layer not in LAYERS or not rest.isidentifier():
+            raise SettingsError(f"table {self.name!r}: expected a name such as gold.links")
+        if len(set(names)) < len(names):
+            raise SettingsError(f"table {self.name}: a column is there twice")
+        for name in self.key:
+            if name not in names:
+                raise SettingsError(f"table {self.name}: has no column {name!r}")
+
+    @property
+    def layer(self) -> str:
+        """The first part of the name."""
+        return self.name.partition(".")[0]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Arrow has them."""
+        return schema_from_columns(self.columns)
+
+    def rows(self, inputs: Sequence[DataFrame], settings: LakeSettings) -> DataFrame | Judged:
+        """Call the function of the table."""
+        assert self.build is not None, f"{self.name} is written by the ingest"
+        wants_settings = "settings" in inspect.signature(self.build).parameters
+        more: dict[str, Any] = {"settings": settings} if wants_settings else {}
+        return self.build(*inputs, **more)
+
+
+_DECLARED: dict[str, Table] = {}
+
+
+def declare(table: Table) -> Table:
+    """Register a table."""
+    if table.name in _DECLARED and _DECLARED[table.name].meaning != table.meaning:
+        raise SettingsError(f"table {table.name} is declared twice")
+    _DECLARED[table.name] = table
+    return table
+
+
+def table(
+    name: str, *, key: tuple[str, ...], reads: tuple[str, ...], columns: Iterable[Column]
+) -> Callable[[BuildFunction], BuildFunction]:
+    """Declare the table that the function below is."""
+
+    def register(build: BuildFunction) -> BuildFunction:
+        meaning = inspect.cleandoc(build.__doc__ or "").partition("\n\n")[0]
+        declare(Table(name, key, reads, tuple(columns), meaning, build))
+        return build
+
+    return register
+
+
+def all_tables() -> dict[str, Table]:
+    """Give every table of the lake by its name; importing the module of a table declares the table."""
+    for name in NAMES:
+        import_module(f"hopwire.lake.{name}")
+    return _DECLARED
+
+
+def in_order(wanted: Iterable[str], tables: Mapping[str, Table]) -> list[Table]:
+    """Give the tables that are wanted and all tables that they read, each table behind those it reads."""
+    reads: dict[str, tuple[str, ...]] = {}
+    waiting = [(name, f"no table {name!r}") for name in wanted]
+    for name, refusal in waiting:  # the list grows by what each table reads
+        if name not in tables:
+            raise SettingsError(f"{refusal}; there are {', '.join(sorted(tables))}")
+        if name not in reads:
+            reads[name] = tables[name].reads
+            waiting += [(source, f"{name} reads {source}") for source in reads[name]]
+    try:
+        return [tables[name] for name in TopologicalSorter(reads).static_order()]
+    except CycleError as error:
+        raise SettingsError(f"tables read one another: {' reads '.join(reversed(error.args[1]))}") from None

@@ -19,6 +19,7 @@ the handler of the question itself returned nothing. Both times the question was
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -187,11 +188,13 @@ class Hub:
         max_body_bytes: int,
         domains: Domains,
         on_close: Callable[[Hub], None],
+        longest_wait: float = math.inf,
     ) -> None:
         self.identity = identity
         self._node, self._router, self._outgoing, self._timing = router.here, router, outgoing, router.timing
         self._retries, self._new_id, self._new_key = retries, new_id, new_key
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
+        self._longest_wait = longest_wait  # seconds for room; a handler that waited for ever could wait for itself
         self._promises: dict[int, _Promise] = {}
         self._deadlines = Deadlines(self._time_out)
         self._is_closed = False
@@ -337,12 +340,18 @@ class Hub:
         return nodes
 
     async def _wait_for(self, full: Iterable[Room], envelope: Envelope) -> None:
+        until = min(envelope.deadline or math.inf, self._timing.clock() + self._longest_wait)
         for put in full:
             try:
-                async with asyncio.timeout_at(envelope.deadline or None):
+                async with asyncio.timeout_at(until if until < math.inf else None):
                     reason = await put(envelope)
             except TimeoutError:
-                self._router.give_up(envelope, "expired", "there was no room for it in time")
+                is_over = self._router.is_expired(envelope)
+                reason, detail = ("expired", "in time") if is_over else ("queue_full", f"for {self._longest_wait:g} s")
+                self._router.give_up(envelope, reason, f"there was no room for it {detail}")
+                if not is_over and not envelope.message.callback_key:  # nobody else would be told
+                    contract = words_of(envelope.message.contract)
+                    raise QueueFull("queue_full", f"{contract}: there was no room for it {detail}", contract) from None
                 continue
             if reason:
                 self._router.give_up(envelope, reason)

@@ -86,6 +86,10 @@ class Mailbox(Generic[T]):
             await self._takers.wait()
         return item
 
+    def items(self) -> list[T]:
+        """Give everything that waits, without taking it."""
+        return [item for item, _ in self._items]
+
     def close(self) -> list[T]:
         """Take nothing more, and give everything that is there."""
         self.is_closed = True

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
-from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Hello, Routes, RoutesWanted
+from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Credit, CreditWanted, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
@@ -35,6 +35,8 @@ from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Contract, Message, Payload, payload_from_body
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.addresses import is_ipc
+from hopwire.node.credit import CAPABILITY as CREDIT
+from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Outgoing
@@ -47,7 +49,8 @@ from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
 from hopwire.wire import FORMATS, V6
 from hopwire.wire.connection import claimed_node
-from hopwire.wire.train import CAPABILITY
+from hopwire.wire.train import CAPABILITY as TRAINS
+from hopwire.wire.train import DATED_CAPABILITY as DATED_TRAINS
 
 __all__ = ["Membership"]
 
@@ -72,6 +75,9 @@ class Membership:
         transport: Transport,
         outgoing: Outgoing,
         trust: Trust,
+        credits: Credits,
+        consumption: Consumption,
+        waiting_from: Callable[[bytes, bytes], tuple[int, int]],
         tables: Tables,
         dead: DeadLetters,
         notices: Notices,
@@ -83,6 +89,7 @@ class Membership:
         self._identity, self._transport, self._outgoing, self._trust = identity, transport, outgoing, trust
         self._tables, self._dead, self._notices = tables, dead, notices
         self._settings, self._timing = settings, timing
+        self._credits, self._consumption, self._waiting_from = credits, consumption, waiting_from
         self._on_lost, self._on_routes = on_lost, on_routes
         self._all_routes: dict[str, tuple[int, int]] = {}  # marks of the last two answers that went to each address
         self._route_counts: Counter[bytes] = Counter()  # routes of each peer
@@ -97,7 +104,7 @@ class Membership:
 
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
-        me = Self(self._identity, incarnation, uri, self._settings.formats, (CAPABILITY,))
+        me = Self(self._identity, incarnation, uri, self._settings.formats, (TRAINS, DATED_TRAINS, CREDIT))
         self._cluster = Cluster(me, self._settings.pace)
         self.announce(added=self._tables.local.public_routes())
         self._dial = frozenset(dial)
@@ -145,6 +152,8 @@ class Membership:
         node, speaker = self._trust.callers.nodes.get(connection), getattr(said, "node", b"")
         if isinstance(said, Hello):
             self._take_hello(said, connection, message)
+        elif node == speaker and isinstance(said, Credit | CreditWanted):
+            self._take_credit(said)
         elif node == speaker:
             self._step(Heard(said))
             if isinstance(said, Routes) and not said.base:
@@ -170,8 +179,19 @@ class Membership:
             is_no_echo = said.heard == self._cluster.me.incarnation  # who says our incarnation has heard us
             if is_no_echo or not self._trust.is_signing:
                 callers.hear(connection, said.node)
+                self._transport.believe(connection)
+            self._consumption.welcome(said.node)
             if is_no_echo:
                 self._transport.prove(peer.uri, connection)
+
+    def _take_credit(self, said: Credit | CreditWanted) -> None:
+        peer = self._cluster.peers.get(said.node)
+        if peer is None or peer.incarnation != said.incarnation:
+            return
+        if isinstance(said, Credit):
+            self._credits.grant(said)
+        else:
+            self._consumption.answer(said, *self._waiting_from(said.node, said.line))
 
     def _answered(self, node: bytes) -> None:
         answered = self._asked.pop(node, None)
@@ -245,8 +265,11 @@ class Membership:
                 readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
                 fmt = max(readable, key=lambda fmt: fmt.number, default=V6)
                 self._outgoing.meet(peer.node, peer.incarnation, peer.uri, fmt)
-                if CAPABILITY in peer.capabilities:
-                    self._transport.allow_trains(peer.uri)
+                if TRAINS in peer.capabilities:
+                    self._transport.allow_trains(peer.uri, DATED_TRAINS in peer.capabilities)
+                if CREDIT in peer.capabilities:
+                    self._credits.meet(peer.node)
+                    self._consumption.meet(peer.node)
                 self._tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))
             case LoseNode(node, reason):
                 self._lose(node, reason)
@@ -265,6 +288,8 @@ class Membership:
         if reason != "silent":  # what was said in time may still be read
             self._trust.callers.forget(node)
         self._outgoing.lose(node)
+        self._credits.forget(node)
+        self._consumption.forget(node)
         self._answered(node)
         self._on_lost(node, reason)
 

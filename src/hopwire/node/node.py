@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import struct
 import time
@@ -26,9 +27,11 @@ from hopwire.capture import CaptureStatus
 from hopwire.errors import Closed, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, HUB
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.actors import Actor
 from hopwire.node.addresses import check_uri
 from hopwire.node.context import Context
+from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
 from hopwire.node.hub import Address, Hub
 from hopwire.node.mailbox import Mailbox, Overflow
@@ -59,6 +62,7 @@ log = logging.getLogger("hopwire.node")
 MAX_IDENTITY_BYTES = MAX_NODE_BYTES  # those that begin with 0 are ZeroMQ's own
 MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
 UNHOST_SECONDS = 10.0
+HANDLER_WAIT_SECONDS = 5.0  # for room: actors that wait for each other in a circle go on after it
 KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as for one
 
 
@@ -104,7 +108,9 @@ class Node:
         self._domains = domains
         outbox = _outbox_limits(self.settings)
         limits = self.settings.limits
-        self._transport = transport or Streams(self.identity, listen, outbox, advertise, limits, tls)
+        self._transport = transport or Streams(
+            self.identity, listen, outbox, advertise, limits, tls, self.settings.pace.gone_ns / NS_PER_SECOND
+        )
         if self._transport.open_address and not domains.signing and not insecure:
             raise SettingsError(OPEN_TO_ALL % self._transport.open_address)
         self._build()
@@ -122,7 +128,11 @@ class Node:
         self._timing = timing = Timing()
         self._retries = Retries()
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
-        self._outgoing = Outgoing(here, self._transport, self._domains, timing, tap)
+        credits = Credits()
+        self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation, tap)
+        consumption = Consumption(
+            here, self._incarnation, settings.inbox_messages, settings.inbox_bytes, self._outgoing.tell
+        )
         seen = SeenMessages(settings.seen_messages)
         me = Recipient(here, self._incarnation)
         trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met, me)
@@ -133,6 +143,7 @@ class Node:
             self._dead,
             timing,
             seen,
+            consumption,
             hop_limit=settings.hop_limit,
             waits_for_room=settings.overflow is Overflow.WAIT,
             telemetry=Telemetry() if settings.telemetry else None,
@@ -142,6 +153,9 @@ class Node:
             self._transport,
             self._outgoing,
             trust,
+            credits,
+            consumption,
+            self._router.waiting_from,
             self._tables,
             self._dead,
             notices,
@@ -305,7 +319,7 @@ class Node:
             self._shared_hub = self._new_hub(local_only=True)  # answers name node and hub: nobody needs a route to it
         return self._shared_hub
 
-    def _new_hub(self, local_only: bool) -> Hub:
+    def _new_hub(self, local_only: bool, longest_wait: float = math.inf) -> Hub:
         max_body_bytes = self.settings.limits.max_bytes - MOST_OF_A_HEADER
         hub = Hub(
             HUB + _guid(),
@@ -317,6 +331,7 @@ class Node:
             max_body_bytes,
             self._domains,
             self._forget_hub,
+            longest_wait,
         )
         self._hubs[hub.identity] = hub
         self._router.open_home(hub.identity, hub)
@@ -378,7 +393,7 @@ class Node:
     def _own_hub(self) -> Hub:
         if self._flow_hub is None:
             self._refuse_if_closed()
-            self._flow_hub = self._new_hub(local_only=True)
+            self._flow_hub = self._new_hub(local_only=True, longest_wait=HANDLER_WAIT_SECONDS)
         return self._flow_hub
 
     def _refuse_unless_running(self) -> None:

@@ -14,7 +14,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from itertools import count
-from time import monotonic
+from time import monotonic_ns
 from typing import NamedTuple, TypeAlias
 
 from hopwire.node.transport import Frames, OnRefused, OutboxLimits
@@ -24,11 +24,12 @@ from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAG
 __all__ = ["CONTROL_MESSAGES", "RETRY_SECONDS", "Item", "Outbox", "Outboxes"]
 
 WAKE_AT_MOST = 256  # of those who wait for room, in one turn of the loop: what comes back has to be read meanwhile
-ALONE_SECONDS = 0.000_05  # a message so long after the last to the same peer is sent at once
+ALONE_NS = 50_000  # a message so long after the last to the same peer is sent at once
 RETRY_SECONDS = 0.002  # after no more was taken for a peer
 CONTROL_MESSAGES, CONTROL_BYTES = 1000, 16 * 1024 * 1024  # so much more may wait if it is control messages
 
-Item: TypeAlias = tuple[Frames, int, int, bool]  # frames, their bytes, a number that grows, whether it goes alone
+# frames, their bytes, a number that grows, whether it goes alone, when it was queued
+Item: TypeAlias = tuple[Frames, int, int, bool, int]
 
 
 class Load(NamedTuple):
@@ -42,12 +43,22 @@ class Load(NamedTuple):
 class Outbox:
     """What waits for one peer."""
 
-    __slots__ = ("alias", "items", "load", "mean_bytes", "sent_at", "size_bytes", "takes_trains", "waiters")
+    __slots__ = (
+        "alias",
+        "dates_trains",
+        "items",
+        "load",
+        "mean_bytes",
+        "sent_at",
+        "size_bytes",
+        "takes_trains",
+        "waiters",
+    )
 
     def __init__(self, alias: bytes = b"") -> None:
         self.alias = alias  # the name of the connection, where the transport needs one
-        self.takes_trains = False
-        self.sent_at = 0.0
+        self.takes_trains = self.dates_trains = False
+        self.sent_at = 0
         self.items: deque[Item] = deque()
         self.size_bytes = 0
         self.load: Load | None = None  # of the first items, which are still among them
@@ -56,7 +67,7 @@ class Outbox:
 
     def pop(self) -> Frames:
         """Give what came first."""
-        frames, size_bytes, _, _ = self.items.popleft()
+        frames, size_bytes, _, _, _ = self.items.popleft()
         self.size_bytes -= size_bytes
         self.load = None
         return frames
@@ -64,18 +75,20 @@ class Outbox:
     def next_load(self) -> Load:
         """Build what is sent next; nothing leaves the queue yet."""
         items = self.items
-        first, first_bytes, _, goes_alone = items[0]
+        first, first_bytes, _, goes_alone, queued_ns = items[0]
         if goes_alone or not self.takes_trains:
             load = Load(1, first_bytes, first[1:])  # the alias stands for the first frame
         else:
             messages: list[Frames] = []
             total = 0
-            for frames, size_bytes, _, goes_alone in items:
+            for frames, size_bytes, _, goes_alone, at_ns in items:
                 if goes_alone or total + size_bytes > TRAIN_BYTES or len(messages) == TRAIN_MESSAGES:
                     break
                 messages.append(frames)
                 total += size_bytes
-            load = Load(len(messages), total, [pack_train(messages)])
+                queued_ns = at_ns
+            train = pack_train(messages, queued_ns if self.dates_trains else None)
+            load = Load(len(messages), total, [train])
         self.load = load
         self.mean_bytes = load.size_bytes // load.messages + 1
         return load
@@ -107,10 +120,10 @@ class Outboxes(ABC):
     def _send_waiting(self, uri: str, outbox: Outbox) -> bool:
         """Send what waits for a peer; False where no more is taken for now, and it is tried again."""
 
-    def allow_trains(self, uri: str) -> None:
+    def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         """Send what waits for a peer in trains from now on."""
         if uri in self._peers:
-            self._peers[uri].takes_trains = True
+            self._peers[uri].takes_trains, self._peers[uri].dates_trains = True, is_dated
 
     def empty(self, uri: str) -> None:
         """Refuse what waits for a peer that is gone; the connection stays, for whoever comes next."""
@@ -129,12 +142,12 @@ class Outboxes(ABC):
             while outbox.items and self._is_full(outbox, size_bytes):
                 self._on_refused(uri, outbox.pop(), "queue_full")
         goes_alone = is_control or size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= TRAIN_FRAMES + 1
-        outbox.items.append((frames, size_bytes, next(self._numbers), goes_alone))
+        now = monotonic_ns()
+        outbox.items.append((frames, size_bytes, next(self._numbers), goes_alone, now))
         outbox.size_bytes += size_bytes
         if not waiting:
-            now, before = monotonic(), outbox.sent_at
-            outbox.sent_at = now
-            if now - before > ALONE_SECONDS and self._send_waiting(uri, outbox):
+            before, outbox.sent_at = outbox.sent_at, now
+            if now - before > ALONE_NS and self._send_waiting(uri, outbox):
                 return ""
             self._busy[uri] = None
             if self._flush_at is None:
@@ -158,7 +171,7 @@ class Outboxes(ABC):
         outbox = self._peers.get(uri)
         if outbox is None or not outbox.items:
             return 0
-        _, _, number, _ = outbox.items[-1]
+        _, _, number, _, _ = outbox.items[-1]
         return number
 
     def is_queued(self, uri: str, mark: int) -> bool:
@@ -166,7 +179,7 @@ class Outboxes(ABC):
         outbox = self._peers.get(uri)
         if outbox is None or not outbox.items:
             return False
-        _, _, number, _ = outbox.items[0]
+        _, _, number, _, _ = outbox.items[0]
         return number <= mark
 
     async def room(self, uri: str) -> bool:

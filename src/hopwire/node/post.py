@@ -7,16 +7,20 @@ control messages to the membership, all others to the router.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
-from hopwire.cluster.announce import CONTROL
+from hopwire.cluster.announce import CONTROL, CreditWanted
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.limits import Limits
+from hopwire.model.units import NS_PER_MS, NS_PER_SECOND
+from hopwire.node.credit import CreditLine, Credits, line_of
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import shown
 from hopwire.node.router import Envelope, Router
@@ -25,6 +29,7 @@ from hopwire.node.settings import NodeSettings
 from hopwire.node.spawn import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
+from hopwire.node.transit import Transit
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import HELLO, Trust
 from hopwire.routing import forwarded
@@ -33,11 +38,13 @@ from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
 from hopwire.wire.connection import claimed_node
 from hopwire.wire.extension import extension_of
-from hopwire.wire.train import is_train, unpack_train
+from hopwire.wire.train import is_train, queued_at_ns, unpack_train
 
 __all__ = ["CONTROL_PAYLOADS", "Incoming", "Outgoing", "TakeControl"]
 
 log = logging.getLogger("hopwire.node")
+LATE_NS = 5 * NS_PER_MS  # less is no lateness
+ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks for it
 CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
 
@@ -58,9 +65,12 @@ class Outgoing:
         transport: Transport,
         domains: Domains,
         timing: Timing,
+        credits: Credits,
+        incarnation: int,
         tap: Tap | None,
     ) -> None:
         self._identity, self._transport, self._domains = identity, transport, domains
+        self._credits, self._incarnation = credits, incarnation
         self._timing, self._tap = timing, tap
         self._addresses: dict[bytes, str] = {}
         self._formats: dict[bytes, WireFormat] = {}
@@ -93,20 +103,52 @@ class Outgoing:
 
     def send(self, node: bytes, envelope: Envelope) -> str:
         """Send a message to another node; gives a reason where that is not possible."""
+        line = self._credits.line(node, line_of(envelope.message))
+        if line is not None and envelope.may_wait and (line.waiters or not line.has_room):
+            return "queue_full"
+        return self._send_on(node, envelope, line)
+
+    def _send_on(self, node: bytes, envelope: Envelope, line: CreditLine | None) -> str:
         uri = self._addresses.get(node)
         if uri is None:
             return "unreachable"
         ticks = ticks_from_seconds(envelope.deadline - self._timing.clock()) if envelope.deadline else 0
         message = forwarded(envelope.message, self.uri, self._identity, ticks)
-        return self._send(node, uri, message, self._formats.get(node, V6))
+        reason = self._send(node, uri, message, self._formats.get(node, V6))
+        if line is not None and not reason:
+            line.sent += 1
+            line.sent_bytes += envelope.size_bytes()
+        return reason
 
     async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
-        """Wait for room in the queue to a node, and send; gives a reason where that is not possible."""
-        while await self._transport.room(self._addresses.get(node, "")):  # the node may have moved meanwhile
-            reason = self.send(node, envelope)
-            if reason != "queue_full":
-                return reason
-        return "unreachable"
+        """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible."""
+        what = line_of(envelope.message)
+        line = self._credits.line(node, what)
+        if line is not None:
+            await self._credit(node, what, line)
+        while (line := self._credits.line(node, what)) is not None and not line.has_room:
+            await self._credit(node, what, line)
+        while (reason := self._send_on(node, envelope, line)) == "queue_full":
+            if not await self._transport.room(self._addresses.get(node, "")):  # the node may have moved meanwhile
+                return "unreachable"
+        return reason
+
+    async def _credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
+        """Wait for credit behind those who came before; when all have waited for long, one of them asks."""
+        now = self._timing.clock()
+        line.waited_since = line.waited_since or now
+        if now - line.waited_since >= ASK_FOR_CREDIT_SECONDS:
+            line.waited_since = now
+            self.tell(node, CreditWanted(self._identity, self._incarnation, what, line.sent, line.sent_bytes))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ASK_FOR_CREDIT_SECONDS):
+                await line.waiters.wait()
+
+    def tell(self, node: bytes, payload: Payload) -> None:
+        """Send a control message to a peer; it may get lost."""
+        uri = self._addresses.get(node)
+        if uri is not None:
+            self.say(uri, node, payload)
 
     def is_reached_at(self, node: bytes, uri: str) -> bool:
         """Tell whether a node is talked to at this address."""
@@ -189,6 +231,8 @@ class Incoming:
     ) -> None:
         self._router, self._control, self._trust, self._dead, self._seen = router, control, trust, dead, seen
         self._limits, self._timing, self._tap = settings.limits, timing, tap
+        self._transit = Transit()
+        self._late = 0.0  # seconds that the train which is being taken spent in queues and sockets
         self.message_count = 0
         self.byte_count = 0
 
@@ -213,12 +257,17 @@ class Incoming:
                 self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
                 return 1
             is_met = node is not None
+            queued_ns = queued_at_ns(frames[1])
+            if queued_ns is not None and is_met:
+                late_ns = self._transit.late_ns(connection, queued_ns, time.monotonic_ns())
+                self._late = late_ns / NS_PER_SECOND if late_ns > LATE_NS else 0.0
         for message in messages:
             try:
                 self._take_one(message, read, connection, is_met)
             except Exception as error:  # a fault of ours; the messages behind this one must not suffer from it
                 log.exception("a message could not be taken")
                 self._dead.add(DeadLetter("node_failed", type(error).__name__, frames=tuple(message)))
+        self._late = 0.0
         return len(messages)
 
     def _take_one(
@@ -250,12 +299,14 @@ class Incoming:
         if not message.extensions and self._router.is_home(message):
             return
         ticks = message.ttl_ticks
-        deadline = self._timing.clock() + seconds_from_ticks(ticks) if ticks > 0 else 0.0
+        deadline = self._timing.clock() + seconds_from_ticks(ticks) - self._late if ticks > 0 else 0.0
         envelope = Envelope(message, deadline, message.socket_identity)
         if message.extensions:
             self._take_extended(envelope)
         else:
             self._router.route(envelope)
+            if not envelope.is_taken:
+                self._router.consumed(envelope)
 
     def _take_extended(self, envelope: Envelope) -> None:
         """Take a message that says more than the documents: it may be a trace, or have come before."""
@@ -268,13 +319,18 @@ class Incoming:
             self._router.trace(envelope)
         elif not extension.message_id:
             self._router.route(envelope)
+            if not envelope.is_taken:
+                self._router.consumed(envelope)
         elif self._seen.is_new(extension.message_id):
             envelope.message_id = extension.message_id
             self._router.route(envelope)
+            if not envelope.is_taken:
+                self._router.consumed(envelope)
             if not envelope.is_taken:  # the next attempt finds room, or another way
                 self._seen.forget(extension.message_id)
         else:
             self._dead.add(DeadLetter("duplicate", f"attempt {extension.attempt}", envelope.message))
+            self._router.consumed(envelope)
             answer = self._seen.answer_to(extension.message_id)
             if answer is None:
                 self._router.received(envelope)

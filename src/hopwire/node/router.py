@@ -6,6 +6,7 @@ node goes to its `Outlet`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -14,6 +15,7 @@ import msgspec
 
 from hopwire.model import Contract, Message, Payload, contract_of
 from hopwire.model.outcome import Outcome
+from hopwire.node.credit import Consumption, line_of
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.seen import SeenMessages
@@ -24,6 +26,7 @@ from hopwire.routing import HOP_LIMIT, Tables, decide, peek
 
 __all__ = ["Envelope", "Home", "Inbox", "Outlet", "Room", "Router"]
 
+FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.02, 1.0  # at one full node, before another is looked at
 MOST_OF_AN_ERROR = 2000  # characters of what an error says
 HEADER_BYTES = 200  # what a message weighs in a queue beside its body
 
@@ -86,6 +89,7 @@ class Router:
         dead: DeadLetters,
         timing: Timing,
         seen: SeenMessages,
+        consumption: Consumption,
         *,
         hop_limit: int = HOP_LIMIT,
         waits_for_room: bool = True,
@@ -93,6 +97,7 @@ class Router:
     ) -> None:
         self.here, self.dead, self.timing, self.telemetry = here, dead, timing, telemetry
         self._tables, self._outlet, self._seen, self._hop_limit = tables, outlet, seen, hop_limit
+        self._consumption = consumption
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
         self._homes: dict[bytes, Home] = {}
@@ -143,11 +148,34 @@ class Router:
                 full = (*full, partial(self._put, inbox))
         for node in decision.nodes:
             reason = self._outlet.send(node, envelope)
-            if reason == "queue_full" and envelope.may_wait and self._waits_for_room:
-                full = (*full, partial(self._outlet.send_when_possible, node))
-            elif reason:
+            if reason == "queue_full" and envelope.may_wait:
+                others = self._others(envelope, (*avoid, node))
+                if others and not self._outlet.send(others[0], envelope):
+                    return others, ()
+                if self._waits_for_room:
+                    full = (*full, partial(self._send_somewhere if others else self._outlet.send_when_possible, node))
+                    continue
+            if reason:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
         return decision.nodes, full
+
+    def _others(self, envelope: Envelope, full: Collection[bytes]) -> tuple[bytes, ...]:
+        """Give another node than those that are full, for a message that any actor may take."""
+        message = envelope.message
+        if message.distribution or message.receiver_identity or message.receiver_node_identity:
+            return ()
+        return decide(message, self._tables, self.here, full, envelope.came_from, self._hop_limit).nodes
+
+    async def _send_somewhere(self, node: bytes, envelope: Envelope) -> str:
+        """Wait for room at one node, and now and then at another, until one of them takes the message."""
+        pause = FIRST_LOOK_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(pause):
+                    return await self._outlet.send_when_possible(node, envelope)
+            except TimeoutError:
+                pause = min(2 * pause, LONGEST_LOOK_SECONDS)
+                node = (*self._others(envelope, (node,)), node)[0]
 
     async def _put(self, inbox: Inbox, envelope: Envelope) -> str:
         taken, _ = await inbox.put(envelope, envelope.size_bytes())
@@ -167,6 +195,7 @@ class Router:
         if pushed_out:
             for old in pushed_out:
                 self.give_up(old, "queue_full", "pushed out by a newer message")
+                self.consumed(old)
         if taken:
             envelope.is_taken = True
             points = envelope.message.callback_points
@@ -177,6 +206,21 @@ class Router:
             return inbox
         self.give_up(envelope, "queue_full")
         return None
+
+    def consumed(self, envelope: Envelope) -> None:
+        """A message of another node waits no longer here: its sender may send another."""
+        if envelope.came_from:
+            self._consumption.take(envelope.came_from, envelope.message, envelope.size_bytes())
+
+    def waiting_from(self, node: bytes, what: bytes) -> tuple[int, int]:
+        """Give the messages and bytes of one node that wait here, of one credit line."""
+        waiting = [
+            envelope.size_bytes()
+            for inbox in self._inboxes.values()
+            for envelope in inbox.items()
+            if envelope.came_from == node and line_of(envelope.message) == what
+        ]
+        return len(waiting), sum(waiting)
 
     def is_home(self, message: Message) -> bool:
         """Hand a message from another node to the hub of this node that it names; False if there is none.

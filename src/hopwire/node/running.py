@@ -71,6 +71,7 @@ class Running:
         self._is_stopping = True
         for envelope in self.inbox.close():
             self._router.give_up(envelope, "closed")
+            self._router.consumed(envelope)
         if self._started is None:
             return
         ending: set[asyncio.Task[Any]] = {self._started, *self._workers} - {asyncio.current_task()}
@@ -98,6 +99,8 @@ class Running:
                 await asyncio.sleep(0)
             envelope = inbox.pop() or await inbox.take()
             self._at_work += 1
+            if envelope.came_from:
+                self._router.consumed(envelope)
             try:
                 if failed is not None:
                     self._router.fail(envelope, failed, f"{self._name}.on_start")

@@ -61,6 +61,7 @@ from hopwire.node.zmtp_socket import (
     MAX_UNREAD,
     NO_TLS,
     TlsSocket,
+    UnprovedBytes,
     ZmtpSocket,
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
@@ -72,7 +73,7 @@ log = logging.getLogger("hopwire.node")
 MAX_CONNECTIONS = 4096  # that others opened
 MAX_FROM_ONE_ADDRESS = 1024
 PROOF_SECONDS = 1.0  # for the answer to an answer; then the address is dialled
-GONE_SECONDS = 0.3  # without a connection, after there was one, and the peer counts as gone; refused counts at once
+GONE_SECONDS = 0.3  # without a connection, after there was one, and the peer counts as gone
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
@@ -140,14 +141,17 @@ class Streams(Outboxes):
         advertise: str = "",
         message_limits: Limits | None = None,
         tls: Tls | None = None,
+        gone_seconds: float = GONE_SECONDS,
     ) -> None:
         check_addresses(listen, advertise)
+        self._gone_seconds = gone_seconds
         self._contexts = None if tls is None else tls.contexts()
         super().__init__(limits, LARGE_BYTES)
         self._identity, self._listen, self._advertise = identity, listen, advertise
         self._message_limits = message_limits or Limits()
         self._links: dict[str, _OutgoingLink] = {}
-        self._inbound: set[ZmtpSocket] = set()
+        self._inbound: dict[ZmtpSocket, None] = {}  # connections that others opened, the oldest first
+        self._unproved = UnprovedBytes()
         self._names: dict[bytes, ZmtpSocket] = {}  # inbound connections by the name that they gave themselves
         self._users: dict[ZmtpSocket, _OutgoingLink] = {}  # links that send over a connection that others opened
         self._from: Counter[str] = Counter()  # connections by the address that they come from
@@ -197,15 +201,31 @@ class Streams(Outboxes):
                     self._loop.call_later(ACCEPT_AGAIN_SECONDS, self._accept_again)
                 return
             host = str(address[0]) if address else ""
-            if len(self._inbound) >= MAX_CONNECTIONS or self._from[host] >= MAX_FROM_ONE_ADDRESS:
+            if not self._has_room(host):
                 self.closed["too_many_connections"] += 1
                 sock.close()
                 continue
             prepare(sock)
             connection = self._open(sock, self._new_name(), self._inbound_ready, self._inbound_closed, True)
-            self._inbound.add(connection)
+            self._inbound[connection] = None
             self._from[host] += 1
             self._hosts[connection] = host
+
+    def _has_room(self, host: str) -> bool:
+        """Make room for one more connection: the oldest makes way over which nobody was believed yet."""
+        is_full, is_full_from = len(self._inbound) >= MAX_CONNECTIONS, self._from[host] >= MAX_FROM_ONE_ADDRESS
+        if not is_full and not is_full_from:
+            return True
+        unproved = (each for each in self._inbound if not each.is_proved)
+        oldest = next((each for each in unproved if is_full or self._hosts[each] == host), None)
+        if oldest is not None:
+            oldest.close("made_room")
+        return oldest is not None
+
+    def believe(self, connection: bytes) -> None:
+        """Believe that a node is at the other end of a connection: a hello over it was believed."""
+        if connection in self._names:
+            self._names[connection].prove()
 
     def _open(
         self,
@@ -216,7 +236,8 @@ class Streams(Outboxes):
         is_server: bool,
     ) -> ZmtpSocket:
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
-        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed)
+        unproved = self._unproved if is_server else None
+        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, unproved)
         if self._contexts is None:
             return ZmtpSocket(*parts)
         return TlsSocket(self._contexts[is_server], is_server, *parts)
@@ -242,7 +263,7 @@ class Streams(Outboxes):
             former.close("replaced")
 
     def _inbound_closed(self, connection: ZmtpSocket, reason: str) -> None:
-        self._inbound.discard(connection)
+        self._inbound.pop(connection, None)
         if self._names.get(connection.zmtp.identity) is connection:
             del self._names[connection.zmtp.identity]
         link = self._users.pop(connection, None)
@@ -306,7 +327,6 @@ class Streams(Outboxes):
         while not self._is_closed and link.uri in self._links:
             sock = await self._connected(link.uri)
             if sock is None:
-                self._gone(link)
                 await self._pause(link)
                 continue
             self._open(
@@ -365,19 +385,19 @@ class Streams(Outboxes):
         self._send_waiting(link.uri, self._peers[link.uri])
 
     def _link_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
-        """A connection has ended: dial again, and if that takes long, or is refused, the peer is gone."""
+        """A connection has ended: dial again, and if that takes too long, the peer is gone."""
         self.closed[reason] += 1
         if link.connection is not None and link.connection is not connection:
             return  # there is a better one
         was_connected, link.connection, link.candidate = link.connection is not None, None, None
-        for frames, _, _, _ in link.sending:
+        for frames, _, _, _, _ in link.sending:
             self._on_refused(link.uri, frames, "unreachable")
         link.sending = []
         if self._is_closed or self._links.get(link.uri) is not link:
             return
         if was_connected:
             link.rest()
-            link.missed = self._loop.call_later(GONE_SECONDS, self._gone, link)
+            link.missed = self._loop.call_later(self._gone_seconds, self._gone, link)
         elif link.proof is not None:
             link.rest()
         if link.dialling is None:

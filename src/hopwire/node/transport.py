@@ -126,10 +126,13 @@ class Transport(Protocol):
     def prove(self, uri: str, over: bytes) -> None:
         """Say that the peer at an address has proved that a connection which others opened is its own."""
 
+    def believe(self, connection: bytes) -> None:
+        """Say that a hello over a connection was believed: whoever is there is no stranger any more."""
+
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
 
-    def allow_trains(self, uri: str) -> None:
+    def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         """Send what waits for a peer in trains from now on, if this transport gains by it."""
 
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:

@@ -1,6 +1,8 @@
 """One socket with ZMTP on it, in clear or within TLS. `wire/zmtp.py` knows the protocol.
 
 - One owner: the event loop. The socket is a reader of the loop; it is a writer only while the kernel takes no more.
+- A connection that others opened is unproved until a hello over it was believed. What unproved connections hold of
+  messages that are not complete is counted together, and bounded (`UnprovedBytes`).
 - One read in a turn of the loop, and so many messages, so that nobody is served twice before everybody was served once.
 
 The trap: a callback may close any connection, also the one that is being read. `is_open` is asked again after each.
@@ -26,9 +28,11 @@ __all__ = [
     "HANDSHAKE_SECONDS",
     "HAND_OVER_AT_MOST",
     "LARGE_BYTES",
+    "MAX_UNPROVED_BYTES",
     "MAX_UNREAD",
     "NO_TLS",
     "TlsSocket",
+    "UnprovedBytes",
     "ZmtpSocket",
 ]
 
@@ -37,10 +41,26 @@ LARGE_BYTES = 16 * 1024  # what is larger is handed to the kernel frame by frame
 HANDSHAKE_SECONDS = 3.0
 READ_BYTES = 64 * 1024  # of one connection in one turn of the loop
 HAND_OVER_AT_MOST = 500  # messages of one connection in one turn, so that handlers get theirs
+MAX_UNPROVED_BYTES = 32 * 1024 * 1024  # of messages that are not complete, of all unproved connections together
 MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
 MAX_PARTS = 512  # buffers of one call; Linux takes 1,024
 NO_TLS = "tls"  # the end of a connection whose other side does not encrypt as this one does
 DISCONNECTED = "disconnected"  # the end of a connection that this side wants
+
+
+class UnprovedBytes:
+    """What all unproved connections hold together of messages that are not complete."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def change(self, more: int) -> None:
+        """Count bytes that a connection holds more, or less, than before; a ZmtpError says that there are too many."""
+        self.held += more
+        if more > 0 and self.held > MAX_UNPROVED_BYTES:
+            raise ZmtpError("too_large", f"nodes that nobody knows hold more than {MAX_UNPROVED_BYTES} bytes")
 
 
 class ZmtpSocket:
@@ -48,6 +68,7 @@ class ZmtpSocket:
 
     __slots__ = (
         "_heard",
+        "_held",
         "_loop",
         "_on_closed",
         "_on_frames",
@@ -56,6 +77,7 @@ class ZmtpSocket:
         "_send",
         "_sock",
         "_timer",
+        "_unproved",
         "is_open",
         "name",
         "on_written",
@@ -71,6 +93,7 @@ class ZmtpSocket:
         on_frames: OnFrames,
         on_ready: Callable[[ZmtpSocket], None],
         on_closed: Callable[[ZmtpSocket, str], None],
+        unproved: UnprovedBytes | None = None,
     ) -> None:
         self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
         self._send = self._sender()
@@ -79,6 +102,7 @@ class ZmtpSocket:
         self._heard: deque[Frames] = deque()  # whole messages that were not handed over yet
         self.on_written: Callable[[], None] | None = None
         self.is_open = True
+        self._unproved, self._held = unproved, 0
         self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
         loop.add_reader(sock, self._readable)
         self.write([GREETING])
@@ -113,6 +137,9 @@ class ZmtpSocket:
     def _took(self, count: int) -> None:
         zmtp, was_ready = self.zmtp, self.zmtp.is_ready
         messages = zmtp.took(count)
+        if self._unproved is not None:
+            held, self._held = self._held, zmtp.waiting_bytes
+            self._unproved.change(self._held - held)
         if zmtp.replies:
             replies, zmtp.replies = zmtp.replies, []
             if len(self._rest) > MAX_UNREAD:
@@ -141,6 +168,17 @@ class ZmtpSocket:
             self._loop.call_soon(self._hand_over, True)
         elif is_paused and self.is_open:
             self._loop.add_reader(self._sock, self._readable)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether a node is at the other end that was believed, or that was dialled."""
+        return self._unproved is None
+
+    def prove(self) -> None:
+        """Believe the other side: what it sends is bounded by the limits of messages alone."""
+        if self._unproved is not None:
+            self._unproved.change(-self._held)
+            self._unproved = None
 
     @property
     def unread(self) -> int:
@@ -213,6 +251,7 @@ class ZmtpSocket:
         self._loop.remove_writer(self._sock)
         self._sock.close()
         self._rest.clear()
+        self.prove()  # nothing is held any more
         if reason == DISCONNECTED:  # by us: nobody is there any more who could take it
             self._heard.clear()
         self._on_closed(self, reason)

@@ -1,6 +1,6 @@
-"""What messages say: orders in JSON with noise, outcomes as hopwire writes them, exceptions as the original does.
+"""The bodies of messages: orders in JSON with noise, outcomes as hopwire writes them, exceptions as the original does.
 
-Every body of an order has a number of its own, so no two messages are the same by chance.
+Every order has a number of its own, so no two messages are equal by chance.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hopwire.model.units import MEBIBYTE
 from hopwire.simulate.draw import Columns
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, Says
-from hopwire.simulate.world import World
+from hopwire.simulate.world import SimulatedWorld
 
 __all__ = ["bodies_of"]
 
 NOISE_BYTES = (40, 400)
 LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-", np.uint8)
 NUMBERS_PER_CHUNK = 1 << 32
-PADDING = 512  # the original writes its buffer whole
+PADDING = 512  # the original writes its whole buffer
 OUTCOMES = {
     Says.FAILED: {"kind": "failed", "reason": "ValueError", "detail": "Ledger.book: no such account"},
     Says.EXPIRED: {"kind": "undelivered", "reason": "expired", "detail": "before Ledger could handle it"},
@@ -32,7 +32,7 @@ OUTCOMES = {
 }
 
 
-def bodies_of(world: World, plan: Plan, chance: np.random.Generator) -> pa.Array:
+def bodies_of(world: SimulatedWorld, plan: Plan, chance: np.random.Generator) -> pa.Array:
     """Give the body of each message of a chunk."""
     messages = plan.messages
     count = len(messages["flow"])
@@ -68,7 +68,7 @@ def _outcome(says: Says, node: bytes) -> bytes:
 
 
 def _exception() -> bytes:
-    """A BSON document of two texts, with the zeros behind it that the original's serializer leaves."""
+    """A BSON document of two texts, and zeros behind the document, as the original's serializer leaves them."""
     texts = {"Message": "no such account", "ExceptionType": "System.ArgumentException"}
     parts = [
         b"\2" + name.encode() + b"\0" + struct.pack("<i", len(text) + 1) + text.encode() + b"\0"
@@ -78,7 +78,7 @@ def _exception() -> bytes:
     return (struct.pack("<i", len(inner) + 4) + inner).ljust(PADDING, b"\0")
 
 
-def _with_changes(world: World, messages: Columns, bodies: pa.Array, chance: np.random.Generator) -> pa.Array:
+def _with_changes(world: SimulatedWorld, messages: Columns, bodies: pa.Array, chance: np.random.Generator) -> pa.Array:
     changed = np.flatnonzero(np.isin(messages["change"], (Change.BODY, Change.GIANT)))
     if not len(changed):
         return bodies

@@ -1,7 +1,8 @@
 """One chunk as the nodes capture it, with the truth beside it.
 
-Sequence numbers go on from chunk to chunk: a chunk is given the next number of each node (`bases`), and `next_bases`
-says what it leaves behind. A node that crashes begins a new incarnation, at 0.
+Sequence numbers go on from chunk to chunk. A chunk is given the next number of each node (`bases`), and `next_bases`
+gives the numbers for the chunk behind it. Example: the node `node-1` begins a chunk with 100 and sees 40 messages; the
+next chunk begins with 140. A node that crashes begins a new incarnation, at 0.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from hopwire.simulate.frames import frames_of
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.plan import DEAD, SKIPPED, Plan, plan_chunk
 from hopwire.simulate.truth import truth_of
-from hopwire.simulate.world import CHUNKS, SKIPPING, World, generator
+from hopwire.simulate.world import CHUNKS, SKIPPING, SimulatedWorld, generator
 
-__all__ = ["Chunk", "Stretch", "counts_of_chunk", "next_bases", "simulate_chunk"]
+__all__ = ["Chunk", "SimulatedCapture", "counts_of_chunk", "next_bases", "simulate_chunk"]
 
 DIRECTIONS = list(Direction)
 SKIP_REASON = "too_slow"
-LATER = CHUNKS + 2  # the chance of what is said, apart from that of what happens
+LATER = CHUNKS + 2  # chance for the contents of messages; `plan.py` uses another for the events
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """What one node saw in one incarnation: the columns of a capture."""
+class SimulatedCapture:
+    """The sightings of one node in one incarnation: the columns of a capture."""
 
     node: int
     sightings: pa.RecordBatch
@@ -37,24 +38,24 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What all nodes saw, and what is true."""
+    """The captures of all nodes in one minute, and the truth of that minute."""
 
     number: int
-    stretches: tuple[Stretch, ...]
+    captures: tuple[SimulatedCapture, ...]
     truth: dict[str, pa.Table]
 
     @property
     def row_count(self) -> int:
-        """How many sightings there are."""
-        return sum(stretch.sightings.num_rows for stretch in self.stretches)
+        """How many sightings all captures have."""
+        return sum(capture.sightings.num_rows for capture in self.captures)
 
 
-def counts_of_chunk(world: World, chunk: int) -> list[tuple[int, bool]]:
-    """Give, for each node, how many numbers its last incarnation in this chunk uses, and whether it began here."""
+def counts_of_chunk(world: SimulatedWorld, chunk: int) -> list[tuple[int, bool]]:
+    """Give for each node how many numbers its last incarnation in this chunk uses, and whether that began here."""
     return _counts(world, plan_chunk(world, chunk))
 
 
-def _counts(world: World, plan: Plan) -> list[tuple[int, bool]]:
+def _counts(world: SimulatedWorld, plan: Plan) -> list[tuple[int, bool]]:
     node, is_restarted = plan.sightings["node"], plan.sightings["is_restarted"]
     counts = []
     for number in range(world.settings.nodes):
@@ -69,7 +70,7 @@ def next_bases(bases: list[int], counts: list[tuple[int, bool]]) -> list[int]:
     return [count if is_new else base + count for base, (count, is_new) in zip(bases, counts, strict=True)]
 
 
-def simulate_chunk(world: World, chunk: int, bases: list[int]) -> tuple[Chunk, list[int]]:
+def simulate_chunk(world: SimulatedWorld, chunk: int, bases: list[int]) -> tuple[Chunk, list[int]]:
     """Make a chunk whose nodes begin with these numbers; also give the numbers that follow."""
     plan = plan_chunk(world, chunk)
     chance = generator(world.settings, LATER, chunk)
@@ -77,12 +78,12 @@ def simulate_chunk(world: World, chunk: int, bases: list[int]) -> tuple[Chunk, l
     kept = _kept(plan)
     frames, reasons = frames_of(world, plan, kept, chance)
     batch = _batch(world, plan, kept, numbers, frames)
-    stretches = tuple(_stretches(world, plan, kept, batch))
+    captures = tuple(_captures(world, plan, kept, batch))
     truth = truth_of(world, plan, kept, numbers, reasons)
-    return Chunk(chunk, stretches, truth), next_bases(bases, _counts(world, plan))
+    return Chunk(chunk, captures, truth), next_bases(bases, _counts(world, plan))
 
 
-def _numbers(world: World, plan: Plan, bases: list[int]) -> tuple[Any, Any]:
+def _numbers(world: SimulatedWorld, plan: Plan, bases: list[int]) -> tuple[Any, Any]:
     """The incarnation and the sequence number of each sighting."""
     sightings = plan.sightings
     node, is_restarted = sightings["node"], sightings["is_restarted"]
@@ -96,7 +97,7 @@ def _numbers(world: World, plan: Plan, bases: list[int]) -> tuple[Any, Any]:
 
 
 def _kept(plan: Plan) -> Any:
-    """The sightings that are in the capture: of those that are skipped, the first stands for all."""
+    """The sightings that are in the capture: the first of the skipped sightings stands for all of them."""
     is_skipped = plan.sightings["is_skipped"]
     first = np.flatnonzero(is_skipped)[:1]
     is_kept = ~is_skipped
@@ -104,7 +105,7 @@ def _kept(plan: Plan) -> Any:
     return np.flatnonzero(is_kept)
 
 
-def _batch(world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], frames: pa.Array) -> pa.RecordBatch:
+def _batch(world: SimulatedWorld, plan: Plan, kept: Any, numbers: tuple[Any, Any], frames: pa.Array) -> pa.RecordBatch:
     sightings = {name: values[kept] for name, values in plan.sightings.items()}
     node, crossing = sightings["node"], sightings["crossing"]
     is_skipped = sightings["is_skipped"]
@@ -150,11 +151,13 @@ def _reasons(plan: Plan, crossing: Any, sightings: dict[str, Any]) -> tuple[pa.A
     return pa.array(reasons, pa.string()), pa.array(notes, pa.string())
 
 
-def _stretches(world: World, plan: Plan, kept: Any, batch: pa.RecordBatch) -> Any:
+def _captures(world: SimulatedWorld, plan: Plan, kept: Any, batch: pa.RecordBatch) -> Any:
     node, is_restarted = plan.sightings["node"][kept], plan.sightings["is_restarted"][kept]
     part = node * 2 + is_restarted
     starts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
     ends = np.concatenate([starts[1:], [len(part)]])
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         is_crashed = int(node[start]) == world.crashed[plan.chunk]
-        yield Stretch(int(node[start]), batch.slice(start, end - start), is_crashed and not is_restarted[start])
+        yield SimulatedCapture(
+            int(node[start]), batch.slice(start, end - start), is_crashed and not is_restarted[start]
+        )

@@ -1,6 +1,6 @@
 """The flows of a chunk as columns, drawn at once: format, contracts, nodes, when they begin, how long they may take.
 
-Everything about a flow that its kind leaves open is chance; what the kind asks for is set afterwards.
+Chance decides everything about a flow that its kind leaves open. What the kind asks for is set afterwards.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy.typing as npt
 from hopwire.columnar import Ints
 from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, NS_PER_TICK
 from hopwire.simulate.kinds import KINDS
-from hopwire.simulate.mix import Share
-from hopwire.simulate.shapes import ORDINARY_TTL, Kind, Span, Window
-from hopwire.simulate.world import CHUNKS, FAMILIES, PARTITIONS, World, generator
+from hopwire.simulate.mix import FlowShare
+from hopwire.simulate.shapes import ORDINARY_TTL, Kind, Millis, Window
+from hopwire.simulate.world import CHUNKS, FAMILIES, PARTITIONS, SimulatedWorld, generator
 
 __all__ = ["V5", "V6", "Columns", "draw_flows", "draw_times"]
 
@@ -42,12 +42,14 @@ WINDOWS = {
     Window.END: (1.0, 1.5),
     Window.CLOSE: (2.0, 2.5),
 }
-WORDS = (Window.BEFORE, Window.DYING, Window.AFTER, Window.AGAIN)  # in these the node itself speaks
+WORDS = (Window.BEFORE, Window.DYING, Window.AFTER, Window.AGAIN)  # in these windows the node of the fault speaks
 SIGNED_FAMILIES = sum(bool(family.domain) for family in FAMILIES)  # they stand first
 
 
-def draw_flows(world: World, chunk: int, shares: tuple[Share, ...], chance: np.random.Generator) -> Columns:
-    """Draw the flows of a chunk; those of one kind stand together."""
+def draw_flows(
+    world: SimulatedWorld, chunk: int, shares: tuple[FlowShare, ...], chance: np.random.Generator
+) -> Columns:
+    """Draw the flows of a chunk; flows of one kind stand together."""
     count = sum(share.flows for share in shares)
     keys = chance.random((count, world.settings.nodes))
     flows: Columns = {
@@ -76,8 +78,10 @@ def draw_flows(world: World, chunk: int, shares: tuple[Share, ...], chance: np.r
     return flows
 
 
-def _fill(world: World, chunk: int, share: Share, flows: Columns, rows: slice, chance: np.random.Generator) -> None:
-    """Set what depends on the kind."""
+def _fill(
+    world: SimulatedWorld, chunk: int, share: FlowShare, flows: Columns, rows: slice, chance: np.random.Generator
+) -> None:
+    """Set the columns that depend on the kind."""
     kind, count = KINDS[share.kind], share.flows
     formats = np.array(share.formats)
     flows["format"][rows] = formats[chance.integers(0, len(formats), count)]
@@ -98,8 +102,8 @@ def _fill(world: World, chunk: int, share: Share, flows: Columns, rows: slice, c
         flows["id"][rows] = np.frombuffer(generator(world.settings, CHUNKS + 1).bytes(16), np.uint8)
 
 
-def _nodes(world: World, chunk: int, kind: Kind, keys: npt.NDArray[np.float64]) -> Ints:
-    """Choose different nodes for each flow; where a fault concerns a node, that one is number 1, or 0 if it speaks."""
+def _nodes(world: SimulatedWorld, chunk: int, kind: Kind, keys: npt.NDArray[np.float64]) -> Ints:
+    """Choose different nodes for each flow; a node that a fault concerns has number 1, or number 0 if it speaks."""
     special = world.dark if kind.fault == "missing_capture" else _met(world, chunk, kind.window)
     if kind.window in (Window.OPEN, Window.CLOSE):
         return (np.arange(len(keys))[:, None] + np.arange(ROLES)) % world.settings.nodes
@@ -114,14 +118,14 @@ def _nodes(world: World, chunk: int, kind: Kind, keys: npt.NDArray[np.float64]) 
     return order
 
 
-def _met(world: World, chunk: int, window: Window) -> int:
+def _met(world: SimulatedWorld, chunk: int, window: Window) -> int:
     """The node that a fault of this window concerns; -1 is none."""
     if window in (Window.BEFORE, Window.UNWRITTEN, Window.DYING, Window.CRASH, Window.AFTER):
         return world.crashed[chunk]
     return world.skipping[chunk] if window in (Window.SKIP, Window.AGAIN) else -1
 
 
-def draw_times(span: Span, count: int, chance: np.random.Generator) -> Ints:
+def draw_times(span: Millis, count: int, chance: np.random.Generator) -> Ints:
     """Draw so many times, in nanoseconds."""
     if span.has_tail:
         milliseconds = span.low + np.minimum(chance.exponential(span.high, count), LONGEST_TAIL_MS)

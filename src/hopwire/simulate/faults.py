@@ -1,9 +1,10 @@
-"""Everything that can go wrong in a simulated network: a name, what it means, how often it happens by default.
+"""Everything that can go wrong in a simulated network: each fault with its name, its meaning and its usual rate.
 
-Each fault has flows of its own (`shapes.py`), so that what became of a flow has one cause. A rate is a share of what
-`of` names; 0 switches a fault off. With a rate above 0 there is at least one of it in every simulation, however small.
+Each fault has flows of its own (`kinds.py`), so that the outcome of a flow has one cause. A rate is a share of what
+`of` names. Example: `loss` with the rate 0.01 of flows is in one flow of a hundred. The rate 0 switches a fault off. A
+fault with a rate above 0 is at least once in every simulation, however small.
 
-A new fault is a row here and a kind of flow in `shapes.py`.
+A new fault is a row here and a kind of flow in `kinds.py`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import NamedTuple
 
 from hopwire.errors import SettingsError
 
-__all__ = ["FAULTS", "Fault", "rates_from_text"]
+__all__ = ["FAULTS", "SimulatedFault", "rates_from_text"]
 
 FLOWS = "flows"
 
 
-class Fault(NamedTuple):
-    """One way in which things go wrong."""
+class SimulatedFault(NamedTuple):
+    """One fault: how often it happens, and what happens."""
 
     rate: float
     of: str
@@ -27,48 +28,49 @@ class Fault(NamedTuple):
 
 
 # fmt: off
-FAULTS: Mapping[str, Fault] = {
-    # name                   rate    of            what happens
-    "loss":            Fault(0.01,   FLOWS,        "a message leaves its node and arrives nowhere"),
-    "silence":         Fault(0.003,  FLOWS,        "a node takes a message and never answers"),
-    "no_route":        Fault(0.002,  FLOWS,        "nobody takes a message, and its own node gives it up"),
-    "delay":           Fault(0.005,  FLOWS,        "an answer arrives after its deadline, and nobody waits any more"),
-    "gave_up":         Fault(0.003,  FLOWS,        "who asks gives up early, and the answer finds nobody"),
-    "slow_timer":      Fault(0.003,  FLOWS,        "an answer arrives after its deadline and is taken all the same"),
-    "answer_expired":  Fault(0.003,  FLOWS,        "an answer is too old before it leaves the node that made it"),
-    "duplicate":       Fault(0.005,  FLOWS,        "the network delivers a message twice, up to 200 ms apart"),
-    "reorder":         Fault(0.005,  FLOWS,        "messages overtake one another"),
-    "clock_skew":      Fault(1.0,    "nodes",      "a clock is wrong by up to 2 s"),
-    "crash":           Fault(0.5,    "minutes",    "a node is gone for 5 s; what is sent to it meanwhile is lost"),
-    "unwritten":       Fault(0.5,    "minutes",    "a node is killed before it has written what it saw and did last"),
-    "bad_mac":         Fault(0.004,  FLOWS,        "a signature is changed on the way"),
-    "tampered":        Fault(0.002,  FLOWS,        "a body is changed on the way, and its signature is not"),
-    "wrong_key":       Fault(0.002,  FLOWS,        "a message is signed with a secret that is not the domain's"),
-    "unknown_key":     Fault(0.002,  FLOWS,        "a message names a key or a domain that nobody has"),
-    "not_in_domain":   Fault(0.002,  FLOWS,        "a message is signed in a domain that does not own its identity"),
-    "replay":          Fault(0.003,  FLOWS,        "somebody sends a signed message again, 5 s later or more"),
-    "truncated":       Fault(0.003,  FLOWS,        "a message loses its end on the way"),
-    "mutated":         Fault(0.003,  FLOWS,        "a message is damaged on the way such that nobody can read it"),
-    "expired":         Fault(0.004,  FLOWS,        "a message is too old when its turn comes"),
-    "handled_late":    Fault(0.003,  FLOWS,        "a message is handled although its time was over"),
-    "hop_loop":        Fault(0.001,  FLOWS,        "two nodes send a message to and fro until the hop limit stops it"),
-    "false_route":     Fault(0.002,  FLOWS,        "a traced message names other routers than it passed"),
-    "handler_error":   Fault(0.006,  FLOWS,        "a handler fails, and who waits is told"),
-    "missing_capture": Fault(0.004,  FLOWS,        "a node takes part that captures nothing"),
-    "skipped":         Fault(0.5,    "minutes",    "the disk of a node cannot follow for a while"),
-    "key_reused":      Fault(0.002,  FLOWS,        "two questions of one flow have the same callback key"),
-    "reply_to_nobody": Fault(0.002,  FLOWS,        "an answer comes to a question that nobody asked"),
-    "unknown_version": Fault(0.003,  FLOWS,        "a message has a version that nobody handles"),
-    "resend":          Fault(0.004,  FLOWS,        "a message is lost and sent again, to another node"),
-    "unfinished":      Fault(0.005,  FLOWS,        "the capture ends while an answer is awaited"),
-    "giant_flow":      Fault(0.01,   "sightings",  "one flow has far more messages than any other"),
-    "giant_body":      Fault(4.0,    "MiB",        "one message has a body of this size"),
-}
+_FAULTS = (
+    # name               rate    of            what happens
+    ("loss",            0.01,   FLOWS,        "a message leaves its node and arrives nowhere"),
+    ("silence",         0.003,  FLOWS,        "a node takes a message and never answers"),
+    ("no_route",        0.002,  FLOWS,        "nobody takes a message, and its own node gives it up"),
+    ("delay",           0.005,  FLOWS,        "an answer arrives after its deadline, and nobody waits any more"),
+    ("gave_up",         0.003,  FLOWS,        "who asks gives up early, and the answer finds nobody"),
+    ("slow_timer",      0.003,  FLOWS,        "an answer arrives after its deadline and is taken all the same"),
+    ("answer_expired",  0.003,  FLOWS,        "an answer is too old before it leaves the node that made it"),
+    ("duplicate",       0.005,  FLOWS,        "the network delivers a message twice, up to 200 ms apart"),
+    ("reorder",         0.005,  FLOWS,        "messages overtake one another"),
+    ("clock_skew",      1.0,    "nodes",      "a clock is wrong by up to 2 s"),
+    ("crash",           0.5,    "minutes",    "a node is gone for 5 s; what is sent to it meanwhile is lost"),
+    ("unwritten",       0.5,    "minutes",    "a node is killed before it has written what it saw and did last"),
+    ("bad_mac",         0.004,  FLOWS,        "a signature is changed on the way"),
+    ("tampered",        0.002,  FLOWS,        "a body is changed on the way, and its signature is not"),
+    ("wrong_key",       0.002,  FLOWS,        "a message is signed with a secret that is not the domain's"),
+    ("unknown_key",     0.002,  FLOWS,        "a message names a key or a domain that nobody has"),
+    ("not_in_domain",   0.002,  FLOWS,        "a message is signed in a domain that does not own its identity"),
+    ("replay",          0.003,  FLOWS,        "somebody sends a signed message again, 5 s later or more"),
+    ("truncated",       0.003,  FLOWS,        "a message loses its end on the way"),
+    ("mutated",         0.003,  FLOWS,        "a message is damaged on the way such that nobody can read it"),
+    ("expired",         0.004,  FLOWS,        "a message is too old when its turn comes"),
+    ("handled_late",    0.003,  FLOWS,        "a message is handled although its time was over"),
+    ("hop_loop",        0.001,  FLOWS,        "two nodes send a message to and fro until the hop limit stops it"),
+    ("false_route",     0.002,  FLOWS,        "a traced message names other routers than it passed"),
+    ("handler_error",   0.006,  FLOWS,        "a handler fails, and who waits is told"),
+    ("missing_capture", 0.004,  FLOWS,        "a node takes part that captures nothing"),
+    ("skipped",         0.5,    "minutes",    "the disk of a node cannot follow for a while"),
+    ("key_reused",      0.002,  FLOWS,        "two questions of one flow have the same callback key"),
+    ("reply_to_nobody", 0.002,  FLOWS,        "an answer comes to a question that nobody asked"),
+    ("unknown_version", 0.003,  FLOWS,        "a message has a version that nobody handles"),
+    ("resend",          0.004,  FLOWS,        "a message is lost and sent again, to another node"),
+    ("unfinished",      0.005,  FLOWS,        "the capture ends while an answer is awaited"),
+    ("giant_flow",      0.01,   "sightings",  "one flow has far more messages than any other"),
+    ("giant_body",      4.0,    "MiB",        "one message has a body of this size"),
+)
 # fmt: on
+FAULTS: Mapping[str, SimulatedFault] = {name: SimulatedFault(rate, of, meaning) for name, rate, of, meaning in _FAULTS}
 
 
 def rates_from_text(text: str) -> dict[str, float]:
-    """Read `all`, `none`, or `name=rate,...`; in the last all that is not named is off."""
+    """Read `all`, `none`, or `name=rate,...`, where every fault that is not named is off."""
     if text == "all":
         return {name: fault.rate for name, fault in FAULTS.items()}
     rates = dict.fromkeys(FAULTS, 0.0)

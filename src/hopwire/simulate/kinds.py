@@ -1,14 +1,14 @@
 """The kinds of flows: who says what to whom, what goes wrong, and what the lake has to find.
 
-What a kind says of its requests and findings is the truth by the definitions of `gold.requests` and `gold.flows`.
+The outcomes and findings of a kind are the truth by the definitions of `gold.requests` and `gold.flows`.
 
-The trap: matching counts departures and arrivals of equal messages. A new kind must not let two different causes make
-the same picture; give it nodes, times or words that tell them apart.
+The trap: matching counts departures and arrivals of equal messages. Two different causes must not make the same
+picture: a new kind needs nodes, times or words of its own.
 """
 
 from __future__ import annotations
 
-from hopwire.simulate.shapes import AT_ONCE, HANDLING, Change, Kind, Mode, Says, Seen, Span, Step, To, Waits, Window
+from hopwire.simulate.shapes import AT_ONCE, HANDLING, Change, Kind, Millis, Mode, Says, SeenAt, Step, To, Waits, Window
 
 __all__ = ["FAULTY", "KINDS", "ORDINARY"]
 
@@ -25,28 +25,30 @@ def _answer(src: int = 1, cause: int = 0, **more: object) -> Step:
 
 
 def _told(says: Says, cause: int, src: int = 1) -> Step:
-    """What became of a request, told to whoever waits."""
+    """The outcome of a request, told to the hub that waits."""
     waits = {Says.EXCEPTION: Waits.ANSWER, Says.CONFIRMED: Waits.ITSELF}.get(says, Waits.KEY)
     return Step(src, 0, says, cause, waits, To.HOME)
 
 
-def _dead(node: int, of: int, reason: str, note: str = "", cause: int | None = None, wait: Span = HANDLING) -> Step:
+def _dead(node: int, of: int, reason: str, note: str = "", cause: int | None = None, wait: Millis = HANDLING) -> Step:
     where = of if cause is None else cause
-    return Step(node, node, cause=where, mode=Mode.COPY, of=of, seen=Seen.DEAD, wait=wait, reason=reason, note=note)
+    return Step(node, node, cause=where, mode=Mode.COPY, of=of, seen=SeenAt.DEAD, wait=wait, reason=reason, note=note)
 
 
 def _unwanted(of: int) -> Step:
-    """A reply that came home, where nobody waits for it any more."""
+    """A reply that came home, where nobody waits any more."""
     return _dead(0, of, "nobody_waits", wait=AT_ONCE)
 
 
-def _again(of: int, travel: Span, src: int = 0, dst: int = 1) -> Step:
-    return Step(src, dst, cause=of, mode=Mode.COPY, of=of, seen=Seen.CAME, wait=AT_ONCE, travel=travel)
+def _again(of: int, travel: Millis, src: int = 0, dst: int = 1) -> Step:
+    return Step(src, dst, cause=of, mode=Mode.COPY, of=of, seen=SeenAt.CAME, wait=AT_ONCE, travel=travel)
 
 
 def _changed(of: int, change: Change, src: int = 0, dst: int = 1) -> Step:
-    """What arrives in place of step `of`, at the same time."""
-    return Step(src, dst, cause=of, mode=Mode.COPY, of=of, seen=Seen.CAME, wait=AT_ONCE, travel=AT_ONCE, change=change)
+    """The changed message that arrives in place of the message of step `of`, at the same time."""
+    return Step(
+        src, dst, cause=of, mode=Mode.COPY, of=of, seen=SeenAt.CAME, wait=AT_ONCE, travel=AT_ONCE, change=change
+    )
 
 
 def _on(src: int, dst: int, of: int, cause: int) -> Step:
@@ -68,21 +70,21 @@ def _loop() -> tuple[Step, ...]:
 
 
 def _fan(mode: Mode) -> tuple[Step, ...]:
-    others = [Step(0, dst, mode=mode, of=0, wait=Span(0.01, 0.05)) for dst in (2, 3)]
+    others = [Step(0, dst, mode=mode, of=0, wait=Millis(0.01, 0.05)) for dst in (2, 3)]
     return (_event(is_broadcast=True, wait=AT_ONCE), *others)
 
 
-SOON, LATER = Span(1, 200), Span(5_000, 8_000)
-SHORT = Span(500, 1_000)  # a time to live that runs out
-TOO_LONG = Span(1_500, 3_000)
+SOON, LATER = Millis(1, 200), Millis(5_000, 8_000)
+SHORT = Millis(500, 1_000)  # a time to live that runs out
+TOO_LONG = Millis(1_500, 3_000)
 KEYED, OLD, SIGNED = (5, 6), (3, 4), (4, 5, 6)  # formats with a callback key, without one, with a signature
 V, N = "hopwire", "kino"
-LEFT, CAME, NEVER = Seen.LEFT, Seen.CAME, Seen.NEVER
+LEFT, CAME = SeenAt.LEFT, SeenAt.CAME
 ANSWERED, FAILED, LOST, LATE, EXPIRED = ("answered",), ("failed",), ("lost",), ("late",), ("expired",)
 
 
 def _refused(change: Change, fault: str, verdict: str) -> tuple[Kind, ...]:
-    """A signature that is wrong from the beginning: hopwire drops it, the original answers with an exception."""
+    """A signature is wrong from the beginning: hopwire drops the message, the original answers with an exception."""
     ask = _ask(change=change)
     dead = _dead(1, 0, "bad_signature", verdict)
     return (
@@ -131,7 +133,8 @@ FAULTY = (
     Kind("never answered", (_ask(),), 1, "silence", outcomes=LOST),
     Kind("received and never answered", (_ask(waits=Waits.ANSWER_AND_RECEIPT, attempt=0), _told(Says.RECEIVED, 0)), 1,
          "silence", V, (6,), LOST, has_id=True),
-    Kind("nobody takes it", (_ask(0, seen=Seen.DEAD, reason="no_route"),), 1, "no_route", V, KEYED, LOST, signed=False),
+    Kind("nobody takes it", (_ask(0, seen=SeenAt.DEAD, reason="no_route"),), 1, "no_route", V, KEYED, LOST,
+         signed=False),
 
     Kind("reply late", (_ask(), _answer(travel=TOO_LONG), _unwanted(1)), 2, "delay", "", KEYED, LATE, ttl=SHORT),
     Kind("reply late, in an old format", (_ask(), _answer(travel=TOO_LONG)), 1, "delay", N, OLD, LATE, ttl=SHORT),
@@ -142,7 +145,7 @@ FAULTY = (
     Kind("reply late and taken", (_ask(), _answer(travel=TOO_LONG)), 2, "slow_timer", "", KEYED, ANSWERED, ttl=SHORT),
     Kind("failure late and taken", (_ask(), _told(Says.EXCEPTION, 0)._replace(travel=TOO_LONG)), 1, "slow_timer", N,
          KEYED, FAILED, ttl=SHORT),
-    Kind("reply expired at home of who answers", (_ask(), _answer(dst=1, seen=Seen.DEAD, reason="expired",
+    Kind("reply expired at home of who answers", (_ask(), _answer(dst=1, seen=SeenAt.DEAD, reason="expired",
                                                                   wait=TOO_LONG)), 1, "answer_expired", V, KEYED,
          EXPIRED, ttl=SHORT, signed=False),
     Kind("request arrives twice", (_ask(), _again(0, SOON), _answer()), 1, "duplicate", outcomes=ANSWERED,
@@ -151,8 +154,9 @@ FAULTY = (
          findings=("duplicate",)),
     Kind("event arrives twice", (_event(), _again(0, SOON)), 1, "duplicate", flow_outcome="delivered",
          findings=("duplicate",)),
-    Kind("events overtake", (_event(wait=AT_ONCE, travel=Span(20, 21)), _event(wait=Span(1, 2), travel=Span(10, 11)),
-                             _event(wait=Span(3, 4), travel=Span(2, 3))), 1, "reorder", flow_outcome="delivered"),
+    Kind("events overtake", (_event(wait=AT_ONCE, travel=Millis(20, 21)),
+                             _event(wait=Millis(1, 2), travel=Millis(10, 11)),
+                             _event(wait=Millis(3, 4), travel=Millis(2, 3))), 1, "reorder", flow_outcome="delivered"),
     Kind("sent to a crashed node", (_ask(seen=LEFT),), 1, "crash", outcomes=LOST, window=Window.CRASH),
 
     Kind("killed after answering", (_ask(), _answer()), 1, "unwritten", outcomes=ANSWERED,
@@ -184,7 +188,7 @@ FAULTY = (
     Kind("expired on the way", (_ask(travel=TOO_LONG), _dead(1, 0, "expired"), _told(Says.EXPIRED, 0)), 1, "expired",
          V, KEYED, EXPIRED, ttl=SHORT),
     Kind("expired in a queue", (_ask(), _dead(1, 0, "expired", wait=TOO_LONG),
-                                _told(Says.EXPIRED, 0)._replace(wait=Span(3_001, 3_100))), 1, "expired", V, KEYED,
+                                _told(Says.EXPIRED, 0)._replace(wait=Millis(3_001, 3_100))), 1, "expired", V, KEYED,
          EXPIRED, ttl=SHORT),
     Kind("expired, untold", (_ask(travel=TOO_LONG),), 1, "expired", N, outcomes=EXPIRED, ttl=SHORT),
     Kind("handled late", (_ask(travel=TOO_LONG), _answer(), _unwanted(1)), 1, "handled_late", N, KEYED, LATE,
@@ -220,12 +224,13 @@ FAULTY = (
     Kind("version unknown, unnoticed", (_ask(change=Change.VERSION),), 1, "unknown_version", N, outcomes=LOST,
          findings=("unknown_version",)),
     Kind("lost and sent again", (_ask(waits=Waits.ANSWER_AND_RECEIPT, attempt=0, seen=LEFT, wait=AT_ONCE),
-                                 _ask(2, of=0, waits=Waits.ANSWER_AND_RECEIPT, attempt=1, wait=Span(100, 110)),
+                                 _ask(2, of=0, waits=Waits.ANSWER_AND_RECEIPT, attempt=1, wait=Millis(100, 110)),
                                  _told(Says.RECEIVED, 1, 2), _answer(2, 1)), 1, "resend", V, (6,), ANSWERED,
          findings=("retransmitted",), has_id=True),
     Kind("receipt lost and sent again", (_ask(waits=Waits.ANSWER_AND_RECEIPT, attempt=0, wait=AT_ONCE),
                                          _told(Says.RECEIVED, 0)._replace(seen=LEFT),
-                                         _ask(2, of=0, waits=Waits.ANSWER_AND_RECEIPT, attempt=1, wait=Span(200, 210)),
+                                         _ask(2, of=0, waits=Waits.ANSWER_AND_RECEIPT, attempt=1,
+                                              wait=Millis(200, 210)),
                                          _told(Says.RECEIVED, 2, 2), _answer(1, 0), _answer(2, 2),
                                          _dead(0, 5, "nobody_waits")), 1, "resend", V, (6,), ANSWERED,
          findings=("retransmitted",), has_id=True),

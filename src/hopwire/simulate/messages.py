@@ -1,6 +1,6 @@
-"""The messages of a chunk as columns, the way `wire` has them, but for what a crossing changes.
+"""The messages of a chunk as columns, the way `wire` has them, but for columns that a crossing changes.
 
-Most values are few: they are looked up in small tables by a single `take`. Only numbers, bodies, signatures and
+Most columns have few values, which a single `take` looks up in a small table. Only numbers, bodies, signatures and
 extensions are each message's own.
 """
 
@@ -20,16 +20,16 @@ from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, Says, To, Waits
 from hopwire.simulate.signatures import domains_and_signatures
-from hopwire.simulate.world import FAMILIES, PARTITIONS, World
+from hopwire.simulate.world import FAMILIES, PARTITIONS, SimulatedWorld
 from hopwire.wire.arrow import SCHEMA
 from hopwire.wire.extension import MAGIC, Extension
 
 __all__ = ["columns_of_messages", "texts_from_ids"]
 
-CONTRACTS = len(FAMILIES[0].identities)  # what a message says below it is a contract of its family
+CONTRACTS = len(FAMILIES[0].identities)  # a message whose `Says` is below is a contract of its family
 UNKNOWN_VERSION, UNKNOWN_RAW, FIRST_RAW = 99, b"9.9", b"1.0"
 SECOND_FRAME = b'{"part":2}'
-SECOND_FRAME_EVERY = 8  # one of so many events has two body frames, where the format has room
+SECOND_FRAME_EVERY = 8  # one event of so many has two body frames, where the format has room
 DASHES = (8, 13, 18, 23)
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 ID_BYTES = 16
@@ -46,7 +46,7 @@ def texts_from_ids(ids: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> pa.A
     return binary_from_rows(digits)
 
 
-def columns_of_messages(world: World, plan: Plan, chance: np.random.Generator) -> dict[str, Any]:
+def columns_of_messages(world: SimulatedWorld, plan: Plan, chance: np.random.Generator) -> dict[str, Any]:
     """Give the columns of all messages of a chunk, by their names in `wire`; signed."""
     told = _Told(world, plan)
     columns = told.columns(bodies_of(world, plan, chance))
@@ -60,9 +60,9 @@ def _lookup(values: list[Any], index: Any, kind: pa.DataType | None = None) -> p
 
 
 class _Told:
-    """What the plan says of each message, looked up."""
+    """The plan of each message, as columns."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
+    def __init__(self, world: SimulatedWorld, plan: Plan) -> None:
         self.world, self.plan, self.messages = world, plan, plan.messages
         flow = self.messages["flow"]
         self.flow: Columns = {name: values[flow] for name, values in plan.flows.items() if name != "id"}
@@ -160,7 +160,7 @@ class _Told:
         return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), frames)
 
     def extensions(self, chance: np.random.Generator) -> pa.Array:
-        """Give the extension frames: an id for what is sent at least once, a trace context for some."""
+        """Give the extension frames: an id for messages sent at least once, a trace context for some messages."""
         messages, flow = self.messages, self.flow
         has_id = np.array([kind.has_id for kind in KINDS])[flow["kind"]] & (messages["attempt"] >= 0)
         has_trace = flow["has_traceparent"] & ~flow["is_kino"] & (flow["format"] == V6)

@@ -1,6 +1,6 @@
 """How many flows of each kind a chunk has: counted out, not drawn, so that every fault is there.
 
-The rate of a fault is shared among its kinds by their weights, and so is what is left among the ordinary kinds.
+The rate of a fault is shared among its kinds by their weights. The rest is shared among the ordinary kinds by theirs.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import FAULTY, KINDS, ORDINARY
-from hopwire.simulate.shapes import UNSEEN_BY, Kind, Seen, Window
-from hopwire.simulate.world import World
+from hopwire.simulate.shapes import UNSEEN_BY, Kind, SeenAt, Window
+from hopwire.simulate.world import SimulatedWorld
 
-__all__ = ["Share", "shares_of"]
+__all__ = ["FlowShare", "shares_of"]
 
 WINDOW_SHARE, WINDOW_LEAST = 0.002, 3  # flows that meet a node which crashes or skips
 
 
-class Share(NamedTuple):
-    """So many flows of one kind."""
+class FlowShare(NamedTuple):
+    """How many flows of one kind a chunk has."""
 
     kind: int  # in KINDS
     flows: int
     formats: tuple[int, ...]
 
 
-def shares_of(world: World, chunk: int) -> tuple[Share, ...]:
+def shares_of(world: SimulatedWorld, chunk: int) -> tuple[FlowShare, ...]:
     """Give the kinds of flows of a chunk."""
     is_closing = chunk == world.settings.closing
     total = _flow_count(world)
@@ -35,16 +35,16 @@ def shares_of(world: World, chunk: int) -> tuple[Share, ...]:
         count = _count(world, chunk, kind, total) if formats else 0
         is_of_end = kind.window in (Window.END, Window.CLOSE)
         if count and is_of_end == is_closing:
-            shares.append(Share(number, count, formats))
+            shares.append(FlowShare(number, count, formats))
     return tuple(shares)
 
 
-def _formats(world: World, kind: Kind) -> tuple[int, ...]:
+def _formats(world: SimulatedWorld, kind: Kind) -> tuple[int, ...]:
     return tuple(number for number in world.settings.formats if number in kind.formats)
 
 
-def _flow_count(world: World) -> int:
-    """How many flows give the sightings of one chunk, apart from those of the giant one."""
+def _flow_count(world: SimulatedWorld) -> int:
+    """How many flows give the sightings of one chunk, apart from the giant flow."""
     settings = world.settings
     wanted = settings.messages / settings.chunk_count * (1 - settings.rate("giant_flow"))
     likes = _ordinary(world)
@@ -54,14 +54,14 @@ def _flow_count(world: World) -> int:
     return max(1, round(wanted / rows))
 
 
-def _ordinary(world: World) -> dict[Kind, float]:
+def _ordinary(world: SimulatedWorld) -> dict[Kind, float]:
     usable = [kind for kind in ORDINARY if _formats(world, kind)]
     total = sum(kind.weight for kind in usable)
     return {kind: kind.weight / total for kind in usable}
 
 
-def _rate(world: World, kind: Kind) -> float:
-    """The share of flows that are of a faulty kind."""
+def _rate(world: SimulatedWorld, kind: Kind) -> float:
+    """The share of a faulty kind among all flows."""
     if kind.fault not in FAULTS or FAULTS[kind.fault].of != "flows" or not _formats(world, kind):
         return 0.0
     if kind.window is Window.END:
@@ -71,10 +71,10 @@ def _rate(world: World, kind: Kind) -> float:
 
 
 def _rows(kind: Kind) -> int:
-    return sum(2 if step.seen is Seen.BOTH else 1 for step in kind.steps)
+    return sum(2 if step.seen is SeenAt.BOTH else 1 for step in kind.steps)
 
 
-def _count(world: World, chunk: int, kind: Kind, total: int) -> int:
+def _count(world: SimulatedWorld, chunk: int, kind: Kind, total: int) -> int:
     rate = world.settings.rate(kind.fault)
     if not kind.fault:
         faulty = sum(_rate(world, each) for each in FAULTY)

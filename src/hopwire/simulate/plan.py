@@ -1,7 +1,7 @@
 """What happens in one chunk, as columns: flows, the messages they say, the crossings of the messages, the sightings.
 
 Flows of one kind stand together, so a step of a kind is a stretch of rows, made at once. Nothing is encoded here: the
-plan of a chunk is cheap, and all that is needed to count its sightings.
+plan of a chunk is cheap, and enough to count its sightings.
 
 | column of | refers to |
 |---|---|
@@ -23,13 +23,13 @@ from hopwire.columnar import Ints
 from hopwire.model.units import NS_PER_TICK
 from hopwire.simulate.draw import Columns, draw_flows, draw_times
 from hopwire.simulate.kinds import KINDS
-from hopwire.simulate.mix import Share, shares_of
-from hopwire.simulate.shapes import Change, Kind, Mode, Says, Seen, Step, Window, way_of
-from hopwire.simulate.world import CHUNKS, World, generator
+from hopwire.simulate.mix import FlowShare, shares_of
+from hopwire.simulate.shapes import Change, Kind, Mode, Says, SeenAt, Step, Window, way_of
+from hopwire.simulate.world import CHUNKS, SimulatedWorld, generator
 
 __all__ = ["DEAD", "IN", "OUT", "SKIPPED", "Plan", "plan_chunk"]
 
-NOWHERE = -1  # where a message came from that began here
+NOWHERE = -1  # the peer of a message that began at its node
 IN, OUT, DEAD, SKIPPED = range(4)
 
 
@@ -38,7 +38,6 @@ class Plan:
     """One chunk."""
 
     chunk: int
-    shares: tuple[Share, ...]
     flows: Columns
     messages: Columns
     crossings: Columns
@@ -46,23 +45,23 @@ class Plan:
     sightings: Columns  # in the order of nodes and their clocks
 
 
-def plan_chunk(world: World, chunk: int) -> Plan:
-    """Decide all that happens in a chunk; the same each time."""
+def plan_chunk(world: SimulatedWorld, chunk: int) -> Plan:
+    """Decide all that happens in a chunk; the plan is the same each time."""
     chance = generator(world.settings, CHUNKS, chunk)
     shares = shares_of(world, chunk)
     flows = draw_flows(world, chunk, shares, chance)
     messages, crossings, ways = _crossings(world, shares, flows, chance)
     sightings = _sightings(world, chunk, flows, crossings)
-    return Plan(chunk, shares, flows, messages, crossings, ways, sightings)
+    return Plan(chunk, flows, messages, crossings, ways, sightings)
 
 
 # -- messages and crossings
 
 
 def _crossings(
-    world: World, shares: tuple[Share, ...], flows: Columns, chance: np.random.Generator
+    world: SimulatedWorld, shares: tuple[FlowShare, ...], flows: Columns, chance: np.random.Generator
 ) -> tuple[Columns, Columns, tuple[Ints, Ints]]:
-    table = _Table(world, flows, chance)
+    table = _PlannedCrossings(world, flows, chance)
     start = 0
     for share in shares:
         if share.flows:
@@ -71,10 +70,10 @@ def _crossings(
     return table.columns()
 
 
-class _Table:
+class _PlannedCrossings:
     """Grows by the steps of one kind at a time."""
 
-    def __init__(self, world: World, flows: Columns, chance: np.random.Generator) -> None:
+    def __init__(self, world: SimulatedWorld, flows: Columns, chance: np.random.Generator) -> None:
         self.flows, self.chance = flows, chance
         self.offsets = np.array([node.offset_ns for node in world.nodes])
         self.messages: dict[str, list[Any]] = defaultdict(list)
@@ -86,15 +85,12 @@ class _Table:
         arrivals: list[Ints] = []
         said: list[Ints] = []  # the message of each step
         for number, step in enumerate(kind.steps):
-            left = self._begin(step, rows, arrivals) + draw_times(step.wait, len(rows), self.chance)
+            begin = arrivals[step.cause] if step.cause >= 0 else self.flows["begin"][rows]
+            left = begin + draw_times(step.wait, len(rows), self.chance)
             came = left + draw_times(step.travel, len(rows), self.chance)
             said.append(self._message(kind, step, rows, left, said))
             arrivals.append(came)
             self._add_crossing(kind, number, rows, left, came, said[number])
-
-    def _begin(self, step: Step, rows: Ints, arrivals: list[Ints]) -> Ints:
-        begin: Ints = arrivals[step.cause] if step.cause >= 0 else self.flows["begin"][rows]
-        return begin
 
     def _message(self, kind: Kind, step: Step, rows: Ints, left: Ints, said: list[Ints]) -> Ints:
         is_changed = step.mode is Mode.COPY and step.change in (Change.SIGNATURE, Change.BODY)
@@ -123,7 +119,7 @@ class _Table:
         return numbers
 
     def _ttl(self, step: Step, rows: Ints, left: Ints) -> Ints:
-        """In ticks: hopwire passes on what is left, the original says it once."""
+        """In ticks: hopwire passes on the time that is left, the original says the whole time once."""
         full, is_kino = self.flows["ttl"][rows], self.flows["is_kino"][rows]
         rest = np.maximum(NS_PER_TICK, full - (left - self.flows["begin"][rows]))
         if step.says > Says.EVENT:
@@ -152,7 +148,6 @@ class _Table:
             "ttl": ttl if is_on else -1,
             "seen": step.seen,
             "damage": step.change if step.change >= Change.TRUNCATED else Change.NONE,
-            "change": step.change,
             "step": number,
             "way_count": np.where(names_way, len(way), 0),
         }
@@ -175,13 +170,13 @@ def _append(table: dict[str, list[Any]], values: dict[str, Any], count: int) -> 
 # -- sightings
 
 
-def _sightings(world: World, chunk: int, flows: Columns, crossings: Columns) -> Columns:
+def _sightings(world: SimulatedWorld, chunk: int, flows: Columns, crossings: Columns) -> Columns:
     seen, numbers = crossings["seen"], np.arange(len(crossings["seen"]))
     parts = []
     for direction, node, peer, time, kinds in (
-        (OUT, "src", "dst", "left", (Seen.BOTH, Seen.LEFT)),
-        (IN, "dst", "src", "came", (Seen.BOTH, Seen.CAME)),
-        (DEAD, "src", "came_from", "left", (Seen.DEAD,)),
+        (OUT, "src", "dst", "left", (SeenAt.BOTH, SeenAt.LEFT)),
+        (IN, "dst", "src", "came", (SeenAt.BOTH, SeenAt.CAME)),
+        (DEAD, "src", "came_from", "left", (SeenAt.DEAD,)),
     ):
         rows = numbers[np.isin(seen, kinds)]
         parts.append(

@@ -1,8 +1,8 @@
-"""What a simulated network depends on, and nothing else: the same settings give the same bytes.
+"""The settings of a simulated network: the same settings give the same bytes.
 
 Time is cut into chunks of one minute, each with about `CHUNK_ROWS` sightings, so that chunks can be made apart from one
-another, in any order. After the last minute comes a short closing chunk, two minutes later: it says goodbye, so that
-what is missing before it can be called lost.
+another, in any order. Two minutes after the last chunk comes a short closing chunk, in which every node says goodbye:
+so a message that is missing before it can be called lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hopwire.wire import FORMATS
 __all__ = ["CHUNK_ROWS", "SimulateSettings", "formats_from_text"]
 
 CHUNK_ROWS = 40_000  # sightings of one chunk: enough for numpy, few enough for any machine
-MIN_NODES, MAX_NODES = 4, 1000  # the longest flow has four ends
+MIN_NODES, MAX_NODES = 4, 1000  # the longest flow has four nodes
 MAX_RATE = {"nodes": 1.0, "minutes": 1.0, "flows": 1.0, "sightings": 0.9, "MiB": 256.0}
 
 
@@ -27,7 +27,7 @@ class SimulateSettings:
 
     messages: int = 10_000  # sightings, about
     seed: int = 7
-    nodes: int = 6  # that capture
+    nodes: int = 6  # so many nodes capture; one more node does not
     formats: tuple[int, ...] = tuple(fmt.number for fmt in FORMATS)
     rates: Mapping[str, float] = field(default_factory=lambda: {name: fault.rate for name, fault in FAULTS.items()})
 
@@ -53,7 +53,7 @@ class SimulateSettings:
 
     @property
     def chunk_count(self) -> int:
-        """How many chunks there are before the closing one."""
+        """How many chunks there are before the closing chunk."""
         return max(1, round(self.messages / CHUNK_ROWS))
 
     @property

@@ -1,15 +1,15 @@
-"""What a kind of flow is made of: steps, and the way and the fate that follow from them. The kinds are in `kinds.py`.
+"""The parts of a kind of flow: steps, and the way and the fate that follow from the steps. `kinds.py` has the kinds.
 
-A step is one crossing of one message from one node to another, or the end of a message at a node; nodes are numbered
-within the flow, 0 is where it begins and where answers go.
+A step is one crossing of one message from one node to another, or the end of a message at a node. Nodes are numbered
+within the flow: the flow begins at node 0, and answers go there.
 
 | mode | the step |
 |---|---|
-| NEW | says a message for the first time; it carries the way of what caused it, and its hops begin anew |
+| NEW | sends a message for the first time; the message has the way of its cause, and its hops begin anew |
 | ON | sends the message of step `of` on: one hop more |
-| FAN | sends the broadcast of step `of` to one more node, as hopwire does: each gets its own |
-| PILE | the same as the original does: hops and way grow with each node |
-| COPY | shows the message of step `of` once more as it was there: twice, changed on the way, or as a dead letter |
+| FAN | sends the broadcast of step `of` to one more node, as hopwire does: each node gets its own message |
+| PILE | sends the broadcast of step `of` to one more node, as the original does: hops and way grow with each node |
+| COPY | shows the message of step `of` once more: as a second arrival, changed on the way, or as a dead letter |
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = [
     "UNSEEN_BY",
     "Change",
     "Kind",
+    "Millis",
     "Mode",
     "Says",
-    "Seen",
-    "Span",
+    "SeenAt",
     "Step",
     "To",
     "Waits",
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Says(IntEnum):
-    """What a message is; the first five are contracts of a family."""
+    """What a message says; the first five are contracts of a family."""
 
     REQUEST = 0
     ONWARD = 1
@@ -55,14 +55,14 @@ class Says(IntEnum):
 
 
 Mode = IntEnum("Mode", "NEW ON FAN PILE COPY", start=0)
-Seen = IntEnum("Seen", "BOTH LEFT CAME DEAD NEVER", start=0)
+SeenAt = IntEnum("SeenAt", "BOTH LEFT CAME DEAD", start=0)
 To = IntEnum("To", "ANY HOME NODE ACTOR", start=0)
 Window = IntEnum("Window", "MAIN OPEN BEFORE UNWRITTEN DYING CRASH AFTER SKIP AGAIN END CLOSE", start=0)
-UNSEEN_BY = {Window.SKIP: 1, Window.UNWRITTEN: 1, Window.DYING: 0}  # the node of a flow whose sightings are not there
+UNSEEN_BY = {Window.SKIP: 1, Window.UNWRITTEN: 1, Window.DYING: 0}  # the node of a flow that has no sightings
 
 
 class Waits(IntEnum):
-    """What callback data a message carries."""
+    """The callback data that a message carries."""
 
     NOTHING = 0
     ANSWER = 1
@@ -73,7 +73,7 @@ class Waits(IntEnum):
 
 
 class Change(IntEnum):
-    """What is wrong with a message or with its frames."""
+    """What is changed in a message or in its frames."""
 
     NONE = 0
     SIGNATURE = 1  # changed on the way
@@ -87,17 +87,17 @@ class Change(IntEnum):
     MUTATED = 9
 
 
-class Span(NamedTuple):
-    """A time in milliseconds between two bounds; with a tail, the second is the mean of what comes on top."""
+class Millis(NamedTuple):
+    """A time in milliseconds between two bounds; with a tail, `low` and a random time with the mean `high` on top."""
 
     low: float
     high: float
     has_tail: bool = False
 
 
-TRAVEL, HANDLING = Span(0.3, 1.5, True), Span(0.1, 4.0, True)
-AT_ONCE = Span(0, 0)
-ORDINARY_TTL = Span(5_000, 30_000)
+TRAVEL, HANDLING = Millis(0.3, 1.5, True), Millis(0.1, 4.0, True)
+AT_ONCE = Millis(0, 0)
+ORDINARY_TTL = Millis(5_000, 30_000)
 
 
 class Step(NamedTuple):
@@ -110,16 +110,16 @@ class Step(NamedTuple):
     waits: Waits = Waits.NOTHING
     to: To = To.ANY
     mode: Mode = Mode.NEW
-    of: int = -1  # the step that the message is from; of a NEW one, the step whose words it repeats
-    seen: Seen = Seen.BOTH
-    wait: Span = HANDLING
-    travel: Span = TRAVEL
+    of: int = -1  # the step whose message this is; for NEW, the step whose words the new message repeats
+    seen: SeenAt = SeenAt.BOTH
+    wait: Millis = HANDLING
+    travel: Millis = TRAVEL
     change: Change = Change.NONE
     reason: str = ""  # of a dead letter
     note: str = ""
     attempt: int = -1  # of a message that carries an id
     is_broadcast: bool = False
-    names: tuple[int, ...] | None = None  # the routers that it names, where they are not those of its way
+    names: tuple[int, ...] | None = None  # the routers that the message names, where it passed others
 
 
 class Kind(NamedTuple):
@@ -127,19 +127,19 @@ class Kind(NamedTuple):
 
     name: str
     steps: tuple[Step, ...]
-    weight: float = 1.0  # among its likes: ordinary flows, or those of one fault
+    weight: float = 1.0  # among the kinds of its fault, or among ordinary kinds
     fault: str = ""
     flavour: str = ""  # "hopwire", "kino", or either
     formats: tuple[int, ...] = (3, 4, 5, 6)
     outcomes: tuple[str, ...] = ()  # of its requests
     is_reused: bool = False
     findings: tuple[str, ...] = ()
-    flow_outcome: str = ""  # where it is not the worst of its requests
-    ttl: Span = ORDINARY_TTL
+    flow_outcome: str = ""  # of the flow, where it is not the worst outcome of its requests
+    ttl: Millis = ORDINARY_TTL
     window: Window = Window.MAIN
-    signed: bool | None = None  # None: as it comes
+    signed: bool | None = None  # None: chance decides
     has_id: bool = False
-    is_traced: bool | None = None  # None: as it comes
+    is_traced: bool | None = None  # None: chance decides
 
 
 @cache
@@ -148,10 +148,10 @@ def way_of(steps: tuple[Step, ...], number: int) -> tuple[tuple[int, ...], int]:
     step = steps[number]
     if step.names is not None:
         return step.names, way_of((*steps[:number], step._replace(names=None)), number)[1]
-    if step.mode is Mode.NEW and step.seen is Seen.DEAD:
-        return (), 0  # it never left
+    if step.mode is Mode.NEW and step.seen is SeenAt.DEAD:
+        return (), 0  # the message never left
     if step.mode is Mode.COPY:
-        if step.seen is Seen.DEAD:
+        if step.seen is SeenAt.DEAD:
             return way_of(steps, step.cause)
         return way_of(steps, step.of)
     if step.mode is Mode.ON:
@@ -166,17 +166,17 @@ def way_of(steps: tuple[Step, ...], number: int) -> tuple[tuple[int, ...], int]:
 
 
 def fate_of(kind: Kind, number: int) -> str:
-    """Give what `silver.hops` says of a crossing; nothing where it is no hop, or one with another step."""
+    """Give the fate that `silver.hops` has for a crossing; empty where the crossing is no hop of its own."""
     step = kind.steps[number]
-    if step.seen is Seen.DEAD:
+    if step.seen is SeenAt.DEAD:
         return "dead"
     blind = UNSEEN_BY.get(kind.window)
     if blind in (step.src, step.dst):
         return "unwitnessed" if step.dst == blind else "unsent"
-    if step.seen is Seen.BOTH:
+    if step.seen is SeenAt.BOTH:
         return "arrived"
     is_dark = kind.fault == "missing_capture"
-    if step.seen is Seen.LEFT:
+    if step.seen is SeenAt.LEFT:
         changes = {each.change for each in kind.steps if each.mode is Mode.COPY and each.of == number}
         if Change.SIGNATURE in changes:
             return "arrived"  # the copy that came in its place has the same key

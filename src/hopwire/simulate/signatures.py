@@ -1,7 +1,7 @@
-"""Domains and signatures of the messages of a chunk: right ones, and those that a fault makes wrong.
+"""Domains and signatures of the messages of a chunk: right signatures, and signatures that a fault makes wrong.
 
-Signing is the one thing that is done message by message; it is the costliest part of a chunk. The schemes are
-`legacy` and `hopwire-1`, where a message is signed once for its whole way. With `hopwire-2` every hop would sign anew.
+Only signatures are made message by message. They are the costliest part of a chunk. The schemes are `legacy` and
+`hopwire-1`, where a message is signed once for its whole way. With `hopwire-2` every hop would sign anew.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from hopwire.security import Domain
 from hopwire.security.schemes import NONCE_BYTES, SCHEMES, Stamp, mac, signed_bytes, stamp_bytes
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, Says
-from hopwire.simulate.world import FAMILIES, World
+from hopwire.simulate.world import FAMILIES, SimulatedWorld
 
 __all__ = ["UNSIGNED_FORMAT", "domains_and_signatures", "is_signed"]
 
-UNSIGNED_FORMAT = 3  # has no place for a signature
+UNSIGNED_FORMAT = 3  # V3 has no place for a signature
 FOREIGN_DOMAIN, FOREIGN_KEY, FOREIGN_SECRET = "archive", "2019-z", b"a secret of somebody else"
 SYSTEM_DOMAINS = {Says.EXCEPTION: "kino", Says.CONFIRMED: "kino"}
 OWN_DOMAIN = "hopwire"
@@ -50,7 +50,7 @@ def is_signed(plan: Plan) -> Any:
 
 
 def domains_and_signatures(
-    world: World, plan: Plan, columns: dict[str, Any], chance: np.random.Generator
+    world: SimulatedWorld, plan: Plan, columns: dict[str, Any], chance: np.random.Generator
 ) -> tuple[pa.Array, pa.Array]:
     """Give the names of the domains and the signatures."""
     names = _domain_names(world, plan)
@@ -69,7 +69,7 @@ def domains_and_signatures(
     return pa.array(names, pa.string()), pa.array(signatures, pa.binary())
 
 
-def _domain_names(world: World, plan: Plan) -> list[str]:
+def _domain_names(world: SimulatedWorld, plan: Plan) -> list[str]:
     messages = plan.messages
     flow = messages["flow"]
     family, says = plan.flows["family"][flow], messages["says"]
@@ -86,7 +86,7 @@ def _domain_names(world: World, plan: Plan) -> list[str]:
 
 
 def _messages(table: pa.Table) -> list[Message]:
-    """Give the rows as messages with what a signature covers."""
+    """Give the rows as messages, with the fields that a signature covers."""
     values = [table.column(name).to_pylist() for name in COLUMNS]
     return [_message(row) for row in zip(*values, strict=True)]
 
@@ -116,9 +116,9 @@ def _version(point: dict[str, Any]) -> int | bytes:
 
 
 class _Signer:
-    """Signs with the key of the time, or as badly as the fault says."""
+    """Signs with the key that is valid at the time, or as wrongly as the fault says."""
 
-    def __init__(self, world: World, plan: Plan, names: list[str]) -> None:
+    def __init__(self, world: SimulatedWorld, plan: Plan, names: list[str]) -> None:
         self.world, self.names, self.messages = world, names, plan.messages
         self.domains = {domain.name: domain for domain in world.domains.domains}
         self.family_domains = [self.domains.get(family.domain) for family in FAMILIES]
@@ -142,5 +142,5 @@ class _Signer:
         )
 
     def _key(self, domain: Domain, at_ns: int) -> Any:
-        """The newest key from the change on, the oldest before."""
+        """The newest key from the rotation on, the oldest key before."""
         return domain.keys[0 if at_ns >= self.world.rotation_ns else -1]

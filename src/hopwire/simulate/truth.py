@@ -1,16 +1,16 @@
-"""The truth of a chunk: what the tables of the lake have to say, sighting by sighting, request by request.
+"""The truth of a chunk: what the tables of the lake must say, sighting by sighting, request by request.
 
 | table | one row is |
 |---|---|
-| `truth_sightings` | one captured message: its verdict, or why it cannot be read |
-| `truth_requests` | one request: its key, what became of it |
-| `truth_hops` | one fate in one flow: how many of its hops have it |
-| `truth_flows` | one flow: what became of it |
+| `truth_sightings` | one captured message: its verdict, or why the message cannot be read |
+| `truth_requests` | one request: its key and its outcome |
+| `truth_hops` | one fate in one flow: how many hops of the flow have this fate |
+| `truth_flows` | one flow: its outcome |
 | `truth_findings` | one finding of one flow |
 | `truth_clocks` | one node: how wrong its clock is |
-| `truth_faults` | one fault: its rate, how many flows have it |
+| `truth_faults` | one fault: its rate, and how many flows have the fault |
 
-A table that is made chunk by chunk has its rows chunk by chunk: a flow that spans several of them has a row in each.
+Most tables are made chunk by chunk: a flow that spans several chunks has a row in each of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hopwire.simulate.messages import texts_from_ids
 from hopwire.simulate.plan import Plan
 from hopwire.simulate.shapes import Change, fate_of
 from hopwire.simulate.signatures import is_signed
-from hopwire.simulate.world import World
+from hopwire.simulate.world import SimulatedWorld
 
 __all__ = ["COLUMNS", "FLOW_ORDER", "SCHEMAS", "clocks_of", "faults_of", "truth_of"]
 
@@ -100,7 +100,7 @@ SCHEMAS = {name: schema_from_columns(columns) for name, columns in COLUMNS.items
 
 
 def truth_of(
-    world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], reasons: dict[int, str]
+    world: SimulatedWorld, plan: Plan, kept: Any, numbers: tuple[Any, Any], reasons: dict[int, str]
 ) -> dict[str, pa.Table]:
     """Give the truth of one chunk."""
     ids = texts_from_ids(plan.flows["id"])
@@ -118,12 +118,14 @@ def _table(name: str, **columns: Any) -> pa.Table:
 
 
 def _faults(kinds: Any) -> pa.Array:
-    """The fault of each flow, empty where there is none."""
+    """The fault of each flow, empty where the flow has none."""
     names = [kind.fault if kind.fault in FAULTS else "" for kind in KINDS]
     return pa.array(names).take(pa.array(kinds))
 
 
-def _sightings(world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], reasons: dict[int, str]) -> pa.Table:
+def _sightings(
+    world: SimulatedWorld, plan: Plan, kept: Any, numbers: tuple[Any, Any], reasons: dict[int, str]
+) -> pa.Table:
     seen = np.flatnonzero(~plan.sightings["is_skipped"][kept])
     rows = kept[seen]
     crossing = plan.sightings["crossing"][rows]
@@ -148,7 +150,7 @@ def _sightings(world: World, plan: Plan, kept: Any, numbers: tuple[Any, Any], re
     )
 
 
-def _requests(world: World, plan: Plan, ids: pa.Array) -> pa.Table:
+def _requests(world: SimulatedWorld, plan: Plan, ids: pa.Array) -> pa.Table:
     flows = plan.flows
     outcomes = [kind.outcomes[0] if kind.outcomes else None for kind in KINDS]
     rows = np.flatnonzero(np.array([bool(kind.outcomes) for kind in KINDS])[flows["kind"]])
@@ -212,8 +214,8 @@ def _findings(plan: Plan, ids: pa.Array) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def clocks_of(world: World) -> pa.Table:
-    """Give how wrong each clock is."""
+def clocks_of(world: SimulatedWorld) -> pa.Table:
+    """Give the offset of each clock."""
     nodes = world.nodes
     return _table(
         "truth_clocks",
@@ -224,7 +226,7 @@ def clocks_of(world: World) -> pa.Table:
     )
 
 
-def faults_of(world: World, injected: dict[str, int]) -> pa.Table:
+def faults_of(world: SimulatedWorld, injected: dict[str, int]) -> pa.Table:
     """Give the faults with how many flows have each."""
     return _table(
         "truth_faults",

@@ -1,20 +1,22 @@
-"""The simulated world: nodes, contracts, domains, and when what happens. All of it follows from the settings.
+"""The simulated world: nodes, contracts, domains, and the times of all events. Everything follows from the settings.
 
 A minute of simulated time (seconds from its begin):
 
 | from | to | what happens |
 |---|---|---|
-| 0 | 0.4 | in the first minute every node says a word, so that it is known to capture |
-| 6 | 20.5 | flows begin, when nobody can have sent anything before he was seen; the slowest of them ends before 30 |
-| 32 | 32.5 | in some minutes one node says a last word |
-| 32.5 | 34 | and is killed; flows of the fault `unwritten` begin from 32.5 to 33, and it writes nothing of them |
-| 34 | 38 | it is gone; flows of the fault `crash` begin from 35 to 36.5, when it can have seen nothing more |
-| 44 | 50 | in some minutes one node skips what it sees; flows of the fault `skipped` begin from 44.5 to 46 |
-| 50 | 50.5 | the node that skipped says a word, so that the end of its gap is known |
+| 0 | 0.4 | in the first minute every node sends a message, which shows that the node captures |
+| 6 | 20.5 | flows begin, long after every node was seen for the first time; the slowest flow ends before 30 |
+| 32 | 32.5 | in some minutes one node, which is going to crash, sends its last message that is captured |
+| 32.5 | 34 | flows of the fault `unwritten` begin from 32.5 to 33; the crashing node writes none of their sightings |
+| 34 | 38 | the node is gone; flows of the fault `crash` begin from 35 to 36.5, too late for the node to see them |
+| 38 | 38.5 | the node begins its next life, and sends a message |
+| 44 | 50 | in some minutes one node skips its sightings; flows of the fault `skipped` begin from 44.5 to 46 |
+| 50 | 50.5 | the node that skipped sends a message, so that the end of its gap is known |
 
-So nothing that happens in one chunk reaches into the next, and a fault that concerns a node meets only its own flows.
+So no event of one chunk reaches into the next chunk, and a fault that concerns a node meets only flows of that fault.
 
-Keys are rotated half-way. Both keys are valid for two minutes around it, so that clocks that differ do not matter.
+Keys are rotated half-way through the simulation. Both keys are valid from one minute before to one minute after the
+rotation, so that clocks that differ by 2 s do not matter.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ __all__ = [
     "PARTITIONS",
     "SKIPPING",
     "Family",
-    "Node",
-    "World",
+    "SimulatedNode",
+    "SimulatedWorld",
     "generator",
 ]
 
@@ -47,24 +49,24 @@ BEGIN = datetime(2026, 1, 5, 8, tzinfo=UTC)
 BEGIN_NS = int(BEGIN.timestamp()) * NS_PER_SECOND
 CHUNK_NS = 60 * NS_PER_SECOND
 CLOSING_GAP_NS = 120 * NS_PER_SECOND  # longer than anybody waits for an answer
-ROTATION_SECONDS = 60  # before and after the change, both keys are valid
+ROTATION_SECONDS = 60  # so long before and after the rotation both keys are valid
 MAX_SKEW_NS = 2 * NS_PER_SECOND
-CRASH_AT_NS = 35 * NS_PER_SECOND  # sightings of the node after it belong to its next life
+CRASH_AT_NS = 35 * NS_PER_SECOND  # later sightings of the node belong to its next life
 SKIPPING = (44 * NS_PER_SECOND, 50 * NS_PER_SECOND)
 
 PARTITIONS = (b"", b"EU-WEST", b"US-EAST")
-WORLD, CHUNKS = 1, 2  # what a generator is for
+WORLD, CHUNKS = 1, 2  # purposes of a generator
 
 
 class Family(NamedTuple):
-    """The contracts of one subject; without a domain they are not signed."""
+    """The contracts of one subject; contracts without a domain are not signed."""
 
     domain: str
     identities: tuple[bytes, ...]  # request, onward, further, reply, event
     scheme: str = ""
     algorithm: str = ""
     has_rotation: bool = False
-    has_versions: bool = False  # also a second one, where versions are numbers
+    has_versions: bool = False  # whether there is a version 2, in formats whose versions are numbers
 
 
 def _identities(*names: str) -> tuple[bytes, ...]:
@@ -87,31 +89,31 @@ SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """One node; a dark one captures nothing."""
+class SimulatedNode:
+    """One node; a dark node captures nothing."""
 
     name: str
     identity: bytes
     hub: bytes
     uri: str
-    offset_ns: int  # of its clock: what it reads minus what is true
+    offset_ns: int  # of its clock: the time of the clock minus the true time
     is_dark: bool = False
 
 
 def generator(settings: SimulateSettings, purpose: int, number: int = 0) -> np.random.Generator:
-    """Give the chance of one chunk, or of the world."""
+    """Give the random generator of one chunk, or of the world."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((settings.seed, purpose, number))))
 
 
 @dataclass(frozen=True)
-class World:
-    """All that the chunks have in common."""
+class SimulatedWorld:
+    """Everything that the chunks have in common."""
 
     settings: SimulateSettings
 
     @cached_property
-    def nodes(self) -> tuple[Node, ...]:
-        """Those that capture, and a dark one at the end."""
+    def nodes(self) -> tuple[SimulatedNode, ...]:
+        """The nodes that capture, and a dark node at the end."""
         chance = generator(self.settings, WORLD)
         share = self.settings.rate("clock_skew")
         return tuple(_node(chance, number, share, self.settings.nodes) for number in range(self.settings.nodes + 1))
@@ -137,12 +139,12 @@ class World:
 
     @cached_property
     def crashed(self) -> tuple[int, ...]:
-        """The node that crashes in each chunk; -1 is none."""
+        """The node that crashes in each chunk; -1 stands for none."""
         return self._chosen(2, "crash", "unwritten")
 
     @cached_property
     def skipping(self) -> tuple[int, ...]:
-        """The node that skips sightings in each chunk; -1 is none."""
+        """The node that skips sightings in each chunk; -1 stands for none."""
         return self._chosen(3, "skipped")
 
     def _chosen(self, purpose: int, *faults: str) -> tuple[int, ...]:
@@ -154,7 +156,7 @@ class World:
         return (*np.where(is_on, nodes, -1).tolist(), -1)
 
     def incarnation(self, node: int, chunk: int) -> int:
-        """Which life of a node a chunk begins with."""
+        """The incarnation of a node at the begin of a chunk."""
         return 1 + self.crashed[:chunk].count(node)
 
     def begin_ns(self, chunk: int) -> int:
@@ -163,19 +165,21 @@ class World:
         return BEGIN_NS + chunk * CHUNK_NS + gap
 
     def crash_ns(self, chunk: int) -> int:
-        """The moment that parts two lives of the node that crashes in a chunk."""
+        """The moment between two incarnations of the node that crashes in a chunk."""
         return self.begin_ns(chunk) + CRASH_AT_NS
 
     def domains_toml(self) -> str:
-        """Give the domains as a file of settings that says the same."""
+        """Give the domains as the text of a file of settings."""
         return "\n".join(_domain_toml(domain) for domain in self.domains.domains)
 
 
-def _node(chance: np.random.Generator, number: int, share: float, dark: int) -> Node:
+def _node(chance: np.random.Generator, number: int, share: float, dark: int) -> SimulatedNode:
     identity, hub = guid_from_bytes(chance.bytes(16)), HUB + guid_from_bytes(chance.bytes(16))
     offset = int(chance.integers(-MAX_SKEW_NS, MAX_SKEW_NS)) if chance.random() < share else 0
     name = "dark" if number == dark else f"node-{number + 1}"
-    return Node(name, identity, hub, f"tcp://10.0.{number // 200}.{number % 200 + 11}:7400", offset, number == dark)
+    return SimulatedNode(
+        name, identity, hub, f"tcp://10.0.{number // 200}.{number % 200 + 11}:7400", offset, number == dark
+    )
 
 
 def _domain(family: Family, chance: np.random.Generator, change_ns: int) -> Domain:

@@ -3,6 +3,10 @@
 Trains multiply the throughput, and the latency stays. The frame of a train:
 
     HWT 01, then for each message: u16 number of frames, u32 length of each frame, then the frames
+    HWT 02, i64 when the last of them was queued, then the same
+
+The time is that of the sender's monotonic clock, in nanoseconds, which means nothing by itself. Two trains over one
+connection tell how much longer the second was on its way than the first (`node/transit.py`).
 
 The first frame of a message, the socket identity, is left out: the train has one socket identity for all messages. The
 lengths must add up to the length of the train exactly.
@@ -29,6 +33,7 @@ from hopwire.model.limits import Limits
 
 __all__ = [
     "CAPABILITY",
+    "DATED_CAPABILITY",
     "MAX_TRAIN_BYTES",
     "SMALLEST",
     "TRAIN_BYTES",
@@ -36,11 +41,14 @@ __all__ = [
     "TRAIN_MESSAGES",
     "is_train",
     "pack_train",
+    "queued_at_ns",
     "unpack_train",
 ]
 
 CAPABILITY = "train"  # the word by which a node announces that it reads trains
-MAGIC = b"HWT\x01"
+DATED_CAPABILITY = "train.dated"  # and that they may say when they were queued
+MAGIC, DATED = b"HWT\x01", b"HWT\x02"
+_TIME = struct.Struct("<q")
 TRAIN_MESSAGES, TRAIN_BYTES = 256, 256 * 1024  # longer trains save little and keep others waiting
 TRAIN_FRAMES = 64  # of one message; with more of them plain frames are as fast
 MAX_TRAIN_MESSAGES, MAX_TRAIN_BYTES = 4 * TRAIN_MESSAGES, 4 * TRAIN_BYTES  # room for senders that count otherwise
@@ -55,11 +63,11 @@ def _lengths(count: int) -> struct.Struct:
     return _LENGTHS[count] if count < len(_LENGTHS) else struct.Struct(f"<H{count}I")
 
 
-def pack_train(messages: Sequence[Sequence[bytes]]) -> bytes:
+def pack_train(messages: Sequence[Sequence[bytes]], queued_ns: int | None = None) -> bytes:
     """Couple messages, at least one, each without its first frame; the caller has checked the limits."""
     if not messages:
         raise ValueError("a train has at least one message")
-    parts = [MAGIC]
+    parts = [MAGIC] if queued_ns is None else [DATED, _TIME.pack(queued_ns)]
     for frames in messages:
         if len(frames) == USUAL:
             _, empty, body, meta = frames
@@ -73,14 +81,22 @@ def pack_train(messages: Sequence[Sequence[bytes]]) -> bytes:
 
 def is_train(frames: list[bytes]) -> bool:
     """Tell whether the frames that arrived are a train: the sender's identity, and one frame that begins as a train."""
-    return len(frames) == 2 and frames[1].startswith(MAGIC)
+    return len(frames) == 2 and frames[1].startswith((MAGIC, DATED))
+
+
+def queued_at_ns(train: bytes) -> int | None:
+    """Give when the last message of a train was queued, by the clock of its sender; None if the train does not say."""
+    if not train.startswith(DATED) or len(train) < len(DATED) + _TIME.size:
+        return None
+    queued_ns: int = _TIME.unpack_from(train, len(DATED))[0]
+    return queued_ns
 
 
 def unpack_train(frames: list[bytes], limits: Limits) -> list[list[bytes]]:
     """Uncouple a train into messages, each with the sender's identity in front, or raise a WireError."""
     sender, train = frames
     messages: list[list[bytes]] = []
-    at, end = len(MAGIC), len(train)
+    at, end = len(MAGIC) if train.startswith(MAGIC) else len(DATED) + _TIME.size, len(train)
     if end > MAX_TRAIN_BYTES:
         raise WireError("too_many_bytes", f"found a train of {end}, the limit is {MAX_TRAIN_BYTES}", frame=1)
     try:

@@ -151,16 +151,19 @@ def test_a_column_alone_is_the_same_as_among_all(rows: list[Any]) -> None:
         assert batch.column(0).equals(expected)
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(*(messages(fmt).map(partial(encode, fmt=fmt)) for fmt in FORMATS)), max_size=8))
 def test_any_mix_of_messages_is_read_alike(rows: list[list[bytes]]) -> None:
     assert_read_alike(rows)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.binary(max_size=100), max_size=24), max_size=8))
 def test_random_frames_are_read_alike(rows: list[list[bytes]]) -> None:
     assert_read_alike(rows)
 
 
+@pytest.mark.slow
 @given(messages(V5), messages(V6), st.randoms(use_true_random=False))
 def test_mutated_messages_are_read_alike(five: Any, six: Any, chance: Random) -> None:
     rows = [mutated(encode(five, V5), chance) for _ in range(6)] + [mutated(encode(six, V6), chance) for _ in range(6)]

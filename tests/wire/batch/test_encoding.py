@@ -43,6 +43,7 @@ def test_rows_that_are_no_messages_give_null() -> None:
     assert encode_batch(decode_batch(pa.array([], FRAMES))).to_pylist() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 @given(data=st.data())
 def test_any_messages_are_written_as_the_row_writer_does(fmt: WireFormat, data: st.DataObject) -> None:
@@ -53,6 +54,7 @@ def test_any_messages_are_written_as_the_row_writer_does(fmt: WireFormat, data: 
     assert encode_batch(batch.slice(1), fmt).to_pylist() == [encode(message, fmt) for message in some[1:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 def test_golden_vectors_are_written_in_another_format_or_refused_as_the_row_writer_does(fmt: WireFormat) -> None:
     for vector in golden_vectors():
@@ -86,6 +88,7 @@ REFUSALS = [
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fmt", "changes"), REFUSALS, ids=lambda value: str(value)[:40])
 def test_the_first_row_that_cannot_be_carried_is_named(fmt: WireFormat, changes: dict[str, Any]) -> None:
     fine = Message(b"M", 1 if fmt.version_type.is_number else b"1.0")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from hopwire.lake.split import SIGHTINGS
-from hopwire.lake.table import Column, Table, declare
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["SEEN", "SIGHTINGS_TABLE"]
+from hopwire.columnar import Ints
+from hopwire.lake.tables import Column, Table, declare
+from hopwire.model.sighting import SCHEMA
+
+__all__ = ["SIGHTINGS_TABLE", "frame_bytes", "rows_of_sightings"]
 
 # fmt: off
-SEEN = {
-    "segment":     "name of the source it was read from, as it is once the file is sealed",
-    "node":        "identity of the node that saw it",
+MEANINGS = {
+    "node":        "identity of the node that saw the message",
     "node_name":   "what people call the node",
     "incarnation": "which life of the node; it grows with each start",
     "sequence":    "number of the sighting within the incarnation, from 0",
@@ -29,7 +33,25 @@ SIGHTINGS_TABLE = declare(
         "bronze.sightings",
         key=("segment", "node", "incarnation", "sequence"),
         reads=(),
-        columns=tuple(Column(each.name, each.type, SEEN[each.name]) for each in SIGHTINGS),
+        columns=(
+            Column("segment", pa.string(), "name of the source, as it is once the file is sealed"),
+            *(Column(each.name, each.type, MEANINGS[each.name]) for each in SCHEMA),
+        ),
         meaning="One captured message as one node saw it, untouched, or the place where sightings are missing.",
     )
 )
+
+
+def rows_of_sightings(batch: pa.RecordBatch, segment: str) -> pa.RecordBatch:
+    """Give the rows of a batch of the source `segment`."""
+    named = pa.repeat(pa.scalar(segment), len(batch))
+    columns = [named, *(batch.column(name) for name in SCHEMA.names)]
+    return pa.RecordBatch.from_arrays(columns, schema=SIGHTINGS_TABLE.schema)
+
+
+def frame_bytes(frames: pa.ListArray) -> Ints:
+    """Give how many bytes the frames of each row have."""
+    bounds = frames.offsets.to_numpy(zero_copy_only=False)
+    sizes = pc.binary_length(frames.values).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    return np.asarray(ends[bounds[1:]] - ends[bounds[:-1]], dtype=np.int64)

@@ -11,7 +11,7 @@ from hopwire.capture.file_faults import Fault
 from hopwire.capture.segment import sealed_path
 from hopwire.disk import shown_name
 from hopwire.lake.manifest import StoredSource
-from hopwire.lake.table import Column, Table, declare
+from hopwire.lake.tables import Column, Table, declare
 
 __all__ = ["SOURCES_TABLE", "rows_of_sources"]
 
@@ -40,7 +40,7 @@ SOURCES_TABLE = declare(
 
 
 def rows_of_sources(sources: Mapping[str, StoredSource], foreign: Iterable[Fault]) -> pa.Table:
-    """Give the rows; a file that is not a capture, or cannot be read, is one too."""
+    """Give the rows; a file that is not a capture, or cannot be read, has a row too."""
     others: dict[str, StoredSource] = {}
     for fault in foreign:
         name = shown_name(sealed_path(fault.path).name)

@@ -1,7 +1,7 @@
 """`bronze.spans`: which numbers of the sightings of each node are in which source.
 
-It is small: the driver keeps it whole, in one file. What is missing, and what is there twice, is found in it
-(`flows/spans.py`), and who captured when (`gold.clocks`).
+The table is small: the driver keeps all of it, in one file. The table shows which numbers are missing, which numbers
+are there twice (`flows/spans.py`), and who captured when (`silver.clocks`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import pyarrow as pa
 
 from hopwire.flows.schemas import ENDINGS
 from hopwire.flows.spans import Gap, SourceSpan
-from hopwire.lake.table import Column, Table, declare
+from hopwire.lake.tables import Column, Table, declare
 
 __all__ = ["SPANS", "SPANS_TABLE", "rows_from_spans", "spans_from_rows"]
 
-SPANS = 2  # raise it when spans would come out otherwise than before: then all sources are read again
+SPANS = 2  # raise SPANS when spans would come out otherwise than before: then all sources are read again
 GAP = pa.struct([("first", pa.int64()), ("last", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64())])
 # fmt: off
 COLUMNS = (
     Column("segment",          pa.string(),    "name of the source, as it is once the file is sealed"),
-    Column("node",             pa.binary(),    "identity of the node that saw it"),
+    Column("node",             pa.binary(),    "identity of the node"),
     Column("incarnation",      pa.int64(),     "which life of the node; it grows with each start"),
     Column("node_name",        pa.string(),    "what people call the node"),
     Column("first_sequence",   pa.int64(),     "the first number"),
@@ -33,7 +33,7 @@ COLUMNS = (
     Column("skipped",          pa.int64(),     "numbers that the node says it skipped"),
     Column("missing",          pa.int64(),     "numbers between the first and the last that nobody accounts for"),
     Column("is_numbered",      pa.bool_(),     "whether the numbers are those of the node; else they prove nothing"),
-    Column("gaps",             pa.list_(GAP),  "where numbers are missing, and when; those of one second are one"),
+    Column("gaps",             pa.list_(GAP),  "where numbers are missing, and when; gaps of one second are one gap"),
     Column("ending",           pa.string(),    "how the source ends: " + ", ".join(ENDINGS)),
 )
 # fmt: on

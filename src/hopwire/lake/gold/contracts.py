@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hopwire.lake.table import Column, table
+from hopwire.lake.tables import Column, table
 
 __all__ = ["contracts"]
 
@@ -19,8 +19,8 @@ COLUMNS = (
     Column("sighting_count",   pa.int64(),            "sightings, of leaving and of arriving alike"),
     Column("first_seen_at_ns", pa.int64(),            "the first sighting, by the clock of its node"),
     Column("last_seen_at_ns",  pa.int64(),            "the last sighting, by the clock of its node"),
-    Column("senders",          pa.list_(pa.string()), "nodes that sent it away"),
-    Column("receivers",        pa.list_(pa.string()), "nodes at which it arrived"),
+    Column("senders",          pa.list_(pa.string()), "nodes that sent such messages"),
+    Column("receivers",        pa.list_(pa.string()), "nodes at which such messages arrived"),
     Column("dead_count",       pa.int64(),            "dead letters"),
     Column("wire_formats",     pa.list_(pa.int8()),   "wire formats in use"),
     Column("min_size_bytes",   pa.int64(),            "of all frames, the smallest"),
@@ -35,7 +35,7 @@ KEY = ("identity", "version", "version_raw", "partition")
 def contracts(messages: DataFrame) -> DataFrame:
     """One message contract in one partition: who says it, who hears it, when, how large, in which formats.
 
-    Sightings are first added up by what has few values: sets are slow, and there are few rows left to put into them.
+    Sightings are first counted by columns of few values. Sets are slow, and then few rows are left to put into sets.
     """
     parts = messages.groupBy(*KEY, "node", "node_name", "direction", "wire_format").agg(
         F.count("*").alias("count"),

@@ -13,16 +13,16 @@ from hopwire.flows.chunks import Summariser, whole_chunks
 from hopwire.flows.findings import Known
 from hopwire.flows.flows import added, judge_flows, totals_of
 from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
-from hopwire.lake.covered import coverage_of, rules_of
-from hopwire.lake.judged import Batches, Judged
+from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.clocks import coverage_of
 from hopwire.lake.silver.hops import by_time
-from hopwire.lake.table import table
+from hopwire.lake.tables import table
 
 __all__ = ["OF_REQUEST", "flows", "judge_of"]
 
-READS = ("silver.hops", "gold.requests", "gold.clocks")
-REQUEST = "request"  # the column that has a request; null in the rows that are hops
+READS = ("silver.hops", "gold.requests", "silver.clocks")
+REQUEST = "request"  # the column that has a request; null in rows of hops
 OF_REQUEST = (
     "correlation_id",
     "message_key",
@@ -36,7 +36,7 @@ OF_REQUEST = (
     "is_callback_unreached",
     "is_unhandled",
 )
-ROWS_OF_A_BATCH = 1_000  # of flows, which are long
+ROWS_OF_A_BATCH = 1_000  # flows are long rows
 
 
 @table("gold.flows", key=("flow_id",), reads=READS, columns=FLOWS)
@@ -45,7 +45,7 @@ def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: Lak
 
     Hops and requests of a flow come together in one stream, hops first.
     """
-    known = Known(coverage_of(clocks), rules_of(settings), _answered(requests))
+    known = Known(coverage_of(clocks), settings.rules, _answered(requests))
     asked = requests.select("flow_id", F.struct(*OF_REQUEST).alias(REQUEST))
     rows = hops.unionByName(asked, allowMissingColumns=True)
     together = rows.repartition("flow_id").sortWithinPartitions("flow_id", F.col(REQUEST).isNotNull(), *by_time())

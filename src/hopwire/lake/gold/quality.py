@@ -1,4 +1,4 @@
-"""`gold.quality`: the balance of the lake. What goes in comes out, or is counted where it went.
+"""`gold.quality`: the balance of the lake. Every row that goes into a step comes out, or is counted where it went.
 
 | step | a row for each | rows in | rows out |
 |---|---|---|---|
@@ -7,9 +7,9 @@
 | `complete` | source | numbers from the last source of the node to the end of this one | sightings, skipped, missing |
 | `link` | lake | rows of silver.messages | sightings that the hops account for |
 
-The counts are those of the tables, not of who wrote them. A run that does not add up is not published. Numbers that are
-missing add up too: a capture that lost a file is judged as what it is (`flows/spans.py`). A source whose rows have no
-numbers of their nodes has no step `complete`.
+The rows of the tables are counted; the reports of their writers are not believed. A build that does not add up is not
+published. Numbers that are missing are counted, so they add up too: a capture that lost a file is no reason to refuse a
+build (`flows/spans.py`). A source whose rows do not have the numbers of their nodes has no step `complete`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from hopwire.flows.spans import SourceSpan, placed
 from hopwire.lake.bronze.spans import spans_from_rows
-from hopwire.lake.table import Column, table
+from hopwire.lake.tables import Column, table
 
 __all__ = ["complete_rows", "quality"]
 
@@ -85,7 +85,7 @@ def _step(name: str, rows_in: SparkColumn, rows_out: SparkColumn) -> SparkColumn
 
 
 def _counted(sources: DataFrame, sightings: DataFrame, messages: DataFrame, quarantine: DataFrame) -> DataFrame:
-    """The rows of each source in each table; a source that only one of them knows is there too."""
+    """The rows of each source in each table; a source that only one table knows is there too."""
     is_gap = F.col("direction") == "skipped"
     parts = (
         sightings.groupBy("segment").agg(
@@ -104,7 +104,7 @@ def _counted(sources: DataFrame, sightings: DataFrame, messages: DataFrame, quar
 
 
 def _linked(messages: DataFrame, hops: DataFrame) -> DataFrame:
-    """All messages, and the sightings that hops are made of: one where it left, one where it arrived."""
+    """All messages, and the sightings that hops are made of: one of the departure, one of the arrival."""
     covered = hops.agg((F.count("left_sequence") + F.count("arrived_sequence")).alias("rows_out"))
     return (
         messages.agg(F.count("*").alias("rows_in"))
@@ -114,7 +114,7 @@ def _linked(messages: DataFrame, hops: DataFrame) -> DataFrame:
 
 
 def complete_rows(spans: Iterable[SourceSpan]) -> pa.Table:
-    """Give the step `complete`: numbers that should be in each source or in front of it, and those that are known."""
+    """Give the step `complete`: the numbers that should be in each source or in front of it, and the known numbers."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for span, missing_before, _ in placed(spans):
         if span.is_numbered:

@@ -1,4 +1,4 @@
-"""`gold.requests`: who asked, and what became of it."""
+"""`gold.requests`: who asked, and what became of the question."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from hopwire.flows.coverage import Coverage
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import HOP_SCHEMA, REQUEST_SCHEMA, REQUESTS
-from hopwire.lake.covered import coverage_of, rules_of
-from hopwire.lake.judged import Batches, Judged
+from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.clocks import coverage_of
 from hopwire.lake.silver.hops import by_time
-from hopwire.lake.table import table
+from hopwire.lake.tables import table
 
 __all__ = ["requests"]
 
 KEY = ("callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id", "flow_id")
-READS = ("silver.hops", "gold.clocks")
+READS = ("silver.hops", "silver.clocks")
 TOGETHER = ["flow_id", "home_receiver", "home_node", "callback_key"]
-MAX_LATER_REPLIES = 1_000  # of a request with more hops than fit; the first that came home decides
-# what is kept of the hops that do not fit: their number, and the replies among them
+MAX_LATER_REPLIES = 1_000  # of a request with more hops than fit; the first reply that came home decides
+# of hops that do not fit, their number and the replies among them are kept
 LATER = pa.schema([("hop_count", pa.int64()), ("replies", pa.list_(pa.struct(list(HOP_SCHEMA))))])
 
 
 @table("gold.requests", key=KEY, reads=READS, columns=REQUESTS)
 def requests(hops: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
     """One request: the question, what became of it, how long it took, and where it was lost."""
-    coverage, rules = coverage_of(clocks), rules_of(settings)
+    coverage, rules = coverage_of(clocks), settings.rules
     asked = hops.where(F.length("home_receiver") > 0)
     together = asked.repartition(*TOGETHER).sortWithinPartitions(*TOGETHER, *by_time())
     return Judged(together, _judge(coverage, rules), REQUEST_SCHEMA)

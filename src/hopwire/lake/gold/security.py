@@ -1,13 +1,17 @@
 """`gold.security`: what is wrong with signatures and domains, by minute and sender.
 
-A finding is a verdict that is neither valid nor unsigned, or that a signed message came again. That a message is
-unsigned is a finding only where the lake shows that its identity wants a signature: another message of that identity
-has a valid one. Who may go unsigned stands in the settings of the nodes, not in the captures; and nobody without a key
-can make an identity look signed. So an identity of which nothing valid was ever seen has no finding, whatever its
-domain would have said. In V3, which has no place for a signature, such a message has the finding too: nodes refuse it.
+A message has a finding in three cases:
+- The verdict on its signature is neither valid nor unsigned.
+- The message is signed and came again.
+- The message is unsigned, and its identity wants a signature: another message of that identity has a valid signature.
+  Example: `orders.create` came 100 times with a valid signature and once unsigned; the one message has a finding.
 
-The trap: whoever sends can invent as many identities as there are messages. So names are counted before they are
-collected, and only the first few of each group are.
+The captures do not say which identities may go unsigned: the settings of the nodes do. Nobody without a key can make an
+identity look signed. So an identity of which no valid signature was ever seen has no finding `unsigned`, whatever its
+domain says. V3 has no place for a signature: an unsigned message in V3 has the finding too, and nodes refuse it.
+
+The trap: a sender can invent as many identities as there are messages. So names are counted before they are collected,
+and only the first few names of each group are collected.
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from hopwire.lake.minutes import MINUTE, minute_of
-from hopwire.lake.table import Column, table
+from hopwire.lake.gold.links import MINUTE, minute_of
+from hopwire.lake.tables import Column, table
 
 __all__ = ["security"]
 
@@ -27,13 +31,14 @@ FINDING = ("minute", "sender", "finding")
 
 # fmt: off
 COLUMNS = (
-    Column("minute",        MINUTE,                "when it arrived, or left where nobody saw it arrive"),
-    Column("sender",        pa.binary(),           "the node it came from"),
-    Column("finding",       pa.string(),           "a verdict: invalid, no_key, not_in_domain; unsigned, where others "
-                                                   "of its identity are valid; or replayed: it came before"),
+    Column("minute",        MINUTE,                "of the arrival, or of the departure where nobody saw an arrival"),
+    Column("sender",        pa.binary(),           "the node that messages came from"),
+    Column("finding",       pa.string(),           "a verdict: invalid, no_key, not_in_domain; unsigned, where other "
+                                                   "messages of the identity are valid; replayed, where a message "
+                                                   "came before"),
     Column("message_count", pa.int64(),            "crossings from node to node with this finding"),
     Column("identities",    pa.list_(pa.binary()), f"of the messages; at most {MAX_NAMED} of them"),
-    Column("receivers",     pa.list_(pa.binary()), f"the nodes it went to; at most {MAX_NAMED} of them"),
+    Column("receivers",     pa.list_(pa.binary()), f"the nodes that messages went to; at most {MAX_NAMED} of them"),
 )
 # fmt: on
 
@@ -55,7 +60,7 @@ def security(hops: DataFrame) -> DataFrame:
 
 
 def _findings(hops: DataFrame) -> DataFrame:
-    """Crossings, as often as they have a finding."""
+    """Crossings, once for each finding."""
     verdict, is_replayed = F.col("verdict"), F.col("repeat") == "replayed"
     odd = hops.where((F.col("fate") != "dead") & ((verdict != "valid") | is_replayed))
     signed = hops.where(verdict == "valid").select("identity", F.lit(True).alias("wants_signature")).distinct()

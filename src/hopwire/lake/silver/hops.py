@@ -1,4 +1,4 @@
-"""`silver.hops`: which departure belongs to which arrival, and what is known where one is missing."""
+"""`silver.hops`: which departure belongs to which arrival, and what is known where one of the two is missing."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hopwire.flows.coverage import Coverage
 from hopwire.flows.hops import SIGHTING_COLUMNS, link, link_piece
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import HOP_SCHEMA, HOPS
-from hopwire.lake.covered import coverage_of, rules_of
-from hopwire.lake.judged import Batches, Judged
+from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.table import table
+from hopwire.lake.silver.clocks import coverage_of
+from hopwire.lake.tables import table
 
 __all__ = ["by_time", "hops"]
 
 SEEN = ("left_incarnation", "left_sequence", "arrived_incarnation", "arrived_sequence")
 KEY = ("message_key", "attempt", "from_node", "to_node", "crossing", "fate", *SEEN)
-READS = ("silver.messages", "gold.clocks")
-ORDER = ("message_key", "seen_at_ns", "node", "incarnation", "sequence")  # one order, however rows came together
+READS = ("silver.messages", "silver.clocks")
+ORDER = ("message_key", "seen_at_ns", "node", "incarnation", "sequence")  # the same order in every build
 
 
 @table("silver.hops", key=KEY, reads=READS, columns=HOPS)
@@ -31,9 +31,9 @@ def hops(messages: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judg
     """One crossing of one message from one node to another, or its end at a node as a dead letter.
 
     The sightings of one message come together by its key, so a flow of any size is spread over all tasks. Equal
-    messages without an id have one key, and may be many: they are linked piece by piece.
+    messages without an id have the same key, and may be many: they are linked piece by piece.
     """
-    coverage, rules = coverage_of(clocks), rules_of(settings)
+    coverage, rules = coverage_of(clocks), settings.rules
     router = F.when(F.size("routing") > 0, F.element_at("routing", -1)["identity"]).otherwise(F.lit(b""))
     made = {"route_count": F.size("routing"), "route_node": router}
     narrow = messages.select([made[name].alias(name) if name in made else F.col(name) for name in SIGHTING_COLUMNS])
@@ -42,7 +42,7 @@ def hops(messages: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judg
 
 
 def by_time() -> list[Column]:
-    """Give what hops are sorted by: time, and what makes the order the same however they came together."""
+    """Give the order of hops: time first, then columns that make the order the same in every build."""
     return [F.coalesce("left_at_ns", "arrived_at_ns"), *map(F.col, ("from_node", "to_node", *SEEN, "message_key"))]
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from hopwire.lake.silver.messages import SEEN_AND_SIZED
-from hopwire.lake.split import QUARANTINE
-from hopwire.lake.table import Column, Table, declare
+import pyarrow as pa
 
-__all__ = ["QUARANTINE_TABLE"]
+from hopwire.lake.silver.messages import DECODER, REASONS, SEEN, seen_columns
+from hopwire.lake.tables import Column, Table, declare
+
+__all__ = ["QUARANTINE_TABLE", "rows_of_quarantine"]
 
 # fmt: off
-MEANINGS = SEEN_AND_SIZED | {
-    "reason":       "why it is not a message: a code of docs/reasons.md",
+MEANINGS = {
+    "reason":       "why the sighting is not a message: a code of docs/reasons.md",
     "reason_frame": "the frame that is wrong, from 0; null where no place can be named",
     "reason_byte":  "the byte within that frame, from 0; null where no place can be named",
-    "decoder":      "the version of the decoder that said so",
 }
+COLUMNS = (
+    *SEEN,
+    *(Column(name, kind, MEANINGS[name]) for name, kind in REASONS.items()),
+    Column("frames",  pa.list_(pa.binary()), "the message as it was on the wire"),
+    Column("decoder", pa.int32(),            "the version of the decoder that said so"),
+)
 # fmt: on
 
 QUARANTINE_TABLE = declare(
@@ -22,7 +28,16 @@ QUARANTINE_TABLE = declare(
         "silver.quarantine",
         key=("segment", "node", "incarnation", "sequence"),
         reads=("bronze.sightings",),
-        columns=tuple(Column(each.name, each.type, MEANINGS[each.name]) for each in QUARANTINE),
+        columns=COLUMNS,
         meaning="One sighting that is not a message: why, where, and its raw frames.",
     )
 )
+
+
+def rows_of_quarantine(seen: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
+    """Give the rows of sightings that are not messages."""
+    columns = seen_columns(seen) | {name: decoded.column(name) for name in REASONS}
+    columns["frames"] = seen.column("frames")
+    columns["decoder"] = pa.repeat(pa.scalar(DECODER, pa.int32()), len(seen))
+    schema = QUARANTINE_TABLE.schema
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -1,4 +1,4 @@
-"""Flows of a lake, read straight from its files: a few of many by what they are, or one by its id."""
+"""Flows of a lake, read straight from its files: a few of many by their properties, or one flow by its id."""
 
 from __future__ import annotations
 
@@ -17,18 +17,14 @@ from hopwire.report.words import spellings, text_or_hex
 
 __all__ = ["find_flows", "flow_ids_like", "node_names", "read_flow"]
 
-FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "gold.clocks"
-# so begins the identity of what nodes say by themselves
-SERVICE = (
-    OWN_PREFIX.decode(),
-    KINO_PREFIX.decode(),
-)
+FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "silver.clocks"
+SERVICE = (OWN_PREFIX.decode(), KINO_PREFIX.decode())  # prefixes of the identities that nodes use among themselves
 
 Test: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
 def node_names(lake: Path | str) -> dict[bytes, str]:
-    """Give the nodes that captured, and what people call them."""
+    """Give the identities of the nodes that captured, and their names."""
     rows = read_arrow(lake, CLOCKS, ["node", "node_name"])
     return dict(zip(rows["node"].to_pylist(), rows["node_name"].to_pylist(), strict=True))
 
@@ -46,7 +42,7 @@ def find_flows(
     until_ns: int | None = None,
     with_service: bool = True,
 ) -> tuple[pa.Table, int]:
-    """Give the latest flows that fit, and how many there are; without service, none of what nodes say by themselves."""
+    """Give the latest flows that fit, and how many fit; without service, no flow in which nodes alone speak."""
     where = _both(
         ds.field("outcome").isin(list(outcomes)) if outcomes else None,
         ds.field("started_at_ns") >= since_ns if since_ns is not None else None,
@@ -71,7 +67,7 @@ def find_flows(
 
 
 def flow_ids_like(lake: Path | str, text: str, limit: int) -> list[bytes]:
-    """Give the flow of this id, or those that begin with it; as many as the limit."""
+    """Give the flow of this id, or the flows whose ids begin with it; as many as the limit."""
     ids = pc.unique(read_arrow(lake, FLOWS, ["flow_id"])["flow_id"])
     for exact in spellings(text):
         if pc.index(ids, pa.scalar(exact, pa.binary())).as_py() >= 0:
@@ -92,7 +88,7 @@ def read_flow(lake: Path | str, flow_id: bytes) -> tuple[dict[str, Any], list[di
 
 
 def _has(lists: pa.ChunkedArray, is_wanted: Test) -> pa.Array:
-    """Tell which lists have a value that is wanted."""
+    """Which lists have a value that is wanted."""
     whole = lists.combine_chunks()
     rows = pc.list_parent_indices(whole).filter(is_wanted(whole.flatten()))
     found = np.zeros(len(whole), dtype=np.bool_)

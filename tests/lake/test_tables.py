@@ -4,8 +4,7 @@ import pyarrow as pa
 import pytest
 
 from hopwire.errors import SettingsError
-from hopwire.lake.table import Column, Table, in_order
-from hopwire.lake.tables import TABLES
+from hopwire.lake.tables import Column, Table, all_tables, in_order
 
 
 def make(name: str, *reads: str) -> Table:
@@ -51,9 +50,9 @@ def test_declaration_that_makes_no_sense_is_refused(
         Table(name, key, (), tuple(Column(each, pa.int64(), "") for each in columns), "One row.")
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", all_tables())
 def test_table_says_what_a_row_and_what_a_column_is(name: str) -> None:
-    table = TABLES[name]
+    table = all_tables()[name]
     assert table.meaning.endswith(".")
     assert all(column.meaning for column in table.columns)
-    assert set(table.reads) <= set(TABLES)
+    assert set(table.reads) <= set(all_tables())

@@ -3,14 +3,16 @@
     OUT/captures/*.arrows                         one segment for each node, chunk and incarnation; a crash leaves its
                                                   segment open, cut off within a batch
     OUT/truth/<table>/chunk-000000.parquet        what is true, chunk by chunk
-    OUT/domains.toml                              keys, for who builds a lake of it
+    OUT/domains.toml                              keys, for the build of a lake
     OUT/simulation.json                           the settings, and how much there is; written last
 
-Chunks are made here one after another, or by Spark's Python workers, which write the files themselves; the files are
+Chunks are made here one after another, or by Spark's Python workers, which write the files themselves. The files are
 the same. Sequence numbers go on from chunk to chunk, so on Spark a first pass only counts them.
 
-A task that Spark tries again finds what the first try left behind, and writes it anew. A simulation that fails or is
-interrupted removes what it has made: half of one is of no use.
+A task that Spark tries again finds the files of the first try, and writes them anew. A simulation that fails or is
+interrupted removes the files that it has made: half a simulation is of no use.
+
+`check_lake` compares a lake with the truth (`simulate/check.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,15 +34,21 @@ import pyarrow.parquet as pq
 
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
 from hopwire.capture.settings import CaptureSettings
-from hopwire.disk import create_file, local_path, make_directory
-from hopwire.errors import CaptureError, SettingsError
+from hopwire.capture.sources import HIDDEN
+from hopwire.disk import create_file, is_regular, local_path, make_directory
+from hopwire.errors import CaptureError, LakeError, SettingsError
+from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
 from hopwire.model.sighting import SCHEMA
 from hopwire.simulate import (
+    CHECKED_TABLES,
     FAULTS,
+    SCHEMAS,
+    Checked,
     Chunk,
+    SimulatedCapture,
+    SimulatedWorld,
     SimulateSettings,
-    Stretch,
-    World,
+    check_tables,
     clocks_of,
     counts_of_chunk,
     faults_of,
@@ -50,17 +59,17 @@ from hopwire.simulate import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Simulated", "simulate_here", "simulate_on_spark"]
+__all__ = ["Simulated", "check_lake", "simulate_here", "simulate_on_spark"]
 
 CAPTURES, TRUTH, DOMAINS, SUMMARY = "captures", "truth", "domains.toml", "simulation.json"
 BATCH = CaptureSettings()
-LOOK_SECONDS = 0.2  # between two looks at what is done
+LOOK_SECONDS = 0.2  # between two looks at the progress
 
 OnChunk = Callable[[int], None]  # how many chunks are done
 
 
 class Simulated(msgspec.Struct, frozen=True):
-    """What was written."""
+    """The summary of a simulated network."""
 
     seed: int
     nodes: int
@@ -73,7 +82,7 @@ class Simulated(msgspec.Struct, frozen=True):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What one chunk came to."""
+    """The counts of one chunk that was written."""
 
     sightings: int
     segments: int
@@ -83,7 +92,7 @@ class _Written(msgspec.Struct, frozen=True):
 
 def simulate_here(settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None) -> Simulated:
     """Write a simulated network, one chunk after another."""
-    world, out = World(settings), local_path(out)
+    world, out = SimulatedWorld(settings), local_path(out)
     bases = [0] * settings.nodes
     written = []
     with _making(out):
@@ -97,18 +106,18 @@ def simulate_here(settings: SimulateSettings, out: Path | str, on_chunk: OnChunk
 def simulate_on_spark(
     spark: SparkSession, settings: SimulateSettings, out: Path | str, on_chunk: OnChunk = lambda _: None
 ) -> Simulated:
-    """Write a simulated network by Spark's workers: the same files."""
-    world, out = World(settings), local_path(out)
+    """Let Spark's workers write a simulated network: the same files."""
+    world, out = SimulatedWorld(settings), local_path(out)
     count = settings.closing + 1
     place = str(out.absolute())
 
     def write(number: int) -> _Written:
-        world = World(settings)
+        world = SimulatedWorld(settings)
         return _write_chunk(world, simulate_chunk(world, number, bases[number])[0], Path(place))
 
     with _making(out):
         numbers = spark.range(0, count, 1, count)
-        counts = _collected(numbers, _each(lambda number: counts_of_chunk(World(settings), number)))
+        counts = _collected(numbers, _each(lambda number: counts_of_chunk(SimulatedWorld(settings), number)))
         bases = list(accumulate(counts, next_bases, initial=[0] * settings.nodes))
         with _watched(out / TRUTH / "truth_sightings", on_chunk):
             written = [msgspec.convert(each, _Written) for each in _collected(numbers, _each(write))]
@@ -116,7 +125,7 @@ def simulate_on_spark(
 
 
 def _each(work: Callable[[int], Any]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Do the work for each number that Spark hands out, and give what it comes to as JSON."""
+    """Do the work for each number that Spark hands out, and give each result as JSON."""
 
     def workers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -128,14 +137,14 @@ def _each(work: Callable[[int], Any]) -> Callable[[Iterator[pa.RecordBatch]], It
 
 
 def _collected(numbers: Any, workers: Any) -> list[Any]:
-    """Give what the workers say of each number, in their order: a few bytes for each chunk."""
+    """Give the result for each number, in the order of the numbers: a few bytes for each chunk."""
     rows = numbers.mapInArrow(workers, "number long, done binary").collect()
     return [msgspec.json.decode(bytes(row.done)) for row in sorted(rows, key=lambda row: int(row.number))]
 
 
 @contextmanager
 def _watched(directory: Path, on_chunk: OnChunk) -> Iterator[None]:
-    """Meanwhile tell how many chunks are done, by the files there are."""
+    """Meanwhile tell how many chunks are done: each chunk leaves a file."""
     ended = threading.Event()
 
     def look() -> None:
@@ -156,7 +165,7 @@ def _watched(directory: Path, on_chunk: OnChunk) -> Iterator[None]:
 
 @contextmanager
 def _making(out: Path) -> Iterator[None]:
-    """Make the directory; if what comes then fails, leave all as it was."""
+    """Make the directory; if the work within fails, leave all as it was."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SettingsError(f"{out}: is there already; name an empty or a new directory")
     missing = [path for path in (out, *out.parents) if not path.exists()]
@@ -173,7 +182,7 @@ def _making(out: Path) -> Iterator[None]:
 
 
 def _remove(out: Path, missing: list[Path]) -> None:
-    """Remove what is in a directory, and the directories that were missing before."""
+    """Remove the files of a simulation, and the directories that were missing before."""
     for name in (CAPTURES, TRUTH):
         shutil.rmtree(out / name, ignore_errors=True)
     for name in (DOMAINS, SUMMARY):
@@ -183,19 +192,19 @@ def _remove(out: Path, missing: list[Path]) -> None:
             path.rmdir()
 
 
-def _write_chunk(world: World, chunk: Chunk, out: Path) -> _Written:
-    sizes = [_write_stretch(world, chunk.number, stretch, out / CAPTURES) for stretch in chunk.stretches]
+def _write_chunk(world: SimulatedWorld, chunk: Chunk, out: Path) -> _Written:
+    sizes = [_write_capture(world, chunk.number, capture, out / CAPTURES) for capture in chunk.captures]
     flows = chunk.truth["truth_flows"].column("fault").to_pylist()
     for name, table in chunk.truth.items():
         _write_truth(out, name, f"chunk-{chunk.number:06d}", table)
     return _Written(chunk.row_count, len(sizes), sum(sizes), Counter(fault for fault in flows if fault))
 
 
-def _write_stretch(world: World, chunk: int, stretch: Stretch, directory: Path) -> int:
-    """Write what one node saw as a segment; give its size."""
-    sightings = stretch.sightings.cast(SCHEMA)
+def _write_capture(world: SimulatedWorld, chunk: int, capture: SimulatedCapture, directory: Path) -> int:
+    """Write the sightings of one node as a segment; give the size of the segment."""
+    sightings = capture.sightings.cast(SCHEMA)
     opened_at_ns = sightings.column("seen_at_ns")[0].as_py()
-    name = segment_name(opened_at_ns, world.nodes[stretch.node].identity, chunk + 1)
+    name = segment_name(opened_at_ns, world.nodes[capture.node].identity, chunk + 1)
     sealed, left_open = directory / (name + SUFFIX), directory / (name + OPEN_SUFFIX)
     for path in (sealed, left_open, index_path(sealed)):
         path.unlink(missing_ok=True)
@@ -203,14 +212,14 @@ def _write_stretch(world: World, chunk: int, stretch: Stretch, directory: Path) 
     for start in range(0, sightings.num_rows, BATCH.batch_rows):
         segment.append(sightings.slice(start, BATCH.batch_rows))
     segment.seal(is_synced=False)
-    if not stretch.is_cut_off:
+    if not capture.is_cut_off:
         return segment.size_bytes
     _cut_off(sealed, left_open, sightings.slice(0, 1))
     return left_open.stat().st_size
 
 
 def _cut_off(sealed: Path, left_open: Path, batch: pa.RecordBatch) -> None:
-    """Make of a sealed segment what a crash leaves behind: open, and with half of a batch at its end."""
+    """Turn a sealed segment into one that a crash left behind: open, and with half of a batch at its end."""
     data = sealed.read_bytes().removesuffix(END)
     index_path(sealed).unlink()
     sealed.unlink()
@@ -233,7 +242,7 @@ def _write_truth(out: Path, name: str, part: str, table: pa.Table) -> None:
     aside.rename(place / f"{part}.parquet")
 
 
-def _finish(world: World, out: Path, written: list[_Written]) -> Simulated:
+def _finish(world: SimulatedWorld, out: Path, written: list[_Written]) -> Simulated:
     settings = world.settings
     injected: Counter[str] = Counter()
     for each in written:
@@ -253,3 +262,30 @@ def _finish(world: World, out: Path, written: list[_Written]) -> Simulated:
     )
     _write(out / SUMMARY, msgspec.json.format(msgspec.json.encode(simulated), indent=1) + b"\n")
     return simulated
+
+
+# -- the truth, read again
+
+
+def check_lake(lake: Path | str, truth: Path | str) -> Checked:
+    """Compare a lake with the directory `truth` of the network that its captures are of."""
+    tables = read_manifest(lake).tables
+    if not set(tables) & set(CHECKED_TABLES):
+        raise LakeError(f"{lake}: has none of {', '.join(CHECKED_TABLES)}; build it first")
+    return check_tables(tables, partial(read_arrow, lake), partial(_read_truth, local_path(truth)))
+
+
+def _read_truth(directory: Path, name: str, columns: Sequence[str]) -> pa.Table:
+    place = directory / name
+    files = sorted(path for path in place.glob("*") if not path.name.startswith(HIDDEN) and is_regular(path))
+    if not files:
+        raise LakeError(f"{directory}: has no {name}; name the directory `truth` of a simulated network")
+    return pa.concat_tables([_read_truth_file(file, SCHEMAS[name]).select(columns) for file in files])
+
+
+def _read_truth_file(file: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        return pq.read_table(file, columns=schema.names, partitioning=None).select(schema.names).cast(schema)
+    except (*UNREADABLE, KeyError) as error:
+        remedy = "remove it if it is not of the truth, or simulate anew"
+        raise LakeError(f"{file}: cannot be read ({in_short(error)}); {remedy}") from None

@@ -1,8 +1,8 @@
-"""A build: captures in, tables out; only what is named and what it needs, only what has changed, all at once.
+"""A build: captures in, tables out. Only tables that are wanted or needed are built, and only if they have changed.
 
-1. Sources that are new or have changed are read by the workers (`ingest.py`); the others stay as they are.
-2. Each table whose basis has changed is built anew, behind what it reads, from files that no reader sees yet.
-3. The balance is checked. If it does not add up, nothing is published and the run fails.
+1. The workers read sources that are new or have changed (`ingest.py`); the other sources stay as they are.
+2. Each table whose basis has changed is built anew, behind the tables it reads, from files that no reader sees yet.
+3. The balance is checked. If the rows do not add up, nothing is published and the build fails.
 4. Everything is published at once (`store.py`).
 
 Spark is started only if there is something to do.
@@ -22,14 +22,13 @@ from hopwire.disk import local_path, shown_name
 from hopwire.errors import BalanceError, LakeError
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
-from hopwire.lake.frames import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
+from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
 from hopwire.lake.ingest import decoder_basis, ingest, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import Run, writing
-from hopwire.lake.table import Table, in_order
-from hopwire.lake.tables import TABLES
-from hopwire.lake.worker import Task
+from hopwire.lake.store import LakeRun, writing
+from hopwire.lake.tables import Table, all_tables, in_order
+from hopwire.lake.worker import IngestTask
 from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
@@ -37,22 +36,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "Progress", "build"]
 
-CODE = 2  # raise it when a table would come out otherwise than before, or lakes keep what the old code made
+CODE = 2  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
 
-Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
+Progress: TypeAlias = Callable[[str, int, int], None]  # the step, how much of the step is done, how much there is
 Session: TypeAlias = "SparkSession | Callable[[], SparkSession]"
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a build came to."""
+    """The result of a build."""
 
     lake: Path
     manifest: Manifest
     read: tuple[str, ...]  # sources that were read
     tables: tuple[str, ...]  # tables that were made anew
-    faults: tuple[str, ...]  # what is wrong with sources that were read, one line each
+    faults: tuple[str, ...]  # faults of the sources that were read, one line each
     bad: tuple[str, ...] = ()  # sources that could not be read, or not in full: someone should look at them
 
 
@@ -67,12 +66,13 @@ def build(
     redecode: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Built:
-    """Bring a lake up to date with its captures: all tables, or the named ones and what they need.
+    """Bring a lake up to date with its captures: all tables, or the named tables and the tables that they read.
 
-    With `redecode` every source is read again; one that is gone is read from bronze.sightings. Tables that were not
-    wanted stay as they are; `stale_tables` tells which of them are older than what they were made from.
+    With `redecode` every source is read again; a source that is gone is read from bronze.sightings. Tables that are not
+    wanted stay as they are; `stale_tables` tells which of them are older than the tables they were made from.
     """
-    wanted = in_order(tables if tables is not None else TABLES, TABLES)
+    declared = all_tables()
+    wanted = in_order(declared if tables is None else tables, declared)
     settings = settings or LakeSettings()
     refuse_path(local_path(lake))
     found, foreign = find_sources(captures)
@@ -80,7 +80,9 @@ def build(
         build = _Build(run, spark, settings, progress)
         basis = decoder_basis(domains)
         if run.before.domains and not domains.domains and not redecode:
-            raise LakeError(_without_domains(run.before.domains))
+            remedy = "name them again, or read all anew without them: --redecode"
+            judges_before = ", ".join(run.before.domains)
+            raise LakeError(f"the lake has judged signatures by the domains {judges_before}: {remedy}")
         stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
         tasks = tasks_of(found, run, basis, redecode=redecode)
         sources = build.read(tasks, stored, domains, basis, is_anew=redecode)
@@ -93,7 +95,7 @@ def build(
         manifest = run.publish(sources, basis, judges) if run.tables else run.before
     read = tuple(dict.fromkeys(task.name for task in tasks))
     bad = [name for name in found if name in sources and sources[name].is_bad]
-    names = {name: each.source.path.name for name, each in found.items()}  # an open segment is called so
+    names = {name: each.source.path.name for name, each in found.items()}  # an open segment has another name
     told = dict.fromkeys([*read, *bad])
     faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in sources[name].faults]
     faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
@@ -101,15 +103,10 @@ def build(
     return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))
 
 
-def _without_domains(names: Sequence[str]) -> str:
-    remedy = "name them again, or read all anew without them: --redecode"
-    return f"the lake has judged signatures by the domains {', '.join(names)}: {remedy}"
-
-
 class _Build:
     """One build on its way."""
 
-    def __init__(self, run: Run, spark: Session, settings: LakeSettings, progress: Progress) -> None:
+    def __init__(self, run: LakeRun, spark: Session, settings: LakeSettings, progress: Progress) -> None:
         self.run, self.settings, self.progress = run, settings, progress
         self.made: list[str] = []
         self.sources: Mapping[str, StoredSource] = run.before.sources
@@ -124,14 +121,14 @@ class _Build:
 
     def read(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[IngestTask],
         found: Mapping[str, StoredSource],
         domains: Domains,
         basis: str,
         *,
         is_anew: bool,
     ) -> Mapping[str, StoredSource]:
-        """Read the sources that must be read, and give all that are in the lake then."""
+        """Read the sources of the tasks, and give all sources that the lake has then."""
         if not tasks:
             return self.sources
         total = sum(task.size_bytes for task in tasks)
@@ -146,7 +143,7 @@ class _Build:
         return self.sources
 
     def put_sources(self, sources: Mapping[str, StoredSource], foreign: Sequence[Fault]) -> None:
-        """Write bronze.sources, if it is not what it was."""
+        """Write bronze.sources, if its rows have changed."""
         rows = rows_of_sources(sources, foreign)
         basis = hash_of(CODE, [str(row) for row in rows.to_pylist()])
         if self._is_current(SOURCES_TABLE, basis):
@@ -156,15 +153,15 @@ class _Build:
         self.run.add(SOURCES_TABLE.name, basis, SOURCES_TABLE.schema, self.run.written(SOURCES_TABLE.name))
 
     def make(self, table: Table) -> None:
-        """Build a table, unless it is up to date."""
+        """Build a table, unless the table is up to date."""
         basis = self._basis(table)
         if self._is_current(table, basis):
             return
         self.progress(table.name, 0, 1)
-        inputs = [TABLES[name] for name in table.reads]
+        inputs = [all_tables()[name] for name in table.reads]
         size = sum(source.size_bytes for source in self.sources.values())
         with plain_errors(table.name), sized_shuffles(self.spark, size):
-            frames = [frame_of(self.spark, each, self.run.files(each.name)) for each in inputs]
+            frames = [frame_of(self.spark, each.schema, self.run.files(each.name)) for each in inputs]
             names = write_frame(table, table.rows(frames, self.settings), self.run.place(table.name), self.settings)
         self.run.add(table.name, basis, table.schema, self.run.written(table.name, names=names), table.reads)
         self.made.append(table.name)

@@ -1,39 +1,60 @@
 """Tables of the lake as DataFrames, and back to files.
 
-The trap: Spark takes a path as text with a scheme in front, not as a URI. It decodes nothing, and where it reads, some
-characters are patterns. So `_place` names a directory, and `_pattern` a file to read. Where it looks for patterns it
-stumbles over a colon in a name: a path that has both is refused before anything is done.
+Spark writes a table that is a DataFrame. Python workers write a table that is `Judged`: a worker writes the Parquet
+file of its partition itself and gives back the name of the file, so the rows never go back to the JVM. The files of an
+attempt have names that no other attempt has, and only files that are given back are published: as with captures
+(`worker.py`).
+
+The trap: Spark takes a path as text with a scheme in front, not as a URI. Spark decodes nothing, and in a path to read
+some characters are patterns. So `_place` names a directory, and `_pattern` a file to read. Where Spark looks for
+patterns, Spark fails at a colon in a name: a path that has a colon and a pattern is refused before anything is done.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.errors import LakeError
-from hopwire.lake.judged import Judged
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import files_of, read_manifest
-from hopwire.lake.table import Table
-from hopwire.lake.types import schema_from_text
+from hopwire.lake.store import files_of, read_manifest, schema_of
+from hopwire.lake.tables import Table
+from hopwire.lake.worker import ParquetOutput
+from hopwire.model.units import MEBIBYTE
 
-__all__ = ["frame_of", "plain_errors", "read_table", "refuse_path", "sized_shuffles", "write_frame"]
+__all__ = [
+    "Batches",
+    "Judged",
+    "frame_of",
+    "plain_errors",
+    "read_table",
+    "refuse_path",
+    "sized_shuffles",
+    "write_frame",
+]
+
+Batches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+NAME = pa.schema([pa.field("name", pa.string())])
 
 CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
 SHUFFLES = "spark.sql.shuffle.partitions"
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 MICROSECONDS = "TIMESTAMP_MICROS"  # Spark's own choice is INT96, which is no type of a timestamp and has no statistics
-PARTITION_BYTES = 32 * 1024 * 1024  # of captures; what is shuffled of them is less, as bodies stay behind
-MIN_PARTITIONS = 8  # some for each core; empty ones cost little, 200 of them cost seconds in every table
+PARTITION_BYTES = 32 * MEBIBYTE  # of captures; fewer bytes are shuffled, as bodies stay behind
+MIN_PARTITIONS = 8  # some for each core; a few empty partitions cost little, 200 cost seconds in every table
 GLOB = re.compile(r"[\\\[\]{}*?]")
 # fmt: off
 REMEDIES = (
-    # words of the system, of Java, of Python: and what they mean
+    # words of the system, of Java, of Python: and their meaning
     (("No space left on device", "Disk quota exceeded", "File too large"),
      "the disk is full: make room for the lake and for SPARK_LOCAL_DIRS"),
     (("OutOfMemoryError", "Java heap space"),
@@ -42,7 +63,7 @@ REMEDIES = (
      "a Python worker was killed, most likely for want of memory: use fewer cores at a time, --master local[1]"),
 )
 TELLING = (
-    # where the reason stands: the last place of the first kind that there is
+    # where the reason stands: the first pattern that fits, at its last place
     re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)"),  # Python's, behind the lines of the code
     re.compile(r"^Caused by: (\S+: .+)", re.MULTILINE),                          # Java's
     re.compile(r"^: (?:.+ \(TID \d+\) \(.+?\): )?(.+)", re.MULTILINE),          # Java's, behind the task that failed
@@ -52,7 +73,7 @@ TELLING = (
 
 
 def refuse_path(lake: Path) -> None:
-    """Refuse a lake that Spark could write and not read."""
+    """Refuse the path of a lake that Spark could write to and not read from."""
     if ":" in str(lake) and GLOB.search(str(lake)):
         found = "Spark cannot read a path with a colon and one of \\ [ ] { } * ?"
         raise LakeError(f"{lake}: {found}; name another directory")
@@ -61,24 +82,15 @@ def refuse_path(lake: Path) -> None:
 def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:
     """Give a table of a lake as a DataFrame."""
     manifest = read_manifest(lake)
-    files = files_of(lake, name, manifest)
-    schema = from_arrow_schema(schema_from_text(manifest.tables[name].columns))
-    if not files:
-        return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option("basePath", _place(Path(lake, *name.split("."))))
-    return reader.parquet(*map(_pattern, files))
+    return frame_of(spark, schema_of(lake, name, manifest), files_of(lake, name, manifest))
 
 
-def frame_of(spark: SparkSession, table: Table, files: Sequence[Path]) -> DataFrame:
-    """Give files of a table as a DataFrame; without files it has no rows."""
-    schema = from_arrow_schema(table.schema)
+def frame_of(spark: SparkSession, schema: pa.Schema, files: Sequence[Path]) -> DataFrame:
+    """Give files of a table as a DataFrame; without files the DataFrame has no rows."""
+    columns = from_arrow_schema(schema)
     if not files:
-        return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema)
-    if table.partition_by:
-        place = Path(*files[0].parts[: -1 - len(table.partition_by)])
-        reader = reader.option("basePath", _place(place))
-    return reader.parquet(*map(_pattern, files))
+        return spark.createDataFrame([], columns)
+    return spark.read.schema(columns).parquet(*map(_pattern, files))
 
 
 def _place(path: Path) -> str:
@@ -86,12 +98,38 @@ def _place(path: Path) -> str:
 
 
 def _pattern(path: Path) -> str:
-    """The pattern that only this file fits."""
+    """The pattern that fits this file only."""
     return GLOB.sub(r"\\\g<0>", _place(path))
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Rows in partitions, sorted as the judge wants them, and the judge: a function from batches to batches."""
+
+    together: DataFrame
+    judge: Batches
+    schema: pa.Schema
+
+    def frame(self) -> DataFrame:
+        """Give the result of the judge as a DataFrame."""
+        return self.together.mapInArrow(self.judge, from_arrow_schema(self.schema)).select(self.schema.names)
+
+    def write(self, place: Path, settings: LakeSettings) -> list[str]:
+        """Let the workers write the result of the judge; gives the names of the files."""
+        judge, schema, directory = self.judge, self.schema, str(place.absolute())
+
+        def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            output = ParquetOutput(Path(directory, f"{uuid.uuid4().hex}.parquet"), schema, settings, repeating=True)
+            for batch in judge(batches):
+                output.add(batch)
+            if output.close():
+                yield pa.RecordBatch.from_arrays([pa.array([output.path.name])], schema=NAME)
+
+        return sorted(row.name for row in self.together.mapInArrow(write_batches, "name string").collect())
+
+
 def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings) -> list[str] | None:
-    """Write what a table's function gave, if it is what the table declares; names the files if Spark does not."""
+    """Write the rows of a table, if they have the declared columns; gives the names of files that workers wrote."""
     given = from_arrow_schema(rows.schema) if isinstance(rows, Judged) else rows.schema
     expected = from_arrow_schema(table.schema)
     found, wanted = ([(each.name, each.dataType.simpleString()) for each in kind] for kind in (given, expected))
@@ -102,7 +140,6 @@ def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: L
         return rows.write(place, settings)
     codec = CODECS.get(settings.compression, settings.compression)
     writer = rows.write.mode("append").option("compression", codec)
-    writer = writer.partitionBy(*table.partition_by) if table.partition_by else writer
     with _setting(rows.sparkSession, TIMESTAMPS, MICROSECONDS):
         writer.parquet(_place(place))
     return None
@@ -110,7 +147,7 @@ def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: L
 
 @contextmanager
 def sized_shuffles(spark: SparkSession, size_bytes: int) -> Iterator[None]:
-    """Meanwhile let shuffles have partitions for so many bytes of captures, unless somebody has chosen a number."""
+    """Meanwhile let shuffles have partitions for so many bytes of captures, unless the session has a number set."""
     if SHUFFLES in spark.conf.getAll:
         yield
         return
@@ -120,7 +157,7 @@ def sized_shuffles(spark: SparkSession, size_bytes: int) -> Iterator[None]:
 
 @contextmanager
 def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Meanwhile set something of a session that may be somebody else's."""
+    """Meanwhile change a setting of a session that may be somebody else's."""
     before = spark.conf.getAll.get(name)
     spark.conf.set(name, value)
     try:
@@ -134,7 +171,7 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def plain_errors(what: str) -> Iterator[None]:
-    """Say in one line what Spark says in a hundred."""
+    """Raise a LakeError of one line where Spark raises an error of a hundred lines."""
     try:
         yield
     except Exception as error:
@@ -148,7 +185,7 @@ def plain_errors(what: str) -> Iterator[None]:
 
 
 def _reason(text: str) -> str:
-    """The line that says most."""
+    """The line that says most of the cause."""
     for telling in TELLING:
         if found := telling.findall(text):
             return f"{found[-1].strip():.300}"

@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 
 from hopwire.capture import State, list_segments
 from hopwire.errors import CaptureError, SettingsError
-from hopwire.lake import simulate as lake_simulate
-from hopwire.lake.simulate import simulate_here, simulate_on_spark
+from hopwire.lake import simulation as lake_simulate
+from hopwire.lake.simulation import simulate_here, simulate_on_spark
 from hopwire.security import domains_from_file
-from hopwire.simulate import SCHEMAS, SimulateSettings, World, simulate_chunk
+from hopwire.simulate import SCHEMAS, SimulatedWorld, SimulateSettings, simulate_chunk
 from hopwire.simulate import settings as settings_module
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def test_a_crash_leaves_its_segment_open_and_cut_off_and_all_others_are_sealed(o
     segments = list_segments(out / "captures")
     (cut_off,) = [segment for segment in segments if segment.state != State.SEALED]
     assert cut_off.state == State.CUT_OFF
-    crashed = World(SETTINGS).nodes[World(SETTINGS).crashed[0]]
+    crashed = SimulatedWorld(SETTINGS).nodes[SimulatedWorld(SETTINGS).crashed[0]]
     assert list(cut_off.summary.nodes.values()) == [crashed.name]
 
 
@@ -52,7 +52,7 @@ def test_truth_has_every_table_in_its_schema(out: Path) -> None:
 
 def test_the_file_of_domains_is_for_its_owner_only(out: Path) -> None:
     assert (out / "domains.toml").stat().st_mode & 0o077 == 0
-    assert domains_from_file(str(out / "domains.toml")) == World(SETTINGS).domains
+    assert domains_from_file(str(out / "domains.toml")) == SimulatedWorld(SETTINGS).domains
 
 
 def test_the_same_settings_give_the_same_bytes(out: Path, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_chunk_that_is_written_again_replaces_what_a_first_try_left(tmp_path: Path) -> None:
-    world = World(SETTINGS)
+    world = SimulatedWorld(SETTINGS)
     (tmp_path / "captures").mkdir()
     chunk, _ = simulate_chunk(world, 0, [0] * SETTINGS.nodes)
     lake_simulate._write_chunk(world, chunk, tmp_path)

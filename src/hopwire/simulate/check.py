@@ -8,45 +8,47 @@
 | requests | what gold.requests says of one request, and whether its key is used again |
 | flows | what gold.flows says of one flow |
 | findings | one kind of finding of one flow |
-| clocks | how wrong gold.clocks takes one clock to be, within `CLOCK_TOLERANCE_NS` |
+| clocks | how wrong silver.clocks takes one clock to be, within `CLOCK_TOLERANCE_NS` |
 
-A fact of the truth that the lake has as well is found; one that it has not is missed; one that only the lake has is
-false. A fact that both have and that differs is missed and false. Each belongs to the fault of its flow.
+- A fact that truth and lake have is *found*.
+- A fact that only the truth has is *missed*.
+- A fact that only the lake has is *false*.
+- A fact that both have and that differs is missed and false. Example: the truth says that a request was answered, the
+  lake says that the request was lost.
 
-An aspect whose table the lake does not have is left out; without any there is nothing to check.
+Each fact belongs to the fault of its flow. An aspect whose table the lake does not have is left out.
+
+Nothing here reads a file: `Read` gives the rows of a table, for the truth and for the lake (`lake/simulation.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from hopwire.capture.sources import HIDDEN
-from hopwire.disk import is_regular, local_path
-from hopwire.errors import LakeError
-from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
 from hopwire.model.units import NS_PER_MS
-from hopwire.simulate import FAULTS, SCHEMAS
+from hopwire.simulate.faults import FAULTS
+from hopwire.simulate.truth import SCHEMAS
 
-__all__ = ["Checked", "Difference", "Tally", "check_lake"]
+__all__ = ["CHECKED_TABLES", "Checked", "Read", "TruthDifference", "TruthTally", "check_tables"]
+
+Read: TypeAlias = Callable[[str, Sequence[str]], pa.Table]  # from the name of a table and its columns to the rows
 
 CLOCK_TOLERANCE_NS = NS_PER_MS  # the quickest of many crossings takes hardly longer one way than the other
 SIGHTING = ("node", "incarnation", "sequence")
 REQUEST = ("callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id")
 FLOW = ("correlation_id",)
 HOPS = ("correlation_id", "fate")
-MAX_DIFFERENCES = 20  # that are kept of each aspect
+MAX_DIFFERENCES = 20  # so many differences of each aspect are kept
 NO_FAULT = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class TruthTally:
     """How many facts of one aspect and one fault there are, and how many of them the lake has."""
 
     aspect: str
@@ -58,8 +60,8 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One fact in which lake and truth differ; None where only the other has it."""
+class TruthDifference:
+    """One fact in which lake and truth differ; None stands for the side that does not have the fact."""
 
     aspect: str
     fault: str
@@ -70,11 +72,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the comparison came to."""
+    """The result of the comparison."""
 
-    tallies: tuple[Tally, ...]
-    differences: tuple[Difference, ...]
-    flows: dict[str, int]  # how many flows have each fault; those without one under ""
+    tallies: tuple[TruthTally, ...]
+    differences: tuple[TruthDifference, ...]
+    flows: dict[str, int]  # how many flows have each fault; flows without a fault are counted under ""
     left_out: tuple[str, ...]  # aspects whose table the lake does not have
 
     @property
@@ -82,11 +84,11 @@ class Checked:
         """Whether lake and truth agree in everything."""
         return not any(tally.missed or tally.false for tally in self.tallies)
 
-    def total(self, fault: str) -> Tally:
+    def total(self, fault: str) -> TruthTally:
         """Give the sum of all aspects of one fault."""
-        those = [tally for tally in self.tallies if tally.fault == fault]
-        sums = (sum(getattr(each, name) for each in those) for name in ("expected", "found", "missed", "false"))
-        return Tally("", fault, *sums)
+        tallies = [tally for tally in self.tallies if tally.fault == fault]
+        sums = (sum(getattr(tally, name) for tally in tallies) for name in ("expected", "found", "missed", "false"))
+        return TruthTally("", fault, *sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,41 +99,23 @@ class _Aspect:
     facts: Callable[[_Both], tuple[pa.Table, pa.Table]]  # of truth and lake: the key, `value`, in truth also `fault`
 
 
-class _Both:
+class _Both(NamedTuple):
     """The two sides, read as needed."""
 
-    def __init__(self, lake: Path | str, truth: Path | str) -> None:
-        self.lake, self.directory = lake, local_path(truth)
-        self.tables = read_manifest(lake).tables
+    read_truth: Read
+    found: Read
 
     def truth(self, name: str) -> pa.Table:
-        place = self.directory / name
-        files = sorted(path for path in place.glob("*") if not path.name.startswith(HIDDEN) and is_regular(path))
-        if not files:
-            raise LakeError(f"{self.directory}: has no {name}; name the directory `truth` of a simulated network")
-        return pa.concat_tables([_read_truth(file, SCHEMAS[name]) for file in files])
-
-    def found(self, name: str, columns: Sequence[str]) -> pa.Table:
-        return read_arrow(self.lake, name, columns)
+        return self.read_truth(name, SCHEMAS[name].names)
 
 
-def _read_truth(file: Path, schema: pa.Schema) -> pa.Table:
-    try:
-        return pq.read_table(file, columns=schema.names, partitioning=None).select(schema.names).cast(schema)
-    except (*UNREADABLE, KeyError) as error:
-        remedy = "remove it if it is not of the truth, or simulate anew"
-        raise LakeError(f"{file}: cannot be read ({in_short(error)}); {remedy}") from None
-
-
-def check_lake(lake: Path | str, truth: Path | str) -> Checked:
-    """Compare a lake with the truth."""
-    both = _Both(lake, truth)
+def check_tables(tables: Collection[str], found: Read, truth: Read) -> Checked:
+    """Compare the tables that a lake has with the truth; `found` reads the lake."""
+    both = _Both(truth, found)
     flows = _flow_faults(both)
-    chosen = [aspect for aspect in ASPECTS if aspect.table in both.tables]
-    if not chosen:
-        raise LakeError(f"{lake}: has none of {', '.join(sorted({each.table for each in ASPECTS}))}; build it first")
-    tallies: list[Tally] = []
-    differences: list[Difference] = []
+    chosen = [aspect for aspect in ASPECTS if aspect.table in tables]
+    tallies: list[TruthTally] = []
+    differences: list[TruthDifference] = []
     for aspect in chosen:
         joined = _joined(*aspect.facts(both), aspect.key, flows)
         tallies += _tallies(aspect, joined)
@@ -142,7 +126,7 @@ def check_lake(lake: Path | str, truth: Path | str) -> Checked:
 
 
 def _flow_faults(both: _Both) -> pa.Table:
-    """The fault of each flow; one that spans several chunks has several rows in the truth."""
+    """The fault of each flow; a flow that spans several chunks has several rows in the truth."""
     return (
         both.truth("truth_flows")
         .select(["correlation_id", "fault"])
@@ -169,7 +153,7 @@ def _sightings(both: _Both, value: str, table: str) -> tuple[pa.Table, pa.Table]
 
 
 def _hops(both: _Both) -> tuple[pa.Table, pa.Table]:
-    """Counts are compared, since equal messages of one flow have no names; a sum is one fact."""
+    """Counts are compared, since equal messages of one flow cannot be told apart; a count is one fact."""
     truth = both.truth("truth_hops").group_by([*HOPS, "fault"]).aggregate([("hop_count", "sum")])
     found = both.found("silver.hops", HOPS).group_by(list(HOPS)).aggregate([([], "count_all")])
     return _counted(truth, "hop_count_sum"), _counted(found, "count_all")
@@ -211,10 +195,10 @@ def _findings(both: _Both) -> tuple[pa.Table, pa.Table]:
 
 
 def _clocks(both: _Both) -> tuple[pa.Table, pa.Table]:
-    """Offsets against the reference that the lake has chosen; one within the tolerance is taken for the true one."""
+    """Offsets against the reference that the lake has chosen; an offset within the tolerance counts as the true one."""
     truth = both.truth("truth_clocks")
     offsets = dict(zip(truth["node"].to_pylist(), truth["offset_ns"].to_pylist(), strict=True))
-    found = both.found("gold.clocks", ["node", "reference_node", "offset_ns"])
+    found = both.found("silver.clocks", ["node", "reference_node", "offset_ns"])
     rows = {row["node"]: row for row in found.to_pylist()}
     values = {}
     for node, row in rows.items():
@@ -242,8 +226,9 @@ ASPECTS = (
     _Aspect("requests", "gold.requests", REQUEST, _requests),
     _Aspect("flows", "gold.flows", FLOW, _flows),
     _Aspect("findings", "gold.flows", ("correlation_id", "kind"), _findings),
-    _Aspect("clocks", "gold.clocks", ("node",), _clocks),
+    _Aspect("clocks", "silver.clocks", ("node",), _clocks),
 )
+CHECKED_TABLES = tuple(sorted({aspect.table for aspect in ASPECTS}))
 
 
 # -- comparison
@@ -266,12 +251,12 @@ def _joined(truth: pa.Table, found: pa.Table, key: tuple[str, ...], flows: pa.Ta
 
 
 def _like(found: pa.Table, truth: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    """Keys in the types of the truth, or they are not compared."""
+    """Keys in the types of the truth: Arrow joins equal types only."""
     types = {**{name: truth.schema.field(name).type for name in key}, "lake": pa.string()}
     return found.select(list(types)).cast(pa.schema(list(types.items())))
 
 
-def _tallies(aspect: _Aspect, joined: pa.Table) -> list[Tally]:
+def _tallies(aspect: _Aspect, joined: pa.Table) -> list[TruthTally]:
     has_truth, has_lake = pc.is_valid(joined["truth"]), pc.is_valid(joined["lake"])
     is_wrong = pc.invert(joined["is_found"])
     counted = pa.table(
@@ -287,12 +272,12 @@ def _tallies(aspect: _Aspect, joined: pa.Table) -> list[Tally]:
     sums = counted.group_by("fault").aggregate([(name, "sum") for name in names]).to_pylist()
     order = [NO_FAULT, *FAULTS]
     rows = sorted(sums, key=lambda row: order.index(row["fault"]))
-    return [Tally(aspect.name, row["fault"], *(row[f"{name}_sum"] for name in names)) for row in rows]
+    return [TruthTally(aspect.name, row["fault"], *(row[f"{name}_sum"] for name in names)) for row in rows]
 
 
-def _differences(aspect: _Aspect, joined: pa.Table) -> list[Difference]:
+def _differences(aspect: _Aspect, joined: pa.Table) -> list[TruthDifference]:
     wrong = joined.filter(pc.invert(joined["is_found"])).slice(0, MAX_DIFFERENCES)
     return [
-        Difference(aspect.name, row["fault"], {name: row[name] for name in aspect.key}, row["truth"], row["lake"])
+        TruthDifference(aspect.name, row["fault"], {name: row[name] for name in aspect.key}, row["truth"], row["lake"])
         for row in wrong.to_pylist()
     ]

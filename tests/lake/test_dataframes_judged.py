@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hopwire.lake.judged import Judged
+from hopwire.lake.dataframes import Judged
 from hopwire.lake.settings import LakeSettings
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from hopwire.capture import Sighting, batch_from_sightings
-from hopwire.lake.split import KINO_OUTCOMES, MESSAGES, QUARANTINE, SIGHTINGS, Split, split_batch
+from hopwire.lake.silver.messages import KINO_OUTCOMES
+from hopwire.lake.worker import INGESTED, Split, rebatched, split_batch
 from hopwire.model import Message
 from hopwire.model.names import OUTCOME
 from hopwire.model.outcome import Outcome
@@ -40,9 +41,7 @@ def test_rows_in_are_messages_quarantine_and_gaps(split: Split) -> None:
 
 
 def test_tables_have_their_schemas(split: Split) -> None:
-    assert split.sightings.schema == SIGHTINGS
-    assert split.messages.schema == MESSAGES
-    assert split.quarantine.schema == QUARANTINE
+    assert [rows.schema for rows in split[:3]] == list(INGESTED.values())
 
 
 def test_bronze_is_the_capture_untouched(split: Split) -> None:
@@ -120,7 +119,7 @@ def test_batch_of_one_kind_leaves_the_other_tables_empty(kept: slice) -> None:
     rows = make_sightings("anna")[kept]
     split = split_batch(batch_from_sightings(rows), "s", DOMAINS)
     assert len(split.messages) + len(split.quarantine) + split.skipped_rows == len(split.sightings) == len(rows)
-    assert split.messages.schema == MESSAGES
+    assert split.messages.schema == INGESTED["silver.messages"]
 
 
 def test_message_keys_follow_the_message_id() -> None:
@@ -146,3 +145,40 @@ def test_slice_of_a_batch_is_split_as_those_rows() -> None:
     expected = [row for row in whole.messages.to_pylist() if 5 <= row["sequence"] < 15]
     assert part.messages.to_pylist() == expected
     assert pa.Table.from_batches([part.quarantine]).num_rows == 1
+
+
+# -- batches of a good size
+
+
+def batch(*sizes: int) -> pa.RecordBatch:
+    frames = pa.array([[bytes(size // 2), bytes(size - size // 2)] for size in sizes], pa.list_(pa.binary()))
+    return pa.RecordBatch.from_arrays([pa.array(sizes, pa.int64()), frames], ["size", "frames"])
+
+
+def rows_of(batches: list[pa.RecordBatch]) -> list[list[int]]:
+    return [each.column("size").to_pylist() for each in batches]
+
+
+def test_small_batches_are_put_together() -> None:
+    assert rows_of(list(rebatched([batch(1, 2), batch(3), batch(4, 5)], 3, 10_000))) == [[1, 2, 3], [4, 5]]
+
+
+def test_large_batch_is_cut_by_rows() -> None:
+    assert rows_of(list(rebatched([batch(*range(7))], 3, 10_000))) == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_giant_row_comes_alone() -> None:
+    cut = rows_of(list(rebatched([batch(10, 10, 90_000, 10, 10)], 100, 10_000)))
+    assert [90_000] in cut
+    assert [size for each in cut for size in each] == [10, 10, 90_000, 10, 10]
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_slices_are_cut_by_their_own_bytes(start: int) -> None:
+    whole = batch(5000, 5000, 5000, 6000, 6000, 6000)
+    pieces = list(rebatched([whole.slice(start)], 100, 9_000))
+    assert rows_of(pieces) == [[size] for size in whole.column("size").to_pylist()[start:]]
+
+
+def test_nothing_gives_nothing() -> None:
+    assert list(rebatched([], 10, 10)) == []

@@ -1,9 +1,9 @@
-"""The Spark session: quiet, in UTC, with Arrow, on this machine unless something names a cluster.
+"""The Spark session: quiet, in UTC, with Arrow, on this machine unless a setting names a cluster; and its memory.
 
-Who wins: the caller's settings, then SPARK_MASTER, then spark-defaults.conf, then the three tables below. Under
+Which setting wins: the caller's, then SPARK_MASTER, then spark-defaults.conf, then the three tables below. Under
 spark-submit the JVM runs already and knows its master and its defaults: only `SQL` and the caller's settings are set.
 
-The trap: Java reads its settings when it starts. A second session in one process keeps what the first was given.
+The trap: Java reads its settings when it starts. A second session in one process keeps the settings of the first.
 """
 
 from __future__ import annotations
@@ -23,27 +23,31 @@ from pyspark.sql import SparkSession
 from hopwire.errors import SettingsError
 from hopwire.lake.java import find_java, shown_to_spark
 
-__all__ = ["Setting", "any_names", "check_master", "choose_settings", "session"]
+__all__ = ["GB", "Setting", "any_names", "check_master", "choose_memory", "choose_settings", "free_bytes", "session"]
 
 Setting: TypeAlias = str | int | float | bool
 
 LOOPBACK = "127.0.0.1"
 UTF_8_LOCALE = "C.UTF-8"
+GB = 1024**3
+MIN_FREE_BYTES = GB  # a JVM, two Python workers with their batches, and nothing to spare
+MAX_DEFAULT_BYTES = 4 * GB  # more does not make a build on one machine faster
+UNITS = {"k": 1024, "m": 1024**2, "g": GB, "t": 1024 * GB}
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").as_uri()
 
-# what the tables of the lake rely on
+# the tables of the lake rely on these
 SQL: dict[str, Setting] = {
     "spark.sql.execution.arrow.pyspark.enabled": True,
     "spark.sql.session.timeZone": "UTC",
 }
-# how Spark starts when we start it
+# how a Spark starts that hopwire starts
 START: dict[str, Setting] = {
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS}",
     "spark.master": "local[*]",
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
 }
-# the network of a Spark that has none
+# the network of a Spark on this machine alone
 LOCAL: dict[str, Setting] = {
     "spark.driver.bindAddress": LOOPBACK,
     "spark.driver.host": LOOPBACK,
@@ -69,7 +73,7 @@ def session(app: str = "hopwire", **settings: Setting) -> SparkSession:
 
 @contextmanager
 def any_names() -> Iterator[None]:
-    """Let Java know the names of all files: by the locale C it finds none that has an umlaut in it."""
+    """Let Java find files of any name: under the locale C Java finds no file whose name has an umlaut."""
     before = os.environ.get("LC_ALL")
     chosen = before or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or "C"
     if "utf" in chosen.lower() or os.name == "nt":
@@ -86,7 +90,7 @@ def any_names() -> Iterator[None]:
 
 @contextmanager
 def _no_orphans() -> Iterator[None]:
-    """End a JVM whose start does not come to its end: PySpark would leave it behind."""
+    """End a JVM whose start fails: PySpark would leave the JVM behind."""
     started: list[Any] = []
     gateway: Any = java_gateway
     popen = gateway.Popen
@@ -108,14 +112,14 @@ def _no_orphans() -> Iterator[None]:
 
 
 def check_master(master: str) -> None:
-    """Refuse what Spark would refuse with a hundred lines."""
+    """Refuse in one line a master that Spark would refuse in a hundred lines."""
     if not re.fullmatch(MASTER, master):
         expected = "local, local[2], local[*], spark://host:7077, yarn or k8s://..."
         raise SettingsError(f"--master: found {master!r:.60}, expected {expected}")
 
 
 def choose_settings(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
-    """Merge what the caller, the environment, spark-defaults.conf and hopwire want; the first of them wins."""
+    """Merge the settings of the caller, the environment, spark-defaults.conf and hopwire; the first of them wins."""
     if _is_submitted(environ):
         return {**SQL, **settings}
     named = {"spark.master": environ["SPARK_MASTER"]} if "SPARK_MASTER" in environ else {}
@@ -139,3 +143,47 @@ def _read_spark_defaults(environ: Mapping[str, str]) -> dict[str, str]:
     file = Path(environ.get("SPARK_CONF_DIR") or Path(spark_home, "conf"), "spark-defaults.conf")
     text = file.read_text("utf-8") if file.is_file() else ""
     return dict(re.findall(r"^[ \t]*(spark\.[^\s=:]+)(?:[ \t]*[=:][ \t]*|[ \t]+)(.*?)[ \t]*$", text, re.MULTILINE))
+
+
+# -- memory: looked at before a build begins, so that the build does not die late
+
+
+def choose_memory(asked: str | None, free: int | None) -> str:
+    """Give the memory for Spark, in the spelling of Spark: as much as was asked for, or half of the free memory."""
+    if free is not None and free < MIN_FREE_BYTES:
+        raise SettingsError(
+            f"{free / GB:.1f} GB of memory are free, a build needs 1 GB: end something, or build elsewhere"
+        )
+    if asked is None:
+        size = MAX_DEFAULT_BYTES if free is None else min(free // 2, MAX_DEFAULT_BYTES)
+        return f"{size // UNITS['m']}m"
+    found = re.fullmatch(r"(\d+)([kmgt])b?", asked.strip().lower())
+    if found is None:
+        raise SettingsError(f"--memory: found {asked!r:.40}, expected a size such as 4g or 800m")
+    size = int(found[1]) * UNITS[found[2]]
+    if size < GB // 2:
+        raise SettingsError(f"--memory: found {asked}, Spark needs at least 512m")
+    if free is not None and size > free:
+        raise SettingsError(f"--memory: found {asked}, {free / GB:.1f} GB are free: ask for less, or end something")
+    return f"{size // UNITS['m']}m"
+
+
+def free_bytes(root: Path = Path("/")) -> int | None:
+    """Give the memory that is free on this machine or in this container; None where the system does not say."""
+    sizes = [_from_meminfo(root / "proc/meminfo"), _from_cgroup(root / "sys/fs/cgroup")]
+    return min((size for size in sizes if size is not None), default=None)
+
+
+def _from_meminfo(path: Path) -> int | None:
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", path.read_text(), re.MULTILINE) if path.exists() else None
+    return int(found[1]) * 1024 if found else None
+
+
+def _from_cgroup(place: Path) -> int | None:
+    try:
+        limit, used = ((place / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        stat = (place / "memory.stat").read_text()
+    except OSError:
+        return None
+    cached = re.search(r"^inactive_file (\d+)$", stat, re.MULTILINE)  # the system gives a cache back when asked
+    return None if limit == "max" else int(limit) - int(used) + (int(cached[1]) if cached else 0)
