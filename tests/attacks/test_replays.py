@@ -15,7 +15,6 @@ from hopwire.node import Node
 from hopwire.security import Domain, Domains, Key, Recipient, read_signature, sign
 from hopwire.testing import Network, run
 from hopwire.wire import V6, decode, encode
-from hopwire.wire.connection import connection_name
 from hopwire.wire.extension import Extension, extension_of, with_extension
 from hopwire.wire.train import is_train, unpack_train
 from tests.node.stories import Greet, Greeter, Greeting
@@ -209,28 +208,6 @@ def test_who_changes_the_id_of_a_message_gets_no_receipt_for_what_is_dropped() -
                 await a.hub().send(Greet("two"), at_least_once=True, timeout=1)
             assert greeter.greeted == ["one"]
             assert b.dead_letters.counts["duplicate"] == 0
-
-    run(story)
-
-
-def test_a_recorded_hello_makes_no_connection_that_of_its_node() -> None:
-    async def story(network: Network) -> None:
-        async with (
-            network.node(domains=BOUND) as b,
-            network.node(domains=BOUND) as c,
-        ):
-            heard = record(network, b)
-            async with network.node(domains=BOUND, peers=[b.uri, c.uri]) as a:
-                a.host(Greeter())
-                await b.knows(Greet)
-                await c.knows(Greet)
-                hellos = [frames for frames in heard if identity_of(frames) == HELLO]
-                assert hellos
-                stranger = connection_name(a.identity, bytes(8))
-                for frames in hellos:
-                    c._incoming.take_frames([stranger, *frames[1:]])
-                assert a.identity in c.peers
-                assert stranger not in c._incoming._trust.callers.nodes
 
     run(story)
 

@@ -176,12 +176,10 @@ class Membership:
         self._heard_over = b""
         peer = self._cluster.peers.get(said.node)
         if peer is not None and peer.incarnation == said.incarnation:
-            is_no_echo = said.heard == self._cluster.me.incarnation  # who says our incarnation has heard us
-            if is_no_echo or not self._trust.is_signing:
-                callers.hear(connection, said.node)
-                self._transport.believe(connection)
+            callers.hear(connection, said.node)
+            self._transport.believe(connection)
             self._consumption.welcome(said.node)
-            if is_no_echo:
+            if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
                 self._transport.prove(peer.uri, connection)
 
     def _take_credit(self, said: Credit | CreditWanted) -> None:

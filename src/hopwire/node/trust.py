@@ -6,8 +6,8 @@ good for captures, and for nothing that needs trust: a control message counts on
 opened only if it comes from a node that said hello.
 
 What is signed is for one process: this node since its start. A hello may be for anyone, since its sender may not know
-yet who lives at an address. Such a hello proves only that its sender exists. The connection belongs to the sender when
-a hello names the incarnation of this process: nobody could have said that hello to another node, or before the start.
+yet who lives at an address. So a hello that was recorded elsewhere is believed once. What comes over its connection is
+believed only with signatures of its own.
 """
 
 from __future__ import annotations
