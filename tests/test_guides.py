@@ -20,6 +20,7 @@ Patient.on_start no database yet 0.2
 no_route greeter.greet
 MessageGivenUp(reason='no_route', contract='greeter.greet v1', detail='')
 True [True]
+hello Ada
 hello Bob [0, 1, 2]
 hello Eve
 """,

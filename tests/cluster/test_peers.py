@@ -154,7 +154,7 @@ def test_a_stranger_is_connected_answered_and_told_all_routes() -> None:
     cluster, commands = run(cluster, Heard(hello_of(B, via="tcp://a:1")), now_ns=5)
     assert names(commands) == ["Connect", "MeetNode", "Hello", "Routes"]
     assert commands[2] == Say(B.uri, hello_of(A, heard=B.incarnation, via="tcp://a:1"))
-    assert commands[3] == Say(B.uri, Routes(b"A", 1, 2, 0, (GREET,)))
+    assert commands[3] == Say(B.uri, Routes(b"A", 1, 2, 0, (GREET,)), b"B")
     peer = cluster.peers[b"B"]
     assert (peer.formats, peer.capabilities, peer.heard_at_ns) == ((5,), ("train",), 5)
 
@@ -252,7 +252,7 @@ def test_two_processes_with_one_identity_are_reported_and_the_older_is_not_belie
 
 def test_beats_go_to_every_peer_at_their_pace() -> None:
     cluster, commands = run(met(), Ticked(), now_ns=0)
-    assert commands == [Say(B.uri, Beat(b"A", 1, A.uri, 1))]
+    assert commands == [Say(B.uri, Beat(b"A", 1, A.uri, 1), b"B")]
     assert run(cluster, Ticked(), now_ns=Pace().beat_ns - 1)[1] == []
     assert names(run(cluster, Ticked(), now_ns=Pace().beat_ns)[1]) == ["Beat"]
 
@@ -340,7 +340,7 @@ def test_routes_that_follow_are_applied() -> None:
 
 def test_a_change_that_was_skipped_is_asked_for() -> None:
     cluster, _ = run(met(), Heard(Routes(b"B", 7, 3, 0, (GREET,))))
-    wanted = [Say(B.uri, RoutesWanted(b"A", 1))]
+    wanted = [Say(B.uri, RoutesWanted(b"A", 1), b"B")]
     assert run(cluster, Heard(Routes(b"B", 7, 6, 5, (BYE_ROUTE,))))[1] == wanted
     assert run(cluster, Heard(Beat(b"B", 7, B.uri, 4)))[1] == wanted
     assert run(cluster, Heard(Beat(b"B", 7, B.uri, 3)))[1] == []
@@ -353,15 +353,15 @@ def test_what_comes_late_or_twice_does_no_harm() -> None:
 
 
 def test_who_asks_gets_all_routes() -> None:
-    assert run(met(), Heard(RoutesWanted(b"B", 7)))[1] == [Say(B.uri, Routes(b"A", 1, 1, 0))]
+    assert run(met(), Heard(RoutesWanted(b"B", 7)))[1] == [Say(B.uri, Routes(b"A", 1, 1, 0), b"B")]
 
 
 def test_changes_are_told_and_nothing_is_said_of_what_did_not_change() -> None:
     cluster, commands = run(met(), RoutesChanged(added=(GREET, BYE_ROUTE)))
-    assert commands == [Say(B.uri, Routes(b"A", 1, 2, 1, (GREET, BYE_ROUTE)))]
+    assert commands == [Say(B.uri, Routes(b"A", 1, 2, 1, (GREET, BYE_ROUTE)), b"B")]
     assert run(cluster, RoutesChanged(added=(GREET,)))[1] == []
     assert run(cluster, RoutesChanged(removed=((b"x", b"y", 1, b""),)))[1] == []
-    assert run(cluster, RoutesChanged(removed=(GREET,)))[1] == [Say(B.uri, Routes(b"A", 1, 3, 2, (), (GREET,)))]
+    assert run(cluster, RoutesChanged(removed=(GREET,)))[1] == [Say(B.uri, Routes(b"A", 1, 3, 2, (), (GREET,)), b"B")]
 
 
 def test_a_payload_of_another_kind_is_not_for_us() -> None:
@@ -399,7 +399,7 @@ class Network:
 
     def _carry_out(self, known: dict[bytes, set[AnnouncedRoute]], command: Command) -> None:
         match command:
-            case Say(to, payload):
+            case Say(to, payload, _):
                 copies = 0 if self.chance.random() < self.loss else 1 + (self.chance.random() < self.loss / 2)
                 self.flying += [(to, payload_from_body(type(payload), body_from_payload(payload)))] * copies
             case MeetNode(peer):

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.capture.sources import list_sources, read_source
-from hopwire.cli.domains_file import read_domains
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.coverage import coverage_from_rows
 from hopwire.flows.crossings import window_width
@@ -26,7 +25,7 @@ from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, lives_of, placed, spans_from_batch
 from hopwire.lake.store import writing
 from hopwire.lake.worker import Split, split_batch
-from hopwire.security import Domains
+from hopwire.security import Domains, domains_from_file
 from tests.flows.quickest import quickest_crossings
 
 CONTRACT = ["identity", "version", "version_raw"]
@@ -59,7 +58,7 @@ class Judged(NamedTuple):
 
 
 def tables_without_spark(simulated: Path) -> dict[str, pa.Table]:
-    judged = judge_captures(simulated / "captures", read_domains(str(simulated / "domains.toml")), Rules())
+    judged = judge_captures(simulated / "captures", domains_from_file(str(simulated / "domains.toml")), Rules())
     return {
         "silver.messages": judged.messages.select(["node", "incarnation", "sequence", "verdict"]),
         "silver.quarantine": judged.quarantine.select(["node", "incarnation", "sequence", "reason"]),

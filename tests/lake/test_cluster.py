@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hopwire.cli.domains_file import read_domains
 from hopwire.lake.build import build
 from hopwire.lake.simulation import check_lake, simulate_here
 from hopwire.lake.store import read_arrow
 from hopwire.lake.tables import all_tables
+from hopwire.security import domains_from_file
 from hopwire.simulate import FAULTS, SimulateSettings
 from tests.lake.cluster import standalone
 
@@ -29,7 +29,7 @@ MESSAGES = 1_000
 BUILD = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from hopwire.cli.domains_file import read_domains
+from hopwire.security import domains_from_file
 from hopwire.lake.build import build
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.session import session
@@ -59,7 +59,7 @@ def progress(what, done, total):
     if what in waits:
         threading.Thread(target=kill, args=[waits.pop(what)], daemon=True).start()
 
-domains = read_domains(str(network / "domains.toml"))
+domains = domains_from_file(str(network / "domains.toml"))
 settings = LakeSettings(task_bytes=1_000_000)
 build(spark, network / "captures", lake, domains=domains, settings=settings, progress=progress)
 print("killed", killed)
@@ -86,7 +86,7 @@ def test_cluster_builds_what_one_machine_builds_though_workers_are_killed(spark:
         victims = cluster.workers[:2]
         assert build_on(cluster.url, network, lake, [each.pid for each in victims]) == "killed [1, 1]"
         assert [each.wait(10) for each in victims] == [-9, -9]
-    build(spark, network / "captures", alone, domains=read_domains(str(network / "domains.toml")))
+    build(spark, network / "captures", alone, domains=domains_from_file(str(network / "domains.toml")))
     for table in all_tables():
         assert rows_of(lake, table) == rows_of(alone, table), table
     assert not (lake / "_hopwire" / "staging").exists()

@@ -31,7 +31,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from pyspark.sql.classic.dataframe import DataFrame
-from hopwire.cli.domains_file import read_domains
+from hopwire.security import domains_from_file
 from hopwire.lake.build import build
 from hopwire.lake.session import session
 
@@ -53,7 +53,7 @@ spark = session("secrets", **{
     "spark.python.worker.reuse": True,
 })
 spark.sparkContext.setLogLevel("DEBUG")
-domains = read_domains(place / "d.toml")
+domains = domains_from_file(place / "d.toml")
 build(spark, place / "captures", place / "lake", ["silver.messages", "gold.contracts"], domains=domains)
 from hopwire.lake.store import read_arrow
 print(read_arrow(place / "lake", "silver.messages", ["verdict"]).column(0).value_counts().to_pylist())

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.capture import State, list_segments
-from hopwire.cli.domains_file import read_domains
 from hopwire.errors import CaptureError, SettingsError
 from hopwire.lake import simulation as lake_simulate
 from hopwire.lake.simulation import simulate_here, simulate_on_spark
+from hopwire.security import domains_from_file
 from hopwire.simulate import SCHEMAS, SimulatedWorld, SimulateSettings, simulate_chunk
 from hopwire.simulate import settings as settings_module
 
@@ -52,7 +52,7 @@ def test_truth_has_every_table_in_its_schema(out: Path) -> None:
 
 def test_the_file_of_domains_is_for_its_owner_only(out: Path) -> None:
     assert (out / "domains.toml").stat().st_mode & 0o077 == 0
-    assert read_domains(str(out / "domains.toml")) == SimulatedWorld(SETTINGS).domains
+    assert domains_from_file(str(out / "domains.toml")) == SimulatedWorld(SETTINGS).domains
 
 
 def test_the_same_settings_give_the_same_bytes(out: Path, tmp_path: Path) -> None:

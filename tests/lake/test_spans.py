@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from hopwire.capture import sightings_from_batch
 from hopwire.capture.sources import list_sources, read_source
-from hopwire.cli.domains_file import read_domains
 from hopwire.errors import LakeError
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import SPANS_TABLE, rows_from_spans, spans_from_rows
 from hopwire.lake.build import build
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.store import read_arrow, read_manifest
+from hopwire.security import domains_from_file
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import write_segment
 from tests.lake.pure import tables_without_spark
@@ -81,7 +81,7 @@ def test_segment_that_is_lost_accuses_nobody(damaged: Path, place: int) -> None:
 def test_lake_says_what_is_missing_and_refuses_what_is_there_twice(
     spark: SparkSession, damaged: Path, tmp_path: Path
 ) -> None:
-    lake, domains = tmp_path / "lake", read_domains(str(damaged / "domains.toml"))
+    lake, domains = tmp_path / "lake", domains_from_file(str(damaged / "domains.toml"))
     _, lost, behind, *_ = segments(damaged)
     lost.unlink()
     built = build(spark, damaged / "captures", lake, ["gold.quality"], domains=domains)

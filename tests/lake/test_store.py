@@ -424,7 +424,7 @@ def build_nothing(partly_built: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     """Run `hopwire lake build` on that lake, as if there were nothing to do."""
     built = Built(partly_built, read_manifest(partly_built), (), (), ())
     monkeypatch.setattr(runs, "build", lambda *args, **settings: replace(built, manifest=read_manifest(partly_built)))
-    monkeypatch.setattr(command, "read_domains", lambda name: OPEN)
+    monkeypatch.setattr(command, "domains_from_file", lambda name: OPEN)
     return lambda *options: hopwire(["lake", "build", "captures", str(partly_built), *options])
 
 

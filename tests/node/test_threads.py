@@ -61,11 +61,14 @@ def test_a_handler_that_blocks_keeps_only_its_own_actor_waiting() -> None:
 
 def test_threads_go_with_their_actor() -> None:
     def named() -> int:
-        return sum(thread.name.startswith("hopwire-Quick") for thread in threading.enumerate())
+        return sum(thread.name.startswith("hopwire-Leaving") for thread in threading.enumerate())
+
+    class Leaving(Quick):
+        pass
 
     async def story() -> None:
         async with Node() as node:
-            quick = Quick()
+            quick = Leaving()
             node.host(quick)
             assert named() == 0  # none before the first message
             await node.hub().ask(Count(1), Number, timeout=10)

@@ -7,7 +7,7 @@ import pytest
 from hopwire.model import Message
 from hopwire.report import rows_from_dissection
 from hopwire.report.meaning import meaning
-from hopwire.security import Stamp
+from hopwire.security import Recipient, Stamp
 from hopwire.security.schemes import stamp_bytes
 from hopwire.wire import FORMATS, V3, V4, V5, V6, WireFormat, encode
 from hopwire.wire.dissect import NEWER_BYTES, RESERVED, UNREAD, dissect
@@ -15,7 +15,8 @@ from hopwire.wire.schema import Type
 from hopwire.wire.walk import Item
 
 GUID = b"0d9f1c1e-6f2b-4b3c-9a54-3a1f4d6f0b11"
-STAMPED = stamp_bytes(Stamp("2024-06", 1, 0, bytes(16))) + bytes(32)
+STAMPED = stamp_bytes(Stamp("2024-06", 1, 0, bytes(16)), "hopwire-1") + bytes(32)
+BOUND = stamp_bytes(Stamp("2024-06", 1, 0, bytes(16), Recipient(b"shop", 7)), "hopwire-2") + bytes(32)
 
 
 def said(name: str, value: object, fmt: WireFormat | None = V5, title: str = "", width: int = 2) -> str:
@@ -53,6 +54,7 @@ SAID = [
     ("signature",                   bytes(20),              "20 bytes, like SHA-1"),
     ("signature",                   bytes(5),               "5 bytes"),
     ("signature",                   STAMPED,                "hopwire-1, key 2024-06"),
+    ("signature",                   BOUND,                  "hopwire-2, key 2024-06, for shop"),
     ("body_frames[0]",              b'{"a":1}',             '7 bytes: {"a":1}'),
     ("body_frames[0]",              b"\x81\xa1a\1",         "4 bytes: MessagePack {'a': 1}"),
     ("body_frames",                 b"",                    "empty"),

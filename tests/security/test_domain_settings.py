@@ -97,7 +97,7 @@ TABLES: list[tuple[Any, str]] = [
     (a_domain(keys={}),                 "domain 'd': keys must be a list, found dict"),
     (a_domain(),                        "domain 'd': has no key, though not all of it goes unsigned"),
     (a_domain(keys=[SECRET.hex()]),     "domain 'd', key 1 must be a table, found str"),
-    (a_key(secret_hex="41"),            "domain 'd': key 'k': the secret is short of the 16 bytes of hopwire-1"),
+    (a_key(secret_hex="41"),            "domain 'd': key 'k': the secret is short of the 16 bytes of hopwire-2"),
 ]
 
 KEYS: list[tuple[dict[str, Any], str]] = [

@@ -11,11 +11,30 @@ from hypothesis import strategies as st
 
 from hopwire.errors import NotInDomain, SecurityError, SettingsError
 from hopwire.model import CallbackPoint, Message, RoutingEntry
-from hopwire.security import ALWAYS, OPEN, Domain, Domains, Key, ReplayWindow, Verdict, is_accepted, sign, verify
+from hopwire.security import (
+    ALWAYS,
+    ANYONE,
+    OPEN,
+    Domain,
+    Domains,
+    Key,
+    Listener,
+    Recipient,
+    ReplayWindow,
+    Stamp,
+    Verdict,
+    is_accepted,
+    must_sign,
+    sign,
+    verify,
+)
+from hopwire.security.schemes import stamp_bytes
+from hopwire.wire.extension import Extension, with_extension
 
 SECRET, OTHER = b"0123456789abcdef", b"fedcba9876543210"
 NOW = 1_700_000_000_000_000_000
 NONCE = bytes(range(16))
+HERE, EARLIER, ELSEWHERE = Recipient(b"B", 20), Recipient(b"B", 10), Recipient(b"C", 20)
 KEY = Key("k1", SECRET)
 DOMAINS = Domains(
     [
@@ -55,7 +74,7 @@ def test_the_same_key_in_another_domain_does_not_carry_a_message_over() -> None:
     assert verify(SIGNED.replace(domain="stock"), renamed, NOW) is Verdict.INVALID
 
 
-def test_a_legacy_mac_does_not_pass_where_hopwire_1_is_asked_for() -> None:
+def test_a_legacy_mac_does_not_pass_where_a_stamp_is_asked_for() -> None:
     old = Domains([Domain("orders", [KEY], ["orders.*"], scheme="legacy")])
     assert verify(sign(ORDER, old, NOW, b""), DOMAINS, NOW) is Verdict.INVALID
     assert verify(SIGNED, old, NOW) is Verdict.INVALID
@@ -85,41 +104,151 @@ COVERED: dict[str, st.SearchStrategy[Any]] = {
     "distribution":                    st.integers(0, 65535),
     "domain":                          st.text("aZ0. é€😀", min_size=1).filter(str.strip),
 }
-FREE: dict[str, st.SearchStrategy[Any]] = {
+ROUTED: dict[str, st.SearchStrategy[Any]] = {  # covered by hopwire-2, which every hop signs anew; free in hopwire-1
     "hops":                            st.integers(0, 65535),
-    "routing":                         st.lists(st.builds(RoutingEntry, st.text(), IDENTITIES)).map(tuple),
-    "socket_identity":                 IDENTITIES,
+    "routing":                         st.lists(st.builds(RoutingEntry, st.text("a:/é€😀"), IDENTITIES)).map(tuple),
     "extensions":                      st.lists(st.binary()).map(tuple),
+}
+FREE: dict[str, st.SearchStrategy[Any]] = {
+    "socket_identity":                 IDENTITIES,
 }
 OWN = {"ttl_ticks", "signature"}  # these have rules of their own
 # fmt: on
-FIELDS = {name: values for name, values in {**COVERED, **FREE}.items() if name != "domain"}
+FIELDS = {name: values for name, values in {**COVERED, **ROUTED, **FREE}.items() if name != "domain"}
 MESSAGES = st.builds(Message, **FIELDS, ttl_ticks=st.integers(0, 2**63 - 1))
-ALL = Domains([Domain("all", [KEY], ["*"])])
+STAMPED = ("hopwire-1", "hopwire-2")
+CHANGES = [(name, scheme) for scheme in STAMPED for name in (COVERED if scheme == "hopwire-1" else COVERED | ROUTED)]
+
+
+def owner_of_all(name: str, scheme: str) -> Domains:
+    return Domains([Domain(name, [KEY], ["*"], scheme)])
 
 
 def test_every_field_of_a_message_is_covered_or_free_or_has_its_own_rule() -> None:
-    assert sorted([*COVERED, *FREE, *OWN]) == sorted(Message.__struct_fields__)
+    assert sorted([*COVERED, *ROUTED, *FREE, *OWN]) == sorted(Message.__struct_fields__)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COVERED)
+@pytest.mark.parametrize(("name", "scheme"), CHANGES)
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(message=MESSAGES, data=st.data())
-def test_any_change_of_a_covered_field_is_invalid(name: str, message: Message, data: st.DataObject) -> None:
-    signed = sign(message, ALL, NOW, NONCE)
-    assert verify(signed, ALL, NOW) is Verdict.VALID
-    value = data.draw(COVERED[name].filter(lambda each: each != getattr(signed, name)))
+def test_any_change_of_a_covered_field_is_invalid(
+    name: str, scheme: str, message: Message, data: st.DataObject
+) -> None:
+    domains = owner_of_all("all", scheme)
+    signed = sign(message, domains, NOW, NONCE, HERE)
+    assert verify(signed, domains, NOW) is Verdict.VALID
+    value = data.draw({**COVERED, **ROUTED}[name].filter(lambda each: each != getattr(signed, name)))
     changed = signed.replace(**{name: value})
-    owner_of_all = Domains([Domain(changed.domain, [KEY], ["*"])])
-    assert verify(changed, owner_of_all, NOW) is Verdict.INVALID
+    assert verify(changed, owner_of_all(changed.domain, scheme), NOW) is Verdict.INVALID
 
 
 @pytest.mark.slow
 @settings(deadline=None)
-@given(message=MESSAGES, changes=st.fixed_dictionaries(FREE))
-def test_what_routers_change_leaves_a_message_valid(message: Message, changes: dict[str, Any]) -> None:
-    assert verify(sign(message, ALL, NOW, NONCE).replace(**changes), ALL, NOW) is Verdict.VALID
+@given(message=MESSAGES, changes=st.fixed_dictionaries(FREE), routed=st.fixed_dictionaries(ROUTED))
+def test_what_routers_change_leaves_a_message_valid(
+    message: Message, changes: dict[str, Any], routed: dict[str, Any]
+) -> None:
+    for scheme, free in (("hopwire-1", changes | routed), ("hopwire-2", changes)):
+        domains = owner_of_all("all", scheme)
+        assert verify(sign(message, domains, NOW, NONCE).replace(**free), domains, NOW) is Verdict.VALID
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(st.binary(max_size=40), st.integers(0, 2**63 - 1), st.data())
+def test_any_change_of_the_recipient_is_invalid(node: bytes, incarnation: int, data: st.DataObject) -> None:
+    domains = owner_of_all("all", "hopwire-2")
+    signed = sign(ORDER, domains, NOW, NONCE, Recipient(node, incarnation))
+    other = data.draw(st.builds(Recipient, st.binary(max_size=40), st.integers(0, 2**63 - 1)))
+    stamp = stamp_bytes(Stamp(KEY.id, NOW, ORDER.ttl_ticks, NONCE, other), "hopwire-2")
+    verdict = verify(signed.replace(signature=stamp + signed.signature[-32:]), domains, NOW)
+    assert verdict is (Verdict.VALID if other == (node, incarnation) else Verdict.INVALID)
+
+
+EXTENDED = with_extension(ORDER, Extension(message_id=b"id-1", attempt=1))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        with_extension(ORDER, Extension(message_id=b"id-2", attempt=1)),
+        with_extension(ORDER, Extension(message_id=b"id-1", attempt=2)),
+        with_extension(ORDER, Extension(message_id=b"id-1", attempt=1, trace_only=True)),
+        ORDER,
+        EXTENDED.replace(extensions=(*EXTENDED.extensions, b"of others")),
+        EXTENDED.replace(trace_options=1),
+    ],
+)
+def test_a_message_id_or_a_trace_flag_that_changed_is_invalid(changed: Message) -> None:
+    signed = sign(EXTENDED, DOMAINS, NOW, NONCE)
+    assert verify(signed, DOMAINS, NOW) is Verdict.VALID
+    assert verify(changed.replace(domain=signed.domain, signature=signed.signature), DOMAINS, NOW) is Verdict.INVALID
+
+
+# Whom it is for
+
+
+# fmt: off
+RECIPIENTS = [
+    # scheme       for        sent      since     taken too     verdict
+    ("hopwire-2", HERE,      NOW,      NOW,      (),           Verdict.VALID),
+    ("hopwire-2", HERE,      NOW - 50, NOW,      (),           Verdict.VALID),        # a clock behind ours
+    ("hopwire-2", EARLIER,   NOW,      NOW - 50, (),           Verdict.MISDIRECTED),  # before the restart
+    ("hopwire-2", ELSEWHERE, NOW,      NOW - 50, (),           Verdict.MISDIRECTED),
+    ("hopwire-2", ANYONE,    NOW,      NOW - 50, (),           Verdict.MISDIRECTED),
+    ("hopwire-2", ANYONE,    NOW,      NOW,      (ANYONE,),    Verdict.VALID),        # as for a hello
+    ("hopwire-1", ELSEWHERE, NOW,      NOW - 50, (),           Verdict.VALID),        # it names nobody
+    ("hopwire-1", HERE,      NOW - 50, NOW - 49, (),           Verdict.REPLAYED),     # before the restart
+    ("hopwire-1", HERE,      NOW - 50, NOW - 50, (),           Verdict.REPLAYED),
+    ("legacy",    ELSEWHERE, NOW - 50, NOW,      (),           Verdict.VALID),        # nobody can tell
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("scheme", "recipient", "sent_at_ns", "since_ns", "others", "expected"), RECIPIENTS)
+def test_a_message_is_for_one_process(
+    scheme: str, recipient: Recipient, sent_at_ns: int, since_ns: int, others: tuple[Recipient, ...], expected: Verdict
+) -> None:
+    domains = owner_of_all("all", scheme)
+    signed = sign(ORDER, domains, sent_at_ns, NONCE, recipient)
+    assert verify(signed, domains, NOW, None, Listener((HERE, *others), since_ns)) is expected
+    assert verify(signed, domains, NOW) is Verdict.VALID, "without a listener nobody asks"
+
+
+def test_a_message_for_another_node_leaves_the_window_alone() -> None:
+    replay, signed = ReplayWindow(1000, 10), sign(ORDER, DOMAINS, NOW, NONCE, HERE)
+    assert verify(signed, DOMAINS, NOW, replay, Listener((ELSEWHERE,))) is Verdict.MISDIRECTED
+    assert len(replay) == 0
+    assert verify(signed, DOMAINS, NOW, replay, Listener((HERE,))) is Verdict.VALID
+    assert verify(signed, DOMAINS, NOW, replay, Listener((HERE,))) is Verdict.REPLAYED
+
+
+@pytest.mark.parametrize("reader", STAMPED)
+@pytest.mark.parametrize("writer", STAMPED)
+def test_domains_of_both_hopwire_schemes_read_both(writer: str, reader: str) -> None:
+    signed = sign(ORDER, owner_of_all("all", writer), NOW, NONCE, HERE)
+    assert verify(signed, owner_of_all("all", reader), NOW) is Verdict.VALID
+
+
+# fmt: off
+PASSED_ON = [
+    # written by   passed on by  signed anew
+    ("hopwire-2",  "hopwire-2",  True),
+    ("hopwire-2",  "hopwire-1",  True),   # it was for the node that passes it on
+    ("hopwire-1",  "hopwire-2",  True),
+    ("hopwire-1",  "hopwire-1",  False),
+    ("legacy",     "legacy",     False),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("writer", "reader", "expected"), PASSED_ON)
+def test_who_passes_on_what_names_a_recipient_signs_anew(writer: str, reader: str, expected: bool) -> None:
+    signed = sign(ORDER, owner_of_all("all", writer), NOW, NONCE, HERE)
+    assert must_sign(signed, owner_of_all("all", reader)) is expected
+    assert must_sign(ORDER, owner_of_all("all", reader)), "what has no signature needs one"
+    assert not must_sign(signed, OPEN), "there is no key"
 
 
 # fmt: off
@@ -197,8 +326,8 @@ ROWS = [
     (7,    OLD.replace(body_frames=(b"other",)),                         Verdict.INVALID),
     (7,    OLD.replace(signature=OLD.signature[:-1]),                    Verdict.INVALID),
     (8,    SIGNED.replace(ttl_ticks=501),                                Verdict.INVALID),
-    (10,   SIGNED,                                                       Verdict.VALID),
-    (10,   OLD,                                                          Verdict.VALID),
+    (11,   SIGNED,                                                       Verdict.VALID),
+    (11,   OLD,                                                          Verdict.VALID),
 ]
 # fmt: on
 
@@ -211,7 +340,7 @@ def test_each_row_of_the_table_gives_its_verdict(row: int, message: Message, exp
 def test_a_message_that_comes_twice_or_too_late_or_too_early_is_replayed() -> None:
     replay = ReplayWindow(1000, 10, skew_ns=10)
     assert verify(SIGNED, DOMAINS, NOW, replay) is Verdict.VALID
-    assert verify(SIGNED.replace(hops=2, ttl_ticks=400), DOMAINS, NOW + 1, replay) is Verdict.REPLAYED
+    assert verify(SIGNED.replace(socket_identity=b"C", ttl_ticks=400), DOMAINS, NOW + 1, replay) is Verdict.REPLAYED
     assert verify(sign(ORDER, DOMAINS, NOW - 1001, b"late" * 4), DOMAINS, NOW, replay) is Verdict.REPLAYED
     assert verify(sign(ORDER, DOMAINS, NOW + 11, b"soon" * 4), DOMAINS, NOW, replay) is Verdict.REPLAYED
     assert verify(sign(ORDER, DOMAINS, NOW, b"next" * 4), DOMAINS, NOW, replay) is Verdict.VALID
@@ -237,7 +366,7 @@ def test_a_replay_window_without_a_time_is_a_mistake() -> None:
 # Keys in time
 
 
-@pytest.mark.parametrize("scheme", ["hopwire-1", "legacy"])
+@pytest.mark.parametrize("scheme", ["hopwire-2", "hopwire-1", "legacy"])
 def test_a_rotation_loses_no_message(scheme: str) -> None:
     old, new = Key("old", SECRET), Key("new", OTHER)
     steps = [[old], [old, new], [new, old], [new]]
@@ -245,11 +374,11 @@ def test_a_rotation_loses_no_message(scheme: str) -> None:
     for sender, receiver in pairwise(stages):
         assert verify(sign(ORDER, sender, NOW, NONCE), receiver, NOW) is Verdict.VALID
         assert verify(sign(ORDER, receiver, NOW, NONCE), sender, NOW) is Verdict.VALID
-    gone = {"hopwire-1": Verdict.NO_KEY, "legacy": Verdict.INVALID}
+    gone = {"hopwire-2": Verdict.NO_KEY, "hopwire-1": Verdict.NO_KEY, "legacy": Verdict.INVALID}
     assert verify(sign(ORDER, stages[0], NOW, NONCE), stages[3], NOW) is gone[scheme]
 
 
-@pytest.mark.parametrize("scheme", ["hopwire-1", "legacy"])
+@pytest.mark.parametrize("scheme", ["hopwire-2", "hopwire-1", "legacy"])
 def test_a_key_works_from_its_first_to_before_its_last_nanosecond(scheme: str) -> None:
     always = Domains([Domain("d", [Key("k", SECRET)], ["*"], scheme)])
     timed = Domains([Domain("d", [Key("k", SECRET, NOW, NOW + 10)], ["*"], scheme)])
@@ -317,4 +446,4 @@ def test_a_message_that_could_not_be_verified_is_not_signed(changes: dict[str, A
 
 
 def test_verdicts_are_the_words_of_the_tables() -> None:
-    assert [*Verdict] == ["valid", "invalid", "unsigned", "no_key", "not_in_domain", "replayed"]
+    assert [*Verdict] == ["valid", "invalid", "unsigned", "no_key", "not_in_domain", "misdirected", "replayed"]

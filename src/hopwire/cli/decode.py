@@ -15,14 +15,13 @@ from rich.text import Text
 
 from hopwire.capture.file_faults import Fault, refuse
 from hopwire.cli.dissection_table import show_dissection
-from hopwire.cli.domains_file import read_domains
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.message_input import STDIN, GivenMessage, format_named, given_from_arguments, read_given
 from hopwire.cli.terminal import say, screen
 from hopwire.errors import SettingsError
 from hopwire.report import dissection_to_json
 from hopwire.report.words import plural
-from hopwire.security import Domains, Verdict, is_accepted, verify
+from hopwire.security import Domains, Verdict, domains_from_file, is_accepted, verify
 from hopwire.wire.dissect import Dissection, dissect
 
 __all__ = ["decode"]
@@ -73,7 +72,7 @@ def decode(
     read, with a mark at the byte that is wrong.
     """
     wanted = format_named(fmt, "--format") if fmt != AUTO else None
-    known = read_domains(domains) if domains else None
+    known = domains_from_file(domains) if domains else None
     show = _write_json if as_json else _MessageScreen(screen(), full).show
     faults: Counter[str] = Counter()
     for given in _given(frames or [], file):

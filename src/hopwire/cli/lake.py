@@ -16,13 +16,12 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hopwire.cli.domains_file import read_domains
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.lake_check import check
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.report.words import plural
-from hopwire.security import OPEN
+from hopwire.security import OPEN, domains_from_file
 
 if TYPE_CHECKING:
     from hopwire.lake.build import Built
@@ -66,7 +65,7 @@ def build(
     a file that is damaged, packed or forbidden, a symlink, or no file at all.
     """
     _need_spark()
-    known = read_domains(domains) if domains else OPEN
+    known = domains_from_file(domains) if domains else OPEN
     from hopwire.lake.build import build as build_lake
 
     with _sessions(master, memory) as start, _progress() as progress:

@@ -167,10 +167,11 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Send a control message to an address."""
+    """Send a control message to an address, for the peer there; a hello is for whoever lives at the address."""
 
     uri: str
     payload: Payload
+    node: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     if is_connected or not is_answer or known is None:  # an answer to an answer proves that this node is here
         commands.append(Say(met.uri, cluster.hello("" if is_answer else said.via, heard=said.incarnation)))
     if known is None:
-        commands.append(Say(met.uri, cluster.all_routes()))
+        commands.append(Say(met.uri, cluster.all_routes(), met.node))
     return cluster, commands
 
 
@@ -251,7 +251,7 @@ def _hear_wanted(cluster: Cluster, said: RoutesWanted, now_ns: int) -> Step:
     peer = _speaker(cluster, said.node, said.incarnation)
     if peer is None:
         return cluster, []
-    return _with_peer(cluster, replace(peer, heard_at_ns=now_ns)), [Say(peer.uri, cluster.all_routes())]
+    return _with_peer(cluster, replace(peer, heard_at_ns=now_ns)), [Say(peer.uri, cluster.all_routes(), peer.node)]
 
 
 def _hear_bye(cluster: Cluster, said: Bye, now_ns: int) -> Step:
@@ -267,7 +267,7 @@ def _change_routes(cluster: Cluster, added: tuple[AnnouncedRoute, ...], removed:
     routes = cluster.routes.changed(new, gone)
     said = Routes(cluster.me.node, cluster.me.incarnation, cluster.revision + 1, cluster.revision, new, gone)
     cluster = replace(cluster, routes=routes, revision=said.revision)
-    return cluster, [Say(peer.uri, said) for peer in cluster.peers.values()]
+    return cluster, [Say(peer.uri, said, peer.node) for peer in cluster.peers.values()]
 
 
 def _tick(cluster: Cluster, now_ns: int) -> Step:
@@ -283,7 +283,7 @@ def _tick(cluster: Cluster, now_ns: int) -> Step:
     if now_ns >= cluster.next_beat_ns:
         me = cluster.me
         beat = Beat(me.node, me.incarnation, me.uri, cluster.revision)
-        commands += [Say(peer.uri, beat) for peer in cluster.peers.values()]
+        commands += [Say(peer.uri, beat, peer.node) for peer in cluster.peers.values()]
         cluster = replace(cluster, next_beat_ns=now_ns + cluster.pace.beat_ns)
     return cluster, commands
 
@@ -342,7 +342,7 @@ def _speaker(cluster: Cluster, node: bytes, incarnation: int) -> Peer | None:
 
 
 def _want(cluster: Cluster, peer: Peer) -> Say:
-    return Say(peer.uri, RoutesWanted(cluster.me.node, cluster.me.incarnation))
+    return Say(peer.uri, RoutesWanted(cluster.me.node, cluster.me.incarnation), peer.node)
 
 
 def _with_peer(cluster: Cluster, peer: Peer) -> Cluster:

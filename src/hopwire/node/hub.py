@@ -406,7 +406,7 @@ class Hub:
                 async with asyncio.timeout_at(until if until < math.inf else None):
                     reason = await put(envelope)
             except TimeoutError:
-                is_over = self._router.is_expired(envelope)
+                is_over = until == envelope.deadline
                 reason, detail = ("expired", "in time") if is_over else ("queue_full", f"for {self._longest_wait:g} s")
                 self._router.give_up(envelope, reason, f"there was no room for it {detail}")
                 if not is_over and not envelope.message.callback_key:  # nobody else would be told

@@ -38,6 +38,7 @@ from hopwire.node.addresses import is_ipc
 from hopwire.node.credit import CAPABILITY as CREDIT
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
+from hopwire.node.mailbox import Overflow
 from hopwire.node.news import News, PeerLost, PeerMet, RoutesUpdated
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Outgoing
@@ -111,7 +112,11 @@ class Membership:
 
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
-        me = Self(self._identity, incarnation, uri, self._settings.formats, (TRAINS, DATED_TRAINS, CREDIT))
+        gives_credit = (
+            self._settings.overflow is Overflow.WAIT
+        )  # otherwise what finds no room is refused, or makes room
+        capabilities = (TRAINS, DATED_TRAINS, *((CREDIT,) if gives_credit else ()))
+        me = Self(self._identity, incarnation, uri, self._settings.formats, capabilities)
         self._cluster = Cluster(me, self._settings.pace)
         self.announce(added=self._tables.local.public_routes())
         self._flush()
@@ -127,7 +132,7 @@ class Membership:
         self._ticker.cancel()
         bye = Bye(self._identity, self._cluster.me.incarnation)
         for peer in self._cluster.peers.values():
-            self._say(peer.uri, bye)
+            self._say(peer.uri, bye, peer.node)
 
     async def settle(self, timeout: float) -> bool:
         """Wait until everything has arrived that peers sent before they knew what was announced last.
@@ -137,7 +142,7 @@ class Membership:
         self._flush()
         self._asked = {node: self._timing.loop.create_future() for node in self._cluster.peers}
         for peer in self._cluster.peers.values():
-            self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation))
+            self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
         if not self._asked:
             return True
         _, missing = await asyncio.wait(self._asked.values(), timeout=timeout)
@@ -237,18 +242,18 @@ class Membership:
             for frames in self._outgoing.first_words(peer.node, self._cluster.hello("", heard=peer.incarnation))
         ]
 
-    def _say(self, uri: str, payload: Payload) -> None:
-        nodes = self._tables.remote.nodes_at(uri)
+    def _say(self, uri: str, payload: Payload, node: bytes = b"") -> None:
+        nodes = (node,) if node else self._tables.remote.nodes_at(uri)
         reason, message = self._outgoing.say(uri, nodes[0] if nodes else b"", payload)
         if reason:
             self._dead.add(DeadLetter(reason, f"{type(payload).__name__} to {uri}", message))
 
-    def _say_all_routes(self, uri: str, routes: Routes) -> None:
+    def _say_all_routes(self, uri: str, routes: Routes, node: bytes) -> None:
         """Send all routes, unless two such answers still wait: what changes is behind them, and whoever asks again
         and again gets no more than that."""
         older, newer = self._all_routes.get(uri, (0, 0))
         if not self._transport.is_queued(uri, older):
-            self._say(uri, routes)
+            self._say(uri, routes, node)
             self._all_routes[uri] = newer, self._transport.mark(uri)
 
     # -- carrying out
@@ -279,18 +284,19 @@ class Membership:
             case Disconnect(uri):
                 self._all_routes.pop(uri, None)
                 self._transport.disconnect(uri)
-            case Say(uri, Routes(base=0) as payload):
-                self._say_all_routes(uri, payload)
-            case Say(uri, payload):
-                self._say(uri, payload)
+            case Say(uri, Routes(base=0) as payload, node):
+                self._say_all_routes(uri, payload, node)
+            case Say(uri, payload, node):
+                self._say(uri, payload, node)
             case MeetNode(peer):
                 readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
-                self._outgoing.meet(peer.node, peer.uri, max(readable, key=lambda fmt: fmt.number, default=V6))
+                fmt = max(readable, key=lambda fmt: fmt.number, default=V6)
+                self._outgoing.meet(peer.node, peer.incarnation, peer.uri, fmt)
                 if TRAINS in peer.capabilities:
                     self._transport.allow_trains(peer.uri, DATED_TRAINS in peer.capabilities)
                 if self._news and peer.node not in self._tables.remote:
                     self._news.tell(PeerMet(peer.node, peer.uri))
-                if CREDIT in peer.capabilities:
+                if CREDIT in peer.capabilities and CREDIT in self._cluster.me.capabilities:
                     self._credits.meet(peer.node)
                     self._consumption.meet(peer.node)
                 self._tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))

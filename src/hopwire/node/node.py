@@ -25,7 +25,6 @@ from types import TracebackType
 from typing import Any, TypedDict
 
 from hopwire.capture import CaptureStatus
-from hopwire.cluster.announce import Hello
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, FEEDS, HUB
@@ -56,10 +55,10 @@ from hopwire.node.telemetry import Telemetry
 from hopwire.node.threads import Threads
 from hopwire.node.timing import Timing
 from hopwire.node.transport import OutboxLimits, Tls, Transport
-from hopwire.node.trust import Trust
+from hopwire.node.trust import HELLO, Trust
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
-from hopwire.security import OPEN, Domains
+from hopwire.security import OPEN, Domains, Recipient
 from hopwire.wire.connection import MAX_NODE_BYTES
 
 __all__ = ["Node", "NodeOptions"]
@@ -71,7 +70,6 @@ MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the b
 UNHOST_SECONDS = 10.0
 ESCALATED_SECONDS = 1.0  # for a node that stops because of an actor, as for a node that is stopped
 HANDLER_WAIT_SECONDS = 5.0  # for room: actors that wait for each other in a circle go on after it
-HELLO = contract_of(Hello).identity
 KEYS_AT_A_TIME = 256  # one call of the system for all of them costs as much as for one
 
 
@@ -166,7 +164,8 @@ class Node:
             here, self._incarnation, settings.inbox_messages, settings.inbox_bytes, self._outgoing.tell
         )
         seen = SeenMessages(settings.seen_messages)
-        trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met)
+        me = Recipient(here, self._incarnation)
+        trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met, me)
         self._router = Router(
             here,
             self._tables,

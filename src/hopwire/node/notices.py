@@ -64,6 +64,7 @@ WORDS = {
     Verdict.UNSIGNED: "it is not signed",
     Verdict.INVALID: "its signature does not fit: another key, or changed on the way",
     Verdict.NOT_IN_DOMAIN: "its identity does not belong to the domain that it names",
+    Verdict.MISDIRECTED: "it is signed for another node, or for this node before it started again",
     Verdict.REPLAYED: "it is too old, from the future, or has been here before: are the clocks right?",
 }
 

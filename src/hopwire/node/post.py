@@ -1,8 +1,8 @@
 """The post of a node: messages to bytes on their way out, bytes to messages on their way in.
 
-Out: a message gets the time that it has left, the format that the peer reads, a signature, and a place in the queue of
-the peer. In: a train is uncoupled, a signature judged, and a message handed over: control messages to the membership,
-all others to the router.
+Out: a message gets the time that it has left, the format that the peer reads, a signature for the process at the other
+end, and a place in the queue of the peer. In: a train is uncoupled, a signature judged, and a message handed over:
+control messages to the membership, all others to the router.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
 from hopwire.node.transit import Transit
 from hopwire.node.transport import Frames, Transport
-from hopwire.node.trust import Trust
+from hopwire.node.trust import HELLO, Trust
 from hopwire.routing import forwarded
-from hopwire.security import Domains, sign
+from hopwire.security import ANYONE, Domains, Recipient, must_sign, sign
 from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
 from hopwire.wire.connection import claimed_node
@@ -74,6 +74,7 @@ class Outgoing:
         self._timing, self._tap = timing, tap
         self._addresses: dict[bytes, str] = {}
         self._formats: dict[bytes, WireFormat] = {}
+        self._recipients: dict[bytes, Recipient] = {}
         self.uri = ""
         self.message_count = 0
         self.byte_count = 0
@@ -87,14 +88,16 @@ class Outgoing:
         """Sign what leaves with the address that others reach this node by."""
         self.uri = uri
 
-    def meet(self, node: bytes, uri: str, fmt: WireFormat) -> None:
-        """Send what is for a node to this address from now on, in this format."""
+    def meet(self, node: bytes, incarnation: int, uri: str, fmt: WireFormat) -> None:
+        """Send what is for a node to this address from now on, in this format, signed for this incarnation."""
         self._addresses[node], self._formats[node] = uri, fmt
+        self._recipients[node] = Recipient(node, incarnation)
 
     def lose(self, node: bytes) -> None:
         """Send no more to a node; what waits for it is refused, unless its address has another node by now."""
         uri = self._addresses.pop(node, None)
         self._formats.pop(node, None)
+        self._recipients.pop(node, None)
         if uri is not None and uri not in self._addresses.values():
             self._transport.empty(uri)
 
@@ -166,18 +169,20 @@ class Outgoing:
     def first_words(self, node: bytes, payload: Payload) -> list[Frames]:
         """Write a control message that goes over a new connection before all else."""
         try:
-            frames = self._written(_control(payload), V6)
+            frames = self._written(node, _control(payload), V6)
         except HopwireError:  # what says the same in its turn tells of it
             return []
         self._note(node, frames, sum(map(len, frames)), time.time_ns())
         return [frames]
 
-    def _written(self, message: Message, fmt: WireFormat) -> Frames:
-        """Sign and write a message."""
+    def _written(self, node: bytes, message: Message, fmt: WireFormat) -> Frames:
+        """Sign and write a message for a node."""
         if fmt is not V6:
             message = transcode(message.replace(extensions=()), fmt)
-        if self._domains.signing and not message.signature:
-            message = sign(message, self._domains, time.time_ns(), os.urandom(16))
+        if self._domains.signing and must_sign(message, self._domains):
+            is_hello = message.identity == HELLO  # to whoever lives at an address; what it has heard says whom it means
+            recipient = ANYONE if is_hello else self._recipients.get(node, ANYONE)
+            message = sign(message, self._domains, time.time_ns(), os.urandom(16), recipient)
             if fmt is V3 and not message.signature:
                 message = message.replace(domain="")  # V3 has no place for it, and who reads unsigned needs none
         return encode_own(message) if fmt is V6 else encode(message, fmt)
@@ -185,7 +190,7 @@ class Outgoing:
     def _send(self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
         try:
-            frames = self._written(message, fmt)
+            frames = self._written(node, message, fmt)
         except WireError as error:
             return error.reason
         except HopwireError:

@@ -4,6 +4,10 @@ What arrives has the name of its connection in front, which whoever connects has
 the connection the one of its node (`callers.py`). Before a hello there is only the claim within the name. The claim is
 good for captures, and for nothing that needs trust: a control message counts only from the node itself, and a train is
 opened only if it comes from a node that said hello.
+
+What is signed is for one process: this node since its start. A hello may be for anyone, since its sender may not know
+yet who lives at an address. So a hello that was recorded elsewhere is believed once. What comes over its connection is
+believed only with signatures of its own.
 """
 
 from __future__ import annotations
@@ -20,9 +24,9 @@ from hopwire.node.callers import Callers
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import Notice, Notices, shown, why_refused
 from hopwire.node.settings import NodeSettings
-from hopwire.security import Domains, ReplayWindows, Verdict, is_accepted, verify
+from hopwire.security import ANYONE, Domains, Listener, Recipient, ReplayWindows, Verdict, is_accepted, verify
 
-__all__ = ["Trust"]
+__all__ = ["HELLO", "Trust"]
 
 HELLO = contract_of(Hello).identity
 
@@ -37,6 +41,7 @@ class Trust:
         dead: DeadLetters,
         notices: Notices,
         met: Container[bytes],
+        here: Recipient,
     ) -> None:
         self.is_signing = bool(domains.signing)
         self.callers = Callers(met)
@@ -47,10 +52,13 @@ class Trust:
             settings.seen_messages,
             skew_ns=round(settings.clock_skew_seconds * NS_PER_SECOND),
         )
+        self._here = Listener((here,), since_ns=here.incarnation)  # an incarnation is the time of the start
+        self._greeted = Listener((here, ANYONE))
 
     def is_believed(self, message: Message) -> bool:
         """Tell whether the signature of a message is accepted; if not, the message is a dead letter."""
-        verdict = verify(message, self._domains, time.time_ns(), self._replay)
+        listener = self._greeted if message.identity == HELLO else self._here
+        verdict = verify(message, self._domains, time.time_ns(), self._replay, listener)
         if is_accepted(verdict, message, self._domains):
             return True
         self._dead.add(DeadLetter("bad_signature", str(verdict), message))

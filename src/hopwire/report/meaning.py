@@ -15,6 +15,7 @@ from hopwire.model import Distribution, TraceOptions
 from hopwire.model.names import ACTOR, HUB
 from hopwire.report.words import cut, duration, plural, text_or_hex, unpacked
 from hopwire.security import read_signature
+from hopwire.security.schemes import DEFAULT_SCHEME
 from hopwire.wire.dissect import IN_FRONT, NEWER_BYTES, NEWER_FRAME, RESERVED, UNREAD
 from hopwire.wire.schema import WireFormat
 from hopwire.wire.walk import Item
@@ -70,9 +71,10 @@ def _content(found: _ItemValue) -> str:
 def _signature(found: _ItemValue) -> str:
     if not found.value:
         return "unsigned"
-    parts = read_signature(found.value, "hopwire-1")
+    parts = read_signature(found.value, DEFAULT_SCHEME)
     if parts is not None and parts.stamp is not None:
-        return f"hopwire-1, key {text_or_hex(parts.stamp.key_id.encode())}"
+        key_id, node = parts.stamp.key_id, parts.stamp.recipient.node
+        return f"{parts.scheme}, key {text_or_hex(key_id.encode())}" + (f", for {text_or_hex(node)}" if node else "")
     name = MAC_NAMES.get(len(found.value))
     return plural(len(found.value), "byte") + (f", like {name}" if name else "")
 

@@ -23,7 +23,8 @@ Nothing here waits, sends or looks at a clock; the caller has checked before whe
 changes one thing, whose turn is next. So the caller decides once for each message.
 
 `forwarded` is what a router changes in a message that leaves the node: the hops, the way so far and the time that is
-left. None of these fields is signed. Every destination gets a message of its own, since messages are frozen.
+left. A signature covers none of these fields, or every node signs anew. Every destination gets a message of its own,
+since messages are frozen.
 
 The trap: an empty identity means "not named", and is also the identity of a node that stands alone. Both readings
 agree, since a node that stands alone is never named.

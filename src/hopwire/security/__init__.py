@@ -2,25 +2,31 @@
 
 from hopwire.security.domain_settings import domains_from_table
 from hopwire.security.domains import ALWAYS, NEVER, OPEN, Domain, Domains, Key
+from hopwire.security.domains_file import domains_from_file
 from hopwire.security.replay import ReplayWindow, ReplayWindows
-from hopwire.security.schemes import SCHEMES, Stamp, mac, read_signature, signed_bytes
-from hopwire.security.signing import Verdict, is_accepted, sign, verify
+from hopwire.security.schemes import ANYONE, SCHEMES, Recipient, Stamp, mac, read_signature, signed_bytes
+from hopwire.security.signing import Listener, Verdict, is_accepted, must_sign, sign, verify
 
 __all__ = [
     "ALWAYS",
+    "ANYONE",
     "NEVER",
     "OPEN",
     "SCHEMES",
     "Domain",
     "Domains",
     "Key",
+    "Listener",
+    "Recipient",
     "ReplayWindow",
     "ReplayWindows",
     "Stamp",
     "Verdict",
+    "domains_from_file",
     "domains_from_table",
     "is_accepted",
     "mac",
+    "must_sign",
     "read_signature",
     "sign",
     "signed_bytes",

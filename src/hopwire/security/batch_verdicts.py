@@ -4,7 +4,8 @@ Rows 1 to 4 of that table depend only on the domain, on the identity, and on whe
 decided once for each pair of domain and identity that occurs. For rows 5 to 8 the signed bytes of all messages are put
 together by Arrow, as the tables of `schemes.py` say, and only the hashes are computed one by one.
 
-Row 9 does not apply: a batch has no replay window, since messages of other batches may have come before.
+Rows 9 and 10 do not apply: a batch is no process that a message could be for, and it has no replay window, since
+messages of other batches may have come before.
 
 The trap: `schemes.py` writes the same bytes for one message. A new scheme is a row in the tables of both modules, and
 the tests compare the two message for message. MACs are compared as columns, not in constant time: no attacker can
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from hopwire.columnar import Bools, Ints, binary_from_rows, bools, ints
 from hopwire.model.payload import MAX_VERSION
 from hopwire.security.domains import Domain, Domains, Key
-from hopwire.security.schemes import LABEL, MAC_BYTES, NONCE_BYTES, keyed, read_signature
+from hopwire.security.schemes import LABEL, LABEL_2, MAC_BYTES, MAGIC, NONCE_BYTES, SCHEMES, keyed, read_signature
 from hopwire.security.signing import Verdict
 
 __all__ = ["VERDICT_COLUMNS", "verify_batch"]
@@ -34,7 +35,7 @@ Columns: TypeAlias = pa.RecordBatch
 VERDICT_COLUMNS = (
     "identity", "version", "version_raw", "partition", "body_frames", "callback_receiver_identity", "domain",
     "signature", "correlation_id", "receiver_identity", "receiver_node_identity", "callback_receiver_node_identity",
-    "callback_points", "callback_key", "trace_options", "distribution", "ttl_ticks",
+    "callback_points", "callback_key", "trace_options", "distribution", "ttl_ticks", "hops", "routing", "extensions",
 )  # fmt: skip
 VERDICTS = tuple(Verdict)
 VALID, INVALID, NO_KEY = (VERDICTS.index(each) for each in (Verdict.VALID, Verdict.INVALID, Verdict.NO_KEY))
@@ -50,22 +51,35 @@ NOTHING_BETWEEN = pa.scalar(b"", BLOB)
 def verify_batch(messages: pa.RecordBatch, domains: Domains, seen_at_ns: pa.Array) -> pa.Array:
     """Judge the signatures of decoded messages, each at the time it was seen; null where the row is no message."""
     codes = _decided_by_name(messages, domains)
-    names, times = messages.column("domain"), ints(seen_at_ns)
+    times = ints(seen_at_ns)
+    part = messages.select(VERDICT_COLUMNS)
+    has_nulls = messages.column("identity").null_count
     for scheme, judge in JUDGES.items():
-        of_scheme = [domain for domain in domains.domains if domain.scheme == scheme]
-        is_here = pc.is_in(names, pa.array([domain.name for domain in of_scheme], pa.string()))
-        rows = np.flatnonzero((codes == UNDECIDED) & bools(is_here))
-        if len(rows):
-            part = messages.select(VERDICT_COLUMNS)
-            if len(rows) < len(codes) * WORTH_A_COPY or messages.column("identity").null_count:
-                part = part.take(pa.array(rows))
-            else:
-                rows = np.arange(len(codes))
-            found = judge(part, of_scheme, times[rows])
-            codes[rows] = np.where(codes[rows] == UNDECIDED, found, codes[rows])
+        read_by = [domain for domain in domains.domains if _reads(domain.scheme, scheme)]
+        rows = np.flatnonzero((codes == UNDECIDED) & _may_be_in(scheme, messages, read_by))
+        if len(rows) == 0:
+            continue
+        if len(rows) < len(codes) * WORTH_A_COPY or has_nulls:
+            codes[rows] = judge(part.take(pa.array(rows)), read_by, times[rows], scheme)
+        else:
+            codes[rows] = judge(part, read_by, times, scheme)[rows]
     is_none = codes == NOT_A_MESSAGE
     words = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int8), mask=is_none), pa.array(list(VERDICTS)))
     return words.cast(pa.string())
+
+
+def _reads(of_domain: str, scheme: str) -> bool:
+    """Tell whether a domain of one scheme reads another: each hopwire scheme is read by the domains of both."""
+    return of_domain == scheme or (SCHEMES[of_domain].has_stamp and SCHEMES[scheme].has_stamp)
+
+
+def _may_be_in(scheme: str, messages: Columns, domains: list[Domain]) -> Bools:
+    """Rows of these domains whose signature says that scheme; the last scheme takes those that say none."""
+    is_here = pc.is_in(messages.column("domain"), pa.array([domain.name for domain in domains], pa.string()))
+    if scheme != LAST:
+        start = MAGIC + bytes((SCHEMES[scheme].number,)) if SCHEMES[scheme].has_stamp else b""
+        is_here = pc.and_(is_here, pc.starts_with(messages.column("signature"), start))
+    return bools(is_here)
 
 
 def _decided_by_name(messages: pa.RecordBatch, domains: Domains) -> Ints:
@@ -100,9 +114,9 @@ def _by_name(name: str, identity: bytes, domains: Domains) -> tuple[int, int]:
 # -- rows 5 to 8, for all domains of one scheme; a row of another domain stays undecided
 
 
-def _judge_bare(messages: Columns, domains: list[Domain], times: Ints) -> Ints:
+def _judge_bare(messages: Columns, domains: list[Domain], times: Ints, scheme: str) -> Ints:
     codes = np.full(len(times), UNDECIDED)
-    signed, macs = signed_columns(messages, "legacy", None), messages.column("signature")
+    signed, macs = signed_columns(messages, scheme, None), messages.column("signature")
     for domain in domains:
         here = _is_of(messages, domain)
         codes[here] = NO_KEY
@@ -113,39 +127,45 @@ def _judge_bare(messages: Columns, domains: list[Domain], times: Ints) -> Ints:
     return codes
 
 
-def _judge_stamped(messages: Columns, domains: list[Domain], times: Ints) -> Ints:
+def _judge_stamped(messages: Columns, domains: list[Domain], times: Ints, scheme: str) -> Ints:
     codes = np.full(len(times), UNDECIDED)
     signatures = messages.column("signature")
     written, macs = pc.binary_slice(signatures, 0, -MAC_BYTES), pc.binary_slice(signatures, -MAC_BYTES, None)
-    signed = signed_columns(messages, "hopwire-1", written)
-    heads = pc.binary_slice(signatures, 0, -TAIL_BYTES).dictionary_encode()
-    places = ints(heads.indices)
+    signed = signed_columns(messages, scheme, written)
     sent_at, ttl = _numbers_in(signatures)
     is_readable = (sent_at >= 0) & (ttl >= 0)
     has_shrunk = _has_shrunk(ints(messages.column("ttl_ticks")), ttl)
-    key_ids = [_key_id(head) for head in heads.dictionary.to_pylist()]
+    key_ids, key_of = _key_ids(signatures, scheme)
     for domain in domains:
         here = _is_of(messages, domain)
         codes[here] = INVALID
-        for place, key_id in enumerate(key_ids):
-            if key_id is not None:
-                rows = here & is_readable & (places == place)
-                codes[rows] = NO_KEY
-                for key in domain.keys_at(None, key_id):
-                    those = np.flatnonzero(rows & _is_valid_at(key, times))
-                    is_right = _have_mac(signed, macs, those, domain, key) & has_shrunk[those]
-                    codes[those] = np.where(is_right, VALID, INVALID)
+        for number, key_id in enumerate(key_ids):
+            rows = here & is_readable & (key_of == number)
+            codes[rows] = NO_KEY
+            for key in domain.keys_at(None, key_id):
+                those = np.flatnonzero(rows & _is_valid_at(key, times))
+                is_right = _have_mac(signed, macs, those, domain, key) & has_shrunk[those]
+                codes[those] = np.where(is_right, VALID, INVALID)
     return codes
+
+
+def _key_ids(signatures: pa.Array, scheme: str) -> tuple[list[str], Ints]:
+    """The key ids that occur, and the number of that of each row; -1 where the stamp cannot be read.
+
+    The part of a stamp in front of its numbers is the same for all messages with one key and one recipient: few differ.
+    """
+    heads = pc.binary_slice(signatures, 0, -TAIL_BYTES).dictionary_encode()
+    numbers: dict[str, int] = {}
+    of_head = np.full(len(heads.dictionary) + 1, -1)
+    for place, head in enumerate(heads.dictionary.to_pylist()):
+        parts = read_signature(head + bytes(TAIL_BYTES), scheme)
+        if parts and parts.stamp and parts.scheme == scheme:
+            of_head[place] = numbers.setdefault(parts.stamp.key_id, len(numbers))
+    return list(numbers), of_head[ints(heads.indices, null=-1)]
 
 
 def _is_of(messages: Columns, domain: Domain) -> Bools:
     return bools(pc.equal(messages.column("domain"), domain.name))
-
-
-def _key_id(head: bytes) -> str | None:
-    """The key id of a stamp; `head` is the part of the stamp in front of the numbers."""
-    parts = read_signature(head + bytes(TAIL_BYTES), "hopwire-1")
-    return parts.stamp.key_id if parts and parts.stamp else None
 
 
 def _is_valid_at(key: Key, times: Ints) -> Bools:
@@ -216,6 +236,23 @@ def _hopwire_1(messages: Columns, written: pa.Array | None) -> list[Any]:
     points, frames = messages.column("callback_points"), messages.column("body_frames")
     columns = [messages.column(name) for name in ("distribution", "trace_options", "callback_key")]
     columns += [pc.list_value_length(points), pc.list_value_length(frames)]
+    return [*_fields(messages, LABEL, written, columns), _joined_points(points), _joined(frames, [frames.values])]
+
+
+def _hopwire_2(messages: Columns, written: pa.Array | None) -> list[Any]:
+    points, frames = messages.column("callback_points"), messages.column("body_frames")
+    routing, extensions = messages.column("routing"), messages.column("extensions")
+    columns = [messages.column(name) for name in ("distribution", "trace_options", "callback_key")]
+    columns += [pc.list_value_length(points), pc.list_value_length(frames), messages.column("hops")]
+    columns += [pc.list_value_length(routing), pc.list_value_length(extensions)]
+    way = [pc.struct_field(routing.values, name).cast(pa.binary()) for name in ("uri", "identity")]
+    lists = [_joined_points(points), _joined(routing, way)]
+    lists += [_joined(each, [each.values]) for each in (extensions, frames)]
+    return [*_fields(messages, LABEL_2, written, columns), *lists]
+
+
+def _fields(messages: Columns, label: bytes, written: pa.Array | None, columns: list[Any]) -> list[Any]:
+    """What both schemes begin with: label, stamp, domain, a field of numbers, and the plain fields."""
     numbers = np.empty((len(messages), len(columns)), dtype="<i8")
     for place, column in enumerate(columns):
         numbers[:, place] = ints(column)
@@ -226,23 +263,29 @@ def _hopwire_1(messages: Columns, written: pa.Array | None) -> list[Any]:
         messages.column("identity"),
         _versions(messages.column("version"), messages.column("version_raw")),
     ]
-    fields += [messages.column(name) for name in HOPWIRE_1_BLOBS]
-    parts: list[Any] = [len(LABEL).to_bytes(8, "little") + LABEL]
+    fields += [messages.column(name) for name in BLOBS]
+    parts: list[Any] = [len(label).to_bytes(8, "little") + label]
     for field in fields:
         parts += [_sizes(field), field]
-    return [*parts, _joined_points(points), _joined(frames, [frames.values])]
+    return parts
 
 
-HOPWIRE_1_BLOBS = (
+BLOBS = (
     "partition", "correlation_id", "receiver_identity", "receiver_node_identity", "callback_receiver_identity",
     "callback_receiver_node_identity",
 )  # fmt: skip
 
-WRITERS: Mapping[str, Callable[[Columns, pa.Array | None], list[Any]]] = {"legacy": _legacy, "hopwire-1": _hopwire_1}
-JUDGES: Mapping[str, Callable[[Columns, list[Domain], Ints], Ints]] = {
+WRITERS: Mapping[str, Callable[[Columns, pa.Array | None], list[Any]]] = {
+    "legacy": _legacy,
+    "hopwire-1": _hopwire_1,
+    "hopwire-2": _hopwire_2,
+}
+JUDGES: Mapping[str, Callable[[Columns, list[Domain], Ints, str], Ints]] = {
     "legacy": _judge_bare,
+    "hopwire-2": _judge_stamped,
     "hopwire-1": _judge_stamped,
 }
+LAST = "hopwire-1"
 
 
 def _joined_points(points: pa.Array) -> pa.Array:

@@ -4,7 +4,7 @@
 
     [domains.orders]
     identities = ["orders.*", "KINO.PING"]
-    scheme = "hopwire-1"                      # or "legacy"
+    scheme = "hopwire-2"                      # or "hopwire-1", or "legacy"
     algorithm = "sha256"                      # legacy: md5, sha1, sha256, sha512
     unsigned = false                          # or true, or a list of identities
 
@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 from hopwire.errors import SettingsError
 from hopwire.model.units import NS_PER_US
 from hopwire.security.domains import ALWAYS, NEVER, Domain, Domains, Key
+from hopwire.security.schemes import DEFAULT_SCHEME
 
 __all__ = ["Secrets", "domains_from_table"]
 
@@ -58,7 +59,7 @@ def _domain(name: str, table: Any, secrets: Secrets | None) -> Domain:
         name,
         [_key(entry, f"{where}, key {place}", secrets) for place, entry in enumerate(keys, start=1)],
         _get(table, "identities", list, where, []),
-        _get(table, "scheme", str, where, "hopwire-1"),
+        _get(table, "scheme", str, where, DEFAULT_SCHEME),
         _get(table, "algorithm", str, where, "sha256"),
         unsigned if isinstance(unsigned, list) else ALWAYS if unsigned else NEVER,
     )

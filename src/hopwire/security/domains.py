@@ -26,7 +26,7 @@ from hmac import compare_digest
 
 from hopwire.errors import NotInDomain, SettingsError
 from hopwire.security.patterns import Identity, is_covered, is_prefix, patterns_from, shown, stem, utf8
-from hopwire.security.schemes import MAX_KEY_ID_BYTES, SCHEMES
+from hopwire.security.schemes import DEFAULT_SCHEME, MAX_KEY_ID_BYTES, SCHEMES
 
 __all__ = ["ALWAYS", "NEVER", "OPEN", "Domain", "Domains", "Key"]
 
@@ -87,7 +87,7 @@ class Domain:
         name: str,
         keys: Iterable[Key] = (),
         identities: Iterable[Identity] = (),
-        scheme: str = "hopwire-1",
+        scheme: str = DEFAULT_SCHEME,
         algorithm: str = "sha256",
         unsigned: Iterable[Identity] = NEVER,
     ) -> None:

@@ -24,8 +24,9 @@ messages in one window, the window in effect gets shorter. The memory of a `Repl
 holder of one key can fill it, and honest messages under another key are refused. `ReplayWindows` has a memory for each
 scope, as nodes need it.
 
-The trap: windows are mutable. A window belongs to one node and one thread, and a restart empties the window. Start with
-`floor_ns` at the time of the start, or accept that a message sent shortly before the restart can come again.
+The trap: windows are mutable. A window belongs to one node and one thread, and a restart empties the window. What keeps
+messages from before the restart out is the recipient in their stamp, or the time of the start where a scheme has no
+recipient (`Listener` in `signing.py`). A window by itself can start with `floor_ns`.
 """
 
 from __future__ import annotations

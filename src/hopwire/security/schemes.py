@@ -3,22 +3,33 @@
 | scheme | signature field | signed bytes |
 |---|---|---|
 | `legacy` | MAC | identity, version, partition, body frames, callback receiver identity, nothing between them |
-| `hopwire-1` | stamp, MAC | the fields of the next table, each behind its length (u64) |
+| `hopwire-1` | stamp, MAC | the fields of the next table that have a 1, each behind its length (u64) |
+| `hopwire-2` | stamp, MAC | the fields of the next table that have a 2, each behind its length (u64) |
 
-The stamp: `HWS`, u8 scheme = 1, u8 length of the key id, key id, i64 sent at (ns), i64 TTL (ticks), 16 bytes nonce. The
-stamp is part of the signature field, so V4, V5 and V6 carry it alike. All integers are little-endian.
+The stamp: `HWS`, u8 number of the scheme, u8 length of the key id, key id, i64 sent at (ns), i64 TTL (ticks), 16 bytes
+nonce. In `hopwire-2` the recipient stands behind the key id: u8 length of the node, node, i64 incarnation. The stamp is
+part of the signature field, so V4, V5 and V6 carry it alike. All integers are little-endian.
 
-| what `hopwire-1` signs, in this order | bytes |
-|---|---|
-| label | `hopwire-1 message` |
-| stamp, domain | as written, UTF-8 |
-| distribution, trace options, callback key, count of callback points, count of body frames | one field of five i64 |
-| identity, version, partition | raw; a version is `n` and an i64, or `r` and its raw bytes |
-| correlation id, receiver, receiver node, callback receiver, callback receiver node | raw |
-| each callback point: identity, version, partition | as above |
-| each body frame | raw |
+| what is signed, in this order | in | bytes |
+|---|---|---|
+| label | 1 2 | `hopwire-1 message`, `hopwire-2 message` |
+| stamp, domain | 1 2 | as written, UTF-8 |
+| distribution, trace options, callback key, count of callback points, count of body frames | 1 2 | one field of i64 |
+| hops, count of routing entries, count of extensions | 2 | three more i64 in the same field |
+| identity, version, partition | 1 2 | raw; a version is `n` and an i64, or `r` and its raw bytes |
+| correlation id, receiver, receiver node, callback receiver, callback receiver node | 1 2 | raw |
+| each callback point: identity, version, partition | 1 2 | as above |
+| each routing entry: URI, identity | 2 | UTF-8, raw |
+| each extension frame | 2 | raw |
+| each body frame | 1 2 | raw |
 
-Not signed, because routers change them: hops, routing, socket identity, extensions. The TTL is signed as it was sent.
+`hopwire-1` leaves out what routers change: hops, routing, extensions. So a router without a key can pass a message on,
+and whoever stands on the way can change these fields. In `hopwire-2` every node that sends a message signs the message,
+for the one process that it sends the message to: identity and incarnation of the peer. Only the socket identity is left
+out, which belongs to the connection. In both schemes the TTL is signed as it was sent, and may shrink afterwards.
+
+A hopwire signature says by its number which of the two schemes it has. A domain of either scheme reads both. A bare MAC
+is read only in a `legacy` domain.
 
 The trap: the number 1 and the raw bytes `01 00` differ here. A message signed as V4 does not verify after it is
 transcoded to V5 or V6, nor the other way round. Nor does a message verify that lost a field in a format which cannot
@@ -31,7 +42,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -40,10 +51,13 @@ from hopwire.model import Message, Version
 from hopwire.security.patterns import shown
 
 __all__ = [
+    "ANYONE",
+    "DEFAULT_SCHEME",
     "MAX_KEY_ID_BYTES",
     "NONCE_BYTES",
     "SCHEMES",
     "Parts",
+    "Recipient",
     "Scheme",
     "Stamp",
     "keyed",
@@ -54,29 +68,44 @@ __all__ = [
 ]
 
 MAX_KEY_ID_BYTES = 64  # a key id travels in every signature, so it is kept short
+MAX_RECIPIENT_BYTES = 255  # its length is one byte
 NONCE_BYTES = 16  # long enough that chance alone does not repeat one
-LABEL = b"hopwire-1 message"  # keeps these bytes apart from whatever else a key may sign
-_MAGIC = b"HWS\x01"
+LABEL, LABEL_2 = b"hopwire-1 message", b"hopwire-2 message"  # apart from whatever else a key may sign
+MAGIC = b"HWS"
 MAC_BYTES = 32
 _REST = struct.Struct("<qq16s")
-_NUMBERS = struct.Struct("<qqqqq")
+_NUMBERS = struct.Struct("<5q")
+_NUMBERS_2 = struct.Struct("<8q")
 _U16 = struct.Struct("<H").pack
 _I64 = struct.Struct("<q").pack
+_I64_BYTES = 8
 _U64 = struct.Struct("<Q").pack
 
 
+class Recipient(NamedTuple):
+    """The process that a message is for: a node, and the incarnation that is new at each start of the node."""
+
+    node: bytes
+    incarnation: int
+
+
+ANYONE = Recipient(b"", 0)  # for a hello to an address, where nobody knows yet which node lives there
+
+
 class Stamp(NamedTuple):
-    """The part of a signature in front of its MAC."""
+    """The part of a signature in front of its MAC; only some schemes write the recipient."""
 
     key_id: str
     sent_at_ns: int
     ttl_ticks: int
     nonce: bytes
+    recipient: Recipient = ANYONE
 
 
 class Parts(NamedTuple):
     """A signature taken apart; a bare MAC has no stamp."""
 
+    scheme: str
     stamp: Stamp | None
     written: bytes
     mac: bytes
@@ -87,8 +116,14 @@ class Scheme(NamedTuple):
 
     algorithms: tuple[str, ...]
     min_secret_bytes: int
-    has_stamp: bool
+    number: int  # in the stamp; 0 if there is no stamp
+    has_recipient: bool
     write: Callable[[Message, bytes], bytes]
+
+    @property
+    def has_stamp(self) -> bool:
+        """Tell whether a stamp stands in front of the MAC."""
+        return self.number > 0
 
 
 def signed_bytes(message: Message, scheme: str, written: bytes = b"") -> bytes:
@@ -123,8 +158,45 @@ def _write_hopwire_1(message: Message, written: bytes) -> bytes:
     ]
     for point in points:
         fields += (point.identity, _version_bytes(point.version), point.partition)
+    return _behind_lengths((*fields, *frames))
+
+
+def _write_hopwire_2(message: Message, written: bytes) -> bytes:
+    points, routing = message.callback_points, message.routing
+    extensions, frames = message.extensions, message.body_frames
+    fields = [
+        LABEL_2,
+        written,
+        message.domain.encode(),
+        _NUMBERS_2.pack(
+            message.distribution,
+            message.trace_options,
+            message.callback_key,
+            len(points),
+            len(frames),
+            message.hops,
+            len(routing),
+            len(extensions),
+        ),
+        message.identity,
+        _version_bytes(message.version),
+        message.partition,
+        message.correlation_id,
+        message.receiver_identity,
+        message.receiver_node_identity,
+        message.callback_receiver_identity,
+        message.callback_receiver_node_identity,
+    ]
+    for point in points:
+        fields += (point.identity, _version_bytes(point.version), point.partition)
+    for entry in routing:
+        fields += (entry.uri.encode(), entry.identity)
+    return _behind_lengths((*fields, *extensions, *frames))
+
+
+def _behind_lengths(fields: Iterable[bytes]) -> bytes:
     parts = []
-    for field in (*fields, *frames):
+    for field in fields:
         parts.append(_U64(len(field)))
         parts.append(field)
     return b"".join(parts)
@@ -136,41 +208,62 @@ def _version_bytes(version: Version) -> bytes:
 
 # fmt: off
 SCHEMES: Mapping[str, Scheme] = {
-    #                   algorithms                           secret  stamp  signed bytes
-    "hopwire-1": Scheme(("sha256",),                         16,     True,  _write_hopwire_1),
-    "legacy":    Scheme(("md5", "sha1", "sha256", "sha512"),  1,     False, _write_legacy),
+    #                   algorithms                           secret  number  recipient  signed bytes
+    "hopwire-2": Scheme(("sha256",),                         16,     2,      True,      _write_hopwire_2),
+    "hopwire-1": Scheme(("sha256",),                         16,     1,      False,     _write_hopwire_1),
+    "legacy":    Scheme(("md5", "sha1", "sha256", "sha512"),  1,     0,      False,     _write_legacy),
 }
 # fmt: on
+DEFAULT_SCHEME = "hopwire-2"
+_BY_NUMBER = {scheme.number: name for name, scheme in SCHEMES.items() if scheme.has_stamp}
 
 
-def stamp_bytes(stamp: Stamp) -> bytes:
-    """Write a stamp."""
+def stamp_bytes(stamp: Stamp, scheme: str) -> bytes:
+    """Write a stamp as a scheme has it."""
     if len(stamp.nonce) != NONCE_BYTES:
         raise SecurityError(f"a nonce has {NONCE_BYTES} bytes, found {len(stamp.nonce)}")
-    if not (0 <= stamp.sent_at_ns < 2**63 and 0 <= stamp.ttl_ticks < 2**63):
-        raise SecurityError(f"time {stamp.sent_at_ns} and TTL {stamp.ttl_ticks} must be 0 to 2**63 - 1")
-    key_id = stamp.key_id.encode()
-    return b"".join((_MAGIC, bytes((len(key_id),)), key_id, _REST.pack(*stamp[1:])))
+    key_id, sent_at_ns, ttl_ticks, nonce, (node, incarnation) = stamp
+    if not (0 <= sent_at_ns < 2**63 and 0 <= ttl_ticks < 2**63 and 0 <= incarnation < 2**63):
+        found = f"time {sent_at_ns}, TTL {ttl_ticks} and incarnation {incarnation}"
+        raise SecurityError(f"{found} must be 0 to 2**63 - 1")
+    if len(node) > MAX_RECIPIENT_BYTES:
+        raise SecurityError(f"the node of a recipient has at most {MAX_RECIPIENT_BYTES} bytes, found {len(node)}")
+    name, number = key_id.encode(), SCHEMES[scheme].number
+    parts = [MAGIC, bytes((number, len(name))), name]
+    if SCHEMES[scheme].has_recipient:
+        parts += [bytes((len(node),)), node, _I64(incarnation)]
+    return b"".join((*parts, _REST.pack(sent_at_ns, ttl_ticks, nonce)))
 
 
 def read_signature(signature: bytes, scheme: str) -> Parts | None:
-    """Take a signature apart; None if it is not a signature of that scheme, to the byte."""
+    """Take a signature apart; None if it is, to the byte, no signature that a domain of that scheme reads."""
     if not SCHEMES[scheme].has_stamp:
-        return Parts(None, b"", signature)
-    start = len(_MAGIC) + 1
-    if len(signature) < start or not signature.startswith(_MAGIC) or not 1 <= signature[start - 1] <= MAX_KEY_ID_BYTES:
+        return Parts(scheme, None, b"", signature)
+    start = len(MAGIC) + 2
+    end = len(signature) - MAC_BYTES
+    if end < start or not signature.startswith(MAGIC):
         return None
+    found = _BY_NUMBER.get(signature[start - 2])
     rest = start + signature[start - 1]
-    end = rest + _REST.size
-    if len(signature) != end + MAC_BYTES:
+    if found is None or rest >= end or not 1 <= rest - start <= MAX_KEY_ID_BYTES:
+        return None
+    key_id, recipient = signature[start:rest], ANYONE
+    if SCHEMES[found].has_recipient:
+        node_end = rest + 1 + signature[rest]
+        if node_end + _I64_BYTES > end:
+            return None
+        incarnation = int.from_bytes(signature[node_end : node_end + _I64_BYTES], "little", signed=True)
+        recipient, rest = Recipient(signature[rest + 1 : node_end], incarnation), node_end + _I64_BYTES
+    if rest + _REST.size != end:
         return None
     try:
-        stamp = Stamp(signature[start:rest].decode(), *_REST.unpack_from(signature, rest))
+        sent_at_ns, ttl_ticks, nonce = _REST.unpack_from(signature, rest)
+        stamp = Stamp(key_id.decode(), sent_at_ns, ttl_ticks, nonce, recipient)
     except UnicodeDecodeError:
         return None
-    if stamp.sent_at_ns < 0 or stamp.ttl_ticks < 0:
+    if stamp.sent_at_ns < 0 or stamp.ttl_ticks < 0 or recipient.incarnation < 0:
         return None
-    return Parts(stamp, signature[:end], signature[end:])
+    return Parts(found, stamp, signature[:end], signature[end:])
 
 
 def mac(secret: bytes, algorithm: str, data: bytes | memoryview) -> bytes:

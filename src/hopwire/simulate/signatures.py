@@ -1,6 +1,7 @@
 """Domains and signatures of the messages of a chunk: right signatures, and signatures that a fault makes wrong.
 
-Only signatures are made message by message. They are the costliest part of a chunk.
+Only signatures are made message by message. They are the costliest part of a chunk. The schemes are `legacy` and
+`hopwire-1`, where a message is signed once for its whole way. With `hopwire-2` every hop would sign anew.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class _Signer:
         secret = FOREIGN_SECRET if change == Change.WRONG_KEY else key.secret
         written = b""
         if SCHEMES[domain.scheme].has_stamp:
-            written = stamp_bytes(Stamp(key_id, self.sent_at[row], self.ttl[row], nonce))
+            written = stamp_bytes(Stamp(key_id, self.sent_at[row], self.ttl[row], nonce), domain.scheme)
         return written + mac(
             secret, domain.algorithm, signed_bytes(message.replace(domain=name), domain.scheme, written)
         )

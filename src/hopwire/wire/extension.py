@@ -4,8 +4,8 @@ The frame stands between body and meta frame, where the V6 document says "new fr
 know the frame skips it. The frame is a MessagePack map behind the four bytes `HWX` and 1, which tell our extension from
 those of others. A reader skips fields that it does not know, and a writer leaves out fields that are not set.
 
-The trap: extensions are not signed, because routers may change them. No decision about security may rest on an
-extension alone.
+The trap: extensions are signed by `hopwire-2` only. Where a domain has another scheme, whoever stands on the way can
+change them, and no decision about security may rest on an extension alone.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Domains from a TOML file. The file names secrets; the secrets come from the environment or from other files.
 
+The table in the file is that of `domain_settings.py`. This module alone of the package reads files and the environment:
+whoever starts a process calls it once, and hands the domains on.
+
 | `secret_name` | the secret is |
 |---|---|
 | `ORDERS_KEY`, `env:ORDERS_KEY` | the value of that environment variable |
@@ -13,13 +16,14 @@ import tomllib
 from pathlib import Path
 
 from hopwire.errors import SettingsError
-from hopwire.security import Domains, domains_from_table
+from hopwire.security.domain_settings import domains_from_table
+from hopwire.security.domains import Domains
 
-__all__ = ["read_domains"]
+__all__ = ["domains_from_file"]
 
 
-def read_domains(path: str) -> Domains:
-    """Read the domains that a TOML file describes."""
+def domains_from_file(path: str | Path) -> Domains:
+    """Read the domains that a TOML file describes; a mistake in the file is a SettingsError of one line."""
     try:
         table = tomllib.loads(Path(path).read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

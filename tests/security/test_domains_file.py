@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from hopwire.cli.domains_file import read_domains
 from hopwire.errors import SettingsError
+from hopwire.security import domains_from_file
 
 
 def domains_file(folder: Path, secret: str) -> str:
@@ -19,7 +20,7 @@ def domains_file(folder: Path, secret: str) -> str:
 
 
 def secret_of(path: str) -> bytes:
-    domain = read_domains(path).get("d")
+    domain = domains_from_file(path).get("d")
     assert domain is not None
     return domain.keys[0].secret
 
@@ -39,7 +40,7 @@ def test_a_secret_comes_from_a_file_beside_the_settings(tmp_path: Path) -> None:
 def test_a_secret_that_is_nowhere_is_told_by_its_place(name: str, tmp_path: Path) -> None:
     path = domains_file(tmp_path, f'secret_name = "{name}"')
     with pytest.raises(SettingsError, match=rf"^{path}: domain 'd', key 1: secret_name was not found; expected where"):
-        read_domains(path)
+        domains_from_file(path)
 
 
 @pytest.mark.parametrize("content", [b"[domains", b"\xff", b"a = 1\na = 2"])
@@ -47,4 +48,15 @@ def test_a_file_that_is_not_toml_is_named(content: bytes, tmp_path: Path) -> Non
     file = tmp_path / "domains.toml"
     file.write_bytes(content)
     with pytest.raises(SettingsError, match="is not TOML"):
-        read_domains(str(file))
+        domains_from_file(str(file))
+
+
+def test_the_file_in_the_guide_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "network.md").read_text("utf-8")
+    file = tmp_path / "domains.toml"
+    file.write_text(re.findall(r"^```toml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)[0], "utf-8")
+    monkeypatch.setenv("GREETING_KEY", "sixteen bytes or more")
+    monkeypatch.setenv("NETWORK_KEY", "others, sixteen or more")
+    domains = domains_from_file(file)
+    assert domains.domain_of(b"hopwire.hello").name == "network"
+    assert domains.domain_of(b"greeter.greet").keys[0].secret == b"sixteen bytes or more"
