@@ -72,7 +72,7 @@ from hopwire.model.units import NS_PER_SECOND
 
 __all__ = ["Cluster", "step"]
 
-MAX_PEERS = 1000  # each costs two connections and a beat a second; a peer that was dialled is let in beyond the limit
+MAX_PEERS = 1000  # each costs a connection and a beat a second; a peer that was dialled is let in beyond the limit
 LEAVE_NS = 2 * NS_PER_SECOND  # messages inside the old connection of a peer still have to arrive
 MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; a stranger can name any number
 

@@ -112,9 +112,7 @@ class Membership:
 
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
-        gives_credit = (
-            self._settings.overflow is Overflow.WAIT
-        )  # otherwise what finds no room is refused, or makes room
+        gives_credit = self._settings.overflow is Overflow.WAIT  # else what finds no room is refused
         capabilities = (TRAINS, DATED_TRAINS, *((CREDIT,) if gives_credit else ()))
         me = Self(self._identity, incarnation, uri, self._settings.formats, capabilities)
         self._cluster = Cluster(me, self._settings.pace)

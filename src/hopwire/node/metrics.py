@@ -1,4 +1,4 @@
-"""The counts of a node for Prometheus: `pip install "hopwire[metrics]"`, then
+"""The counts of a node for Prometheus. With `pip install "hopwire[metrics]"`:
 
     prometheus_client.REGISTRY.register(NodeCollector(node))
 
