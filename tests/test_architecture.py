@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "hopwire"
 MODULES = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")}
-NAMES = {name.rpartition("/")[2] for name in MODULES}
+NAMES = {path.name for place in ("src", "tests") for path in (ROOT / place).rglob("*.py")}
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/concepts.md"])
