@@ -12,6 +12,7 @@ from hopwire.routing import HOP_LIMIT
 
 __all__ = ["LakeSettings"]
 
+RULES = Rules()  # what judging depends on, by default
 COMPRESSIONS = ("lz4", "zstd", "none")
 
 
@@ -24,11 +25,17 @@ class LakeSettings:
     task_bytes: int = 64 * MEBIBYTE  # of captures for one task, unless a single source is larger
     row_group_bytes: int = 64 * MEBIBYTE  # of values in one row group of Parquet, before compression
     compression: str = "lz4"  # of Parquet: lz4, zstd (smaller and slower) or none
-    patience_seconds: float = 5.0  # a message may take so long from node to node before it counts as lost
-    patience_without_ttl_seconds: float = 60.0  # a request without a TTL may wait so long for its answer
-    duplicate_window_seconds: float = 1.0  # a signature that comes again so soon is a duplicate, later a replay
+    patience_seconds: float = (
+        RULES.patience_ns / NS_PER_SECOND
+    )  # a message may take so long from node to node before it counts as lost
+    patience_without_ttl_seconds: float = (
+        RULES.patience_without_ttl_ns / NS_PER_SECOND
+    )  # a request without a TTL may wait so long for its answer
+    duplicate_window_seconds: float = (
+        RULES.duplicate_window_ns / NS_PER_SECOND
+    )  # a signature that comes again so soon is a duplicate, later a replay
     hop_limit: int = HOP_LIMIT  # more hops than this are a loop
-    max_flow_rows: int = 100_000  # steps of one flow that are put into its tree; totals count all steps
+    max_flow_rows: int = RULES.max_flow_rows  # steps of one flow that are put into its tree; totals count all steps
     file_mode: int = OWNER_ONLY  # of new files, whatever the umask; readers of a file may enter its directory
 
     def __post_init__(self) -> None:

@@ -26,8 +26,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from hopwire.cluster.events import Pace
 from hopwire.errors import SettingsError
 from hopwire.model.limits import Limits
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.addresses import (
     advertised,
     check_addresses,
@@ -73,7 +75,7 @@ log = logging.getLogger("hopwire.node")
 MAX_CONNECTIONS = 4096  # that others opened
 MAX_FROM_ONE_ADDRESS = 1024
 PROOF_SECONDS = 1.0  # for the answer to an answer; then the address is dialled
-GONE_SECONDS = 0.3  # without a connection, after there was one, and the peer counts as gone
+GONE_SECONDS = Pace().gone_ns / NS_PER_SECOND  # without a connection, after there was one, and the peer is gone
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
