@@ -29,8 +29,8 @@ class LakeSettings:
     row_group_bytes: int = 64 * MEBIBYTE  # of values in one row group of Parquet, before compression
     compression: str = "lz4"  # of Parquet: lz4, zstd (smaller and slower) or none
     patience_seconds: float = PATIENCE  # a message may take so long from node to node before it counts as lost
-    patience_without_ttl_seconds: float = PATIENCE_WITHOUT_TTL  # a request without a TTL may wait so long for its answer
-    duplicate_window_seconds: float = DUPLICATE_WINDOW  # a signature that comes again so soon is a duplicate, later a replay
+    patience_without_ttl_seconds: float = PATIENCE_WITHOUT_TTL  # a request without a TTL may wait so long
+    duplicate_window_seconds: float = DUPLICATE_WINDOW  # a signature again so soon is a duplicate, later a replay
     hop_limit: int = HOP_LIMIT  # more hops than this are a loop
     max_flow_rows: int = RULES.max_flow_rows  # steps of one flow that are put into its tree; totals count all steps
     file_mode: int = OWNER_ONLY  # of new files, whatever the umask; readers of a file may enter its directory
