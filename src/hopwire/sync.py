@@ -27,8 +27,8 @@ from hopwire.node import Actor, Address, Receipt, Statistics
 from hopwire.node import Hub as AsyncHub
 from hopwire.node import Node as AsyncNode
 from hopwire.node.blocking import CALL_SECONDS, GRACE_SECONDS, each_of, result_of
+from hopwire.node.calls import Options, StreamOptions, TellOptions
 from hopwire.node.dead import DeadLetters
-from hopwire.node.hub import Options, StreamOptions, TellOptions
 from hopwire.node.news import Events, NodeEvent
 from hopwire.node.node import NodeOptions
 from hopwire.node.spawn import Way

@@ -1,9 +1,10 @@
 """The network: nodes, actors, hubs. A shell over the core; it acts, the core decides."""
 
 from hopwire.node.actors import Actor, Supervision, handles
+from hopwire.node.calls import Address, Receipt
 from hopwire.node.context import BlockingContext, Context
 from hopwire.node.dead import DeadLetter
-from hopwire.node.hub import Address, Hub, Receipt
+from hopwire.node.hub import Hub
 from hopwire.node.mailbox import Overflow
 from hopwire.node.news import (
     ActorFailed,

@@ -21,24 +21,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import AsyncGenerator, Callable, Iterable
 from threading import get_ident
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload
-
-import msgspec
+from typing import Any, TypeVar, Unpack, overload
 
 from hopwire.errors import (
     Closed,
-    DeliveryError,
-    Expired,
-    HandlerFailed,
-    NoRoute,
     PayloadError,
     QueueFull,
     SettingsError,
-    Timeout,
     UnexpectedAnswer,
     Unreachable,
     WireError,
@@ -49,156 +40,57 @@ from hopwire.model import (
     Distribution,
     Message,
     Payload,
-    Version,
     body_from_payload,
     contract_of,
     names,
     payload_from_body,
 )
 from hopwire.model.outcome import Outcome
+from hopwire.node.calls import (
+    Address,
+    Options,
+    Receipt,
+    StreamOptions,
+    Towards,
+    check_seconds,
+    check_towards,
+)
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines
 from hopwire.node.demand import NO_MORE, Demand, Enough
+from hopwire.node.insistence import Insistence, Queues
 from hopwire.node.parts import Ending, StreamParts
+from hopwire.node.promise import (
+    NOTHING,
+    Expected,
+    Promise,
+    expected_of,
+    has_ended,
+    judged,
+    own_answer,
+    tell_news,
+    timeout_of,
+)
 from hopwire.node.retries import Retries
 from hopwire.node.router import Envelope, Room, Router
 from hopwire.node.spawn import (
-    NO_ANSWER,
     OUTCOME,
     RECEIPT,
     ROUTING,
     STREAM,
     Way,
-    seconds_from_ticks,
     ticks_from_seconds,
     words_of,
 )
-from hopwire.report.words import plural, text_or_hex
-from hopwire.routing import is_actor, is_hub
+from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, extension_of, with_extension
 
-__all__ = ["Address", "Hub", "Options", "Receipt", "StreamOptions", "TellOptions", "check_seconds"]
+__all__ = ["Hub"]
 
 R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
-Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
-FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
-LOOK_SECONDS = 0.1  # between two looks at a message that waits in our own queue
-LONGEST_RETRY_SECONDS = 2.0  # between two attempts without a receipt, unless a round trip takes longer
-ASK_AGAIN_SECONDS, LONGEST_ASK_SECONDS = 1.0, 10.0  # after a receipt, until the answer is asked for again
-MOST_DOUBLINGS = 10  # of a pause
-JITTER = 0.5  # the part of a pause that chance may add, or all who lost a message at once would send again at once
-HELD = 1.5  # pauses that took so many times as long as they should count for nothing
 TRACE_ONLY = Extension(trace_only=True)
-SHORTEST_SECONDS = 1e-6  # less than it takes to say anything
-LONGEST_SECONDS = 10**9  # what the ticks of a time to live can say, and more than anybody waits
-ERRORS: Mapping[str, type[DeliveryError]] = {
-    "expired": Expired,
-    "unreachable": Unreachable,
-    "closed": Unreachable,
-    "not_met": Unreachable,
-    "queue_full": QueueFull,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where one receiver lives: a node, and an actor or hub on it, or any that fits."""
-
-    node: bytes
-    receiver: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """A message has arrived; this says on which node."""
-
-    node: bytes
-
-
-class Options(TypedDict, total=False):
-    """What can be said of a question."""
-
-    timeout: float  # seconds; also the time to live of the message
-    to: Address | None  # one node, or one actor on it, instead of any
-    partition: bytes
-    correlation_id: bytes  # of the flow that it belongs to; a new one otherwise
-    trace: bool  # whether the routers on the way write themselves down
-    at_least_once: bool
-
-
-class StreamOptions(TypedDict, total=False):
-    """What can be said of a question that many answers come to."""
-
-    timeout: float  # seconds, for the whole stream; also the time to live of its messages
-    to: Address | None
-    partition: bytes
-    correlation_id: bytes
-    trace: bool
-
-
-class TellOptions(TypedDict, total=False):
-    """What can be said of a message that nothing is waited for."""
-
-    ttl: float | None  # seconds
-    to: Address | None
-    partition: bytes
-    correlation_id: bytes
-    trace: bool
-
-
-class _Expected(NamedTuple):
-    """What may come as an answer."""
-
-    types: Mapping[Key, type[Payload]]
-    points: tuple[CallbackPoint, ...]
-
-
-NOTHING = _Expected({}, ())
-Towards: TypeAlias = tuple[
-    Address | None, bytes, bytes, bool
-]  # to whom, partition, correlation id, whether it is traced
-
-
-def _expected(reply: type[Payload] | tuple[type[Payload], ...], partition: bytes) -> _Expected:
-    if isinstance(reply, type):
-        return _expected_of((reply,), partition)
-    replies = reply
-    if type(replies) is not tuple or not replies or not all(isinstance(each, type) for each in replies):
-        raise SettingsError(f"reply is a payload class, or a tuple of several, found {reply!r:.80}")
-    return _expected_of(replies, partition)
-
-
-@lru_cache(maxsize=1024)  # the same few questions are asked again and again
-def _expected_of(replies: tuple[type[Payload], ...], partition: bytes) -> _Expected:
-    types: dict[Key, type[Payload]] = {contract_of(each, partition): each for each in replies}
-    return _Expected(types, tuple(CallbackPoint(*contract) for contract in types))
-
-
-class _Promise(msgspec.Struct):
-    """Somebody waits for an answer."""
-
-    future: asyncio.Future[Any]
-    expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
-    question: Message
-    sent_to: tuple[bytes, ...] = ()
-    is_insisted: bool = False  # whether the message is sent until the promise is kept
-    news: asyncio.Future[None] | None = None  # done when a receipt came, or the message is lost, since the last attempt
-    taken_by: bytes = b""  # the node that the receipt came from
-    attempts: int = 0  # of a message that is sent until the promise is kept
-    parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
-    last: str = ""  # what was heard of it and did not end the promise
-
-
-class Queues(Protocol):
-    """What waits here for other nodes."""
-
-    def mark(self, node: bytes) -> int:
-        """Give the number of the last message that waits here for a node, or 0 where none does."""
-
-    def is_queued(self, node: bytes, mark: int) -> bool:
-        """Tell whether a message up to that mark still waits here for a node: it has not even left."""
 
 
 class Hub:
@@ -218,11 +110,12 @@ class Hub:
         longest_wait: float = math.inf,
     ) -> None:
         self.identity = identity
-        self._node, self._router, self._outgoing, self._timing = router.here, router, outgoing, router.timing
-        self._retries, self._new_id, self._new_key = retries, new_id, new_key
+        self._node, self._router, self._timing = router.here, router, router.timing
+        self._new_id, self._new_key = new_id, new_key
+        self._insistence = Insistence(router.here, self._submit, outgoing, retries, router.timing, new_id)
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._longest_wait = longest_wait  # seconds for room; a handler that waited for ever could wait for itself
-        self._promises: dict[int, _Promise] = {}
+        self._promises: dict[int, Promise] = {}
         self._deadlines = Deadlines(self._time_out)
         self._is_closed = False
 
@@ -251,8 +144,8 @@ class Hub:
     ) -> Payload:
         """Send a message and wait for the answer, which is of the type that is named, or of one of several."""
         towards = (to, partition, correlation_id, trace)
-        _check_towards(towards)
-        expected = _expected(reply, partition)
+        check_towards(towards)
+        expected = expected_of(reply, partition)
         answer: Payload = await self._promised(payload, expected, timeout, at_least_once, towards)
         return answer
 
@@ -282,11 +175,11 @@ class Hub:
         The question is sent when the first part is waited for. Whoever leaves the loop closes the handler too.
         """
         towards = (to, partition, correlation_id, trace)
-        _check_towards(towards)
+        check_towards(towards)
         check_seconds("timeout", timeout)
-        expected = _expected(part, partition)
+        expected = expected_of(part, partition)
         if contract_of(payload, partition) in expected.types:
-            raise _own_answer(payload)
+            raise own_answer(payload)
         return self._streamed(payload, expected, timeout, towards)
 
     async def send(
@@ -302,7 +195,7 @@ class Hub:
     ) -> Receipt:
         """Send a message and wait until a node has taken it, which may be this one."""
         towards = (to, partition, correlation_id, trace)
-        _check_towards(towards)
+        check_towards(towards)
         receipt: Receipt = await self._promised(payload, NOTHING, timeout, at_least_once, towards)
         return receipt
 
@@ -336,8 +229,8 @@ class Hub:
     ) -> Way:
         """Find out which way a message would take, and who would get it, without delivering it."""
         towards = (to, partition, b"", True)
-        _check_towards(towards)
-        way: Way = await self._promised(payload, _expected(Way, b""), timeout, False, towards, is_trace=True)
+        check_towards(towards)
+        way: Way = await self._promised(payload, expected_of(Way, b""), timeout, False, towards, is_trace=True)
         return way
 
     # -- sending
@@ -382,7 +275,7 @@ class Hub:
     async def _pass_on(
         self, payload: Payload, ttl: float | None, towards: Towards, distribution: Distribution = Distribution.UNICAST
     ) -> None:
-        _check_towards(towards)
+        check_towards(towards)
         ttl_ticks, deadline = 0, 0.0
         if ttl is not None:
             check_seconds("ttl", ttl)
@@ -419,7 +312,7 @@ class Hub:
     async def _promised(
         self,
         payload: Payload,
-        expected: _Expected,
+        expected: Expected,
         timeout: float,
         at_least_once: bool,
         towards: Towards,
@@ -433,15 +326,15 @@ class Hub:
         points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
         message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
-            raise _own_answer(payload)
+            raise own_answer(payload)
         now = self._timing.clock()
-        promise = _Promise(self._timing.loop.create_future(), expected.types, message)
+        promise = Promise(self._timing.loop.create_future(), expected.types, message)
         ending = self._deadlines.add(key, now, timeout)
         self._promises[key] = promise
         envelope = Envelope(message, now + timeout, b"", True)
         try:
             if at_least_once:
-                return await self._insist(promise, envelope)
+                return await self._insistence.keep(promise, envelope)
             if is_trace:
                 envelope.message = with_extension(message, TRACE_ONLY)
                 self._router.trace(envelope)
@@ -455,7 +348,7 @@ class Hub:
             del self._promises[key]
 
     async def _streamed(
-        self, payload: Payload, expected: _Expected, timeout: float, towards: Towards
+        self, payload: Payload, expected: Expected, timeout: float, towards: Towards
     ) -> AsyncGenerator[Payload, None]:
         if self._timing.share.is_full():
             await self._timing.share.turn()
@@ -464,7 +357,7 @@ class Hub:
         message = self._message(payload, towards, ticks_from_seconds(timeout), (*expected.points, STREAM), key)
         message = with_extension(message, Extension(message_id=self._new_id()))  # a copy makes no second stream
         now, parts = self._timing.clock(), StreamParts()
-        promise = _Promise(self._timing.loop.create_future(), expected.types, message, parts=parts)
+        promise = Promise(self._timing.loop.create_future(), expected.types, message, parts=parts)
         promise.future.add_done_callback(lambda _: parts.wake())
         ending = self._deadlines.add(key, now, timeout)
         self._promises[key] = promise
@@ -488,10 +381,10 @@ class Hub:
         finally:
             ending.pop(key, None)
             del self._promises[key]
-            if not _has_ended(promise):
+            if not has_ended(promise):
                 self._say_to_producer(promise, word)
 
-    def _say_to_producer(self, promise: _Promise, word: Payload) -> None:
+    def _say_to_producer(self, promise: Promise, word: Payload) -> None:
         """Say something to the node that makes a stream, or to the node that has the question."""
         for node in (promise.taken_by,) if promise.taken_by else promise.sent_to or (self._node,):
             self._say_to_feeds(node, _word_on(promise.question, node, word))
@@ -501,72 +394,6 @@ class Hub:
             self._router.is_home(word)
         elif self._router.is_known(node):
             self._router.route(Envelope(word))
-
-    async def _insist(self, promise: _Promise, envelope: Envelope) -> Any:
-        """Send until the promise is kept, or no time is left; without a receipt each attempt takes another route."""
-        message_id, timing = self._new_id(), self._timing
-        promise.is_insisted = True
-        self._retries.first()
-        while not promise.future.done():
-            message, avoid = envelope.message, promise.sent_to
-            if promise.taken_by and not message.receiver_node_identity:
-                message, avoid = message.replace(receiver_node_identity=promise.taken_by), ()
-            extension = Extension(message_id=message_id, attempt=promise.attempts)
-            promise.attempts += 1
-            promise.news = timing.loop.create_future()
-            began = timing.clock()
-            again = Envelope(with_extension(message, extension), envelope.deadline, may_wait=True)
-            promise.sent_to = await self._submit(again, avoid=avoid)
-            await self._until_due(promise, began)
-        return await promise.future
-
-    async def _until_due(self, promise: _Promise, began: float) -> None:
-        """Wait until the promise is kept, or it is time to send again.
-
-        What still waits in our own queue is not lost, and a second copy would only make the queue longer. So a message
-        that leaves its queue at 3.00 s is sent again at 3.10 s, not at 0.10 s.
-        """
-        timing, outgoing = self._timing, self._outgoing
-        queued = [(node, outgoing.mark(node)) for node in promise.sent_to]
-        if queued:
-            await asyncio.sleep(0)  # what was sent in this turn of the loop leaves at its end
-        while queued := [each for each in queued if outgoing.is_queued(*each)]:
-            if await self._has_news(promise, LOOK_SECONDS):
-                break
-        if not promise.taken_by and not _is_over(promise):
-            await self._for_receipt(promise)
-            if promise.taken_by and promise.attempts == 1:
-                self._retries.measured(promise.taken_by, timing.clock() - began)
-        if promise.taken_by and not promise.future.done():
-            await self._for_answer(promise)
-
-    async def _for_receipt(self, promise: _Promise) -> None:
-        """Wait for a receipt until it is late, and resends are left; a pause in which the loop was held is repeated."""
-        timing, retries = self._timing, self._retries
-        pause = retries.late_after(promise.sent_to)
-        pause *= min(_doubled(promise), max(1.0, LONGEST_RETRY_SECONDS / pause))
-        pause *= 1 + JITTER * timing.chance()
-        began = timing.clock()
-        while not await self._has_news(promise, pause):
-            was_held = timing.clock() - began > HELD * pause  # a receipt may have come and not been read
-            if (not was_held or pause >= LONGEST_RETRY_SECONDS) and retries.may_send(timing.clock()):
-                return
-            pause, began = min(2 * pause, max(pause, LONGEST_RETRY_SECONDS)), timing.clock()
-
-    async def _for_answer(self, promise: _Promise) -> None:
-        """Wait for the answer of a node that has the question; what this node itself has cannot get lost."""
-        promise.news = self._timing.loop.create_future()
-        pause = min(ASK_AGAIN_SECONDS * _doubled(promise), LONGEST_ASK_SECONDS)
-        while promise.taken_by == self._node and not await self._has_news(promise, LONGEST_ASK_SECONDS):
-            pass
-        if promise.taken_by and not _is_over(promise):
-            await self._has_news(promise, pause * (1 + JITTER * self._timing.chance()))
-
-    async def _has_news(self, promise: _Promise, seconds: float) -> bool:
-        assert promise.news is not None
-        ends = (promise.future, promise.news)
-        done, _ = await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return bool(done)
 
     # -- receiving
 
@@ -610,7 +437,7 @@ class Hub:
         promise.future.set_result(payload_from_body(expected, body_from_payload(payload)))  # a copy, as from elsewhere
         return True
 
-    def _take_part(self, promise: _Promise, parts: StreamParts, message: Message) -> None:
+    def _take_part(self, promise: Promise, parts: StreamParts, message: Message) -> None:
         """Take a part of a stream, or what ends the stream."""
         item = _item(promise, message)
         if item is None:
@@ -645,17 +472,17 @@ class Hub:
         if number and message.identity != names.OUTCOME:
             self._say_to_feeds(node, _word_on(message, node, Demand(NO_MORE, number)))
 
-    def _take_outcome(self, promise: _Promise, outcome: Outcome) -> None:
+    def _take_outcome(self, promise: Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
             node = bytes.fromhex(outcome.detail)
             if node != promise.taken_by:  # a receipt for a copy says nothing new, and must not bring the next copy
                 promise.taken_by = node
-                _tell_news(promise)
+                tell_news(promise)
             if not promise.expected:
                 promise.future.set_result(Receipt(node))
             promise.last = "received"
             return
-        is_last_word, error = _judged(promise, outcome)
+        is_last_word, error = judged(promise, outcome)
         if is_last_word:
             promise.future.set_exception(error)
         elif promise.taken_by and outcome.kind == "undelivered":  # who had it has it no longer
@@ -665,7 +492,7 @@ class Hub:
     def _time_out(self, key: int) -> None:
         promise = self._promises.get(key)
         if promise is not None and not promise.future.done():
-            promise.future.set_exception(_timeout(promise))
+            promise.future.set_exception(timeout_of(promise))
 
     def lose_node(self, node: bytes, reason: str) -> None:
         """A node is gone: what it had and did not answer is lost, or sent again at once where that was asked for."""
@@ -675,7 +502,7 @@ class Hub:
                 continue
             if promise.is_insisted:
                 promise.taken_by, promise.last = b"", "unreachable"
-                _tell_news(promise)
+                tell_news(promise)
                 continue
             contract = words_of(promise.question.contract)
             detail = f"{contract} at {text_or_hex(node)}: the node is gone: {reason}"
@@ -692,7 +519,7 @@ class Hub:
         self._on_close(self)
 
 
-def _item(promise: _Promise, message: Message) -> Payload | Ending | None:
+def _item(promise: Promise, message: Message) -> Payload | Ending | None:
     """Give what a message brings to a stream: a part, the end, or nothing."""
     expected = promise.expected.get((message.identity, message.version, message.partition))
     if expected is not None:
@@ -700,15 +527,7 @@ def _item(promise: _Promise, message: Message) -> Payload | Ending | None:
     outcome = payload_from_body(Outcome, message.body)
     if outcome.kind == "received":
         return None
-    return Ending(None if outcome.kind == "ended" else _judged(promise, outcome)[1])
-
-
-def _has_ended(promise: _Promise) -> bool:
-    """Tell whether the producer of a stream knows that nobody takes more, since the end came from there."""
-    if not promise.future.done() or promise.future.cancelled():
-        return False
-    error = promise.future.exception()
-    return error is None or isinstance(error, HandlerFailed | Unreachable | NoRoute)
+    return Ending(None if outcome.kind == "ended" else judged(promise, outcome)[1])
 
 
 def _word_on(stream: Message, node: bytes, word: Payload) -> Message:
@@ -727,83 +546,7 @@ def _word_on(stream: Message, node: bytes, word: Payload) -> Message:
     )
 
 
-def _tell_news(promise: _Promise) -> None:
-    if promise.news is not None and not promise.news.done():
-        promise.news.set_result(None)
-
-
-def _doubled(promise: _Promise) -> int:
-    """Give 1, 2, 4 ... for the first, second, third attempt."""
-    return 1 << min(promise.attempts - 1, MOST_DOUBLINGS)
-
-
-def _is_over(promise: _Promise) -> bool:
-    """Tell whether nothing is waited for any more after the last attempt."""
-    return promise.future.done() or (promise.news is not None and promise.news.done())
-
-
-def _judged(promise: _Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
-    """Give the error that an outcome is, and whether a promise ends with it."""
-    reason, detail = outcome.reason, outcome.detail
-    facts = (outcome.contract, outcome.node)
-    asked = words_of(promise.question.contract)
-    is_further_on = outcome.contract not in ("", asked)
-    expected = " or ".join(words_of(Contract(*each)) for each in promise.expected)
-    if outcome.kind == "failed" and reason != NO_ANSWER:
-        return True, HandlerFailed(reason, detail, *facts)
-    if outcome.kind == "failed":
-        text = f"{asked} was handled by {detail}, which returned nothing, expected {expected}"
-        return not is_further_on and promise.attempts < 2, UnexpectedAnswer(NO_ANSWER, text, *facts)
-    if reason == "no_route" and is_further_on:
-        text = f"{asked} was answered with {outcome.contract}, which nobody takes, expected {expected}"
-        return promise.attempts < 2, UnexpectedAnswer("unexpected_answer", text, *facts)
-    where = f"{outcome.contract or asked} at {text_or_hex(outcome.node)}" if outcome.node else asked
-    error = ERRORS.get(reason, NoRoute)(reason, f"{where}: {detail}" if detail else where, *facts)
-    return not promise.is_insisted or reason in FOR_GOOD, error
-
-
-def _timeout(promise: _Promise) -> Timeout:
-    asked, seconds = words_of(promise.question.contract), seconds_from_ticks(promise.question.ttl_ticks)
-    text = f"no {'answer to' if promise.expected else 'receipt for'} {asked} in {seconds:g} s"
-    if promise.parts is not None:
-        missing = promise.parts.missing()
-        lost = f"; part {missing} is missing" if missing else ""
-        return Timeout("timed_out", f"no end of the answers to {asked} in {seconds:g} s{lost}", asked)
-    if promise.last or promise.attempts > 1:
-        text += f"; last: {promise.last or 'nothing heard'} ({plural(max(1, promise.attempts), 'attempt')})"
-    return Timeout("timed_out", text, asked)
-
-
-def _own_answer(payload: Payload) -> SettingsError:
-    name = type(payload).__name__
-    return SettingsError(
-        f"{name} is asked for as the answer to {name}: it would come straight home; give the answer a type of its own"
-    )
-
-
 def _wrong_thread(thread: int) -> Exception:
     if not thread:
         return Closed("the node is not started")
     return SettingsError("a hub is used on the event loop of its node; for other threads there is hopwire.sync")
-
-
-def check_seconds(name: str, seconds: float) -> None:
-    """Refuse a time that is none."""
-    if not isinstance(seconds, (int, float)) or not SHORTEST_SECONDS <= seconds < LONGEST_SECONDS:
-        raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r:.80}")
-
-
-def _check_towards(towards: Towards) -> None:
-    to, partition, correlation_id, _ = towards
-    if type(partition) is not bytes:
-        raise SettingsError(f"partition must be bytes, found {partition!r:.80}")
-    if type(correlation_id) is not bytes:
-        raise SettingsError(f"correlation_id must be bytes, found {correlation_id!r:.80}")
-    if to is not None and not _is_address(to):
-        raise SettingsError(f"to must be an Address, as Node.host() gives it, found {to!r:.80}")
-
-
-def _is_address(to: object) -> bool:
-    if not isinstance(to, Address) or not isinstance(to.node, bytes) or not isinstance(to.receiver, bytes):
-        return False
-    return is_hub(to.receiver) or is_actor(to.receiver) or (not to.receiver and bool(to.node))

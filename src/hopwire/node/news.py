@@ -14,8 +14,8 @@ from typing import TypeAlias
 from weakref import WeakSet
 
 from hopwire.model import Contract
+from hopwire.node.calls import Address
 from hopwire.node.dead import DeadLetter
-from hopwire.node.hub import Address
 from hopwire.node.spawn import words_of
 from hopwire.node.waiters import Waiters
 

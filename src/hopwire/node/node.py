@@ -31,11 +31,12 @@ from hopwire.model.names import ACTOR, FEEDS, HUB
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.actors import Actor, Supervision
 from hopwire.node.addresses import check_uri
+from hopwire.node.calls import Address
 from hopwire.node.context import BlockingContext, Context, MessageContext
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
 from hopwire.node.feeds import Feeds
-from hopwire.node.hub import Address, Hub
+from hopwire.node.hub import Hub
 from hopwire.node.kept_identity import KeptIdentity
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership

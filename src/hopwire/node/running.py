@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, Supervision, handlers_of, payloads_from
+from hopwire.node.calls import Address
 from hopwire.node.feeds import Feeds
-from hopwire.node.hub import Address
 from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, News
 from hopwire.node.notices import Notice, Notices
 from hopwire.node.router import Envelope, Inbox, Router

@@ -1,0 +1,145 @@
+"""A promise: what somebody waits for, and with which error it ends if it is not kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from hopwire.errors import (
+    DeliveryError,
+    Expired,
+    HandlerFailed,
+    NoRoute,
+    QueueFull,
+    SettingsError,
+    Timeout,
+    UnexpectedAnswer,
+    Unreachable,
+)
+from hopwire.model import CallbackPoint, Contract, Message, Payload, Version, contract_of
+from hopwire.model.outcome import Outcome
+from hopwire.node.parts import StreamParts
+from hopwire.node.spawn import NO_ANSWER, seconds_from_ticks, words_of
+from hopwire.report.words import plural, text_or_hex
+
+__all__ = [
+    "NOTHING",
+    "Expected",
+    "Promise",
+    "expected_of",
+    "has_ended",
+    "judged",
+    "own_answer",
+    "tell_news",
+    "timeout_of",
+]
+
+Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
+FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
+ERRORS: Mapping[str, type[DeliveryError]] = {
+    "expired": Expired,
+    "unreachable": Unreachable,
+    "closed": Unreachable,
+    "not_met": Unreachable,
+    "queue_full": QueueFull,
+}
+
+
+class Expected(NamedTuple):
+    """What may come as an answer."""
+
+    types: Mapping[Key, type[Payload]]
+    points: tuple[CallbackPoint, ...]
+
+
+NOTHING = Expected({}, ())
+
+
+def expected_of(reply: type[Payload] | tuple[type[Payload], ...], partition: bytes) -> Expected:
+    """Give what may come as an answer, for a payload class or several."""
+    if isinstance(reply, type):
+        return _expected_of((reply,), partition)
+    replies = reply
+    if type(replies) is not tuple or not replies or not all(isinstance(each, type) for each in replies):
+        raise SettingsError(f"reply is a payload class, or a tuple of several, found {reply!r:.80}")
+    return _expected_of(replies, partition)
+
+
+@lru_cache(maxsize=1024)  # the same few questions are asked again and again
+def _expected_of(replies: tuple[type[Payload], ...], partition: bytes) -> Expected:
+    types: dict[Key, type[Payload]] = {contract_of(each, partition): each for each in replies}
+    return Expected(types, tuple(CallbackPoint(*contract) for contract in types))
+
+
+class Promise(msgspec.Struct):
+    """Somebody waits for an answer."""
+
+    future: asyncio.Future[Any]
+    expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
+    question: Message
+    sent_to: tuple[bytes, ...] = ()
+    is_insisted: bool = False  # whether the message is sent until the promise is kept
+    news: asyncio.Future[None] | None = None  # done when a receipt came, or the message is lost, since the last attempt
+    taken_by: bytes = b""  # the node that the receipt came from
+    attempts: int = 0  # of a message that is sent until the promise is kept
+    parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
+    last: str = ""  # what was heard of it and did not end the promise
+
+
+def has_ended(promise: Promise) -> bool:
+    """Tell whether the producer of a stream knows that nobody takes more, since the end came from there."""
+    if not promise.future.done() or promise.future.cancelled():
+        return False
+    error = promise.future.exception()
+    return error is None or isinstance(error, HandlerFailed | Unreachable | NoRoute)
+
+
+def tell_news(promise: Promise) -> None:
+    """Wake who waits for news of a promise."""
+    if promise.news is not None and not promise.news.done():
+        promise.news.set_result(None)
+
+
+def judged(promise: Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
+    """Give the error that an outcome is, and whether a promise ends with it."""
+    reason, detail = outcome.reason, outcome.detail
+    facts = (outcome.contract, outcome.node)
+    asked = words_of(promise.question.contract)
+    is_further_on = outcome.contract not in ("", asked)
+    expected = " or ".join(words_of(Contract(*each)) for each in promise.expected)
+    if outcome.kind == "failed" and reason != NO_ANSWER:
+        return True, HandlerFailed(reason, detail, *facts)
+    if outcome.kind == "failed":
+        text = f"{asked} was handled by {detail}, which returned nothing, expected {expected}"
+        return not is_further_on and promise.attempts < 2, UnexpectedAnswer(NO_ANSWER, text, *facts)
+    if reason == "no_route" and is_further_on:
+        text = f"{asked} was answered with {outcome.contract}, which nobody takes, expected {expected}"
+        return promise.attempts < 2, UnexpectedAnswer("unexpected_answer", text, *facts)
+    where = f"{outcome.contract or asked} at {text_or_hex(outcome.node)}" if outcome.node else asked
+    error = ERRORS.get(reason, NoRoute)(reason, f"{where}: {detail}" if detail else where, *facts)
+    return not promise.is_insisted or reason in FOR_GOOD, error
+
+
+def timeout_of(promise: Promise) -> Timeout:
+    """Give the error of a promise whose time is over."""
+    asked, seconds = words_of(promise.question.contract), seconds_from_ticks(promise.question.ttl_ticks)
+    text = f"no {'answer to' if promise.expected else 'receipt for'} {asked} in {seconds:g} s"
+    if promise.parts is not None:
+        missing = promise.parts.missing()
+        lost = f"; part {missing} is missing" if missing else ""
+        return Timeout("timed_out", f"no end of the answers to {asked} in {seconds:g} s{lost}", asked)
+    if promise.last or promise.attempts > 1:
+        text += f"; last: {promise.last or 'nothing heard'} ({plural(max(1, promise.attempts), 'attempt')})"
+    return Timeout("timed_out", text, asked)
+
+
+def own_answer(payload: Payload) -> SettingsError:
+    """Give the error of a question that would be its own answer."""
+    name = type(payload).__name__
+    return SettingsError(
+        f"{name} is asked for as the answer to {name}: it would come straight home; give the answer a type of its own"
+    )
