@@ -173,6 +173,9 @@ class _Memory:
     def prove(self, uri: str, over: bytes) -> None:
         pass
 
+    def stirred(self) -> list[bytes]:
+        return []
+
     def believe(self, connection: bytes) -> None:
         pass
 

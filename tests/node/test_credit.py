@@ -319,3 +319,15 @@ def test_a_receiver_tells_after_each_quarter_of_a_window_and_answers_who_asks() 
     consumption.host(5)
     consumption.answer(CreditWanted(A, 1, b"orders.order", 500, 5000), 0, 0)
     assert told[-1].max_messages == 10
+
+
+def test_questions_for_credit_that_make_no_sense_or_come_too_often_are_passed_over() -> None:
+    consumption = Consumption(b"here", 7, 300, 10**6, lambda node, credit: None)
+    sane = CreditWanted(A, 1, b"x", 5, 50)
+    assert not consumption.is_due(sane, 0.0)  # a node that was not met
+    consumption.meet(A)
+    for sent in (-1, 2**62, 2**64 - 1):
+        assert not consumption.is_due(CreditWanted(A, 1, b"x", sent, 0), 0.0)
+        assert not consumption.is_due(CreditWanted(A, 1, b"x", 0, sent), 0.0)
+    assert [consumption.is_due(sane, 0.5) for _ in range(20)] == [True] * 10 + [False] * 10
+    assert consumption.is_due(sane, 1.6)

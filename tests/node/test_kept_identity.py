@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hopwire.errors import NoRoute
+from hopwire.errors import NoRoute, SettingsError
 from hopwire.testing import Network, run
 from tests.node.stories import Greet
 
@@ -54,5 +54,14 @@ def test_who_waits_for_a_contract_in_vain_is_told_which_addresses_do_not_answer(
         async with network.node(peers=["memory://nobody"]) as node:
             with pytest.raises(NoRoute, match=r"nobody handles Greet .*; no answer from memory://nobody"):
                 await node.knows(Greet, timeout=1)
+
+    run(story)
+
+
+def test_a_symlink_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    async def story(network: Network) -> None:
+        (tmp_path / ".payment.identity").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(SettingsError, match="cannot keep the identity"):
+            network.node(capture=tmp_path, name="payment")
 
     run(story)

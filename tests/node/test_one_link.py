@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hopwire.cluster.announce import Hello
+from hopwire.cluster.events import Pace
 from hopwire.errors import Unreachable
 from hopwire.model import Payload, body_from_payload, contract_of
 from hopwire.model.message import Message
-from hopwire.node import Node
+from hopwire.model.units import NS_PER_SECOND
+from hopwire.node import Node, NodeSettings
 from hopwire.node.streams import Streams
 from hopwire.wire import encode
 from hopwire.wire.connection import connection_name
@@ -165,5 +167,24 @@ def test_a_second_connection_under_one_name_does_not_push_out_that_of_another_ho
                 second.greet()
                 await until(lambda: streams.closed["name_taken"])
                 assert streams._hosts[streams._names[name]] == "192.0.2.1"
+
+    told(story)
+
+
+@pytest.mark.slow
+def test_a_peer_that_sends_a_message_which_takes_long_is_alive_meanwhile() -> None:
+    async def story() -> None:
+        settings = NodeSettings(pace=Pace(beat_ns=NS_PER_SECOND // 20, silence_ns=NS_PER_SECOND // 2))
+        async with Node(settings=settings) as node:
+            with Stranger(node.uri, connection_name(b"peer", bytes(8))) as peer:
+                peer.greet()
+                peer.send(said(Hello(b"peer", 5, NOWHERE)))
+                await until(lambda: b"peer" in node.peers)
+                peer.claim(1_000_000)
+                for _ in range(15):
+                    peer.pour(bytes(1000))
+                    await asyncio.sleep(0.1)  # three times as long as silence is borne
+                assert b"peer" in node.peers
+                await until(lambda: b"peer" not in node.peers)
 
     told(story)

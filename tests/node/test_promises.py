@@ -315,3 +315,19 @@ def test_what_takes_long_to_answer_is_asked_for_now_and_then_and_not_all_the_tim
             assert 3 <= a.dead_letters.counts["duplicate"] <= 9  # after 1, 3, 7, 15 s, then every 10 s, and chance
 
     run(story)
+
+
+def test_who_insists_and_found_nobody_tries_again_as_soon_as_there_is_somebody() -> None:
+    async def story(network: Network) -> None:
+        loop = asyncio.get_running_loop()
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            while not b.peers:
+                await asyncio.sleep(0.1)
+            asked = asyncio.ensure_future(b.hub().ask(Greet("x"), Greeting, at_least_once=True, timeout=100))
+            await asyncio.sleep(20)  # the pauses are long by now
+            a.host(Greeter())
+            began = loop.time()
+            assert await asked == Greeting("hello x")
+            assert loop.time() - began < 0.2
+
+    run(story)

@@ -90,3 +90,13 @@ def test_what_waited_in_a_socket_for_longer_than_its_time_is_not_handled() -> No
         thread.join()
     assert "too late" not in holder.greeted
     assert len(holder.greeted) == 21
+
+
+def test_times_that_make_no_sense_and_hellos_begin_anew() -> None:
+    transit = Transit()
+    transit.late_ns(C, 2**63 - 1, 1000)
+    assert transit.late_ns(C, 1000, 2000) == 0  # no queue is so long
+    assert transit.late_ns(C, 2000, 5000) == 2000
+    transit.late_ns(C, 10_000, 3000)
+    transit.forget(C)
+    assert transit.late_ns(C, 3000, 9000) == 0

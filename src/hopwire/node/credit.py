@@ -16,6 +16,7 @@ and tells the sender from time to time. With a window of 1,000 messages, the rec
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -30,6 +31,8 @@ CAPABILITY = "credit"
 FIRST_MESSAGES, FIRST_BYTES = 16, 64 * 1024  # until the receiver says what it has room for, right after its hello
 TELL_PARTS = 4  # the receiver tells after each such part of a window
 LEAST_MESSAGES, LEAST_BYTES = 1, 1024  # of a window, however many share an inbox
+LARGEST = 2**62  # of what a peer may say that it has sent
+ANSWERS_PER_SECOND = 10  # to questions of one peer for credit: each looks through all inboxes
 MOST_LINES = 10_000  # that are counted for one peer; a peer chooses its contracts
 
 Key: TypeAlias = tuple[bytes, bytes]  # a node, and a receiver or the identity of a contract
@@ -46,12 +49,12 @@ def line_of(message: Message) -> bytes:
 class CreditLine:
     """What one sender may have on the way to one peer, for one contract."""
 
-    __slots__ = ("max_bytes", "max_messages", "sent", "sent_bytes", "taken", "taken_bytes", "waited_since", "waiters")
+    __slots__ = ("max_bytes", "max_messages", "sent", "sent_bytes", "taken", "taken_bytes", "timer", "waiters")
 
     def __init__(self, max_messages: int = FIRST_MESSAGES, max_bytes: int = FIRST_BYTES) -> None:
         self.sent = self.sent_bytes = self.taken = self.taken_bytes = 0
         self.max_messages, self.max_bytes = max_messages, max_bytes
-        self.waited_since = 0.0  # when somebody began to wait and heard nothing; 0 if nobody does
+        self.timer: asyncio.TimerHandle | None = None  # when those who wait ask for credit
         self.waiters = Waiters()
 
     @property
@@ -78,8 +81,10 @@ class Credits:
         """Drop the lines of a peer that is gone; who waits there looks again, and finds nobody."""
         self._first.pop(node, None)
         for key in [key for key in self._lines if key[0] == node]:
-            waiters = self._lines.pop(key).waiters
-            waiters.wake(len(waiters))
+            line = self._lines.pop(key)
+            if line.timer is not None:
+                line.timer.cancel()
+            line.waiters.wake(len(line.waiters))
 
     def line(self, node: bytes, what: bytes) -> CreditLine | None:
         """Give a credit line; none for a peer that does not know of credit."""
@@ -98,7 +103,6 @@ class Credits:
             return
         line.taken, line.taken_bytes = min(said.taken, line.sent), min(said.taken_bytes, line.sent_bytes)
         line.max_messages, line.max_bytes = room
-        line.waited_since = 0.0
         if line.waiters:
             line.waiters.wake(max(1, line.max_messages - (line.sent - line.taken)))
 
@@ -126,6 +130,7 @@ class Consumption:
         self._here, self._incarnation, self._tell = here, incarnation, tell
         self._max_messages, self._max_bytes = max_messages, max_bytes  # of one inbox
         self._taken: dict[bytes, dict[bytes, _Taken]] = {}  # by peer and line
+        self._answers: dict[bytes, tuple[float, int]] = {}  # by peer: since when, how many
         self._contracts = 1  # the most that one actor here handles
         self._unwelcomed: set[bytes] = set()  # peers that were met, and not told yet what there is room for
         self._window()
@@ -161,6 +166,7 @@ class Consumption:
         """Count no more what a peer sent that is gone."""
         self._taken.pop(node, None)
         self._unwelcomed.discard(node)
+        self._answers.pop(node, None)
         self._window()
 
     def take(self, node: bytes, message: Message, size_bytes: int) -> None:
@@ -183,10 +189,23 @@ class Consumption:
         ):
             self._say(node, what, taken)
 
+    def is_due(self, said: CreditWanted, now: float) -> bool:
+        """Tell whether a question of a peer for credit is answered: one that makes sense, and some in each second."""
+        lines = self._taken.get(said.node)
+        if lines is None or (said.line not in lines and len(lines) >= MOST_LINES):
+            return False
+        if not (0 <= said.sent < LARGEST and 0 <= said.sent_bytes < LARGEST):
+            return False
+        second, count = self._answers.get(said.node, (now, 0))
+        if now - second >= 1:
+            second, count = now, 0
+        self._answers[said.node] = second, count + 1
+        return count < ANSWERS_PER_SECOND
+
     def answer(self, said: CreditWanted, waiting: int, waiting_bytes: int) -> None:
         """Tell a peer that asks what was taken of all that it sent: everything but what still waits."""
         lines = self._taken.get(said.node)
-        if lines is None or (said.line not in lines and len(lines) >= MOST_LINES):
+        if lines is None:
             return
         taken = lines.setdefault(said.line, _Taken())
         taken.count, taken.size_bytes = said.sent - waiting, said.sent_bytes - waiting_bytes

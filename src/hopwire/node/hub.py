@@ -90,6 +90,7 @@ __all__ = ["Hub"]
 
 R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
+NOWHERE = ("no_route", "unreachable", "unknown_node")  # what a new route may change
 TRACE_ONLY = Extension(trace_only=True)
 
 
@@ -493,6 +494,12 @@ class Hub:
         promise = self._promises.get(key)
         if promise is not None and not promise.future.done():
             promise.future.set_exception(timeout_of(promise))
+
+    def find_route(self) -> None:
+        """There are new routes: who insists and found nobody tries again at once."""
+        for promise in self._promises.values():
+            if promise.is_insisted and not promise.taken_by and promise.last in NOWHERE:
+                tell_news(promise)
 
     def lose_node(self, node: bytes, reason: str) -> None:
         """A node is gone: what it had and did not answer is lost, or sent again at once where that was asked for."""

@@ -15,6 +15,7 @@ import re
 from pathlib import Path
 
 from hopwire.disk import OWNER_ONLY, local_path, make_directory
+from hopwire.errors import SettingsError
 
 __all__ = ["KeptIdentity"]
 
@@ -36,7 +37,10 @@ class KeptIdentity:
     def read(self, new: bytes) -> bytes:
         """Give the identity of the node's last life, or the new one, which is kept from now on."""
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        file = os.open(self._path, flags, OWNER_ONLY)
+        try:
+            file = os.open(self._path, flags, OWNER_ONLY)
+        except OSError as error:
+            raise SettingsError(f"cannot keep the identity in {self._path}: {error.strerror}") from None
         if not _is_locked(file):
             os.close(file)
             text = "another node of this name captures into the same directory and has %s: give each node its own name"

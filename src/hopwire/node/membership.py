@@ -204,6 +204,7 @@ class Membership:
         peer = self._cluster.peers.get(said.node)
         if peer is not None and peer.incarnation == said.incarnation:
             callers.hear(connection, said.node)
+            self._trust.transit.forget(connection)
             self._transport.believe(connection)
             self._consumption.welcome(said.node)
             if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
@@ -216,7 +217,8 @@ class Membership:
         if isinstance(said, Credit):
             self._credits.grant(said)
         else:
-            self._consumption.answer(said, *self._waiting_from(said.node, said.line))
+            if self._consumption.is_due(said, self._timing.now()):
+                self._consumption.answer(said, *self._waiting_from(said.node, said.line))
 
     def _answered(self, node: bytes) -> None:
         answered = self._asked.pop(node, None)
@@ -260,6 +262,8 @@ class Membership:
         now = self._timing.now()
         late, self._tick_at = now - self._tick_at, now + TICK_SECONDS
         self._ticker = self._timing.loop.call_later(TICK_SECONDS, self._tick)
+        nodes = self._trust.callers.nodes
+        self._trust.alive.update(nodes[name] for name in self._transport.stirred() if name in nodes)
         if self._trust.alive:
             self._step(Stirred(tuple(self._trust.alive)))
             self._trust.alive.clear()

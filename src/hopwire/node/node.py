@@ -465,6 +465,8 @@ class Node:
             self._watchers.pop(changed, None)
 
     def _wake_watchers(self) -> None:
+        for hub in self._hubs.values():
+            hub.find_route()
         watchers, self._watchers = self._watchers, {}
         for watcher in watchers:
             if not watcher.done():

@@ -7,12 +7,10 @@ control messages to the membership, all others to the router.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol
 
 from hopwire.cluster.announce import CONTROL, CreditWanted
@@ -29,7 +27,6 @@ from hopwire.node.settings import NodeSettings
 from hopwire.node.spawn import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
-from hopwire.node.transit import Transit
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import HELLO, Trust
 from hopwire.routing import forwarded
@@ -133,15 +130,20 @@ class Outgoing:
         return reason
 
     async def _credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
-        """Wait for credit behind those who came before; when all have waited for long, one of them asks."""
-        now = self._timing.clock()
-        line.waited_since = line.waited_since or now
-        if now - line.waited_since >= ASK_FOR_CREDIT_SECONDS:
-            line.waited_since = now
+        """Wait for credit behind those who came before; a timer of the line asks for it now and then."""
+        if line.timer is None:
+            line.timer = self._timing.loop.call_later(ASK_FOR_CREDIT_SECONDS, self._ask_for_credit, node, what, line)
+        await line.waiters.wait()
+
+    def _ask_for_credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
+        line.timer = None
+        if not line.waiters:
+            return
+        line.timer = self._timing.loop.call_later(ASK_FOR_CREDIT_SECONDS, self._ask_for_credit, node, what, line)
+        if line.has_room:  # who was woken gave up, and nobody woke the next
+            line.waiters.wake()
+        else:
             self.tell(node, CreditWanted(self._identity, self._incarnation, what, line.sent, line.sent_bytes))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ASK_FOR_CREDIT_SECONDS):
-                await line.waiters.wait()
 
     def tell(self, node: bytes, payload: Payload) -> None:
         """Send a control message to a peer; it may get lost."""
@@ -230,7 +232,6 @@ class Incoming:
     ) -> None:
         self._router, self._control, self._trust, self._dead, self._seen = router, control, trust, dead, seen
         self._limits, self._timing, self._tap = settings.limits, timing, tap
-        self._transit = Transit()
         self._late = 0.0  # seconds that the train which is being taken spent in queues and sockets
         self.message_count = 0
         self.byte_count = 0
@@ -258,7 +259,7 @@ class Incoming:
             is_met = node is not None
             queued_ns = queued_at_ns(frames[1])
             if queued_ns is not None and is_met:
-                late_ns = self._transit.late_ns(connection, queued_ns, time.monotonic_ns())
+                late_ns = self._trust.transit.late_ns(connection, queued_ns, time.monotonic_ns())
                 self._late = late_ns / NS_PER_SECOND if late_ns > LATE_NS else 0.0
         for message in messages:
             try:

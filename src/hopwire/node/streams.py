@@ -224,6 +224,16 @@ class Streams(Outboxes):
             oldest.close("made_room")
         return oldest is not None
 
+    def stirred(self) -> list[bytes]:
+        """Give the names of connections over which bytes came since the last look, also of unfinished messages."""
+        links = (link.connection for link in self._links.values() if link.connection is not None)
+        found = []
+        for connection in {*self._inbound, *links}:
+            if connection.has_stirred:
+                connection.has_stirred = False
+                found.append(connection.zmtp.identity or connection.name)
+        return found
+
     def believe(self, connection: bytes) -> None:
         """Believe that a node is at the other end of a connection: a hello over it was believed."""
         if connection in self._names:

@@ -44,4 +44,12 @@ class Transit:
         elif took_ns < least:
             least = took_ns
             self._quickest[connection] = since_ns, least, before
-        return took_ns - min(least, before)
+        late_ns = took_ns - min(least, before)
+        if late_ns > WINDOW_NS:  # no queue is so long: one of the two times made no sense
+            self._quickest[connection] = now_ns, took_ns, took_ns
+            return 0
+        return late_ns
+
+    def forget(self, connection: bytes) -> None:
+        """Begin anew with a connection: a hello says that it is another one under the same name."""
+        self._quickest.pop(connection, None)

@@ -126,6 +126,9 @@ class Transport(Protocol):
     def prove(self, uri: str, over: bytes) -> None:
         """Say that the peer at an address has proved that a connection which others opened is its own."""
 
+    def stirred(self) -> list[bytes]:
+        """Give the names of connections over which anything came since the last look."""
+
     def believe(self, connection: bytes) -> None:
         """Say that a hello over a connection was believed: whoever is there is no stranger any more."""
 

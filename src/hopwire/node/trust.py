@@ -24,6 +24,7 @@ from hopwire.node.callers import Callers
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import Notice, Notices, shown, why_refused
 from hopwire.node.settings import NodeSettings
+from hopwire.node.transit import Transit
 from hopwire.security import ANYONE, Domains, Listener, Recipient, ReplayWindows, Verdict, is_accepted, verify
 
 __all__ = ["HELLO", "Trust"]
@@ -45,6 +46,7 @@ class Trust:
     ) -> None:
         self.is_signing = bool(domains.signing)
         self.callers = Callers(met)
+        self.transit = Transit()
         self.alive: set[bytes] = set()  # nodes that have said something since the last look, whatever it was
         self._domains, self._dead, self._notices = domains, dead, notices
         self._replay = ReplayWindows(

@@ -15,6 +15,7 @@ import errno
 import logging
 import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -66,6 +67,8 @@ class UnprovedBytes:
 class ZmtpSocket:
     """One socket with ZMTP on it."""
 
+    most_parts = MAX_PARTS  # that are written together
+
     __slots__ = (
         "_heard",
         "_held",
@@ -78,6 +81,7 @@ class ZmtpSocket:
         "_sock",
         "_timer",
         "_unproved",
+        "has_stirred",
         "is_open",
         "name",
         "on_written",
@@ -101,7 +105,7 @@ class ZmtpSocket:
         self._rest: deque[memoryview] = deque()
         self._heard: deque[Frames] = deque()  # whole messages that were not handed over yet
         self.on_written: Callable[[], None] | None = None
-        self.is_open = True
+        self.is_open, self.has_stirred = True, False  # whether bytes came since somebody looked
         self._unproved, self._held = unproved, 0
         self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
         loop.add_reader(sock, self._readable)
@@ -137,6 +141,7 @@ class ZmtpSocket:
     def _took(self, count: int) -> None:
         zmtp, was_ready = self.zmtp, self.zmtp.is_ready
         messages = zmtp.took(count)
+        self.has_stirred = True
         if self._unproved is not None:
             held, self._held = self._held, zmtp.waiting_bytes
             self._unproved.change(self._held - held)
@@ -220,7 +225,7 @@ class ZmtpSocket:
     def _writable(self) -> None:
         rest = self._rest
         try:
-            sent = self._transmit([rest[i] for i in range(min(len(rest), MAX_PARTS))])
+            sent = self._transmit([rest[i] for i in range(min(len(rest), self.most_parts))])
         except BlockingIOError:
             return
         except OSError as error:
@@ -259,6 +264,8 @@ class ZmtpSocket:
 
 class TlsSocket(ZmtpSocket):
     """The same within TLS: nothing is written or read before both sides have shown their certificates."""
+
+    most_parts = sys.maxsize  # OpenSSL wants no less in the next attempt than in the one before
 
     __slots__ = ("_is_secure", "_tls")
 
