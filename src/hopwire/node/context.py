@@ -92,6 +92,11 @@ class Context(MessageContext):
         flow, trace = self.correlation_id, self._is_traced()
         await self._hub().broadcast(payload, ttl=left, partition=partition, correlation_id=flow, trace=trace)
 
+    def _within(self, timeout: float | None) -> dict[str, Any]:
+        """What a question within this flow has of it: the time that is left, the correlation id, the trace."""
+        seconds = self._time_for("timeout", timeout) or UNLIMITED_FLOW_SECONDS
+        return {"timeout": seconds, "correlation_id": self.correlation_id, "trace": self._is_traced()}
+
     # fmt: off
     @overload
     async def ask(self, payload: Payload, reply: type[R], *, timeout: float | None = None, to: Address | None = None,
@@ -112,14 +117,7 @@ class Context(MessageContext):
     ) -> Any:
         """Ask another actor within this flow, for as long as there is time, or shorter."""
         return await self._hub().ask(
-            payload,
-            reply,
-            timeout=self._time_for("timeout", timeout) or UNLIMITED_FLOW_SECONDS,
-            to=to,
-            partition=partition,
-            correlation_id=self.correlation_id,
-            trace=self._is_traced(),
-            at_least_once=at_least_once,
+            payload, reply, **self._within(timeout), to=to, partition=partition, at_least_once=at_least_once
         )
 
     # fmt: off
@@ -140,15 +138,7 @@ class Context(MessageContext):
         partition: bytes = b"",
     ) -> AsyncGenerator[Any, None]:
         """Ask another actor within this flow, and give its answers one by one."""
-        return self._hub().stream(
-            payload,
-            part,
-            timeout=self._time_for("timeout", timeout) or UNLIMITED_FLOW_SECONDS,
-            to=to,
-            partition=partition,
-            correlation_id=self.correlation_id,
-            trace=self._is_traced(),
-        )
+        return self._hub().stream(payload, part, **self._within(timeout), to=to, partition=partition)
 
     async def send(
         self,
@@ -161,13 +151,7 @@ class Context(MessageContext):
     ) -> Receipt:
         """Send a message within this flow, and wait until a node has taken it."""
         return await self._hub().send(
-            payload,
-            timeout=self._time_for("timeout", timeout) or UNLIMITED_FLOW_SECONDS,
-            to=to,
-            partition=partition,
-            correlation_id=self.correlation_id,
-            trace=self._is_traced(),
-            at_least_once=at_least_once,
+            payload, **self._within(timeout), to=to, partition=partition, at_least_once=at_least_once
         )
 
     async def trace(

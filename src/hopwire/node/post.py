@@ -304,9 +304,12 @@ class Incoming:
         if message.extensions:
             self._take_extended(envelope)
         else:
-            self._router.route(envelope)
-            if not envelope.is_taken:
-                self._router.consumed(envelope)
+            self._route(envelope)
+
+    def _route(self, envelope: Envelope) -> None:
+        self._router.route(envelope)
+        if not envelope.is_taken:  # whatever became of it, it does not wait here
+            self._router.consumed(envelope)
 
     def _take_extended(self, envelope: Envelope) -> None:
         """Take a message that says more than the documents: it may be a trace, or have come before."""
@@ -321,14 +324,10 @@ class Incoming:
             if not self._router.is_home(envelope.message):
                 self._router.route(envelope)
         elif not extension.message_id:
-            self._router.route(envelope)
-            if not envelope.is_taken:
-                self._router.consumed(envelope)
+            self._route(envelope)
         elif self._seen.is_new(extension.message_id):
             envelope.message_id = extension.message_id
-            self._router.route(envelope)
-            if not envelope.is_taken:
-                self._router.consumed(envelope)
+            self._route(envelope)
             if not envelope.is_taken:  # the next attempt finds room, or another way
                 self._seen.forget(extension.message_id)
         else:

@@ -147,17 +147,8 @@ def _write_hopwire_1(message: Message, written: bytes) -> bytes:
         written,
         message.domain.encode(),
         _NUMBERS.pack(message.distribution, message.trace_options, message.callback_key, len(points), len(frames)),
-        message.identity,
-        _version_bytes(message.version),
-        message.partition,
-        message.correlation_id,
-        message.receiver_identity,
-        message.receiver_node_identity,
-        message.callback_receiver_identity,
-        message.callback_receiver_node_identity,
+        *_addressed(message),
     ]
-    for point in points:
-        fields += (point.identity, _version_bytes(point.version), point.partition)
     return _behind_lengths((*fields, *frames))
 
 
@@ -178,6 +169,16 @@ def _write_hopwire_2(message: Message, written: bytes) -> bytes:
             len(routing),
             len(extensions),
         ),
+        *_addressed(message),
+    ]
+    for entry in routing:
+        fields += (entry.uri.encode(), entry.identity)
+    return _behind_lengths((*fields, *extensions, *frames))
+
+
+def _addressed(message: Message) -> list[bytes]:
+    """What the message is, whom it is for, and who waits for the answer."""
+    fields = [
         message.identity,
         _version_bytes(message.version),
         message.partition,
@@ -187,11 +188,9 @@ def _write_hopwire_2(message: Message, written: bytes) -> bytes:
         message.callback_receiver_identity,
         message.callback_receiver_node_identity,
     ]
-    for point in points:
+    for point in message.callback_points:
         fields += (point.identity, _version_bytes(point.version), point.partition)
-    for entry in routing:
-        fields += (entry.uri.encode(), entry.identity)
-    return _behind_lengths((*fields, *extensions, *frames))
+    return fields
 
 
 def _behind_lengths(fields: Iterable[bytes]) -> bytes:
