@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.capture.sources import list_sources, read_source
+from hopwire.domains_file import domains_from_file
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.coverage import coverage_from_rows
 from hopwire.flows.crossings import window_width
@@ -25,7 +26,7 @@ from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, lives_of, placed, spans_from_batch
 from hopwire.lake.store import writing
 from hopwire.lake.worker import Split, split_batch
-from hopwire.security import Domains, domains_from_file
+from hopwire.security import Domains
 from tests.flows.quickest import quickest_crossings
 
 CONTRACT = ["identity", "version", "version_raw"]

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hopwire.domains_file import domains_from_file
 from hopwire.lake.build import build
 from hopwire.lake.simulation import check_lake, simulate_here
 from hopwire.lake.store import read_arrow
 from hopwire.lake.tables import all_tables
-from hopwire.security import domains_from_file
 from hopwire.simulate import FAULTS, SimulateSettings
 from tests.lake.cluster import standalone
 
@@ -29,7 +29,7 @@ MESSAGES = 1_000
 BUILD = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from hopwire.security import domains_from_file
+from hopwire.domains_file import domains_from_file
 from hopwire.lake.build import build
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.session import session

@@ -31,7 +31,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from pyspark.sql.classic.dataframe import DataFrame
-from hopwire.security import domains_from_file
+from hopwire.domains_file import domains_from_file
 from hopwire.lake.build import build
 from hopwire.lake.session import session
 

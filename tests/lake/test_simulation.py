@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.capture import State, list_segments
+from hopwire.domains_file import domains_from_file
 from hopwire.errors import CaptureError, SettingsError
 from hopwire.lake import simulation as lake_simulate
 from hopwire.lake.simulation import simulate_here, simulate_on_spark
-from hopwire.security import domains_from_file
 from hopwire.simulate import SCHEMAS, SimulatedWorld, SimulateSettings, simulate_chunk
 from hopwire.simulate import settings as settings_module
 

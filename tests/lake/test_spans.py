@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from hopwire.capture import sightings_from_batch
 from hopwire.capture.sources import list_sources, read_source
+from hopwire.domains_file import domains_from_file
 from hopwire.errors import LakeError
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import SPANS_TABLE, rows_from_spans, spans_from_rows
 from hopwire.lake.build import build
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.store import read_arrow, read_manifest
-from hopwire.security import domains_from_file
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import write_segment
 from tests.lake.pure import tables_without_spark

@@ -18,10 +18,11 @@ from hopwire.cli.dissection_table import show_dissection
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.message_input import STDIN, GivenMessage, format_named, given_from_arguments, read_given
 from hopwire.cli.terminal import say, screen
+from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
 from hopwire.report import dissection_to_json
 from hopwire.report.words import plural
-from hopwire.security import Domains, Verdict, domains_from_file, is_accepted, verify
+from hopwire.security import Domains, Verdict, is_accepted, verify
 from hopwire.wire.dissect import Dissection, dissect
 
 __all__ = ["decode"]

@@ -19,9 +19,10 @@ from rich.text import Text
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.lake_check import check
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
+from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
 from hopwire.report.words import plural
-from hopwire.security import OPEN, domains_from_file
+from hopwire.security import OPEN
 
 if TYPE_CHECKING:
     from hopwire.lake.build import Built

@@ -2,7 +2,6 @@
 
 from hopwire.security.domain_settings import domains_from_table
 from hopwire.security.domains import ALWAYS, NEVER, OPEN, Domain, Domains, Key
-from hopwire.security.domains_file import domains_from_file
 from hopwire.security.replay import ReplayWindow, ReplayWindows
 from hopwire.security.schemes import ANYONE, SCHEMES, Recipient, Stamp, mac, read_signature, signed_bytes
 from hopwire.security.signing import Listener, Verdict, is_accepted, must_sign, sign, verify
@@ -22,7 +21,6 @@ __all__ = [
     "ReplayWindows",
     "Stamp",
     "Verdict",
-    "domains_from_file",
     "domains_from_table",
     "is_accepted",
     "mac",

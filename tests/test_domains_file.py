@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
-from hopwire.security import domains_from_file
 
 
 def domains_file(folder: Path, secret: str) -> str:
@@ -52,7 +52,7 @@ def test_a_file_that_is_not_toml_is_named(content: bytes, tmp_path: Path) -> Non
 
 
 def test_the_file_in_the_guide_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "network.md").read_text("utf-8")
+    guide = (Path(__file__).parents[1] / "docs" / "network.md").read_text("utf-8")
     file = tmp_path / "domains.toml"
     file.write_text(re.findall(r"^```toml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)[0], "utf-8")
     monkeypatch.setenv("GREETING_KEY", "sixteen bytes or more")

@@ -1,7 +1,7 @@
 """Domains from a TOML file. The file names secrets; the secrets come from the environment or from other files.
 
-The table in the file is that of `domain_settings.py`. This module alone of the package reads files and the environment:
-whoever starts a process calls it once, and hands the domains on.
+The table in the file is that of `security/domain_settings.py`. Whoever starts a process calls this module once, and
+hands the domains on: `security` itself reads no file and no environment.
 
 | `secret_name` | the secret is |
 |---|---|
