@@ -395,10 +395,8 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
     end = end_of_capture(coverage, home)
     said = [each for each in hops if not each["is_reply"]]
     last = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))["to_node"]
-    is_looking = last in {span.node for span in coverage.spans}
     until = min(silent_at, end)
-    blind = [skips_between(coverage, node, asked, until) for node in (home, last)]
-    if silent_at < end and not (blind[0] and (blind[1] or not is_looking)):
+    if silent_at < end and not can_miss_answer(coverage, rules, last, home, asked, until):
         end_of_trace = max(hops, key=last_seen)
         unseen = end_of_trace["to_node"] if end_of_trace["fate"] == "unwitnessed" else None
         ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
@@ -410,6 +408,25 @@ def is_enough(hop: Row, request: Row) -> bool:
     """Whether home said that it has enough of a stream."""
     is_word = request["awaits"] == "stream" and hop["identity"] == b"hopwire.enough"
     return is_word and hop["from_node"] == request["home_node"] and hop["fate"] not in (*OF_OTHERS, "dead")
+
+
+def can_miss_answer(coverage: Coverage, rules: Rules, sender: bytes, home: bytes, asked: int, until: int) -> bool:
+    """Whether an answer can have left and come home while neither end wrote anything down."""
+    is_looking = sender in {span.node for span in coverage.spans}
+    mute = blind_times(coverage, rules, sender) if is_looking else [(-(2**62), 2**62)]
+    for left, left_last in mute:
+        for came, came_last in blind_times(coverage, rules, home):
+            earliest, latest = max(left, came), min(left_last + rules.patience_ns, came_last)
+            if earliest <= latest and earliest <= until and latest >= asked:
+                return True
+    return False
+
+
+def blind_times(coverage: Coverage, rules: Rules, node: bytes) -> list[tuple[int, int]]:
+    """When a node skipped, and from the last that it wrote to when it was killed."""
+    unclosed = [span for span in coverage.spans if span.ending != "closed"]
+    kills = [(last, last + rules.unwritten_ns) for _, last in stretches(coverage, unclosed, node)]
+    return stretches(coverage, coverage.skips, node) + kills
 
 
 def skips_between(coverage: Coverage, node: bytes, begin: int, end: int) -> bool:

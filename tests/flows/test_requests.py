@@ -280,6 +280,24 @@ def test_answer_that_nobody_could_see_is_not_called_lost() -> None:
     assert (outcome(), outcome(A), outcome(B), outcome(A, B)) == ("lost", "lost", "lost", "open")
 
 
+@pytest.mark.parametrize(("killed", "skipping"), [(A, B), (B, A)])
+def test_answer_is_not_called_lost_if_one_end_was_killed_and_the_other_skipped_sightings(
+    killed: bytes, skipping: bytes
+) -> None:
+    story = Story().hop(A, B, 0, 1, b"q", ttl_ticks=10_000_000, **asking()).killed(killed, 100, 5000)
+    assert judged(story)["outcome"] == "lost"
+    story.skips = [LifeSpan(skipping, BEGIN + SECOND // 10, BEGIN + 2 * SECOND)]
+    assert judged(story)["outcome"] == "open"
+
+
+def test_answer_is_called_lost_if_its_ends_were_blind_at_times_too_far_apart() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", ttl_ticks=20 * SECOND_OF_TTL, **asking()).killed(B, 100, 5000)
+    story.skips = [LifeSpan(A, BEGIN + 6 * SECOND, BEGIN + 8 * SECOND)]
+    assert judged(story)["outcome"] == "open"  # B may have sent its answer until 2.1 s, and it takes 5 s at most
+    story.skips = [LifeSpan(A, BEGIN + 8 * SECOND, BEGIN + 9 * SECOND)]
+    assert judged(story)["outcome"] == "lost"
+
+
 def streamed(*numbers: int, ttl_ticks: int = SECOND_OF_TTL) -> Story:
     """A question that awaits a stream, and equal parts that come home, each with an id of its own."""
     wanted = asking(A, 1, b"orders.placed", b"hopwire.stream", ttl_ticks=ttl_ticks)

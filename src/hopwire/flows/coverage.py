@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints
 from hopwire.flows.groups import NO_TIME, Groups, number_codes, pack
+from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import OPEN, OVERHEARD
 
 __all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "coverage_from_rows", "offsets_at"]
@@ -92,6 +93,19 @@ class Coverage:
     def lives_ending(self, *endings: str) -> list[LifeSpan]:
         """Give the incarnations that have one of these endings, corrected."""
         return self.corrected(span for span in self.spans if span.ending in endings)
+
+    @cached_property
+    def blind(self) -> dict[bytes, list[tuple[LifeSpan, bool]]]:
+        """When each node wrote nothing down, corrected: while it skipped, and after its last word before a kill.
+
+        How long a node lives on after its last word is a rule; so such a time has no length here, and is marked.
+        """
+        found = defaultdict(list)
+        for span in self.stretches[1]:
+            found[span.node].append((span, False))
+        for span in self.lives_ending(OPEN, OVERHEARD):
+            found[span.node].append((span._replace(first_ns=span.last_ns), True))
+        return dict(found)
 
     @cached_property
     def end_ns(self) -> int:
@@ -188,6 +202,46 @@ class NodeCoverage:
     def broke_off_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where an incarnation of a node ended between two times without closing its capture."""
         return self._unclosed.ended_within(node, begin, end)
+
+    def can_pass_unseen(self, source: Ints, target: Ints, begin: Ints, end: Ints, rules: Rules) -> Bools:
+        """Tell where a message can have come from one node to another between two times, unseen by both.
+
+        A is blind from 10 s to 12 s, and B from 16 s to 20 s. A message takes 5 s at most: B can have missed a message
+        of A between 16 s and 17 s, and at no other time. A node that does not capture is always blind as a source.
+        """
+        found: Bools = np.zeros(len(source), dtype=np.bool_)
+        since = begin - rules.unwritten_ns  # whoever was killed may have written its last sighting before
+        is_deaf = self.skips_within(target, begin, end) | self.broke_off_within(target, since, end)
+        rows = np.flatnonzero(is_deaf)
+        pairs = Groups(pack(source[rows], target[rows]))
+        for places in np.split(pairs.order, pairs.starts[1:]) if len(rows) else ():
+            own = rows[places]
+            first, last = self._unseen_times(int(source[own[0]]), int(target[own[0]]), rules)
+            found[own] = np.searchsorted(first, end[own], "right") > np.searchsorted(last, begin[own], "left")
+        return found
+
+    def _unseen_times(self, source: int, target: int, rules: Rules) -> tuple[Ints, Ints]:
+        """When a message of one node can have come to the other, unseen by both: from when and to when, sorted each."""
+        first, last = self._blind_times(target, rules.unwritten_ns)
+        if not self.captures[source]:
+            return first, last
+        left_first, left_last = self._blind_times(source, rules.unwritten_ns, longer_ns=rules.patience_ns)
+        begin, end = np.searchsorted(left_last, first, "left"), np.searchsorted(left_first, last, "right")
+        count = np.maximum(end - begin, 0)
+        row = np.repeat(np.arange(len(first)), count)
+        other = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + begin[row]
+        return np.maximum(first[row], left_first[other]), np.minimum(last[row], left_last[other])
+
+    def _blind_times(self, node: int, unwritten_ns: int, longer_ns: int = 0) -> tuple[Ints, Ints]:
+        """When a node wrote nothing down, from when to when: in order, and apart from one another."""
+        found = self._coverage.blind.get(self._nodes[node], [])
+        first = _numbers(span.first_ns for span, _ in found)
+        last = _numbers(span.last_ns + longer_ns + unwritten_ns * is_killed for span, is_killed in found)
+        order = np.argsort(first, kind="stable")
+        first, last = first[order], np.maximum.accumulate(last[order])
+        is_new = np.ones(len(first), dtype=np.bool_)
+        is_new[1:] = first[1:] > last[:-1]
+        return first[is_new], last[np.append(is_new[1:], True)[: len(first)]]
 
     def tells_all(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where a node wrote down everything that it saw between two times, its dead letters included."""

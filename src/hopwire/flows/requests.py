@@ -11,7 +11,11 @@ first outcome of this table that fits is the outcome of the request:
 | late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived anywhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or no answer came until patience after the deadline |
-| open     | the capture ends too early to say, or both ends skipped sightings in the meantime |
+| open     | the capture ends too early to say, or an answer can have come home unseen by both ends |
+
+*Unseen by both ends.* An answer leaves while whoever would have answered is blind, and comes home while home is blind.
+A node is blind while it skips sightings, and in the last moments before it is killed. A node that does not capture is
+always blind.
 
 *When a reply was taken.* The node at home writes a dead letter for every reply that its hub does not take.
 
@@ -165,8 +169,7 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of all, where home does not capture
     last = hops.target[_latest(groups, np.maximum(hops.left, hops.came), ~hops.is_reply)]  # who would have answered
     until = np.minimum(silence, end)
-    is_unseen = ~cover.captures[last] | cover.skips_within(last, asked_at, until)
-    is_silent = (silence < end) & ~(is_unseen & cover.skips_within(home, asked_at, until))
+    is_silent = (silence < end) & ~cover.can_pass_unseen(last, home, asked_at, until, rules)
     outcome = np.select(
         [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
         [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost")],
