@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.timing import show_table
 from benchmarks.watch import ALL, JVM, WORKERS, watched
-from hopwire.capture import SCHEMA, Direction
+from hopwire.capture import Direction
+from hopwire.capture.records import RECORDS, Origin, Row, batch_from_rows
 from hopwire.lake.build import build
 from hopwire.lake.session import session
 from hopwire.lake.store import read_arrow
 from hopwire.model import CallbackPoint, Message
-from hopwire.model.sighting import Origin, Row, batch_from_rows
 from hopwire.wire import V5, encode
 
 MESSAGES, WARM_UP = 1_000_000, 20_000
@@ -139,8 +139,8 @@ class _Writer:
         if self._stream is None:
             path = self._place / f"{self._origin.node_name}-{self._count:09d}.arrows"
             self._file = pa.OSFile(str(path), "wb")
-            self._stream = pa.ipc.new_stream(self._file, SCHEMA)
-        self._rows.append((self._count, at, direction, peer, frames, "", "", 0))
+            self._stream = pa.ipc.new_stream(self._file, RECORDS)
+        self._rows.append((self._count, at, direction, peer, frames, "", "", 0, 0))
         self._count += 1
         if len(self._rows) == BATCH_ROWS:
             self._write()

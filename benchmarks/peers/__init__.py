@@ -2,10 +2,12 @@
 
 | name | meaning |
 |---|---|
-| `serve(ready)` | calls `ready` with an address, then answers every question with its own body until it is killed |
-| `connect(address)` | a context manager that gives something to ask: an `Ask`, or a `Pipe` where the peer blocks |
+| `serve(ready, *options)` | calls `ready` with an address, then answers questions with their own body until killed |
+| `connect(address, *options)` | a context manager that gives an `Ask`, or a `Pipe` where the peer blocks |
 
-A peer without `serve` has no address: what it asks lives in its own process, or in one that it starts itself.
+A peer without `serve` has no address: what it asks lives in its own process, or in one that it starts itself. The
+options are those of the row in `PEERS`; most peers have none. Files go into the temporary directory (`tempfile`), which
+the benchmark removes.
 
 Each has the settings that its own documentation calls fast, and no codec where it can do without.
 """
@@ -41,20 +43,26 @@ class Peer:
     where: str
     is_served: bool  # whether `serve` runs in a process of its own
     loop: str = "asyncio"  # or uvloop
+    options: tuple[str, ...] = ()  # what `serve` and `connect` are given beside
+    is_small_only: bool = False  # whether the smallest body says it all, so that a run stays short
 
 
 # fmt: off
 PEERS = (
-    #     key                     title               module     where          served loop
-    Peer("echo",                  "plain pyzmq echo", "echo",    TWO_PROCESSES, True),
-    Peer("hopwire",               "hopwire",          "hopwire", TWO_PROCESSES, True),
-    Peer("hopwire-uvloop",        "hopwire, uvloop",  "hopwire", TWO_PROCESSES, True,  "uvloop"),
-    Peer("nats",                  "nats-py, uvloop",  "nats",    TWO_PROCESSES, True,  "uvloop"),
-    Peer("xoscar",                "xoscar, uvloop",   "xoscar",  TWO_PROCESSES, True,  "uvloop"),
-    Peer("grpc",                  "grpc.aio, uvloop", "grpc",    TWO_PROCESSES, True,  "uvloop"),
-    Peer("ray",                   "Ray",              "ray",     TWO_PROCESSES, False),
-    Peer("pykka",                 "Pykka",            "pykka",   IN_PROCESS,    False),
-    Peer("hopwire-local",         "hopwire",          "hopwire", IN_PROCESS,    False),
-    Peer("hopwire-local-uvloop",  "hopwire, uvloop",  "hopwire", IN_PROCESS,    False, "uvloop"),
+    #     key                    title                module     where          served loop      options        small
+    Peer("echo",                 "plain pyzmq echo",  "echo",    TWO_PROCESSES, True),
+    Peer("hopwire",              "hopwire",           "hopwire", TWO_PROCESSES, True),
+    Peer("hopwire-uvloop",       "hopwire, uvloop",   "hopwire", TWO_PROCESSES, True,  "uvloop"),
+    Peer("hopwire-capture",      "hopwire, capture",  "hopwire", TWO_PROCESSES, True,  "asyncio", ("capture",),   True),
+    Peer("hopwire-signed",       "hopwire, signed",   "hopwire", TWO_PROCESSES, True,  "asyncio", ("signed",),    True),
+    Peer("hopwire-signed-1",     "hopwire, signed 1", "hopwire", TWO_PROCESSES, True,  "asyncio", ("hopwire-1",), True),
+    Peer("hopwire-tls",          "hopwire, TLS",      "hopwire", TWO_PROCESSES, True,  "asyncio", ("tls",),       True),
+    Peer("nats",                 "nats-py, uvloop",   "nats",    TWO_PROCESSES, True,  "uvloop"),
+    Peer("xoscar",               "xoscar, uvloop",    "xoscar",  TWO_PROCESSES, True,  "uvloop"),
+    Peer("grpc",                 "grpc.aio, uvloop",  "grpc",    TWO_PROCESSES, True,  "uvloop"),
+    Peer("ray",                  "Ray",               "ray",     TWO_PROCESSES, False),
+    Peer("pykka",                "Pykka",             "pykka",   IN_PROCESS,    False, "asyncio", (),             True),
+    Peer("hopwire-local",        "hopwire",           "hopwire", IN_PROCESS,    False, "asyncio", (),             True),
+    Peer("hopwire-local-uvloop", "hopwire, uvloop",   "hopwire", IN_PROCESS,    False, "uvloop",  (),             True),
 )
 # fmt: on

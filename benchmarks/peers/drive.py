@@ -1,4 +1,5 @@
 """One peer in a process of its own: `serve` it, or `drive` it and say how fast it was. `ask.py` starts both.
+`sample-server` and `sample-client` do the same under a sampler, and say where the time goes (`sampling.py`).
 
 Every peer is driven in the same way. Pipelined: a fixed number of questions is in flight at any time, each answer is
 followed by the next question, and the answers that come within the time are counted once it has run warm. One at a
@@ -14,14 +15,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from dataclasses import asdict, dataclass
 from statistics import quantiles
-from typing import Any
+from typing import Any, TypeAlias
 
 from benchmarks.peers import PEERS, Ask, Peer, Pipe
 from benchmarks.peers.cpu import cpu_seconds
+from benchmarks.peers.sampling import ready_to_sample, sample_client
 
 FEWEST = 200  # questions, one at a time, below which a p99 says nothing
 
@@ -31,10 +32,14 @@ class Plan:
     """How a peer is measured."""
 
     body_bytes: tuple[int, ...] = (256, 65_536)
-    seconds: float = 1.0  # for each figure
+    seconds: float = 0.8  # for each figure; a run of everything takes less than six minutes
     warm_up_seconds: float = 0.3
     in_flight: int = 1_000
     sessions: tuple[int, ...] = ()  # of the processes whose processor time counts, beside our own
+
+    def sizes_for(self, peer: Peer) -> tuple[int, ...]:
+        """Give the sizes of the body that a peer is measured with."""
+        return (min(self.body_bytes),) if peer.is_small_only else self.body_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,9 @@ class Figures:
     cpu_us: float  # of all processes together, for each round trip with many in flight
     p50_us: float
     p99_us: float
+
+
+Round: TypeAlias = dict[int, Figures]  # by the size of the body
 
 
 class Meter:
@@ -129,11 +137,10 @@ def _pipe_times(pipe: Pipe, body: bytes, seconds: float) -> list[float]:
     return times
 
 
-async def drive(connect: Callable[[str], Any], address: str, plan: Plan) -> dict[int, Figures]:
+async def drive(context: AbstractAsyncContextManager[Ask] | AbstractContextManager[Pipe], plan: Plan) -> Round:
     """Measure a peer with every size of body."""
     found = {}
     async with AsyncExitStack() as stack:
-        context: AbstractAsyncContextManager[Ask] | AbstractContextManager[Pipe] = connect(address)
         if isinstance(context, AbstractContextManager):
             pipe = stack.enter_context(context)
             return {size: drive_pipe(pipe, bytes(size), plan) for size in plan.body_bytes}
@@ -154,13 +161,22 @@ def main(role: str, key: str, address: str = "", plan: str = "{}") -> None:
     """Play one role of one peer."""
     peer = next(each for each in PEERS if each.key == key)
     module = importlib.import_module(f"benchmarks.peers.{peer.module}")
-    if role == "drive":
-        found = run_with(peer, drive(module.connect, address, Plan(**json.loads(plan))))
-        print(json.dumps({size: asdict(figures) for size, figures in found.items()}), flush=True)
+    if role in ("serve", "sample-server"):
+        serving = module.serve(_ready if role == "serve" else ready_to_sample, *peer.options)
+        if inspect.isawaitable(serving):
+            run_with(peer, serving)
         return
-    serving = module.serve(lambda address: print(address, flush=True))
-    if inspect.isawaitable(serving):
-        run_with(peer, serving)
+    wanted, context = Plan(**json.loads(plan)), module.connect(address, *peer.options)
+    if role == "drive":
+        found = run_with(peer, drive(context, wanted))
+        print(json.dumps({size: asdict(figures) for size, figures in found.items()}), flush=True)
+    else:
+        body = bytes(min(wanted.body_bytes))
+        print(run_with(peer, sample_client(context, body, wanted.in_flight, wanted.seconds)), flush=True)
+
+
+def _ready(address: str) -> None:
+    print(address, flush=True)
 
 
 if __name__ == "__main__":

@@ -18,17 +18,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import IO, TypeAlias
+from typing import IO
 
 from benchmarks.peers import Peer
-from benchmarks.peers.drive import Figures, Plan
+from benchmarks.peers.drive import Figures, Plan, Round
 
-__all__ = ["Results", "measure"]
+__all__ = ["Failed", "Results", "Started", "address_of", "measure", "output_of", "started"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS_PYTHON = ROOT / ".venv-peers/bin/python"
 PATIENCE_SECONDS = 60  # beyond the plan; Ray takes ten to start on a busy machine
-Round: TypeAlias = dict[int, Figures]  # by the size of the body
 
 
 @dataclass(slots=True)
@@ -46,13 +45,19 @@ class Results:
     def spread(self, key: str, name: str, size: int) -> float:
         """Give by which part of the median the rounds lie around it, at most."""
         found = self._found(key, name, size)
-        return max((abs(each / median(found) - 1) for each in found), default=0.0)
+        middle = median(found) if found else 0.0
+        return max((abs(each / middle - 1) for each in found), default=0.0) if middle else 0.0
 
     def ratio(self, key: str, other: str, name: str, size: int) -> float | None:
         """Give the median of the ratios between two peers, each taken within a round."""
-        pairs = zip(self.rounds.get(key, ()), self.rounds.get(other, ()), strict=False)
-        found = [getattr(a[size], name) / getattr(b[size], name) for a, b in pairs if size in a and size in b]
+        found = self.ratios(key, other, name, size)
         return median(found) if found else None
+
+    def ratios(self, key: str, other: str, name: str, size: int) -> list[float]:
+        """Give the ratio between two peers for each round; a round in which nothing was answered has none."""
+        pairs = zip(self.rounds.get(key, ()), self.rounds.get(other, ()), strict=False)
+        both = [(getattr(a[size], name), getattr(b[size], name)) for a, b in pairs if size in a and size in b]
+        return [ours / theirs for ours, theirs in both if theirs]
 
     def _found(self, key: str, name: str, size: int) -> list[float]:
         return [getattr(each[size], name) for each in self.rounds.get(key, ()) if size in each]
@@ -82,48 +87,71 @@ def measure(peers: Sequence[Peer], plan: Plan, rounds: int) -> Results:
 
 def measure_once(peer: Peer, plan: Plan) -> Round:
     """Start a peer, drive it, stop it."""
+    plan = replace(plan, body_bytes=plan.sizes_for(peer))
     if not peer.is_served:
         return _driven(peer, "", plan)
-    with _process("serve", peer.key) as (server, errors):
-        assert server.stdout is not None
-        address = server.stdout.readline().strip()
-        if not address:
-            raise Failed(_last_line(errors))
-        return _driven(peer, address, replace(plan, sessions=(server.pid,)))
+    with started("serve", peer.key) as server:
+        return _driven(peer, address_of(server), replace(plan, sessions=(server.process.pid,)))
 
 
 def _driven(peer: Peer, address: str, plan: Plan) -> Round:
     patience = PATIENCE_SECONDS + 2 * len(plan.body_bytes) * (plan.seconds + plan.warm_up_seconds)
-    with _process("drive", peer.key, address, json.dumps(asdict(plan))) as (driver, errors):
-        try:
-            output, _ = driver.communicate(timeout=patience)
-        except subprocess.TimeoutExpired:
-            raise Failed(f"did not end within {patience:.0f} s") from None
-        if driver.returncode:
-            raise Failed(_last_line(errors))
-    return {int(size): Figures(**figures) for size, figures in json.loads(output.splitlines()[-1]).items()}
+    with started("drive", peer.key, address, json.dumps(asdict(plan))) as driver:
+        output = output_of(driver, patience)
+    return {int(size): Figures(**figures) for size, figures in json.loads(output).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process that plays a role of `drive.py`, and what it complains of."""
+
+    process: subprocess.Popen[str]
+    errors: IO[str]
 
 
 @contextmanager
-def _process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """A process with its children in a session of their own, so that all end together; and what it complains of."""
+def started(*arguments: str) -> Iterator[Started]:
+    """A process with its children in a session of their own, so that all end together; its files end with it."""
     python = str(PEERS_PYTHON) if PEERS_PYTHON.exists() else sys.executable
-    with tempfile.TemporaryFile("w+") as errors:
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        tempfile.TemporaryDirectory(prefix="ask", ignore_cleanup_errors=True) as directory,
+    ):
         process = subprocess.Popen(
             [python, "-m", "benchmarks.peers.drive", *arguments],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]), "TMPDIR": directory},
             start_new_session=True,
         )
         try:
-            yield process, errors
+            yield Started(process, errors)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
+
+
+def address_of(server: Started) -> str:
+    """Wait for the address of a server."""
+    assert server.process.stdout is not None
+    address = server.process.stdout.readline().strip()
+    if not address:
+        raise Failed(_last_line(server.errors))
+    return address
+
+
+def output_of(started: Started, patience_seconds: float) -> str:
+    """Wait for the end of a process, and give the last line that it printed."""
+    try:
+        output, _ = started.process.communicate(timeout=patience_seconds)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"did not end within {patience_seconds:.0f} s") from None
+    if started.process.returncode or not output:
+        raise Failed(_last_line(started.errors))
+    return output.splitlines()[-1]
 
 
 def _last_line(errors: IO[str]) -> str:
