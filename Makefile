@@ -69,7 +69,7 @@ docs: $(READY) ## write the generated documents anew
 fuzz: $(READY) ## run the fuzz tests for long: FUZZ_CASES=1000000
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m fuzz --fuzz-cases $(FUZZ_CASES) --timeout 0
 
-chaos: $(READY) ## let a network suffer for long, and say what held: CHAOS_ARGS="--seconds 150 --seed 1"
+chaos: $(READY) ## let networks suffer for long, and say what held: CHAOS_ARGS="--seconds 150 --seed 1 --report FILE"
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 lock: $(READY) ## choose the newest versions of everything for requirements.lock

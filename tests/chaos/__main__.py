@@ -1,4 +1,4 @@
-"""Let a network suffer, and say what held.
+"""Let a network suffer, and say what was done and what held.
 
 python -m tests.chaos --seconds 150 --seed 1        also: make chaos
 """
@@ -10,18 +10,17 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-
-import pyarrow as pa
+from typing import Any
 
 from hopwire.lake.settings import LakeSettings
-from tests.chaos.judge import differences_of
+from tests.chaos.judge import checks_of
+from tests.chaos.lake_judge import lake_check
 from tests.chaos.member import TIMEOUT_SECONDS, domains_of
-from tests.chaos.network import Report, run
+from tests.chaos.network import Order, run
+from tests.chaos.page import page_of
 from tests.chaos.stranger import ATTACKS
-
-SHOWN = 20  # differences
 
 
 def main() -> int:
@@ -32,50 +31,25 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=100.0, help="questions of each member in a second")
     parser.add_argument("--peaceful", action="store_true", help="without the stranger")
     parser.add_argument("--keep", type=Path, help="a new directory for captures, logs and lake")
+    parser.add_argument("--report", type=Path, help="a file for the page that is printed")
     options = parser.parse_args()
-    print(f"seed {options.seed}: four members, {options.seconds:.0f} s, {options.rate:.0f} questions a second each")
+    order = Order(
+        options.seconds, options.seed, options.rate, attacks=() if options.peaceful else tuple(ATTACKS.values())
+    )
+    print(f"seed {order.seed}: chaos for {order.seconds:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="hopwire-chaos-") as scratch:
         directory = options.keep or Path(scratch) / "chaos"
-        attacks = () if options.peaceful else tuple(ATTACKS.values())
-        report = asyncio.run(run(directory, options.seconds, options.seed, options.rate, attacks))
-        held = show(report)
-        held &= judge(report, directory)
-    print("everything held" if held else "something broke")
-    return 0 if held else 1
+        report = asyncio.run(run(directory, order))
+        checks = [*checks_of(report), lake_check(report, _requests(directory))]
+    page = page_of(report, checks)
+    print(page)
+    if options.report:
+        options.report.write_text(page + "\n")
+    return 0 if all(check.is_held for check in checks) else 1
 
 
-def show(report: Report) -> bool:
-    """Print what happened, and tell whether the promises of the network held."""
-    told = Counter(promise.told or "killed before it was told" for promise in report.promises.values())
-    print(f"blows          {_counts(report.blows)}")
-    print(f"promises       {len(report.promises):,}: {_counts(told)}")
-    print(f"hanging        {len(report.hanging())}")
-    print(f"ended alone    {'; '.join(report.ended) or 'none'}")
-    if report.attacks:
-        print(f"attackers      {'; '.join(report.attacks)}")
-    for member in report.members:
-        dead = _counts(Counter(member["dead_letters"]))
-        print(
-            f"{member['name']} life {member['life']:<2}     exit {member['exit']}, {member['rss_mb']} MB at most, "
-            f"{member['descriptors']} descriptors, loop lag {member['lag_ms']} ms at most; dead letters: {dead}"
-        )
-    wrong = [told_as for told_as in told if told_as.startswith("answered with")]
-    is_clean = all(member["exit"] == 0 and not member["open_promises"] for member in report.members)
-    return not (report.hanging() or report.ended or report.attacks or wrong) and is_clean
-
-
-def judge(report: Report, directory: Path) -> bool:
-    """Build the lake, and print where it disagrees with what askers were told."""
-    requests = _requests(directory)
-    found, compared = differences_of(report, requests.to_pylist())
-    print(f"lake           {requests.num_rows:,} requests: {_counts(Counter(requests['outcome'].to_pylist()))}")
-    print(f"agreement      {compared - len(found):,} of {compared:,} promises")
-    for difference in found[:SHOWN]:
-        print(f"  {difference}")
-    return not found
-
-
-def _requests(directory: Path) -> pa.Table:
+def _requests(directory: Path) -> list[Mapping[str, Any]]:
+    """Build the lake, and give what it says of requests."""
     from hopwire.lake.build import build
     from hopwire.lake.session import session
     from hopwire.lake.store import read_arrow
@@ -87,11 +61,10 @@ def _requests(directory: Path) -> pa.Table:
         build(spark, directory / "captures", directory / "lake", domains=domains, settings=settings)
     finally:
         spark.stop()
-    return read_arrow(directory / "lake", "gold.requests", ["correlation_id", "outcome", "reason"])
-
-
-def _counts(counts: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {word}" for word, count in counts.most_common()) or "none"
+    requests: list[Mapping[str, Any]] = read_arrow(
+        directory / "lake", "gold.requests", ["correlation_id", "outcome", "reason"]
+    ).to_pylist()
+    return requests
 
 
 if __name__ == "__main__":

@@ -1,19 +1,25 @@
-"""What the members of a chaotic network say to each other: one question, and handlers of every temper."""
+"""What the members of a chaotic network say to each other: questions, handlers of every temper, and a slow consumer."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import hopwire as hw
 
-__all__ = ["TEMPERS", "Done", "Noted", "Told", "Work", "Worker"]
+__all__ = ["TEMPERS", "Done", "Noted", "Toil", "Toiler", "Told", "Work", "Worker"]
+
+TOIL_SECONDS = 0.05
+
+Note = Callable[[str], None]  # that a handler has begun with the message of this flow
 
 
 class Work(hw.Payload, identity="chaos.work", version=1):
     """A question; its temper says what the handler does."""
 
     number: int
+    flow: str
     temper: str
     filling: bytes = b""
 
@@ -33,7 +39,13 @@ class Noted(hw.Payload, identity="chaos.noted", version=1):
 class Told(hw.Payload, identity="chaos.told", version=1):
     """A message that wants no answer."""
 
-    number: int
+    flow: str
+
+
+class Toil(hw.Payload, identity="chaos.toil", version=1):
+    """A message that takes its handler long."""
+
+    flow: str
 
 
 # fmt: off
@@ -56,9 +68,13 @@ class Worker(hw.Actor):
 
     concurrency = 16
 
+    def __init__(self, note: Note) -> None:
+        self._note = note
+
     @hw.handles
     async def work(self, request: Work) -> Done | Noted | None:
         """Do what the temper says."""
+        self._note(request.flow)
         match request.temper:
             case "slow":
                 await asyncio.sleep(0.02)
@@ -81,3 +97,19 @@ class Worker(hw.Actor):
     @hw.handles
     async def told(self, request: Told) -> None:
         """Take it, and say nothing."""
+        self._note(request.flow)
+
+
+class Toiler(hw.Actor):
+    """A slow consumer."""
+
+    concurrency = 4
+
+    def __init__(self, note: Note) -> None:
+        self._note = note
+
+    @hw.handles
+    async def toil(self, request: Toil) -> None:
+        """Take long."""
+        self._note(request.flow)
+        await asyncio.sleep(TOIL_SECONDS)

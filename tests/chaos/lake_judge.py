@@ -1,0 +1,125 @@
+"""What the lake says of a chaotic network, held against what each asker was told, promise by promise.
+
+| asker | lake |
+|---|---|
+| was killed before it was told | may say anything |
+| was told something | says what agrees with it by the table `AGREES`, or nothing where the question never left home |
+| insisted, and was told Timeout | may say failed: after one bad word an asker that insists still waits for a good one |
+| insisted, and was told Expired | may say what became of another copy: failed, late or lost |
+| was answered after the deadline, and soon killed | may say late: the lake knows only the deadline |
+| sent to a slow consumer, with a minute of time | may say open, where the captures end within this minute |
+
+A difference may have an excuse. Differences are counted by excuse, so that an excuse hides nothing:
+
+| excuse | why nobody could have told the lake |
+|---|---|
+| skipped | a capture skipped sightings; but who was answered may not be called lost, failed or expired for this |
+| unwritten | a member was killed before its full disk had room again, and nothing is left that says that it lived |
+| clock | clocks of the network were set, and the lake calls such a clock doubtful for minutes |
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from hopwire.demo.agreement import is_agreed, outcomes_by_flow
+from tests.chaos.judge import Check, counted, some
+from tests.chaos.member import TIMEOUT_SECONDS, TOIL_TIMEOUT_SECONDS
+from tests.chaos.network import ATTACKED, SMALL_DISK, Report
+from tests.chaos.record import Promise, life_of, member_of
+
+__all__ = ["Difference", "differences_of", "lake_check"]
+
+# a question that found no way out of its node was seen by no capture as a departure; its dead letter may be missing too
+# where the writer of its node was killed soon after
+AT_HOME = frozenset({"NoRoute", "Unreachable", "Timeout", "Expired", "QueueFull", "Closed"})
+INSISTING = {"Timeout": {"failed"}, "Expired": {"failed", "late", "lost"}}
+BLIND_TO_ANSWERS = ("", "open", "late")  # what the lake may say of an answer that was skipped
+WRITTEN_SECONDS = 2.0  # until a member has written what it saw; the lake believes the same
+GAP_SECONDS = 1.0  # gaps of a capture that begin in the same second are one gap
+
+
+class Difference(NamedTuple):
+    """A promise of which asker and lake tell different stories."""
+
+    flow: str
+    call: str
+    temper: str
+    told: str
+    lake: str
+    excuse: str
+
+
+def lake_check(report: Report, requests: list[Mapping[str, Any]]) -> Check:
+    """Hold the requests of the lake against every promise."""
+    differences, compared = differences_of(report, requests)
+    wrong = [each for each in differences if not each.excuse]
+    excuses = Counter(each.excuse for each in differences if each.excuse)
+    outcomes = Counter(str(request["outcome"]) for request in requests)
+    words = (
+        f"{len(requests):,} requests: {counted(outcomes)}; {compared:,} promises compared, {len(wrong):,} differ; "
+        f"with an excuse: {counted(excuses)}"
+    )
+    return Check("the lake is not wrong", not wrong, words + (f": {some(wrong)}" if wrong else ""))
+
+
+def differences_of(report: Report, requests: Iterable[Mapping[str, Any]]) -> tuple[list[Difference], int]:
+    """Give the promises on which asker and lake do not agree, and how many were compared."""
+    outcomes = outcomes_by_flow(requests, "correlation_id")
+    compared, found = 0, []
+    unwritten = list(_unwritten(report))
+    for promise in report.recorded.promises.values():
+        if not promise.told:
+            continue
+        compared += 1
+        lake = outcomes.get(promise.flow, [])
+        is_at_home = not lake and promise.told in AT_HOME
+        if not is_at_home and not is_agreed(promise.told, lake, _also(report, promise)):
+            words = ", ".join(lake)
+            excuse = _excuse(report, promise, words, unwritten)
+            found.append(Difference(promise.flow, promise.call, promise.temper, promise.told, words, excuse))
+    return found, compared
+
+
+def _also(report: Report, promise: Promise) -> set[str]:
+    """Give what the lake may say beside what agrees with what the asker was told."""
+    if promise.call == "toil" and promise.asked_at + TOIL_TIMEOUT_SECONDS + TIMEOUT_SECONDS > report.ended_at:
+        return {"open"}
+    if promise.told == "answered" and promise.ended_at - promise.asked_at > TIMEOUT_SECONDS:
+        own = [life for life in report.lives if life.name == life_of(promise.flow) and life.was_killed]
+        return {"late"} if any(life.ended_at < promise.ended_at + WRITTEN_SECONDS for life in own) else set()
+    return INSISTING.get(promise.told, set()) if promise.call == "insist" else set()
+
+
+def _excuse(report: Report, promise: Promise, lake: str, unwritten: Iterable[tuple[float, float]]) -> str:
+    if not ATTACKED.has(promise.flow):
+        return "clock"
+    if not _may_meet(promise, SMALL_DISK):
+        return ""
+    if any(begin <= promise.ended_at and promise.asked_at <= end for begin, end in unwritten):
+        return "unwritten"
+    is_fair = promise.told != "answered" or lake in BLIND_TO_ANSWERS
+    return "skipped" if is_fair and _is_blind(report, promise) else ""
+
+
+def _may_meet(promise: Promise, member: str) -> bool:
+    """Tell whether a call may have been between its member and this one: members ask the other side."""
+    return member_of(life_of(promise.flow)) == member or promise.flow[0] != member[0]
+
+
+def _is_blind(report: Report, promise: Promise) -> bool:
+    blind_at = report.recorded.blind_at
+    begin, end = promise.asked_at - GAP_SECONDS, promise.ended_at + TIMEOUT_SECONDS + GAP_SECONDS
+    return bisect_left(blind_at, begin) < bisect_right(blind_at, end)
+
+
+def _unwritten(report: Report) -> Iterator[tuple[float, float]]:
+    """Give the times that a member lived through, and that were lost with it before its full disk had room again."""
+    for spell in report.spells:
+        for life in report.lives:
+            is_same = spell.kind == "disk" and spell.member == member_of(life.name) and life.was_killed
+            if is_same and spell.overlaps(life.ended_at, life.ended_at, WRITTEN_SECONDS):
+                yield max(spell.began_at, life.began_at) - GAP_SECONDS, life.ended_at
