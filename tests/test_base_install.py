@@ -55,6 +55,29 @@ import hopwire.wire
 assert not {"numpy", "pyarrow", "zmq", "asyncio"} & set(sys.modules), "the codec alone loads too much"
 """
 
+LIGHT = """
+import asyncio
+import hopwire, hopwire.node, hopwire.sync
+
+class Ping(hopwire.Payload, identity="ping"): pass
+class Pong(hopwire.Payload, identity="pong"): pass
+class Echo(hopwire.Actor):
+    @hopwire.handles
+    async def ping(self, request: Ping) -> Pong:
+        return Pong()
+
+async def main():
+    async with hopwire.Node("tcp://127.0.0.1:0") as there, hopwire.Node("tcp://127.0.0.1:0", peers=[there.uri]) as here:
+        assert there.uri.startswith("tcp://") and there.capture_status is None
+        there.host(Echo())
+        await here.knows(Ping)
+        assert await here.hub().ask(Ping(), Pong) == Pong()
+
+asyncio.run(main())
+heavy = {"numpy", "pyarrow", "pyspark", "pandas", "rich", "typer"}
+assert not heavy & set(sys.modules), f"a node without a capture loads {heavy & set(sys.modules)}"
+"""
+
 NO_CLI = """
 import hopwire.cli.main
 """
@@ -68,7 +91,7 @@ def _run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("code", [USE, ONLY_CODEC], ids=["use", "only codec"])
+@pytest.mark.parametrize("code", [USE, ONLY_CODEC, LIGHT], ids=["use", "only codec", "light"])
 def test_the_base_install_needs_no_extra(code: str) -> None:
     done = _run(code)
     assert (done.returncode, done.stderr) == (0, "")

@@ -18,9 +18,8 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from hopwire.capture import CaptureStatus
 from hopwire.errors import Closed, SettingsError
 from hopwire.model import Payload
 from hopwire.node import Actor, Address, Receipt, Statistics
@@ -33,6 +32,9 @@ from hopwire.node.news import Events, NodeEvent
 from hopwire.node.node import NodeOptions
 from hopwire.node.spawn import Way
 
+if TYPE_CHECKING:
+    from hopwire.capture import CaptureStatus
+
 __all__ = ["EventReader", "Hub", "Node"]
 
 R = TypeVar("R", bound=Payload)
@@ -40,7 +42,8 @@ S = TypeVar("S", bound=Payload)
 T = TypeVar("T")
 log = logging.getLogger("hopwire.node")
 # The timeouts of a node's calls, where the caller gives none.
-ASK_SECONDS, KNOWS_SECONDS, TRACE_SECONDS = 30.0, 10.0, 5.0
+ASK_SECONDS, KNOWS_SECONDS, TRACE_SECONDS, STOP_SECONDS = 30.0, 10.0, 5.0, 1.0
+CAPTURE_SECONDS = 5.0  # for the rest of a capture, when a node stops
 
 
 class _Portal:
@@ -96,7 +99,7 @@ class _Portal:
 
         return self.call(CALL_SECONDS, run)
 
-    def end(self, function: Callable[[], Awaitable[None]]) -> None:
+    def end(self, seconds: float, function: Callable[[], Awaitable[None]]) -> None:
         """Run a last coroutine function and end the thread; if the loop has ended already, the caller runs it."""
         if self.loop.is_closed():
             return
@@ -104,7 +107,7 @@ class _Portal:
             if self._is_over:
                 self.loop.run_until_complete(function())
             else:
-                self.call(CALL_SECONDS, function)
+                self.call(seconds, function)
         finally:
             self.close()
 
@@ -154,13 +157,24 @@ class Hub:
         """Send a message; wait only while there is no room for it."""
         self._portal.call(options.get("ttl"), self._hub.tell, payload, **options)
 
-    def broadcast(self, payload: Payload, **options: Any) -> None:
+    def broadcast(
+        self,
+        payload: Payload,
+        *,
+        ttl: float | None = None,
+        partition: bytes = b"",
+        correlation_id: bytes = b"",
+        trace: bool = False,
+    ) -> None:
         """Send a message to every actor that handles it."""
-        self._portal.call(options.get("ttl"), self._hub.broadcast, payload, **options)
+        options = {"partition": partition, "correlation_id": correlation_id, "trace": trace}
+        self._portal.call(ttl, self._hub.broadcast, payload, ttl=ttl, **options)
 
-    def trace(self, payload: Payload, **options: Any) -> Way:
+    def trace(
+        self, payload: Payload, *, timeout: float = TRACE_SECONDS, to: Address | None = None, partition: bytes = b""
+    ) -> Way:
         """Find out which way a message would take, and who would get it, without delivering it."""
-        return self._portal.call(options.get("timeout", TRACE_SECONDS), self._hub.trace, payload, **options)
+        return self._portal.call(timeout, self._hub.trace, payload, timeout=timeout, to=to, partition=partition)
 
     @property
     def identity(self) -> bytes:
@@ -206,7 +220,7 @@ class Node:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._portal.end(lambda: self._node.__aexit__(kind, error, trace))
+        self._portal.end(2 * STOP_SECONDS + CAPTURE_SECONDS, lambda: self._node.__aexit__(kind, error, trace))
 
     def start(self) -> None:
         """Begin to listen, dial the peers, and let the actors work."""
@@ -216,9 +230,9 @@ class Node:
             self._portal.close()
             raise
 
-    def stop(self, timeout: float = 1.0) -> None:
+    def stop(self, timeout: float = STOP_SECONDS) -> None:
         """Say goodbye, stop the actors, end every promise, and end the thread of the node."""
-        self._portal.end(lambda: self._node.stop(timeout))
+        self._portal.end(2 * timeout + CAPTURE_SECONDS, lambda: self._node.stop(timeout))  # actors, then connections
 
     def drain(self, timeout: float = 10.0) -> bool:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
@@ -282,6 +296,6 @@ class Node:
         """Let an actor take no more messages."""
         self._portal.call(CALL_SECONDS, self._node.unhost, actor)
 
-    def knows(self, payload: type[Payload], **options: Any) -> None:
+    def knows(self, payload: type[Payload], *, partition: bytes = b"", timeout: float = KNOWS_SECONDS) -> None:
         """Wait until an actor somewhere handles a payload."""
-        self._portal.call(options.get("timeout", KNOWS_SECONDS), self._node.knows, payload, **options)
+        self._portal.call(timeout, self._node.knows, payload, partition=partition, timeout=timeout)

@@ -25,7 +25,18 @@ from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from hopwire.node.node import Node
-from hopwire.node.transport import FirstWords, Frames, OnFrames, OnGone, OnRefused, ignore, in_silence
+from hopwire.node.transport import (
+    FirstWords,
+    Frames,
+    OnEnded,
+    OnFrames,
+    OnGone,
+    OnRefused,
+    OnSent,
+    forget_nothing,
+    ignore,
+    in_silence,
+)
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
 
 __all__ = ["Faults", "Network", "run"]
@@ -160,8 +171,10 @@ class _Memory:
         on_refused: OnRefused,
         on_gone: OnGone = ignore,
         first_words: FirstWords = in_silence,
+        on_ended: OnEnded = forget_nothing,
+        on_sent: OnSent | None = None,
     ) -> str:
-        self.on_frames = on_frames
+        self.on_frames, self._on_sent = on_frames, on_sent
         self._network._transports[self.uri] = self
         return self.uri
 
@@ -169,6 +182,18 @@ class _Memory:
         if uri not in self.connections:
             chance = next(self._network._names).to_bytes(CHANCE_BYTES, "big")
             self.connections[uri] = connection_name(self.identity, chance)
+
+    def dial(self, uri: str) -> None:
+        pass
+
+    def address_of(self, connection: bytes) -> str:
+        return ""
+
+    def opened_as(self, name: bytes) -> str:
+        return next((uri for uri, own in self.connections.items() if own == name), "")
+
+    def reply(self, connection: bytes, frames: Frames) -> None:
+        pass
 
     def prove(self, uri: str, over: bytes) -> None:
         pass
@@ -188,6 +213,8 @@ class _Memory:
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
         if uri not in self.connections:
             return "unreachable"
+        if self._on_sent is not None:
+            self._on_sent(frames, 1)
         self._network._carry(self, uri, frames)
         return ""
 

@@ -11,6 +11,7 @@ from hopwire.node import Actor, Node, NodeSettings, handles
 
 OUTBOX_MESSAGES = 100
 BUSY_SECONDS = 0.2
+AT_ONCE, FULL_SECONDS = 100, 0.3  # whoever cannot tell so much in this time waits for the consumer
 
 
 class Load(Payload, identity="load.load", codec=Codec.RAW):
@@ -34,16 +35,16 @@ async def consume() -> None:
 
 
 async def produce(uri: str) -> None:
-    settings = NodeSettings(outbox_messages=OUTBOX_MESSAGES)
+    settings = NodeSettings(outbox_messages=OUTBOX_MESSAGES)  # it waits soon
     async with Node(peers=[uri], settings=settings) as node:
         await node.knows(Load, timeout=20)
         hub, load = node.hub(), Load(bytes(20_000))
-        is_told = False
         while True:
-            await asyncio.gather(*(hub.tell(load) for _ in range(OUTBOX_MESSAGES)))
-            if not is_told and node.statistics().outbox_messages > OUTBOX_MESSAGES // 2:
-                is_told = True
+            told = [asyncio.ensure_future(hub.tell(load)) for _ in range(AT_ONCE)]
+            _, waiting = await asyncio.wait(told, timeout=FULL_SECONDS)
+            if waiting:
                 print("full", flush=True)
+                await asyncio.wait(waiting)
 
 
 if __name__ == "__main__":

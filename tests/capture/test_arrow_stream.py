@@ -11,7 +11,7 @@ import pytest
 from hopwire.capture import SCHEMA, Fault, FaultKind, Sighting, batch_from_sightings, read_capture
 from hopwire.capture.segment import END
 from hopwire.errors import CaptureError
-from hopwire.model.sighting import VERSION_KEY
+from hopwire.model.sighting_batch import VERSION_KEY
 from tests.capture.making import read_all, write
 
 HEAD = SCHEMA.serialize().to_pybytes()
@@ -78,7 +78,7 @@ FOREIGN = [
 ]
 UNSUITABLE = [
     (stream(pa.schema([("a", pa.int64())])),                    "is an Arrow stream, but not a capture"),
-    (stream(SCHEMA.with_metadata({VERSION_KEY: "7.1"})),        "is a capture of version 7.1, expected 1 or older"),
+    (stream(SCHEMA.with_metadata({VERSION_KEY: "7.1"})),        "is a capture of version 7.1, expected 2 or older"),
     (stream(SCHEMA.remove(0)),                                  "has no column node, which a capture has"),
 ]
 # fmt: on

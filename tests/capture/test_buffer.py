@@ -8,17 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.capture.buffer import Buffer
+from hopwire.capture.records import Row
 from hopwire.capture.settings import CaptureSettings
 from hopwire.model.reasons import SKIP_REASONS
-from hopwire.model.sighting import Direction, Row
+from hopwire.model.sighting import Direction
 
 
 def buffer(**settings: Any) -> Buffer:
     return Buffer(CaptureSettings(**{"batch_rows": 3, "buffer_rows": 4, **settings}))
 
 
-def offer(given: Buffer, size: int = 1, at: int = 0) -> bool:
-    return given.offer(at, Direction.IN, b"p", [bytes(size)], "", "")
+def offer(given: Buffer, size: int = 1, at: int = 0, train: int = 0) -> bool:
+    return given.offer(at, Direction.IN, b"p", [bytes(size)], "", "", train)
 
 
 def told(rows: list[Row]) -> list[tuple[int, int, str]]:
@@ -92,7 +93,7 @@ def test_the_bound_in_bytes_counts_the_frames() -> None:
 def test_a_message_larger_than_the_buffer_is_told_as_such() -> None:
     full = buffer(buffer_bytes=10)
     assert not offer(full, 11)
-    ((*_, reason, note, skipped),) = full.take()
+    ((*_, reason, note, skipped, _),) = full.take()
     assert (reason, note, skipped) == ("too_large", "11 bytes", 1)
 
 
@@ -101,7 +102,7 @@ def test_a_disk_that_refuses_is_the_reason() -> None:
     offer(full)
     full.trouble = "No space left on device"
     offer(full)
-    (_, (*_, reason, note, skipped)) = full.take()
+    (_, (*_, reason, note, skipped, _)) = full.take()
     assert (reason, note, skipped) == ("disk_error", "No space left on device", 1)
 
 
@@ -125,6 +126,24 @@ def test_what_is_given_up_becomes_one_gap() -> None:
     assert (full.offered, full.skipped, full.size_bytes) == (6, 6, 0)
 
 
+def test_a_train_is_one_row_and_takes_a_number_for_each_message() -> None:
+    full = buffer(batch_rows=10)
+    assert [offer(full, train=train) for train in (0, 64, 1, 0, 64, 0)] == [True] * 4 + [False] * 2
+    assert (full.offered, full.skipped, full.waiting[0]) == (132, 65, 5)
+    rows = full.take()
+    assert [(row[0], row[8]) for row in rows] == [(0, 0), (1, 64), (65, 1), (66, 0), (67, 0)]
+    assert told(rows)[-1] == (67, 65, "too_slow")
+
+
+def test_a_train_that_is_given_up_counts_all_its_messages() -> None:
+    full = buffer()
+    for train in (64, 0, 3):
+        offer(full, train=train)
+    full.give_up("disk_error", "gone")
+    assert told(full.take()) == [(0, 68, "disk_error")]
+    assert (full.offered, full.skipped) == (68, 68)
+
+
 def test_the_frames_are_those_of_the_moment() -> None:
     frames = [b"a"]
     kept = buffer()
@@ -133,7 +152,7 @@ def test_the_frames_are_those_of_the_moment() -> None:
     assert kept.take()[0][4] == (b"a",)
 
 
-ACTIONS = st.lists(st.sampled_from(["offer", "offer", "offer", "large", "take", "done", "back", "up", "close"]))
+ACTIONS = st.lists(st.sampled_from(["offer", "offer", "train", "large", "take", "done", "back", "up", "close"]))
 
 
 @given(ACTIONS)
@@ -142,8 +161,8 @@ def test_every_number_is_told_once_and_in_order_whatever_happens(actions: list[s
     out: list[Row] = []
     written: list[Row] = []
     for action in actions:
-        if action in ("offer", "large"):
-            offer(full, 21 if action == "large" else 1)
+        if action in ("offer", "large", "train"):
+            offer(full, 21 if action == "large" else 1, train=5 if action == "train" else 0)
         elif action == "take" and not out:
             out = full.take()
         elif action == "close":
@@ -162,7 +181,7 @@ def test_every_number_is_told_once_and_in_order_whatever_happens(actions: list[s
     while full.waiting[0]:
         written += full.take()
         full.done()
-    told_numbers = [n for row in written for n in range(row[0], row[0] + (row[7] or 1))]
+    told_numbers = [n for row in written for n in range(row[0], row[0] + (row[7] or row[8] or 1))]
     assert told_numbers == list(range(full.offered))
     assert sum(row[7] for row in written) == full.skipped
     assert {row[5] for row in written if row[7]} <= set(SKIP_REASONS)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hopwire.capture import Sighting, State, batch_from_sightings, list_segments
+from hopwire.capture.records import records_from_sightings
 from hopwire.capture.segment import SegmentFile, index_path, sealed_path, segment_name
 from tests.capture.making import START, names, read_all
 
@@ -60,11 +61,11 @@ def refusing(after: int) -> Any:
 @pytest.mark.parametrize("room", [1, 100, 500])
 def test_a_batch_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     segment = SegmentFile(tmp_path, "x", START)
-    segment.append(BATCH)
+    segment.append(records_from_sightings(BATCH))
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", refusing(room))
         with pytest.raises(OSError, match="No space left"):
-            segment.append(BATCH)
+            segment.append(records_from_sightings(BATCH))
     assert segment.path.stat().st_size == segment.size_bytes
     segment.seal(is_synced=False)
     assert read_all(tmp_path) == ([BATCH], [])
@@ -80,7 +81,7 @@ def test_a_segment_that_cannot_begin_leaves_no_file(tmp_path: Path, monkeypatch:
 
 def test_a_segment_whose_end_finds_no_room_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segment = SegmentFile(tmp_path, "x", START)
-    segment.append(BATCH)
+    segment.append(records_from_sightings(BATCH))
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", refusing(3))
         with pytest.raises(OSError, match="No space left"):
@@ -91,7 +92,7 @@ def test_a_segment_whose_end_finds_no_room_stays_open(tmp_path: Path, monkeypatc
 
 def test_a_segment_whose_index_finds_no_room_is_sealed_without(tmp_path: Path) -> None:
     segment = SegmentFile(tmp_path, "x", START)
-    segment.append(BATCH)
+    segment.append(records_from_sightings(BATCH))
     (tmp_path / "x.unfinished").mkdir()  # so that the index cannot be written
     (tmp_path / "x.unfinished" / "in the way").touch()
     segment.seal(is_synced=True)

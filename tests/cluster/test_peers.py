@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Hello, Routes, RoutesWanted
+from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Doubled, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
     Connect,
     Dialled,
     Disconnect,
+    Doubted,
     Event,
     Heard,
     LoseNode,
@@ -483,3 +484,57 @@ def test_a_node_that_stood_still_does_not_hold_the_time_against_its_peers() -> N
     cluster, commands = run(met(), Ticked(late_ns), now_ns=late_ns + NS_PER_SECOND)
     assert "LoseNode" not in names(commands)
     assert "LoseNode" in names(run(cluster, Ticked(), now_ns=late_ns + 6 * NS_PER_SECOND)[1])
+
+
+# -- who is doubted, and who comes back
+
+
+def test_a_peer_that_was_heard_of_late_holds_its_place() -> None:
+    cluster = met(now_ns=0)
+    assert cluster.holds(b"B", 2 * NS_PER_SECOND)
+    assert not cluster.holds(b"B", 2 * NS_PER_SECOND + 1)
+    assert not cluster.holds(b"nobody", 0)
+
+
+def test_a_doubted_hello_of_the_same_start_asks_the_peer_and_changes_nothing() -> None:
+    cluster = met()
+    elsewhere = Hello(b"B", B.incarnation, "tcp://elsewhere:1", via="tcp://a:1")
+    after, commands = run(cluster, Doubted(elsewhere, b"secret"))
+    assert after == cluster
+    asked = Hello(b"A", 1, A.uri, A.formats, A.capabilities, B.incarnation, "tcp://a:1", b"secret")
+    assert commands == [Say(B.uri, asked, b"B")]
+
+
+def test_a_doubted_hello_of_another_start_is_told_to_people_and_to_the_peer() -> None:
+    cluster = met()
+    after, commands = run(cluster, Doubted(Hello(b"B", B.incarnation + 1, "tcp://elsewhere:1"), b"secret"))
+    assert after == cluster
+    told = Doubled(b"A", 1, b"B", "tcp://elsewhere:1")
+    assert commands == [Warn("duplicate", b"B", "tcp://elsewhere:1"), Say(B.uri, told, b"B")]
+    assert run(Cluster(A), Doubted(hello_of(B), b"secret")) == (Cluster(A), [])
+
+
+def test_an_address_that_one_peer_answered_at_is_not_given_to_another() -> None:
+    answered = Heard(hello_of(B, heard=A.incarnation, via=B.uri))
+    cluster, _ = run(Cluster(A), Dialled(B.uri), answered)
+    thief = Hello(b"C", 5, "tcp://c:1", heard=A.incarnation, via=B.uri)
+    cluster, _ = run(cluster, Heard(thief))
+    assert cluster.links[B.uri].node == b"B"
+    assert cluster.peers[b"C"].uri == "tcp://c:1"
+
+
+def test_a_peer_that_was_silent_is_met_again_with_its_first_word() -> None:
+    late_ns = 6 * NS_PER_SECOND
+    cluster, _ = run(met(), Ticked(), now_ns=late_ns)
+    assert cluster.peers == {}
+    cluster, commands = run(cluster, Stirred((b"B",)), now_ns=late_ns)
+    assert names(commands) == ["Connect", "MeetNode", "Hello", "Routes", "RoutesWanted"]
+    assert cluster.peers[b"B"].heard_at_ns == late_ns
+    assert cluster.silent == {}
+    assert run(cluster, Stirred((b"B", b"nobody")), now_ns=late_ns)[1] == []
+
+
+@pytest.mark.parametrize("last", [Heard(Bye(b"B", B.incarnation)), Refused(b"B")])
+def test_a_peer_that_left_or_died_is_not_met_again_by_a_late_word(last: Event) -> None:
+    cluster, _ = run(met(), last)
+    assert run(cluster, Stirred((b"B",))) == (cluster, [])

@@ -9,10 +9,11 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from hopwire.capture import SCHEMA, read_capture
+from hopwire.capture import SCHEMA, Direction, read_capture
 from hopwire.errors import CaptureError, SettingsError
 from hopwire.lake.source import HopwireSource, path_from_text, read_options
-from tests.capture.making import MS, START, write
+from hopwire.wire.train import pack_train
+from tests.capture.making import MS, START, write, writer
 from tests.capture.recording.recordings import Recording, message, pcap
 
 NODE_A, NODE_B = "X'6e6f64652d61'", "X'6e6f64652d62'"
@@ -118,6 +119,22 @@ def test_spark_reads_a_capture_as_this_process_does(spark: SparkSession, capture
     assert sightings.schema == from_arrow_schema(SCHEMA)
     expected = pa.Table.from_batches(read_capture(captures))
     assert sightings.orderBy("seen_at_ns").toArrow().cast(SCHEMA).to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_reads_trains_as_their_messages(spark: SparkSession, tmp_path: Path) -> None:
+    messages = [[b"peer", b"", b"%d" % number, b"meta"] for number in range(60)]
+    with writer(tmp_path / "coupled") as coupled, writer(tmp_path / "alone") as alone:
+        for first in range(0, 60, 20):
+            some, at = messages[first : first + 20], START + first
+            coupled.append(at, Direction.IN, b"peer", [b"peer", pack_train(some)], train=20)
+            for frames in some:
+                alone.append(at, Direction.IN, b"peer", frames)
+    found = [load(spark, tmp_path / name).orderBy("sequence").collect() for name in ("coupled", "alone")]
+    assert found[0] == found[1]
+    assert [row.sequence for row in found[0]] == list(range(60))
+    assert load(spark, tmp_path / "coupled", start=str(START + 20), columns="sequence").count() == 40
 
 
 @pytest.mark.spark

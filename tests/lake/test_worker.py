@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from hopwire.capture import Sighting, batch_from_sightings
+from hopwire.capture.records import RECORDS, Origin, Row, batch_from_rows
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.worker import INGESTED, RESULT, IngestJob, IngestReport, IngestTask, ingest_groups, ingest_source
 from hopwire.wire import FORMATS, encode
 from hopwire.wire.samples import sample_message
+from hopwire.wire.train import SMALLEST, pack_train
 from tests.capture.recording.recordings import Recording, message, pcap
 from tests.lake.captures import DOMAINS, NOW, make_sightings, write_segment
 
@@ -52,6 +54,64 @@ def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: IngestJob) 
     assert rows_of(job, report, "silver.messages").schema.equals(INGESTED["silver.messages"])
     verdicts = Counter(rows_of(job, report, "silver.messages").column("verdict").to_pylist())
     assert set(verdicts) == {"valid", "unsigned"}
+
+
+def _coupled(sightings: list[Sighting]) -> list[Row]:
+    """Give the records of a node that saw sightings in trains of four, as far as they fit a train."""
+    rows: list[Row] = []
+    waiting: list[Sighting] = []
+    for sighting in [*sightings, None]:
+        is_fit = sighting is not None and len(sighting.frames) > SMALLEST
+        if is_fit and sighting is not None:
+            waiting.append(sighting)
+        if waiting and (not is_fit or len(waiting) == 4):
+            first = waiting[0]
+            train = [first.frames[0], pack_train([each.frames for each in waiting])]
+            rows.append((*first[3:7], train, *first[8:], len(waiting)))
+            waiting = []
+        if sighting is not None and not is_fit:
+            rows.append((*sighting[3:], 0))
+    return rows
+
+
+def test_trains_give_the_tables_that_their_messages_give(tmp_path: Path, job: IngestJob) -> None:
+    sightings = [
+        row._replace(seen_at_ns=NOW, direction="in" if row.frames else row.direction, frames=[b"peer", *row.frames[1:]])
+        if len(row.frames) > 1
+        else row._replace(seen_at_ns=NOW)
+        for row in make_sightings("anna", 200)
+    ]
+    rows = _coupled(sightings)
+    assert len(rows) < len(sightings) / 2
+    alone, coupled = tmp_path / "alone" / "anna.arrows", tmp_path / "coupled" / "anna.arrows"
+    for path in (alone, coupled):
+        path.parent.mkdir()
+    write_segment(alone, sightings)
+    with pa.OSFile(str(coupled), "wb") as file, pa.ipc.new_stream(file, RECORDS) as stream:
+        for start in range(0, len(rows), 7):
+            stream.write_batch(batch_from_rows(Origin(b"anna", "anna", 1), rows[start : start + 7]))
+    one, other = (ingest_source(task(path), job, DOMAINS, SETTINGS) for path in (alone, coupled))
+    assert one.spans == other.spans
+    assert (one.row_count, one.skipped, other.faults) == (other.row_count, other.skipped, [])
+    for table in INGESTED:
+        assert rows_of(job, one, table).equals(rows_of(job, other, table))
+
+
+def test_a_damaged_train_is_a_gap_in_the_lake_and_a_fault_of_its_source(tmp_path: Path, job: IngestJob) -> None:
+    path = tmp_path / "anna.arrows"
+    rows: list[Row] = [
+        (0, NOW, "in", b"peer", [b"peer", b"noise"], "", "", 0, 0),
+        (1, NOW + 1, "in", b"peer", [b"peer", b"HWT\x01damaged"], "", "", 0, 64),
+        (65, NOW + 2, "in", b"peer", [b"peer", b"noise"], "", "", 0, 0),
+    ]
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, RECORDS) as stream:
+        stream.write_batch(batch_from_rows(Origin(b"anna", "anna", 1), rows))
+    report = ingest_source(task(path), job, DOMAINS, SETTINGS)
+    (span,) = report.spans
+    assert (span.first_sequence, span.last_sequence, span.skipped, span.missing) == (0, 65, 64, 0)
+    assert (report.skipped, report.is_bad, report.error) == (64, False, "")
+    assert "has trains that cannot be taken apart: 1" in report.faults[0]
+    assert rows_of(job, report, "bronze.sightings").column("reason").to_pylist() == ["", "bad_train", ""]
 
 
 def test_report_says_which_numbers_a_source_has(tmp_path: Path, job: IngestJob) -> None:

@@ -1,4 +1,4 @@
-"""A node in a process of its own: hosts an actor, prints its address, runs until its input ends."""
+"""A node in a process of its own: hosts an actor, prints its address, and asks for each line of its input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from hopwire.cluster.events import Pace
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Actor, Node, NodeSettings, handles
-from tests.node.stories import Count, Counter, Greet, Greeter, Number, Sleeper
+from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number, Sleeper
 
 PATIENT = Pace(silence_ns=60 * NS_PER_SECOND)  # a machine that is busy with other tests stands still for some seconds
 
@@ -31,18 +31,26 @@ class Taker(Actor):
     node: Node
 
 
-ACTORS: dict[str, type[Actor]] = {"greeter": Greeter, "counter": Counter, "sleeper": Sleeper, "taker": Taker}
+ACTORS: dict[str, type[Actor]] = {
+    "greeter": Greeter,
+    "counter": Counter,
+    "sleeper": Sleeper,
+    "taker": Taker,
+    "asker": Counter,
+}
 
 
 async def main(kind: str, formats: str, peers: list[str]) -> None:
     settings = NodeSettings(formats=tuple(map(int, formats.split(","))), pace=PATIENT)
-    async with Node(peers=peers, settings=settings) as node:
+    kind, _, identity = kind.partition(":")
+    async with Node(peers=peers, identity=identity.encode() or None, settings=settings) as node:
         actor = ACTORS[kind]()
         if isinstance(actor, Taker):
             actor.node = node
         node.host(actor)
         print(node.uri, flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+        while await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline):
+            print((await node.hub().ask(Greet("x"), Greeting, timeout=5)).text, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 from hopwire.errors import Closed, HopwireError, PayloadError, SettingsError
 from hopwire.model import Codec, Payload
 from hopwire.model.limits import Limits
-from hopwire.node import Actor, Address, Hub, Node, NodeSettings, handles
+from hopwire.node import Actor, Address, Hub, Node, NodeSettings, Overflow, handles
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from tests.node.stories import Greet, Greeter, Greeting
@@ -336,3 +336,59 @@ def test_a_node_that_signs_has_a_domain_for_its_own_messages() -> None:
 def test_what_no_domain_owns_is_refused_where_it_is_said() -> None:
     domains = Domains([Domain("wires", [Key("k", b"0123456789abcdef")], ["hopwire.*"])])
     refused(lambda hub: hub.tell(Greet("x")), HopwireError, "no domain", domains=domains)
+
+
+# -- actors, and what a node is given
+
+
+@pytest.mark.parametrize("concurrency", ["8", None, 0, -5, 1.5, True])
+def test_a_concurrency_that_is_no_number_from_one_is_refused(concurrency: Any) -> None:
+    class Odd(Greeter):
+        pass
+
+    Odd.concurrency = concurrency
+
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            with pytest.raises(SettingsError, match=r"Odd.concurrency must be a number from 1"):
+                node.host(Odd())
+            assert not node.statistics().actors
+
+    run(story)
+
+
+def test_a_node_that_runs_is_used_on_its_own_loop() -> None:
+    async def story() -> None:
+        async with Node() as node:
+            actor = Greeter()
+            for call in (lambda: node.host(actor), node.events):
+                with pytest.raises(SettingsError, match=r"hopwire.sync"):
+                    await asyncio.to_thread(call)
+            node.host(actor)
+            assert await node.hub().ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"tls": {"certificate": "x"}}, "tls must be Tls"),
+        ({"domains": "x.toml"}, "domains_from_file"),
+        ({"settings": {"hop_limit": 3}}, "settings must be NodeSettings, found dict"),
+    ],
+)
+def test_a_node_names_what_it_was_given_instead(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        Node(**options)
+
+
+@pytest.mark.parametrize("name", ["express", "telemetry"])
+def test_a_switch_is_true_or_false(name: str) -> None:
+    options: dict[str, Any] = {name: "no"}
+    with pytest.raises(SettingsError, match=f"{name} must be True or False, found 'no'"):
+        NodeSettings(**options)
+
+
+def test_a_policy_may_be_said_as_text() -> None:
+    assert NodeSettings(overflow="drop_oldest").overflow is Overflow.DROP_OLDEST  # type: ignore[arg-type]

@@ -34,3 +34,34 @@ def test_the_silent_make_room_for_others_first() -> None:
     assert len(known) == ALL
     assert known.nodes[b"of A"] == b"A"
     assert b"0" not in known.nodes
+
+
+def test_a_connection_that_is_not_sure_counts_for_nothing_and_pushes_out_none_that_is() -> None:
+    known = Callers({b"A"})
+    known.hear(b"sure", b"A")
+    for number in range(3 * EACH):
+        known.hear(b"%d" % number, b"A", is_sure=False)
+    assert known.of(b"A") == (b"sure",)
+    assert len(known) == 1 + EACH
+    secret = known.secret(b"23")
+    assert known.secret(b"23") == secret
+    assert known.is_proved(b"23", secret)
+    assert not known.is_proved(b"22", secret)
+    assert not known.is_proved(b"22", b"")
+    known.hear(b"23", b"A")
+    assert known.of(b"A") == (b"sure", b"23")
+    known.hear(b"23", b"A", is_sure=False)  # what is sure stays so
+    assert known.is_sure(b"23")
+
+
+def test_what_is_known_of_a_connection_ends_with_it() -> None:
+    known = Callers({b"A"})
+    known.hear(b"one", b"A")
+    known.echo(b"one")
+    secret = known.secret(b"one")
+    assert known.has_echoed(b"one")
+    known.end(b"one")
+    known.end(b"never heard")
+    assert not known.nodes
+    assert not known.has_echoed(b"one")
+    assert not known.is_proved(b"one", secret)

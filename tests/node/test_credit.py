@@ -10,7 +10,7 @@ import pytest
 from hopwire.cluster.announce import Credit, CreditWanted
 from hopwire.errors import QueueFull
 from hopwire.model import Message, Payload
-from hopwire.node import Actor, Context, NodeSettings, handles
+from hopwire.node import Actor, Context, Node, NodeSettings, handles
 from hopwire.node.credit import Consumption, CreditLine, Credits, line_of
 from hopwire.testing import Faults, Network, run
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
@@ -300,15 +300,14 @@ def test_a_peer_that_does_not_know_of_credit_has_no_line() -> None:
 def test_a_receiver_tells_after_each_quarter_of_a_window_and_answers_who_asks() -> None:
     told: list[Credit] = []
     consumption = Consumption(b"here", 7, 300, 1_500_000, lambda node, credit: told.append(credit))
-    message = Message(b"orders.order", 1)
-    consumption.take(A, message, 10)
+    consumption.take(A, b"orders.order", 10)
     assert told == []
     consumption.meet(A)
     consumption.welcome(A)
     consumption.welcome(A)
     assert told.pop() == Credit(b"here", 7, b"", 0, 0, 100, 500_000)
     for _ in range(101):
-        consumption.take(A, message, 10)
+        consumption.take(A, b"orders.order", 10)
     assert [credit.taken for credit in told] == [1, 26, 51, 76, 101]
     assert told[-1] == Credit(b"here", 7, b"orders.order", 101, 1010, 100, 500_000)
     consumption.answer(CreditWanted(A, 1, b"orders.order", 500, 5000), 30, 300)
@@ -331,3 +330,53 @@ def test_questions_for_credit_that_make_no_sense_or_come_too_often_are_passed_ov
         assert not consumption.is_due(CreditWanted(A, 1, b"x", 0, sent), 0.0)
     assert [consumption.is_due(sane, 0.5) for _ in range(20)] == [True] * 10 + [False] * 10
     assert consumption.is_due(sane, 1.6)
+
+
+@pytest.mark.slow
+def test_fifty_thousand_messages_to_a_slow_consumer_all_arrive_and_others_are_unharmed() -> None:
+    async def story() -> None:
+        async with Node(settings=NodeSettings(inbox_messages=1000)) as a, Node() as c, Node(peers=[a.uri, c.uri]) as b:
+            a.host(slow := Slow(0.0))
+            c.host(Greeter())
+            await b.knows(Parcel)
+            await b.knows(Greet)
+
+            async def tell() -> None:
+                for first in range(0, 50_000, 1000):
+                    await asyncio.gather(*(b.hub().tell(Parcel(first + number)) for number in range(1000)))
+
+            telling = asyncio.ensure_future(tell())
+            while not telling.done():
+                assert await b.hub().ask(Greet("x"), Greeting, timeout=2) == Greeting("hello x")
+                assert a.statistics().inbox_messages <= 1000
+                await asyncio.sleep(0.1)
+            await telling
+            while len(slow.taken) < 50_000:
+                await asyncio.sleep(0.01)
+            assert slow.taken == list(range(50_000))
+            assert not a.dead_letters.counts
+            assert not b.dead_letters.counts
+
+    asyncio.run(asyncio.wait_for(story(), timeout=60))
+
+
+@pytest.mark.slow
+def test_a_link_that_breaks_again_and_again_stops_nobody_for_long() -> None:
+    async def story() -> None:
+        async with Node(settings=NodeSettings(inbox_messages=100)) as a, Node(peers=[a.uri]) as b:
+            a.host(slow := Slow(0.0))
+            await b.knows(Parcel)
+            streams, longest, loop = b._transport, 0.0, asyncio.get_running_loop()
+            for number in range(2000):
+                began = loop.time()
+                await b.hub().tell(Parcel(number, bytes(1000)))
+                longest = max(longest, loop.time() - began)
+                if number % 300 == 299:
+                    (link,) = streams._links.values()  # type: ignore[attr-defined]
+                    link.connection.close("cut")
+                    while link.connection is None:
+                        await asyncio.sleep(0.001)
+            assert longest < 0.9  # the second after which who waits would ask
+            assert len(slow.taken) > 1000
+
+    asyncio.run(asyncio.wait_for(story(), timeout=60))

@@ -11,9 +11,12 @@ import pytest
 
 import hopwire as hw
 from hopwire.errors import DeliveryError, NoRoute, PayloadWarning, QueueFull, Timeout, UnexpectedAnswer, Unreachable
-from hopwire.model import Payload
+from hopwire.model import Message, Payload, body_from_payload
 from hopwire.model.outcome import Outcome
 from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
+from hopwire.node.envelope import Envelope
+from hopwire.node.express import KnownMessage
+from hopwire.node.mailbox import Mailbox
 from hopwire.testing import Faults, Network, run
 from tests.node.stories import NETWORKS, Count, Counter, Greet, Greeter, Greeting, Nodes, Number, Sleeper
 
@@ -325,3 +328,77 @@ def test_an_answer_whose_body_makes_no_sense_is_unexpected_and_a_dead_letter() -
             assert b.dead_letters.counts == {"bad_payload": 1}
 
     run(story)
+
+
+def test_waiting_for_a_turn_counts_against_the_timeout() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Greeter())
+            share = node._timing.hub_share
+            share.clock = lambda: 1.0
+            share.ends_at, share._is_same_turn = 0.5, True  # the share of this turn is over
+            share._let_in = lambda: None  # type: ignore[method-assign] # and no other turn comes
+            began = asyncio.get_running_loop().time()
+            for _ in range(2):
+                with pytest.raises(Timeout, match=r"greeter.greet v1 did not leave in 0.5 s"):
+                    await node.hub().ask(Greet("Ada"), Greeting, timeout=0.5)
+            assert asyncio.get_running_loop().time() - began < 1.1
+
+    run(story)
+
+
+def test_what_expires_while_it_waits_to_be_sent_is_expired_and_not_without_a_route() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as there, network.node(peers=[there.uri]) as here:
+            there.host(Greeter())
+            await here.knows(Greet)
+            message = Message(b"greeter.greet", 1, body_frames=(body_from_payload(Greet("Ada")),), correlation_id=b"c")
+            late = Envelope(message, asyncio.get_running_loop().time() - 1.0)
+            assert here._outgoing.send(there.identity, late) == "expired"
+            known = Envelope(None, late.deadline, known=KnownMessage(message), body=b"x", correlation_id=b"c")
+            assert here._outgoing.send(there.identity, known) == "expired"
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_closing_a_hub_ends_who_waits_for_room_and_nothing_is_sent_afterwards(is_known: bool) -> None:
+    async def story(network: Network) -> None:
+        options = NodeSettings(inbox_messages=1, express=is_known)
+        async with network.node(settings=options) as node:
+            sleeper = Sleeper()
+            node.host(sleeper)
+            hub = node.hub(new=True)
+            asked = [asyncio.ensure_future(hub.ask(Greet(str(n)), Greeting, timeout=60)) for n in range(5)]
+            told = [asyncio.ensure_future(hub.tell(Greet(str(n)))) for n in range(5)]
+            await asyncio.sleep(0.1)
+            hub.close()
+            ends = await asyncio.wait_for(asyncio.gather(*asked, *told, return_exceptions=True), 1.0)
+            assert all(end is None or isinstance(end, hw.Closed) for end in ends)
+            assert sum(isinstance(end, hw.Closed) for end in ends) >= 8
+            started = len(sleeper.started)
+            sleeper.wake.set()
+            await asyncio.sleep(0.1)
+            assert len(sleeper.started) <= started + 1, "only what was in the queue before"
+            assert not hub._deadlines._timers
+            assert not hub._waits._timers
+
+    run(story)
+
+
+def test_a_large_message_that_waits_for_room_is_not_overtaken_for_ever() -> None:
+    async def story() -> None:
+        box: Mailbox[str] = Mailbox(100, 100)
+        box.offer("first", 90)
+        large = asyncio.ensure_future(box.put("large", 80))
+        await asyncio.sleep(0)
+        small = [asyncio.ensure_future(box.put(f"small {n}", 15)) for n in range(4)]
+        await asyncio.sleep(0)
+        taken = []
+        for _ in range(6):
+            taken.append(await box.take())
+            await asyncio.sleep(0)
+        await asyncio.gather(large, *small)
+        assert taken.index("large") == 1
+
+    asyncio.run(story())

@@ -13,8 +13,8 @@ from hopwire.cluster.peers import MAX_PEERS
 from hopwire.errors import NoRoute, SettingsError
 from hopwire.model import Message, Payload, body_from_payload, contract_of
 from hopwire.node import Node, NodeSettings, Overflow
+from hopwire.node.envelope import Envelope
 from hopwire.node.mailbox import Mailbox
-from hopwire.node.router import Envelope
 from hopwire.sync import _Portal
 from hopwire.testing import Network, run
 from hopwire.wire import encode
@@ -35,7 +35,7 @@ def test_those_who_gave_up_waiting_for_room_are_forgotten() -> None:
         for i in range(100):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(box.put(i, 1), 0.01)
-        assert len(box._putters) == 0
+        assert len(box.putters) == 0
 
     run(story)
 

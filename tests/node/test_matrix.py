@@ -26,7 +26,7 @@ import pytest
 
 from hopwire.capture import read_capture
 from hopwire.errors import HandlerFailed
-from hopwire.model.sighting import sightings_from_batch
+from hopwire.model.sighting_batch import sightings_from_batch
 from hopwire.node import Actor, Address, Hub, Node, handles
 from hopwire.wire import decode, recognise
 from tests.node.matrix_child import (

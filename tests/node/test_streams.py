@@ -16,7 +16,8 @@ import zmq.asyncio
 from hopwire.cluster.announce import Hello
 from hopwire.errors import SettingsError
 from hopwire.model.limits import Limits
-from hopwire.node import Node, zmtp_socket
+from hopwire.node import Node
+from hopwire.node import strangers as strangers_module
 from hopwire.node import streams as streams_module
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
@@ -289,7 +290,7 @@ def test_a_path_that_another_node_names_is_not_opened(tmp_path: Path) -> None:
 def test_strangers_together_hold_a_bounded_part_of_messages_that_are_not_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(zmtp_socket, "MAX_UNPROVED_BYTES", 1_000_000)
+    monkeypatch.setattr(strangers_module, "MAX_UNPROVED_BYTES", 1_000_000)
 
     async def story() -> None:
         streams = Streams(b"ours", "tcp://127.0.0.1:0")
@@ -299,19 +300,19 @@ def test_strangers_together_hold_a_bounded_part_of_messages_that_are_not_complet
         for number, stranger in enumerate(strangers):
             stranger.greet()
             pouring = asyncio.ensure_future(asyncio.to_thread(pour, stranger, part))
-            while not pouring.done() or streams._unproved.held < min(number + 1, 4) * len(part):
+            while not pouring.done() or streams._strangers.held < min(number + 1, 4) * len(part):
                 if streams.closed["too_large"]:
                     break
                 await asyncio.sleep(0.001)
             await pouring
         while streams.closed["too_large"] < 1:
             await asyncio.sleep(0.001)
-        assert streams._unproved.held <= 1_000_000
+        assert streams._strangers.held <= 1_000_000
         for stranger in strangers:
             stranger.close()
         while streams._inbound:
             await asyncio.sleep(0.001)
-        assert streams._unproved.held == 0
+        assert streams._strangers.held == 0
         await streams.close(1)
 
     told(story)

@@ -11,8 +11,8 @@ import pytest
 import hopwire as hw
 from hopwire.errors import Closed, Escalated, Expired, HandlerFailed, HopwireError, NoRoute, SettingsError, Timeout
 from hopwire.node import Actor, Node, handles
+from hopwire.node.envelope import Envelope
 from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, Events, NodeEvent
-from hopwire.node.router import Envelope
 from hopwire.node.running import Running
 from hopwire.node.supervision import LONGEST_PAUSE_SECONDS, WORKED_WELL_SECONDS, Pauses
 from hopwire.testing import Network, run

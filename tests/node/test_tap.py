@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pyarrow as pa
+
 from hopwire.capture import Sighting, read_capture
-from hopwire.model.sighting import sightings_from_batch
+from hopwire.model.sighting_batch import sightings_from_batch
 from hopwire.node import Node
+from hopwire.node.tap import Tap
 from hopwire.wire import decode
+from hopwire.wire.train import pack_train
 from tests.node.stories import Greet, Greeter, Greeting
 
 
@@ -51,3 +55,53 @@ def test_the_capture_of_two_nodes_tells_the_whole_story(tmp_path: Path) -> None:
     assert {sighting.peer for sighting in asked} == {there}
     answered = [s for s in sightings if s.direction == "in" and decode(list(s.frames)).identity == b"greeter.greet"]
     assert {sighting.peer for sighting in answered} == {here}
+
+
+def _trains(directory: Path) -> list[int]:
+    """Give for each record of a capture how many messages its train has; 0 is a message alone."""
+    found: list[int] = []
+    for path in sorted(directory.glob("*.arrows")):
+        with pa.ipc.open_stream(path) as records:
+            found += records.read_all().column("train").to_pylist()
+    return found
+
+
+def test_a_train_is_one_record_and_a_sighting_for_each_message(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Node(name="there", capture=tmp_path) as there, Node(name="here", peers=[there.uri]) as here:
+            there.host(Greeter())
+            await here.knows(Greet)
+            hub = here.hub()
+            answers = await asyncio.gather(*(hub.ask(Greet(str(i)), Greeting) for i in range(200)))
+            assert len(answers) == 200
+
+    asyncio.run(story())
+    sightings = [each for batch in read_capture(tmp_path) for each in sightings_from_batch(batch)]
+    asked = [each for each in _of(sightings, b"greeter.greet") if each.direction == "in"]
+    assert len({each.frames[2] for each in asked}) == 200
+    assert [each.sequence for each in sightings] == list(range(len(sightings)))
+    assert max(_trains(tmp_path)) > 1, "questions that are asked at once come in trains"
+
+
+def test_the_tap_knows_a_train_of_one_from_a_message(tmp_path: Path) -> None:
+    messages = [[b"", b"", b"%d" % number, b"meta"] for number in range(3)]
+
+    async def story() -> None:
+        tap = Tap(tmp_path, b"node", 1, "")
+        tap.saw_in([b"peer", pack_train(messages)], 3)
+        tap.saw_in([b"peer", pack_train(messages[:1])], 1)
+        tap.saw_in([b"peer", *messages[0][1:]])
+        tap.saw_sent([b"peer", pack_train(messages, 5)], 3)
+        tap.saw_sent([b"peer", *messages[1][1:]], 1)
+        assert tap.status.offered == 9
+        await tap.stop()
+        assert (tap.status.written, tap.status.skipped) == (9, 0)
+
+    asyncio.run(story())
+    (batch,) = read_capture(tmp_path)
+    assert _trains(tmp_path) == [3, 1, 0, 3, 0]
+    found = sightings_from_batch(batch)
+    assert [each.sequence for each in found] == list(range(9))
+    assert [each.frames for each in found[:5]] == [[b"peer", *messages[n][1:]] for n in (0, 1, 2, 0, 0)]
+    assert [(each.peer, each.frames) for each in found[5:]] == [(b"peer", messages[n]) for n in (0, 1, 2, 1)]
+    assert len({each.seen_at_ns for each in found[5:8]}) == 1

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from hopwire.errors import WireError
 from hopwire.model import Message
-from hopwire.model.sighting import SCHEMA, Sighting, sightings_from_batch
+from hopwire.model.sighting import Sighting
+from hopwire.model.sighting_batch import SCHEMA, sightings_from_batch
 from hopwire.simulate import Chunk, SimulatedWorld, SimulateSettings, rates_from_text, simulate_chunk
 from hopwire.wire import decode
 

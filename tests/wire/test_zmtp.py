@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.model.limits import Limits
-from hopwire.wire.zmtp import BUFFER_BYTES, GREETING, LARGE, Zmtp, ZmtpError, heads, ready
+from hopwire.wire.zmtp import BUFFER_BYTES, FIRST_BUFFER_BYTES, GREETING, LARGE, Zmtp, ZmtpError, heads, ready
 
 SMALL = Limits(max_frames=10, max_bytes=100_000)
 HANDSHAKE = GREETING + ready(b"DEALER", b"who")
@@ -18,9 +18,12 @@ def heard(data: bytes, cuts: list[int], limits: Limits = SMALL) -> tuple[Zmtp, l
     """Let a connection hear bytes in pieces of these sizes, again and again."""
     zmtp, messages, at, turn = Zmtp(limits), [], 0, 0
     while at < len(data):
-        room = zmtp.room()
-        count = min(len(room), cuts[turn % len(cuts)], len(data) - at)
-        room[:count] = data[at : at + count]
+        room, more = zmtp.room(), zmtp.more_room()
+        count = min(len(room) + len(more or b""), cuts[turn % len(cuts)], len(data) - at)
+        first = min(count, len(room))
+        room[:first] = data[at : at + first]
+        if more is not None:
+            more[: count - first] = data[at + first : at + count]
         messages += zmtp.took(count)
         at, turn = at + count, turn + 1
     return zmtp, messages
@@ -104,6 +107,26 @@ def test_what_is_no_message_of_zmtp_is_refused_with_its_reason(data: bytes, reas
 def test_a_frame_is_given_the_memory_that_it_announces_only_within_the_limit() -> None:
     claimed = HANDSHAKE + b"\3" + (90_000).to_bytes(8, "big") + b"y"
     zmtp, _ = heard(claimed, [BUFFER_BYTES])
-    assert zmtp.waiting_bytes == 1
+    assert zmtp.waiting_bytes == 90_000, "what is announced is held"
     with pytest.raises(ZmtpError, match="more than"):
         heard(claimed + b"y" * 89_999 + b"\2" + (20_000).to_bytes(8, "big"), [BUFFER_BYTES])
+
+
+def test_a_stranger_may_announce_less_than_a_peer() -> None:
+    zmtp = Zmtp(SMALL)
+    zmtp.frame_bytes = 80_000
+    zmtp.room()[: len(HANDSHAKE)] = HANDSHAKE
+    zmtp.took(len(HANDSHAKE))
+    claimed = b"\3" + (90_000).to_bytes(8, "big") + b"y"
+    zmtp.room()[: len(claimed)] = claimed
+    with pytest.raises(ZmtpError, match="the limit is 80000"):
+        zmtp.took(len(claimed))
+
+
+def test_a_buffer_grows_with_what_is_said() -> None:
+    zmtp, messages = heard(HANDSHAKE, [BUFFER_BYTES])
+    assert len(zmtp._buffer) == FIRST_BUFFER_BYTES
+    said = [[bytes([number])] * 3 for number in range(256)]
+    zmtp, messages = heard(HANDSHAKE + written(said * 400), [BUFFER_BYTES])
+    assert len(zmtp._buffer) == BUFFER_BYTES
+    assert messages == said * 400

@@ -11,7 +11,8 @@ from hopwire.capture.segment_index import Summary
 from hopwire.capture.settings import CaptureSettings, Sync
 from hopwire.capture.writer import CaptureStatus, CaptureWriter
 from hopwire.model.reasons import SKIP_REASONS
-from hopwire.model.sighting import SCHEMA, Direction, Sighting, batch_from_sightings, sightings_from_batch
+from hopwire.model.sighting import Direction, Sighting
+from hopwire.model.sighting_batch import SCHEMA, batch_from_sightings, sightings_from_batch
 
 __all__ = [
     "SCHEMA",

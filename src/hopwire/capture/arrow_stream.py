@@ -1,8 +1,9 @@
 """One file of a capture, read batch by batch: sealed, being written, or left behind by a crash.
 
-The reader gives the whole batches at the beginning of the file, and tells what is wrong with the rest. It raises
-FileNotFoundError and nothing else. Files are read, not mapped: a mapped file that shrinks kills the process. Each batch
-is validated in full before it is given out: a damaged offset would kill the process too.
+The reader gives the sightings of the whole batches at the beginning of the file, and tells what is wrong with the rest.
+It raises FileNotFoundError and nothing else. Files are read, not mapped: a mapped file that shrinks kills the process.
+Each batch is validated in full before it is given out: a damaged offset would kill the process too. Trains are taken
+apart into their messages (`expansion.py`).
 
 A file is an Arrow stream. Its messages are a schema, then batches:
 
@@ -21,11 +22,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from hopwire.capture.expansion import Expansion
 from hopwire.capture.file_faults import Fault, FaultKind, refused
+from hopwire.capture.records import check_schema
 from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
-from hopwire.model.sighting import SCHEMA, check_schema
 from hopwire.model.units import MEBIBYTE
 
 __all__ = ["MessageHead", "read_head", "read_stream"]
@@ -45,10 +47,22 @@ PACKED = "has compressed batches from byte {} on, which no capture has; write it
 def read_stream(
     path: Path, on_fault: Callable[[Fault], None], start: int = 0, end: int | None = None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Give the whole batches at the beginning of a file, and tell `on_fault` what is wrong with the rest.
+    """Give the sightings of the whole batches at the beginning of a file, and tell `on_fault` what is wrong.
 
     With each batch comes the position of its end. A later call can begin (`start`) or end (`end`) at such a position.
     """
+    expansion = Expansion()
+    for batch, position in _batches(path, on_fault, start, end):
+        for sightings in expansion.sightings(batch):
+            yield sightings, position
+    if expansion.trouble:
+        on_fault(Fault(path, FaultKind.UNREADABLE, expansion.trouble))
+
+
+def _batches(
+    path: Path, on_fault: Callable[[Fault], None], start: int, end: int | None
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Give the batches as they are in the file: of records, or of sightings."""
     try:
         opened = _opened(path)
     except FileNotFoundError:
@@ -57,16 +71,17 @@ def read_stream(
         return on_fault(refused(path, error))
     with opened as file:
         size = file.size()
-        stream = _stream(path, file, size, on_fault)
-        if stream is None:
+        found = _stream(path, file, size, on_fault)
+        if found is None:
             return
+        stream, columns = found
         whole = max(start, file.tell())
         stop = size if end is None else min(end, size)
         file.seek(whole)
         while whole < stop and (head := _head(file, whole)) is not None:
             if head.is_packed:
                 return on_fault(Fault(path, FaultKind.UNSUITABLE, PACKED.format(whole), stop - whole))
-            if whole + head.size_bytes > stop or (batch := _next(stream)) is None:
+            if whole + head.size_bytes > stop or (batch := _next(stream, columns)) is None:
                 break  # a batch that is cut off is not read: Arrow would allocate all of it first
             whole = file.tell()
             yield batch, whole
@@ -103,35 +118,41 @@ def _head(file: Any, position: int) -> MessageHead | None:
     return head
 
 
-def _stream(path: Path, file: Any, size: int, on_fault: Callable[[Fault], None]) -> Any:
-    """Read the schema of the file; give None, and tell why, if it is not the schema of a capture."""
+def _stream(
+    path: Path, file: Any, size: int, on_fault: Callable[[Fault], None]
+) -> tuple[pa.RecordBatchStreamReader, list[str]] | None:
+    """Read the schema of the file, and give its columns; give None, and tell why, if it is not that of a capture."""
     prefix = file.read(PREFIX_BYTES)
     file.seek(0)
     length = int.from_bytes(prefix[4:], "little")
     if not CONTINUATION.startswith(prefix[:4]) or length > MAX_HEADER_BYTES:
-        return on_fault(Fault(path, FaultKind.FOREIGN, "is not an Arrow stream", size))
+        on_fault(Fault(path, FaultKind.FOREIGN, "is not an Arrow stream", size))
+        return None
     if size < PREFIX_BYTES + length or size < PREFIX_BYTES:
         detail = "is cut off within its head" if size else "is empty"
-        return on_fault(Fault(path, FaultKind.CUT_OFF, detail, size))
+        on_fault(Fault(path, FaultKind.CUT_OFF, detail, size))
+        return None
     try:
         stream = pa.ipc.open_stream(file)
-        check_schema(stream.schema)
+        columns = check_schema(stream.schema).names
     except (pa.ArrowException, OSError):
-        return on_fault(Fault(path, FaultKind.FOREIGN, "is not an Arrow stream", size))
+        on_fault(Fault(path, FaultKind.FOREIGN, "is not an Arrow stream", size))
+        return None
     except CaptureError as error:
-        return on_fault(Fault(path, FaultKind.UNSUITABLE, str(error), size))
-    return stream
+        on_fault(Fault(path, FaultKind.UNSUITABLE, str(error), size))
+        return None
+    return stream, columns
 
 
-def _next(stream: Any) -> pa.RecordBatch | None:
+def _next(stream: Any, columns: list[str]) -> pa.RecordBatch | None:
     try:
-        batch = stream.read_next_batch().select(SCHEMA.names)
+        batch = stream.read_next_batch().select(columns)
         batch.validate(full=True)
     except (StopIteration, pa.ArrowException, OSError):
         return None
     if any(column.null_count for column in (*batch.columns, batch.column("frames").values)):
         return None  # no writer makes nulls: they are damage that Arrow takes for values
-    return batch.replace_schema_metadata(SCHEMA.metadata)
+    return batch
 
 
 # -- the heads of the messages of an Arrow stream

@@ -1,4 +1,4 @@
-"""Sightings on their way to the disk: bounded in rows and bytes, with a count of the sightings that found no room.
+"""Records on their way to the disk: bounded in rows and bytes, with a count of the sightings that found no room.
 
 Rows come in at one end (`offer`) and leave at the other end in two steps: `take` hands out a batch, then `done` forgets
 the batch, or `put_back` returns the batch to the front. Rows that are handed out still count against the bounds.
@@ -8,6 +8,9 @@ next batch is taken. Gaps that follow one another are joined: a full buffer in f
 Example: rows 0 to 9 fill the buffer, sightings 10, 11 and 12 find no room, and 13 finds room again. The rows are 0 to
 9, then one row of direction `skipped` with sequence 10 and count 3, then 13.
 
+A train is one row, and as many sightings as it has messages. The bounds count rows; `offered` and `skipped` count
+sightings.
+
 The trap: `offer` runs in the thread of the network, all other methods in the thread that writes. The lock is held for
 moments only. A row is a plain tuple: to make a named tuple costs as much as all the rest of `offer`.
 """
@@ -15,19 +18,26 @@ moments only. A row is a plain tuple: to make a named tuple costs as much as all
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from threading import Lock
 from typing import Final
 
+from hopwire.capture.records import Row
 from hopwire.capture.settings import CaptureSettings
-from hopwire.model.sighting import Direction, Row
+from hopwire.model.sighting import Direction
 
-__all__ = ["SEEN_AT", "SKIPPED", "Buffer"]
+__all__ = ["SEEN_AT", "SKIPPED", "Buffer", "sighting_count"]
 
 SEQUENCE: Final = 0  # places in a row
 SEEN_AT: Final = 1
 SKIPPED: Final = 7
+TRAIN: Final = 8
+
+
+def sighting_count(rows: Iterable[Row]) -> int:
+    """Tell how many sightings rows have; a row that says how many are missing has none."""
+    return sum(row[TRAIN] or 1 for row in rows if not row[SKIPPED])
 
 
 class Buffer:
@@ -60,34 +70,41 @@ class Buffer:
         return first[SEEN_AT] if first else 0
 
     def offer(
-        self, seen_at_ns: int, direction: str, peer: bytes, frames: Sequence[bytes], reason: str, note: str
+        self,
+        seen_at_ns: int,
+        direction: str,
+        peer: bytes,
+        frames: Sequence[bytes],
+        reason: str,
+        note: str,
+        train: int = 0,
     ) -> bool:
-        """Take a sighting, or count it as skipped if there is no room."""
+        """Take a sighting or a train of so many, or count its sightings as skipped if there is no room."""
         frames = tuple(frames)
         size = sum(map(len, frames))
         with self._lock:
             sequence = self.offered
-            self.offered += 1
+            self.offered += train or 1
             if self._row_count >= self._max_rows or self.size_bytes + size > self._max_bytes or self.is_closed:
-                self._skip(sequence, seen_at_ns, size)
+                self._skip(sequence, seen_at_ns, size, train or 1)
                 return False
             if self._gap:
                 self._close_gap()
-            self._rows.append((sequence, seen_at_ns, direction, peer, frames, reason, note, 0))
+            self._rows.append((sequence, seen_at_ns, direction, peer, frames, reason, note, 0, train))
             self._sizes.append(size)
             self._row_count += 1
             self.size_bytes += size
         return True
 
-    def _skip(self, sequence: int, seen_at_ns: int, size: int) -> None:
-        self.skipped += 1
+    def _skip(self, sequence: int, seen_at_ns: int, size: int, count: int) -> None:
+        self.skipped += count
         if self._gap:
-            self._gap = _wider(self._gap, 1)
+            self._gap = _wider(self._gap, count)
         elif size > self._max_bytes:
-            self._gap = _gap(sequence, seen_at_ns, "too_large", f"{size} bytes", 1)
+            self._gap = _gap(sequence, seen_at_ns, "too_large", f"{size} bytes", count)
         else:
             reason = "closed" if self.is_closed else "disk_error" if self.trouble else "too_slow"
-            self._gap = _gap(sequence, seen_at_ns, reason, self.trouble, 1)
+            self._gap = _gap(sequence, seen_at_ns, reason, self.trouble, count)
 
     def _close_gap(self) -> None:
         gap, self._gap = self._gap, None
@@ -128,8 +145,9 @@ class Buffer:
                 self._taken, self._rows, self._sizes = (self._rows, self._sizes), [], []
             rows = self._forget_taken()
             if rows:
-                self.skipped += sum(not row[SKIPPED] for row in rows)
-                count = sum(row[SKIPPED] or 1 for row in rows)
+                lost = sighting_count(rows)
+                self.skipped += lost
+                count = lost + sum(row[SKIPPED] for row in rows)
                 self._rows.insert(0, _gap(rows[0][SEQUENCE], rows[0][SEEN_AT], reason, note, count))
                 self._sizes.insert(0, 0)
                 self._row_count += 1
@@ -143,8 +161,8 @@ class Buffer:
 
 
 def _gap(sequence: int, seen_at_ns: int, reason: str, note: str, count: int) -> Row:
-    return (sequence, seen_at_ns, Direction.SKIPPED, b"", (), reason, note, count)
+    return (sequence, seen_at_ns, Direction.SKIPPED, b"", (), reason, note, count, 0)
 
 
 def _wider(gap: Row, count: int) -> Row:
-    return (*gap[:-1], gap[SKIPPED] + count)
+    return (*gap[:SKIPPED], gap[SKIPPED] + count, 0)

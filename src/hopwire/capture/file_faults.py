@@ -4,7 +4,7 @@
 |---|---|---|
 | `cut_off` | no | every whole batch was read; a crash or a writer at work left the rest |
 | `gap` | no | packets are missing in a recording of the network, and with them their messages |
-| `unreadable` | no | connections in a recording of the network carry no messages, or none that can be read |
+| `unreadable` | no | trains of a capture, or connections of a recording, carry no messages that can be read |
 | all others | yes | nothing could be read, and someone should look |
 
 `not_a_regular_file` is a symlink, a directory, a FIFO, a socket or a device that has the name of a source. It is never

@@ -33,7 +33,8 @@ from hopwire.capture.parquet_pages import check_ratio, unpacked_sizes
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 from hopwire.model.limits import Limits
-from hopwire.model.sighting import SCHEMA, Direction
+from hopwire.model.sighting import Direction
+from hopwire.model.sighting_batch import SCHEMA
 from hopwire.model.units import MEBIBYTE
 
 __all__ = ["MAGIC", "read_table"]

@@ -27,7 +27,7 @@ from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, sealed_path
 from hopwire.capture.segment_index import Summary, read_index
 from hopwire.disk import not_regular, refuse_scheme
 from hopwire.errors import CaptureError
-from hopwire.model.sighting import SCHEMA
+from hopwire.model.sighting_batch import SCHEMA
 
 __all__ = [
     "Segment",
@@ -239,8 +239,9 @@ class _Following:
                 rows = self._wanted.rows(batch)
                 if rows.num_rows:
                     yield rows
-        is_hopeless = any(fault.kind != FaultKind.CUT_OFF for fault in faults)
-        if is_hopeless or not path.name.endswith(OPEN_SUFFIX):
+        is_finished = any(fault.is_serious for fault in faults) or not path.name.endswith(OPEN_SUFFIX)
+        if is_finished:
             self._finished.add(segment)
-            for fault in faults:
+        for fault in faults:
+            if is_finished or fault.kind != FaultKind.CUT_OFF:  # what is cut off may be whole in the next round
                 self._on_fault(fault)

@@ -20,10 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from hopwire.capture.records import RECORDS
 from hopwire.capture.segment_index import INDEX_SUFFIX, SegmentIndex, Summary
 from hopwire.capture.times import compact_time
 from hopwire.disk import OWNER_ONLY, create_file
-from hopwire.model.sighting import SCHEMA
 
 __all__ = ["END", "OPEN_SUFFIX", "SUFFIX", "SegmentFile", "index_path", "sealed_path", "segment_name"]
 
@@ -64,7 +64,7 @@ class SegmentFile:
             raise FileExistsError(EEXIST, "a segment of that name is there already", str(self.path))
         self._fd = create_file(self.path, file_mode, os.O_APPEND)
         try:
-            self._write(SCHEMA.serialize())
+            self._write(RECORDS.serialize())
         except OSError:
             os.close(self._fd)
             with suppress(OSError):
@@ -72,7 +72,7 @@ class SegmentFile:
             raise
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Write a batch, whole or not at all."""
+        """Write a batch of records, whole or not at all."""
         self._write(batch.serialize())
         self.summary = self.summary.plus(batch)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.capture.records import TRAIN
 from hopwire.disk import read_regular
 from hopwire.model.units import MEBIBYTE
 
@@ -32,12 +34,12 @@ class Summary(msgspec.Struct, frozen=True):
     nodes: dict[str, str] = {}  # identity in hex: name
 
     def plus(self, batch: pa.RecordBatch) -> Summary:
-        """Give the summary with a batch added."""
+        """Give the summary with a batch added, of sightings or of records; a train counts as its sightings."""
         if not batch.num_rows:
             return self
         times = pc.min_max(batch.column("seen_at_ns")).as_py()
         return Summary(
-            self.row_count + batch.num_rows,
+            self.row_count + _sighting_count(batch),
             self.skipped + (pc.sum(batch.column("skipped")).as_py() or 0),
             min(times["min"], self.first_seen_at_ns) if self.row_count else times["min"],
             max(times["max"], self.last_seen_at_ns) if self.row_count else times["max"],
@@ -53,6 +55,14 @@ class Summary(msgspec.Struct, frozen=True):
     def has_any(self, nodes: frozenset[bytes] | None) -> bool:
         """Tell whether rows may be of one of the nodes."""
         return nodes is None or any(node.hex() in self.nodes for node in nodes)
+
+
+def _sighting_count(batch: pa.RecordBatch) -> int:
+    trains = batch.column(TRAIN) if TRAIN in batch.schema.names else None
+    if trains is None or not batch.num_rows:
+        return int(batch.num_rows)
+    counts = np.frombuffer(trains.buffers()[1], np.int64, len(trains), trains.offset * np.dtype(np.int64).itemsize)
+    return int(np.maximum(counts, 1).sum())  # `to_numpy` would load pandas, while a node is at work
 
 
 def _nodes(batch: pa.RecordBatch) -> dict[str, str]:

@@ -11,7 +11,8 @@ argument.
 | the disk refuses to the end | `close` writes a last row that counts the lost sightings, if the disk takes this row |
 | the process is killed | all batches written so far are in the open segment |
 
-`status` has the balance at any time: offered = written + skipped + waiting.
+A train is offered as one record, and counts as many sightings as it has messages (`records.py`). `status` has the
+balance of sightings at any time: offered = written + skipped + waiting.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from typing import Self
 
 import pyarrow as pa
 
-from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer
+from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer, sighting_count
+from hopwire.capture.records import Origin, Row, batch_from_rows
 from hopwire.capture.segment import SegmentFile, segment_name
 from hopwire.capture.settings import CaptureSettings, Sync, is_batch_due, is_roll_due
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import CaptureError
-from hopwire.model.sighting import Direction, Origin, Row, batch_from_rows
+from hopwire.model.sighting import Direction
 
 __all__ = ["CaptureStatus", "CaptureWriter"]
 
@@ -40,7 +42,7 @@ LAST_ATTEMPTS = 2  # to write at the end: in the segment at hand, then in a new 
 
 @dataclass(frozen=True, slots=True)
 class CaptureStatus:
-    """How a capture stands: offered = written + skipped + waiting."""
+    """How a capture stands, in sightings: offered = written + skipped + waiting."""
 
     offered: int
     written: int
@@ -94,9 +96,13 @@ class CaptureWriter:
         frames: Sequence[bytes],
         reason: str = "",
         note: str = "",
+        train: int = 0,
     ) -> bool:
-        """Take a sighting into the buffer; if the buffer is full, count the sighting as skipped and return False."""
-        return self._buffer.offer(seen_at_ns, direction, peer, frames, reason, note)
+        """Take a sighting into the buffer; if the buffer is full, count the sighting as skipped and return False.
+
+        With `train` the frames are a sender and a train of so many messages, each of which is a sighting.
+        """
+        return self._buffer.offer(seen_at_ns, direction, peer, frames, reason, note, train)
 
     def append(
         self,
@@ -106,9 +112,10 @@ class CaptureWriter:
         frames: Sequence[bytes],
         reason: str = "",
         note: str = "",
+        train: int = 0,
     ) -> bool:
-        """Take a sighting and write what is due; for callers that may wait for the disk."""
-        is_taken = self._buffer.offer(seen_at_ns, direction, peer, frames, reason, note)
+        """Take a sighting, or a train, and write what is due; for callers that may wait for the disk."""
+        is_taken = self._buffer.offer(seen_at_ns, direction, peer, frames, reason, note, train)
         self.tick(seen_at_ns)
         return is_taken
 
@@ -202,9 +209,8 @@ class CaptureWriter:
     def _append(self, rows: list[Row], batch: pa.RecordBatch) -> None:
         segment = self._segment or self._begin(rows[0][SEEN_AT])
         segment.append(batch)
-        skips = [row[SKIPPED] for row in rows if row[SKIPPED]]
-        self._written += len(rows) - len(skips)
-        self._skips_recorded += sum(skips)
+        self._written += sighting_count(rows)
+        self._skips_recorded += sum(row[SKIPPED] for row in rows)
         self._buffer.done()
         if self._settings.sync == Sync.BATCH:
             segment.sync()

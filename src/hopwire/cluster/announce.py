@@ -1,4 +1,4 @@
-"""What nodes tell each other about themselves: seven control messages.
+"""What nodes tell each other about themselves: eight control messages.
 
 | message | says | when |
 |---|---|---|
@@ -9,18 +9,37 @@
 | `Bye` | I am leaving | once, on the way out |
 | `Credit` | so much of what you sent was taken, and so much more may come | after each quarter of a window |
 | `CreditWanted` | I have sent so much and heard nothing: what was taken? | when a sender has waited for a second |
+| `Doubled` | another process says that it is you | when a hello has the identity of a peer that lives |
 
 A node announces only its own routes. Every control message names its sender by node and incarnation. After a hello,
 only control messages of that incarnation are believed. Any control message may be lost or repeated: the revision in
 the next beat shows what is missing. Example: B knows revision 4 of A, the message with revision 5 is lost, the next
 beat of A says 5, and B asks A for all routes.
+
+Every field has a limit of its own (`LIMITS`), far above what an honest node says. What goes beyond is not heeded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from hopwire.model import Payload
 
-__all__ = ["CONTROL", "AnnouncedRoute", "Beat", "Bye", "Credit", "CreditWanted", "Hello", "Routes", "RoutesWanted"]
+__all__ = [
+    "CONTROL",
+    "AnnouncedRoute",
+    "Beat",
+    "Bye",
+    "Credit",
+    "CreditWanted",
+    "Doubled",
+    "Hello",
+    "Routes",
+    "RoutesWanted",
+    "beyond",
+    "is_route",
+]
 
 # The identity of a receiver, then the identity, version and partition of a contract; a hub has an empty contract.
 AnnouncedRoute = tuple[bytes, bytes, int, bytes]
@@ -36,6 +55,7 @@ class Hello(Payload, identity="hopwire.hello", version=1):
     capabilities: tuple[str, ...] = ()
     heard: int = 0  # the incarnation of the node spoken to, if its hello has arrived; 0 asks for a hello
     via: str = ""  # the address that was dialled; an answer repeats the address
+    proof: bytes = b""  # a secret: who gets it repeats it over the connection that it names, if that one is its own
 
 
 class Beat(Payload, identity="hopwire.beat", version=1):
@@ -94,4 +114,76 @@ class CreditWanted(Payload, identity="hopwire.credit.wanted", version=1):
     sent_bytes: int
 
 
-CONTROL: tuple[type[Payload], ...] = (Hello, Beat, Routes, RoutesWanted, Bye, Credit, CreditWanted)
+class Doubled(Payload, identity="hopwire.doubled", version=1):
+    """News for a node: another process says that it is the same node."""
+
+    node: bytes
+    incarnation: int
+    doubled: bytes  # the identity that two processes have
+    uri: str  # where the other process says that it is
+
+
+CONTROL: tuple[type[Payload], ...] = (Hello, Beat, Routes, RoutesWanted, Bye, Credit, CreditWanted, Doubled)
+
+NAME_BYTES = 255  # of an identity, as in ZeroMQ
+PROOF_BYTES = NAME_BYTES + 16
+ROUTE_BYTES = 4096  # of receiver, contract and partition together
+URI_CHARACTERS = 1024  # a host name has 253
+WORDS, WORD_CHARACTERS = 64, 64  # capabilities, and formats
+LARGEST = 2**63  # what a signed number of 64 bits holds
+
+
+def _is_name(value: Any) -> bool:
+    return len(value) <= NAME_BYTES
+
+
+def _is_number(value: Any) -> bool:
+    return bool(0 <= value < LARGEST)
+
+
+def _is_uri(value: Any) -> bool:
+    return len(value) <= URI_CHARACTERS
+
+
+# fmt: off
+LIMITS: dict[str, Callable[[Any], bool]] = {
+    # field             is within its limit
+    "node":             lambda value: 1 <= len(value) <= NAME_BYTES,
+    "doubled":          _is_name,
+    "line":             lambda value: len(value) <= ROUTE_BYTES,
+    "proof":            lambda value: len(value) <= PROOF_BYTES,
+    "uri":              _is_uri,
+    "via":              _is_uri,
+    "formats":          lambda value: len(value) <= WORDS,
+    "capabilities":     lambda value: len(value) <= WORDS and all(len(word) <= WORD_CHARACTERS for word in value),
+    "incarnation":      _is_number,
+    "heard":            _is_number,
+    "revision":         _is_number,
+    "base":             _is_number,
+    "sent":             _is_number,
+    "sent_bytes":       _is_number,
+    "taken":            _is_number,
+    "taken_bytes":      _is_number,
+    "max_messages":     _is_number,
+    "max_bytes":        _is_number,
+}
+# fmt: on
+
+
+def is_route(route: AnnouncedRoute) -> bool:
+    """Tell whether a route is within the limits; looked at where it is entered, since a node may have very many."""
+    receiver, identity, version, partition = route
+    return len(receiver) + len(identity) + len(partition) <= ROUTE_BYTES and _is_number(version)
+
+
+def beyond(said: Payload) -> str:
+    """Give the first field of a control message that is beyond its limit, or nothing.
+
+    >>> beyond(Bye(b"A", -1))
+    'incarnation'
+    """
+    for name in said.__struct_fields__:
+        is_within = LIMITS.get(name)
+        if is_within is not None and not is_within(getattr(said, name)):
+            return name
+    return ""

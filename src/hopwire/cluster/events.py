@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hopwire.cluster.announce import AnnouncedRoute, Beat
+from hopwire.cluster.announce import AnnouncedRoute, Beat, Hello
 from hopwire.errors import SettingsError
 from hopwire.model import Payload
 from hopwire.model.units import NS_PER_SECOND
@@ -19,6 +19,7 @@ __all__ = [
     "Connect",
     "Dialled",
     "Disconnect",
+    "Doubted",
     "Event",
     "Heard",
     "Link",
@@ -110,6 +111,14 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubted:
+    """A hello arrived over a connection that does not prove itself; the secret is for the peer whose name it has."""
+
+    said: Hello
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Overheard:
     """A beat arrived over a connection whose node has not said hello: a hint, and no sign of life."""
 
@@ -133,7 +142,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Stirred:
-    """Something came over connections of these nodes, whatever it was: they are alive."""
+    """Something came over connections of these nodes, whatever it was: they are alive, also those that were silent."""
 
     nodes: tuple[bytes, ...]
 
@@ -145,7 +154,7 @@ class Ticked:
     late_ns: int = 0
 
 
-Event: TypeAlias = Dialled | Heard | Overheard | RoutesChanged | Refused | Stirred | Ticked
+Event: TypeAlias = Dialled | Heard | Doubted | Overheard | RoutesChanged | Refused | Stirred | Ticked
 
 
 # -- commands

@@ -30,6 +30,11 @@ class RouteLayers:
 
     layers: tuple[Layer, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """At most so many routes are there."""
+        return sum(map(len, self.layers))
+
     def __contains__(self, route: AnnouncedRoute) -> bool:
         for layer in reversed(self.layers):
             is_there = layer.get(route)

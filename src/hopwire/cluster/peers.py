@@ -7,6 +7,7 @@ events and carries out commands.
 |---|---|
 | `Dialled(uri)` | connect and say hello, again and again with growing pauses, until a node answers |
 | `Heard(Hello)` | a new peer: connect back, answer, send all routes; a known peer that restarted is lost first |
+| `Doubted(Hello)` | the name of a peer that lives, over another connection: the peer is asked, or warned |
 | `Heard(Beat)` | the peer is alive; a revision that was skipped is asked for; a stranger is dialled, a few times |
 | `Overheard(Beat)` | came over a connection without a hello: a stranger is dialled, a peer is asked for its hello |
 | `Heard(Routes)` | the routes are applied if they follow what is known, else all routes are asked for |
@@ -14,7 +15,7 @@ events and carries out commands.
 | `Heard(Bye)` | the peer is lost at once, without waiting for silence |
 | `RoutesChanged(...)` | every peer is told what changed |
 | `Refused(node)` | the transport cannot reach the node: the peer is lost |
-| `Stirred(nodes)` | something came over connections of these nodes: they are alive |
+| `Stirred(nodes)` | something came over connections of these nodes: they are alive; who was silent is met again |
 | `Ticked(late)` | beats go out, silent peers are lost, unanswered hellos are repeated, and warned of after a while |
 
 The first message over every connection is a hello: the hello tells the other side who is at this end.
@@ -34,8 +35,14 @@ Addresses:
   a process that restarts under a new identity lives at the same address as before.
 - An address that turns out to be our own is left alone. So the same list of addresses can be given to all nodes.
 
-The trap: two processes with one identity. The process with the larger incarnation is the newer. An older process that
-still talks while the newer lives is warned of as `duplicate`, and not believed.
+- An address that was dialled belongs to the node that answered there first, for as long as this node is a peer.
+
+A peer that lives stays where it is (`holds`): it was heard in the last two beats, and has an open connection. A hello
+over another connection moves it, or takes its place, only if the connection proves to be the peer's (`Doubted`).
+
+The trap: two processes with one identity. While a peer lives, another process with its identity is warned of as
+`duplicate`, told so itself, and not believed. Once the peer is gone, the process with the larger incarnation is the
+newer, and the older is warned of.
 """
 
 from __future__ import annotations
@@ -44,13 +51,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Hello, Routes, RoutesWanted
+from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Doubled, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
     Connect,
     Dialled,
     Disconnect,
+    Doubted,
     Event,
     Heard,
     Link,
@@ -74,6 +82,7 @@ __all__ = ["Cluster", "step"]
 
 MAX_PEERS = 1000  # each costs a connection and a beat a second; a peer that was dialled is let in beyond the limit
 LEAVE_NS = 2 * NS_PER_SECOND  # messages inside the old connection of a peer still have to arrive
+HOLD_BEATS = 2  # a peer that was heard within so many beats lives
 MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; a stranger can name any number
 
 
@@ -88,11 +97,17 @@ class Cluster:
     routes: RouteLayers = field(default_factory=RouteLayers)
     revision: int = 1  # of our own routes; a peer that knows none of them is at revision 0
     next_beat_ns: int = 0
+    silent: Mapping[bytes, Peer] = field(default_factory=dict)  # lost, and met again with their next word
 
-    def hello(self, via: str, heard: int = 0) -> Hello:
+    def hello(self, via: str, heard: int = 0, proof: bytes = b"") -> Hello:
         """Give the hello of this node: to an address, or in answer to a hello that came by that address."""
         me = self.me
-        return Hello(me.node, me.incarnation, me.uri, me.formats, me.capabilities, heard, via)
+        return Hello(me.node, me.incarnation, me.uri, me.formats, me.capabilities, heard, via, proof)
+
+    def holds(self, node: bytes, now_ns: int) -> bool:
+        """Tell whether a peer was heard of late: nobody takes its place by a word."""
+        peer = self.peers.get(node)
+        return peer is not None and now_ns - peer.heard_at_ns <= HOLD_BEATS * self.pace.beat_ns
 
     def all_routes(self) -> Routes:
         """Give everything that this node announces."""
@@ -109,6 +124,8 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
             return _dial(cluster, uri, now_ns)
         case Heard(Hello() as said):
             return _hear_hello(cluster, said, now_ns)
+        case Doubted(said, proof):
+            return _doubt(cluster, said, proof)
         case Heard(Beat() as said):
             return _hear_beat(cluster, said, now_ns)
         case Overheard(said):
@@ -125,10 +142,7 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
         case Refused(node):
             return _lose(cluster, node, "unreachable", now_ns)
         case Stirred(nodes):
-            stirred = {
-                node: replace(cluster.peers[node], heard_at_ns=now_ns) for node in nodes if node in cluster.peers
-            }
-            return replace(cluster, peers={**cluster.peers, **stirred}), []
+            return _stir(cluster, nodes, now_ns)
         case Ticked(late_ns):
             return _tick(cluster if late_ns < cluster.pace.beat_ns else _excused(cluster, late_ns), now_ns)
         case _:
@@ -154,19 +168,21 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
         return _hear_myself(cluster, said)
     former = cluster.peers.get(said.node)
     if former is not None and said.incarnation < former.incarnation:
-        return cluster, [Warn("duplicate", said.node, said.uri)]
+        return _doubt(cluster, said, b"")
     known = former if former is not None and said.incarnation == former.incarnation else None
     commands: list[Command] = []
     if former is not None and known is None:
         cluster, commands = _forget(_redialled(cluster, former.node, now_ns), former, "restarted")
     is_answer = said.heard == cluster.me.incarnation
-    is_dialled = is_answer and said.via in cluster.links
+    link = cluster.links.get(said.via)
+    is_dialled = is_answer and link is not None and (link.node == said.node or link.node not in cluster.peers)
     if former is None and not is_dialled and len(cluster.peers) >= MAX_PEERS:
         return cluster, [Warn("too_many_peers", said.node, said.uri)]
     if is_dialled:
         cluster = _with_link(cluster, replace(cluster.links[said.via], node=said.node))
     dialled = [link.uri for link in cluster.links.values() if link.node == said.node]
-    uri, revision = [*dialled, said.uri][0], known.revision if known else 0
+    stays = [known.uri] if known is not None and known.uri in dialled else []
+    uri, revision = [*stays, *dialled, said.uri][0], known.revision if known else 0
     met = Peer(said.node, said.incarnation, uri, said.formats, said.capabilities, now_ns, revision)
     cluster = _with_peer(cluster, met)
     if known is not None and _hang_up(cluster, known.uri) and _has_room(cluster):
@@ -183,6 +199,41 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
     if known is None:
         commands.append(Say(met.uri, cluster.all_routes(), met.node))
     return cluster, commands
+
+
+def _doubt(cluster: Cluster, said: Hello, proof: bytes) -> Step:
+    """Ask a peer whether a connection is its own, where the peer is known to be; warn of another process."""
+    peer = cluster.peers.get(said.node)
+    if peer is None:
+        return cluster, []
+    if said.incarnation == peer.incarnation:
+        asked = cluster.hello(said.via, heard=peer.incarnation, proof=proof)
+        return cluster, [Say(peer.uri, asked, peer.node)]
+    told = Doubled(cluster.me.node, cluster.me.incarnation, said.node, said.uri)
+    return cluster, [Warn("duplicate", said.node, said.uri), Say(peer.uri, told, peer.node)]
+
+
+def _stir(cluster: Cluster, nodes: tuple[bytes, ...], now_ns: int) -> Step:
+    stirred = {node: replace(cluster.peers[node], heard_at_ns=now_ns) for node in nodes if node in cluster.peers}
+    back = [cluster.silent[node] for node in nodes if node in cluster.silent and node not in cluster.peers]
+    cluster = replace(cluster, peers={**cluster.peers, **stirred})
+    commands: list[Command] = []
+    for peer in back:
+        cluster, met = _meet_again(cluster, peer, now_ns)
+        commands += met
+    return cluster, commands
+
+
+def _meet_again(cluster: Cluster, peer: Peer, now_ns: int) -> Step:
+    """Meet a peer that was silent for too long: it does not know that it was lost."""
+    dialled = [link for link in cluster.links.values() if link.uri == peer.uri and not link.node]
+    cluster = _with_peer(cluster, replace(peer, heard_at_ns=now_ns, revision=0))
+    for link in dialled:
+        cluster = _with_link(cluster, replace(link, node=peer.node))
+    commands: list[Command] = [] if peer.uri in cluster.links else [Connect(peer.uri)]
+    met, routes = cluster.peers[peer.node], cluster.all_routes()
+    hello = Say(peer.uri, cluster.hello("", heard=peer.incarnation))
+    return cluster, [*commands, MeetNode(met), hello, Say(peer.uri, routes, peer.node), _want(cluster, met)]
 
 
 def _hear_myself(cluster: Cluster, said: Hello) -> Step:
@@ -315,6 +366,9 @@ def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
     if peer is None:
         return cluster, []
     cluster, commands = _forget(cluster, peer, reason)
+    if reason == "silent":
+        kept = list(cluster.silent.items())[1 - MAX_PEERS :]
+        cluster = replace(cluster, silent={**dict(kept), node: peer})
     dialled = [link.uri for link in cluster.links.values() if link.node == node]
     cluster = _redialled(cluster, node, now_ns)
     return cluster, commands + _hang_up(cluster, peer.uri, *dialled)
@@ -346,7 +400,10 @@ def _want(cluster: Cluster, peer: Peer) -> Say:
 
 
 def _with_peer(cluster: Cluster, peer: Peer) -> Cluster:
-    return replace(cluster, peers={**cluster.peers, peer.node: peer})
+    silent = cluster.silent
+    if peer.node in silent:
+        silent = {node: other for node, other in silent.items() if node != peer.node}
+    return replace(cluster, peers={**cluster.peers, peer.node: peer}, silent=silent)
 
 
 def _with_link(cluster: Cluster, link: Link) -> Cluster:

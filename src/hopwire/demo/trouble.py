@@ -16,7 +16,18 @@ from hopwire.demo.shop import Order, domains_of
 from hopwire.errors import WireError
 from hopwire.model import Message, body_from_payload, contract_of
 from hopwire.node.streams import Streams
-from hopwire.node.transport import Frames
+from hopwire.node.transport import (
+    FirstWords,
+    Frames,
+    OnEnded,
+    OnFrames,
+    OnGone,
+    OnRefused,
+    OnSent,
+    forget_nothing,
+    ignore,
+    in_silence,
+)
 from hopwire.security import sign
 from hopwire.wire import V4, V5, decode, encode, recognise, transcode
 
@@ -80,18 +91,48 @@ def trouble_of(flow: bytes) -> str:
 
 # -- the wire
 
+COPIES = {"dropped": 0, "altered": 1, "doubled": 2}  # that arrive of a message in trouble
+
 
 class FaultyWire(Streams):
-    """A transport that drops, doubles or changes the messages in trouble, after the node has sent them."""
+    """A transport that drops, doubles or changes the messages in trouble, after the node has sent them.
+
+    A capture of the node shows what the node sent: once, and as it was.
+    """
+
+    def start(
+        self,
+        on_frames: OnFrames,
+        on_refused: OnRefused,
+        on_gone: OnGone = ignore,
+        first_words: FirstWords = in_silence,
+        on_ended: OnEnded = forget_nothing,
+        on_sent: OnSent | None = None,
+    ) -> str:
+        """Begin to listen; what the wire makes of a message is not told to whoever is told of what leaves."""
+        self._made: list[Frames] = []
+        self._tell_sent = on_sent
+        return super().start(on_frames, on_refused, on_gone, first_words, on_ended, self._sent)
+
+    def _sent(self, frames: Frames, count: int) -> None:
+        place = next((at for at, made in enumerate(self._made) if made is frames), None)
+        if place is not None:
+            del self._made[place]
+        elif self._tell_sent is not None:
+            self._tell_sent(frames, count)
 
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
         """Send frames as often as their trouble says, and with one bit changed where it says so."""
         trouble = "" if is_control else _trouble_in(frames)
-        if trouble == "dropped":
-            return ""
-        if trouble == "doubled":
-            super().send(uri, frames, size_bytes)
-        return super().send(uri, _altered(frames) if trouble == "altered" else frames, size_bytes, is_control)
+        if trouble not in COPIES:
+            return super().send(uri, frames, size_bytes, is_control)
+        if self._tell_sent is not None:
+            self._tell_sent(frames, 1)
+        for _ in range(COPIES[trouble]):
+            made = _altered(frames) if trouble == "altered" else list(frames)
+            self._made.append(made)
+            super().send(uri, made, size_bytes, is_control=True)  # alone, and not in a train with others
+        return ""
 
 
 def _trouble_in(frames: Frames) -> str:
@@ -105,7 +146,7 @@ def _altered(frames: Frames) -> Frames:
     message = decode(frames)
     body = message.body
     changed = message.replace(body_frames=(body[:-1] + bytes([body[-1] ^ 1]),))
-    return encode(changed, recognise(frames))
+    return [frames[0], *encode(changed, recognise(frames))[1:]]
 
 
 # -- the stranger, who can reach a node and has no key

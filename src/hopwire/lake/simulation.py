@@ -32,13 +32,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hopwire.capture.records import records_from_sightings
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
 from hopwire.capture.settings import CaptureSettings
 from hopwire.capture.sources import HIDDEN
 from hopwire.disk import create_file, is_regular, local_path, make_directory
 from hopwire.errors import CaptureError, LakeError, SettingsError
 from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
-from hopwire.model.sighting import SCHEMA
+from hopwire.model.sighting_batch import SCHEMA
 from hopwire.simulate import (
     CHECKED_TABLES,
     FAULTS,
@@ -202,19 +203,19 @@ def _write_chunk(world: SimulatedWorld, chunk: Chunk, out: Path) -> _Written:
 
 def _write_capture(world: SimulatedWorld, chunk: int, capture: SimulatedCapture, directory: Path) -> int:
     """Write the sightings of one node as a segment; give the size of the segment."""
-    sightings = capture.sightings.cast(SCHEMA)
-    opened_at_ns = sightings.column("seen_at_ns")[0].as_py()
+    records = records_from_sightings(capture.sightings.cast(SCHEMA))
+    opened_at_ns = records.column("seen_at_ns")[0].as_py()
     name = segment_name(opened_at_ns, world.nodes[capture.node].identity, chunk + 1)
     sealed, left_open = directory / (name + SUFFIX), directory / (name + OPEN_SUFFIX)
     for path in (sealed, left_open, index_path(sealed)):
         path.unlink(missing_ok=True)
     segment = SegmentFile(directory, name, opened_at_ns)
-    for start in range(0, sightings.num_rows, BATCH.batch_rows):
-        segment.append(sightings.slice(start, BATCH.batch_rows))
+    for start in range(0, records.num_rows, BATCH.batch_rows):
+        segment.append(records.slice(start, BATCH.batch_rows))
     segment.seal(is_synced=False)
     if not capture.is_cut_off:
         return segment.size_bytes
-    _cut_off(sealed, left_open, sightings.slice(0, 1))
+    _cut_off(sealed, left_open, records.slice(0, 1))
     return left_open.stat().st_size
 
 

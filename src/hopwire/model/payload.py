@@ -17,6 +17,9 @@ A payload is checked when its body is written, as its reader would check it: `Or
 it is sent. Fields of plain types are looked at one by one. Where there are others, or a plain field has another type,
 the body is read once, up to `CHECKED_BYTES`; larger bodies are checked by their readers alone.
 
+A frozen payload of plain fields is a value that nobody can change. `weigher_of` gives what checks such a payload and
+tells its size, so that it can be handed over within a process without being written and read.
+
 A reader skips fields that it does not know, and fields with a default may be missing. So a contract can grow without a
 new version. No codec runs code that the bytes name; there is no pickle.
 """
@@ -27,6 +30,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform, get_type_hints
 
 import msgspec
@@ -42,6 +46,7 @@ __all__ = [
     "check_readable",
     "contract_of",
     "payload_from_body",
+    "weigher_of",
 ]
 
 MAX_VERSION = 2**16 - 1  # what V5 and V6 carry
@@ -60,6 +65,7 @@ class Codec(StrEnum):
     PROTOBUF = "protobuf"
 
 
+Weigh: TypeAlias = Callable[[Any], int]
 Write: TypeAlias = Callable[[Any], bytes]
 Read: TypeAlias = Callable[[bytes], Any]
 
@@ -170,7 +176,7 @@ def body_from_payload(payload: Payload) -> bytes:
 def payload_from_body(cls: type[P], body: bytes) -> P:
     """Read the body of a message; a PayloadError says how the body breaks the contract."""
     try:
-        return cast(P, cls.__contract__.read(body))  # type: ignore[union-attr]
+        return cls.__contract__.read(body)  # type: ignore[no-any-return, union-attr]
     except Exception as error:
         raise _refusal(cls, f"cannot be read from {len(body)} bytes", error) from None
 
@@ -265,7 +271,7 @@ def _checked_writer(cls: type[Payload], codec: Codec) -> Write:
     if codec not in (Codec.MSGPACK, Codec.JSON):
         return encode
     try:
-        hints, read = get_type_hints(cls), make_reader(cls)
+        hints, read = get_type_hints(cls, include_extras=True), make_reader(cls)
     except Exception:  # a class that cannot be read here, such as one whose annotations name what is not there
         return encode
     fields: dict[str, Any] = {name: hints.get(name) for name in cls.__struct_fields__}
@@ -278,6 +284,43 @@ def _checked_writer(cls: type[Payload], codec: Codec) -> Write:
     made: dict[str, Any] = {"encode": encode, "read": read}
     exec(code, made)  # noqa: S102
     return cast(Write, made["write"])
+
+
+# fmt: off
+# what a plain field must be so that its body could be written and read, and the bytes that it has about
+WEIGHED = {
+    str:    ("type({0}) is str and {0}.isascii()",               "len({0})"),
+    bytes:  ("type({0}) is bytes",                               "len({0})"),
+    int:    ("type({0}) is int and -2**63 <= {0} < 2**64",       "9"),
+    float:  ("type({0}) is float",                               "9"),
+    bool:   ("type({0}) is bool",                                "1"),
+}
+# fmt: on
+
+
+@lru_cache(maxsize=4096)
+def weigher_of(cls: type[Payload]) -> Weigh | None:
+    """Give what tells the size of a payload in bytes, roughly, or -1 for a payload that has to be written and read.
+
+    None says that all payloads of this class have to be: their fields may change, or are not plain.
+    """
+    promised, config = cls.__contract__, cls.__struct_config__
+    if promised is None or promised.codec is not Codec.MSGPACK or not config.frozen or cls.__dictoffset__:
+        return None
+    try:
+        hints = get_type_hints(cls, include_extras=True)
+    except Exception:  # annotations that name what is not there
+        return None
+    fields = {f"payload.{name}": WEIGHED.get(hints.get(name, Any)) for name in cls.__struct_fields__}
+    rules = [rule for rule in fields.values() if rule is not None]
+    if len(rules) < len(fields):
+        return None
+    names = [(name, *rule) for name, rule in zip(fields, rules, strict=True)]
+    is_right = " and ".join([check.format(name) for name, check, _ in names]) or "True"
+    size = " + ".join([size.format(name) for name, _, size in names]) or "0"
+    made: dict[str, Any] = {}
+    exec(f"def weigh(payload):\n return {size} if {is_right} else -1\n", made)  # noqa: S102
+    return cast(Weigh, made["weigh"])
 
 
 def _only_field(cls: type[Payload]) -> str:

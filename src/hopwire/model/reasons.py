@@ -106,6 +106,7 @@ SKIP_REASONS = {
     "too_large":  "the message is larger than the whole buffer",
     "not_frames": "the frames are not byte strings",
     "closed":     "the capture was being closed",
+    "bad_train":  "the train that holds them is damaged in the capture; the note says how",
 }
 # fmt: on
 

@@ -15,8 +15,8 @@ from hopwire.errors import Expired, SettingsError
 from hopwire.model import Message, Payload, RoutingEntry, TraceOptions
 from hopwire.node.blocking import CALL_SECONDS, each_of, result_of
 from hopwire.node.calls import Address, Receipt, check_seconds
+from hopwire.node.envelope import Envelope
 from hopwire.node.hub import Hub
-from hopwire.node.router import Envelope
 from hopwire.node.spawn import Way
 from hopwire.node.timing import Timing
 

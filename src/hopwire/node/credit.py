@@ -23,6 +23,7 @@ from typing import TypeAlias
 from hopwire.cluster.announce import Credit, CreditWanted
 from hopwire.model import Message
 from hopwire.model.names import HUB
+from hopwire.node.rates import Rate
 from hopwire.node.waiters import Waiters
 
 __all__ = ["CAPABILITY", "Consumption", "CreditLine", "Credits", "line_of"]
@@ -31,9 +32,11 @@ CAPABILITY = "credit"
 FIRST_MESSAGES, FIRST_BYTES = 16, 64 * 1024  # until the receiver says what it has room for, right after its hello
 TELL_PARTS = 4  # the receiver tells after each such part of a window
 LEAST_MESSAGES, LEAST_BYTES = 1, 1024  # of a window, however many share an inbox
+MOST_MESSAGES, MOST_BYTES = 2**20, 2**32  # of a window, whatever a peer says
 LARGEST = 2**62  # of what a peer may say that it has sent
 ANSWERS_PER_SECOND = 10  # to questions of one peer for credit: each looks through all inboxes
-MOST_LINES = 10_000  # that are counted for one peer; a peer chooses its contracts
+MOST_LINES = 10_000  # that are counted for one peer; the oldest makes way, and costs its sender a question
+LONGEST_LINE = 1024  # bytes: a peer chooses its contracts, and what is longer needs no credit
 
 Key: TypeAlias = tuple[bytes, bytes]  # a node, and a receiver or the identity of a contract
 
@@ -43,7 +46,8 @@ def line_of(message: Message) -> bytes:
     receiver = message.receiver_identity
     if message.distribution or receiver[:1] == HUB:
         return b""
-    return receiver or message.identity
+    what = receiver or message.identity
+    return what if len(what) <= LONGEST_LINE else b""
 
 
 class CreditLine:
@@ -65,12 +69,18 @@ class CreditLine:
             return True
         return on_the_way < self.max_messages and self.sent_bytes - self.taken_bytes < self.max_bytes
 
+    def room(self) -> int:
+        """Give how many messages more may go, if they are as large as those before; at least one."""
+        mean_bytes = self.sent_bytes // self.sent + 1 if self.sent else 1
+        free_bytes = self.max_bytes - (self.sent_bytes - self.taken_bytes)
+        return max(1, min(self.max_messages - (self.sent - self.taken), free_bytes // mean_bytes + 1))
+
 
 class Credits:
     """The sender's side: all credit lines of a node."""
 
     def __init__(self) -> None:
-        self._lines: dict[Key, CreditLine] = {}
+        self.lines: dict[Key, CreditLine] = {}
         self._first: dict[bytes, tuple[int, int]] = {}  # what a new line has room for, by peer that knows of credit
 
     def meet(self, node: bytes) -> None:
@@ -80,31 +90,42 @@ class Credits:
     def forget(self, node: bytes) -> None:
         """Drop the lines of a peer that is gone; who waits there looks again, and finds nobody."""
         self._first.pop(node, None)
-        for key in [key for key in self._lines if key[0] == node]:
-            line = self._lines.pop(key)
+        for key in [key for key in self.lines if key[0] == node]:
+            line = self.lines.pop(key)
             if line.timer is not None:
                 line.timer.cancel()
             line.waiters.wake(len(line.waiters))
 
     def line(self, node: bytes, what: bytes) -> CreditLine | None:
         """Give a credit line; none for a peer that does not know of credit."""
-        line = self._lines.get((node, what))
+        line = self.lines.get((node, what))
         if line is None and what and node in self._first:
-            line = self._lines[node, what] = CreditLine(*self._first[node])
+            line = self.lines[node, what] = CreditLine(*self._first[node])
         return line
 
+    def questions(self, node: bytes, here: bytes, incarnation: int) -> list[CreditWanted]:
+        """Give what is asked over a new connection to a peer: what was taken of all that may have got lost."""
+        lines = [(line, what) for (owner, what), line in self.lines.items() if owner == node and line.sent > line.taken]
+        lines.sort(key=lambda each: (each[0].has_room, -len(each[0].waiters)))
+        asked = lines[: ANSWERS_PER_SECOND - 1]
+        return [CreditWanted(here, incarnation, what, line.sent, line.sent_bytes) for line, what in asked]
+
     def grant(self, said: Credit) -> None:
-        """Hear what a peer has taken, or, without a line, what it has room for."""
-        room = max(said.max_messages, LEAST_MESSAGES), max(said.max_bytes, LEAST_BYTES)
+        """Hear what a peer has taken, or, without a line, what it has room for; whatever it says makes sense."""
+        room = (
+            min(max(said.max_messages, LEAST_MESSAGES), MOST_MESSAGES),
+            min(max(said.max_bytes, LEAST_BYTES), MOST_BYTES),
+        )
         if not said.line and said.node in self._first:
             self._first[said.node] = room
-        line = self._lines.get((said.node, said.line))
+        line = self.lines.get((said.node, said.line))
         if line is None:
             return
-        line.taken, line.taken_bytes = min(said.taken, line.sent), min(said.taken_bytes, line.sent_bytes)
+        line.taken = min(max(said.taken, 0), line.sent)
+        line.taken_bytes = min(max(said.taken_bytes, 0), line.sent_bytes)
         line.max_messages, line.max_bytes = room
         if line.waiters:
-            line.waiters.wake(max(1, line.max_messages - (line.sent - line.taken)))
+            line.waiters.wake(line.room() - line.waiters.called)
 
 
 class _Taken:
@@ -114,6 +135,13 @@ class _Taken:
 
     def __init__(self) -> None:
         self.count = self.size_bytes = self.told = self.told_bytes = 0
+
+
+def _new_line(lines: dict[bytes, _Taken], what: bytes) -> _Taken:
+    if len(lines) >= MOST_LINES:
+        del lines[next(iter(lines))]
+    taken = lines[what] = _Taken()
+    return taken
 
 
 class Consumption:
@@ -130,7 +158,7 @@ class Consumption:
         self._here, self._incarnation, self._tell = here, incarnation, tell
         self._max_messages, self._max_bytes = max_messages, max_bytes  # of one inbox
         self._taken: dict[bytes, dict[bytes, _Taken]] = {}  # by peer and line
-        self._answers: dict[bytes, tuple[float, int]] = {}  # by peer: since when, how many
+        self._answers = Rate(ANSWERS_PER_SECOND)
         self._contracts = 1  # the most that one actor here handles
         self._unwelcomed: set[bytes] = set()  # peers that were met, and not told yet what there is room for
         self._window()
@@ -166,20 +194,17 @@ class Consumption:
         """Count no more what a peer sent that is gone."""
         self._taken.pop(node, None)
         self._unwelcomed.discard(node)
-        self._answers.pop(node, None)
+        self._answers.forget(node)
         self._window()
 
-    def take(self, node: bytes, message: Message, size_bytes: int) -> None:
-        """Count a message of a peer that no longer waits."""
+    def take(self, node: bytes, what: bytes, size_bytes: int) -> None:
+        """Count a message of a peer that no longer waits, on its credit line."""
         lines = self._taken.get(node)
-        what = line_of(message)
         if lines is None or not what:
             return
         taken = lines.get(what)
         if taken is None:
-            if len(lines) >= MOST_LINES:
-                return
-            taken = lines[what] = _Taken()
+            taken = _new_line(lines, what)
         taken.count += 1
         taken.size_bytes += size_bytes
         if (
@@ -192,22 +217,18 @@ class Consumption:
     def is_due(self, said: CreditWanted, now: float) -> bool:
         """Tell whether a question of a peer for credit is answered: one that makes sense, and some in each second."""
         lines = self._taken.get(said.node)
-        if lines is None or (said.line not in lines and len(lines) >= MOST_LINES):
+        if lines is None or len(said.line) > LONGEST_LINE:
             return False
         if not (0 <= said.sent < LARGEST and 0 <= said.sent_bytes < LARGEST):
             return False
-        second, count = self._answers.get(said.node, (now, 0))
-        if now - second >= 1:
-            second, count = now, 0
-        self._answers[said.node] = second, count + 1
-        return count < ANSWERS_PER_SECOND
+        return self._answers.is_due(said.node, now)
 
     def answer(self, said: CreditWanted, waiting: int, waiting_bytes: int) -> None:
         """Tell a peer that asks what was taken of all that it sent: everything but what still waits."""
         lines = self._taken.get(said.node)
         if lines is None:
             return
-        taken = lines.setdefault(said.line, _Taken())
+        taken = lines.get(said.line) or _new_line(lines, said.line)
         taken.count, taken.size_bytes = said.sent - waiting, said.sent_bytes - waiting_bytes
         self._say(said.node, said.line, taken)
 

@@ -25,7 +25,8 @@ from hopwire.model.outcome import Outcome
 from hopwire.node.actors import payloads_from
 from hopwire.node.dead import DeadLetter
 from hopwire.node.demand import NO_MORE, WINDOW_BYTES, WINDOW_PARTS, Demand, Enough
-from hopwire.node.router import Envelope, Router
+from hopwire.node.envelope import Envelope
+from hopwire.node.router import Router
 from hopwire.node.spawn import numbered, outcome_of, spawned, without_callback
 
 __all__ = ["Feeds"]
@@ -162,7 +163,15 @@ class Feeds:
         else:
             feed.stop()
 
-    def take_answer(self, cause: Message, contract: Contract, payload: Payload) -> bool:
+    def expects(self, contract: Contract, key: int, correlation_id: bytes) -> bool:
+        """Nothing that is said to streams is an answer."""
+        return False
+
+    def take_known(self, contract: Contract, key: int, correlation_id: bytes, body: bytes) -> bool:
+        """Nothing that is said to streams is an answer."""
+        return False
+
+    def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
         """Nobody waits here for an answer."""
         return False
 

@@ -21,15 +21,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from threading import get_ident
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
 from hopwire.errors import (
     Closed,
     PayloadError,
     QueueFull,
     SettingsError,
+    Timeout,
     UnexpectedAnswer,
     Unreachable,
     WireError,
@@ -46,7 +47,10 @@ from hopwire.model import (
     payload_from_body,
 )
 from hopwire.model.outcome import Outcome
+from hopwire.model.payload import weigher_of
 from hopwire.node.calls import (
+    LONGEST_SECONDS,
+    SHORTEST_SECONDS,
     Address,
     Options,
     Receipt,
@@ -56,8 +60,10 @@ from hopwire.node.calls import (
     check_towards,
 )
 from hopwire.node.dead import DeadLetter
-from hopwire.node.deadlines import Deadlines
+from hopwire.node.deadlines import Deadlines, Within
 from hopwire.node.demand import NO_MORE, Demand, Enough
+from hopwire.node.envelope import HEADER_BYTES, Envelope
+from hopwire.node.express import KnownMessage
 from hopwire.node.insistence import Insistence, Queues
 from hopwire.node.parts import Ending, StreamParts
 from hopwire.node.promise import (
@@ -72,7 +78,7 @@ from hopwire.node.promise import (
     timeout_of,
 )
 from hopwire.node.retries import Retries
-from hopwire.node.router import Envelope, Room, Router
+from hopwire.node.router import Outlet, Room, Router
 from hopwire.node.spawn import (
     OUTCOME,
     RECEIPT,
@@ -92,6 +98,21 @@ R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
 NOWHERE = ("no_route", "unreachable", "unknown_node")  # what a new route may change
 TRACE_ONLY = Extension(trace_only=True)
+LONGEST_TURN_SECONDS = 60.0  # that somebody who only tells waits for a turn
+MOST_QUESTIONS = 1024  # kinds of questions that are remembered
+
+
+class Exit(Queues, Outlet, Protocol):
+    """The way to other nodes, and what waits on it."""
+
+
+class _Question(NamedTuple):
+    """A question that is asked again and again."""
+
+    known: KnownMessage
+    reply: type[Payload]
+    expected: Expected
+    weigh: Callable[[Any], int] | None
 
 
 class Hub:
@@ -101,7 +122,7 @@ class Hub:
         self,
         identity: bytes,
         router: Router,
-        outgoing: Queues,
+        outgoing: Exit,
         retries: Retries,
         new_id: Callable[[], bytes],
         new_key: Callable[[], int],
@@ -112,12 +133,15 @@ class Hub:
     ) -> None:
         self.identity = identity
         self._node, self._router, self._timing = router.here, router, router.timing
-        self._new_id, self._new_key = new_id, new_key
+        self._new_id, self._new_key, self._send_known = new_id, new_key, outgoing.send_known
         self._insistence = Insistence(router.here, self._submit, outgoing, retries, router.timing, new_id)
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._longest_wait = longest_wait  # seconds for room; a handler that waited for ever could wait for itself
         self._promises: dict[int, Promise] = {}
+        self._questions: dict[tuple[type[Payload], type[Payload]], _Question] = {}  # that were asked before
+        self._timeout, self._ticks = 0.0, 0  # of the last question: most have the same
         self._deadlines = Deadlines(self._time_out)
+        self._waits = Deadlines(Within.end)  # of those who wait for room
         self._is_closed = False
 
     @property
@@ -125,13 +149,17 @@ class Hub:
         """How many answers are waited for."""
         return len(self._promises)
 
+    # fmt: off
     @overload
-    async def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> R: ...
+    def ask(self, payload: Payload, reply: type[R], **options: Unpack[Options]) -> Coroutine[Any, Any, R]: ...
     @overload
-    async def ask(self, payload: Payload, reply: tuple[type[R], type[S]], **options: Unpack[Options]) -> R | S: ...
+    def ask(self, payload: Payload, reply: tuple[type[R], type[S]],
+            **options: Unpack[Options]) -> Coroutine[Any, Any, R | S]: ...
     @overload
-    async def ask(self, payload: Payload, reply: tuple[type[R], ...], **options: Unpack[Options]) -> R: ...
-    async def ask(
+    def ask(self, payload: Payload, reply: tuple[type[R], ...],
+            **options: Unpack[Options]) -> Coroutine[Any, Any, R]: ...
+    # fmt: on
+    def ask(
         self,
         payload: Payload,
         reply: type[Payload] | tuple[type[Payload], ...],
@@ -142,12 +170,26 @@ class Hub:
         correlation_id: bytes = b"",
         trace: bool = False,
         at_least_once: bool = False,
-    ) -> Payload:
+    ) -> Coroutine[Any, Any, Any]:
         """Send a message and wait for the answer, which is of the type that is named, or of one of several."""
-        towards = (to, partition, correlation_id, trace)
+        question = self._questions.get((type(payload), reply)) if isinstance(reply, type) else None
+        if question is not None and to is None and partition == b"" and trace is False and not at_least_once:
+            return self._ask_known(question, payload, timeout, correlation_id)
+        return self._ask(payload, reply, timeout, at_least_once, (to, partition, correlation_id, trace))
+
+    async def _ask(
+        self,
+        payload: Payload,
+        reply: type[Payload] | tuple[type[Payload], ...],
+        timeout: float,
+        at_least_once: bool,
+        towards: Towards,
+    ) -> Any:
         check_towards(towards)
-        expected = expected_of(reply, partition)
-        answer: Payload = await self._promised(payload, expected, timeout, at_least_once, towards)
+        expected = expected_of(reply, towards[1])
+        answer = await self._promised(payload, expected, timeout, at_least_once, towards)
+        if isinstance(reply, type):
+            self._learn(type(payload), reply)
         return answer
 
     @overload
@@ -273,16 +315,27 @@ class Hub:
             ttl_ticks=ttl_ticks,
         )
 
+    async def _turn(self, payload: Payload, now: float, timeout: float) -> None:
+        """Wait for a turn of the loop, behind those who came before; the time counts."""
+        try:
+            async with Within(self._waits, now, timeout):
+                await self._timing.hub_share.turn()
+        except TimeoutError:
+            if self._is_closed:
+                raise Closed("the hub was closed") from None
+            asked = words_of(contract_of(payload))
+            raise Timeout("timed_out", f"{asked} did not leave in {timeout:g} s: too much is said", asked) from None
+
     async def _pass_on(
         self, payload: Payload, ttl: float | None, towards: Towards, distribution: Distribution = Distribution.UNICAST
     ) -> None:
         check_towards(towards)
-        ttl_ticks, deadline = 0, 0.0
+        ttl_ticks, deadline, now = 0, 0.0, self._timing.clock()
         if ttl is not None:
             check_seconds("ttl", ttl)
-            ttl_ticks, deadline = ticks_from_seconds(ttl), self._timing.clock() + ttl
+            ttl_ticks, deadline = ticks_from_seconds(ttl), now + ttl
         if self._timing.hub_share.is_full():
-            await self._timing.hub_share.turn()
+            await self._turn(payload, now, LONGEST_TURN_SECONDS)
         message = self._message(payload, towards, ttl_ticks, distribution=int(distribution))
         await self._submit(Envelope(message, deadline, may_wait=True))
 
@@ -293,22 +346,37 @@ class Hub:
             await self._wait_for(full, envelope)
         return nodes
 
-    async def _wait_for(self, full: Iterable[Room], envelope: Envelope) -> None:
-        until = min(envelope.deadline or math.inf, self._timing.clock() + self._longest_wait)
-        for put in full:
-            try:
-                async with asyncio.timeout_at(until if until < math.inf else None):
-                    reason = await put(envelope)
-            except TimeoutError:
-                is_over = until == envelope.deadline
-                reason, detail = ("expired", "in time") if is_over else ("queue_full", f"for {self._longest_wait:g} s")
-                self._router.give_up(envelope, reason, f"there was no room for it {detail}")
-                if not is_over and not envelope.message.callback_key:  # nobody else would be told
-                    contract = words_of(envelope.message.contract)
-                    raise QueueFull("queue_full", f"{contract}: there was no room for it {detail}", contract) from None
-                continue
-            if reason:
-                self._router.give_up(envelope, reason)
+    async def _wait_for(
+        self, full: Iterable[Room], envelope: Envelope, promised: asyncio.Future[Any] | None = None
+    ) -> None:
+        """Wait for room until the time of the message is over, or of whoever waits, or the hub is closed."""
+        now = self._timing.clock()
+        until = min(envelope.deadline or math.inf, now + self._longest_wait)
+        try:
+            for put in full:
+                await self._wait_until(until, put, envelope)
+        except BaseException:
+            if promised is not None and promised.done() and not promised.cancelled():
+                promised.exception()  # nobody will look at it any more
+            raise
+
+    async def _wait_until(self, until: float, put: Room, envelope: Envelope) -> None:
+        now = self._timing.clock()
+        try:
+            async with Within(self._waits, now, max(min(until - now, LONGEST_SECONDS), SHORTEST_SECONDS)):
+                reason = await put(envelope)
+        except TimeoutError:
+            if self._is_closed:
+                raise Closed("the hub was closed") from None
+            is_over = until == envelope.deadline
+            reason, detail = ("expired", "in time") if is_over else ("queue_full", f"for {self._longest_wait:g} s")
+            self._router.give_up(envelope, reason, f"there was no room for it {detail}")
+            if not is_over and not envelope.has_callback:  # nobody else would be told
+                contract = words_of(envelope.message.contract)
+                raise QueueFull("queue_full", f"{contract}: there was no room for it {detail}", contract) from None
+            return
+        if reason:
+            self._router.give_up(envelope, reason)
 
     async def _promised(
         self,
@@ -320,33 +388,95 @@ class Hub:
         is_trace: bool = False,
     ) -> Any:
         check_seconds("timeout", timeout)
+        began = self._timing.clock()
         if self._timing.hub_share.is_full():
-            await self._timing.hub_share.turn()
+            await self._turn(payload, began, timeout)
         while (key := self._new_key()) in self._promises:
             pass
         points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
         message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
             raise own_answer(payload)
-        now = self._timing.clock()
-        promise = Promise(self._timing.loop.create_future(), expected.types, message)
-        ending = self._deadlines.add(key, now, timeout)
+        envelope = Envelope(message, began + timeout, b"", True)
+        promise = Promise(self._timing.loop.create_future(), expected.types, envelope, message.correlation_id)
+        ending = self._deadlines.add(key, began, timeout)
         self._promises[key] = promise
-        envelope = Envelope(message, now + timeout, b"", True)
         try:
             if at_least_once:
                 return await self._insistence.keep(promise, envelope)
             if is_trace:
-                envelope.message = with_extension(message, TRACE_ONLY)
+                envelope.said = with_extension(message, TRACE_ONLY)
                 self._router.trace(envelope)
                 return await promise.future
             promise.sent_to, full = self._router.say(envelope)
             if full:
-                await self._wait_for(full, envelope)
+                await self._wait_for(full, envelope, promise.future)
             return await promise.future
         finally:
             ending.pop(key, None)
             del self._promises[key]
+
+    # -- the express way of a question
+
+    def _learn(self, kind: type[Payload], reply: type[Payload]) -> None:
+        """Remember a question that was asked, so that the next one like it is asked by the express way."""
+        if not self._router.is_express:
+            return
+        expected, contract = expected_of(reply, b""), contract_of(kind)
+        message = Message(
+            identity=contract.identity,
+            version=contract.version,
+            callback_points=expected.points,
+            callback_receiver_identity=self.identity,
+            callback_receiver_node_identity=self._node,
+        )
+        if len(self._questions) >= MOST_QUESTIONS:
+            self._questions.clear()
+        self._questions[kind, reply] = _Question(KnownMessage(message), reply, expected, weigher_of(kind))
+
+    async def _ask_known(self, question: _Question, payload: Payload, timeout: float, correlation_id: bytes) -> Any:
+        """Ask as `_promised` does, by the express way where everything is as usual."""
+        timing, known = self._timing, question.known
+        if timeout != self._timeout:
+            check_seconds("timeout", timeout)
+            self._timeout, self._ticks = timeout, ticks_from_seconds(timeout)
+        ticks = self._ticks
+        share, now = timing.hub_share, timing.clock()
+        if (share.waiters or share.clock() >= share.ends_at) and share.is_full():
+            await self._turn(payload, now, timeout)
+        candidates = self._router.candidates.get(known.contract)
+        is_usual = candidates is not None and get_ident() == timing.thread and not self._is_closed
+        if candidates is None or not is_usual or type(correlation_id) is not bytes:
+            return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
+        promises, handed_over = self._promises, None
+        while (key := self._new_key()) in promises:
+            pass
+        if candidates.remote.total or question.weigh is None or (size := question.weigh(payload)) < 0:
+            body = body_from_payload(payload)
+            size = len(body)
+        else:
+            handed_over, body = payload, b""
+        if size > self._max_body_bytes:
+            return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
+        if not correlation_id:
+            correlation_id = self._new_id()
+        deadline, size = now + timeout, HEADER_BYTES + size
+        envelope = Envelope(None, deadline, b"", True, known, body, key, correlation_id, ticks, handed_over, size)
+        future = timing.new_future()
+        promise = promises[key] = Promise(future, question.expected.types, envelope, correlation_id)
+        ending = self._deadlines.add(key, now, timeout)
+        try:
+            node = b"" if candidates.local.total else candidates.remote.only  # every turn is the turn of this node
+            if node and self._send_known(node, known, body, key, correlation_id, deadline):
+                promise.sent_to = (node,)
+            else:
+                promise.sent_to, full = self._router.say_known(envelope, candidates)
+                if full:
+                    await self._wait_for(full, envelope, future)
+            return await future
+        finally:
+            ending.pop(key, None)
+            del promises[key]
 
     async def _streamed(
         self, payload: Payload, expected: Expected, timeout: float, towards: Towards
@@ -358,13 +488,15 @@ class Hub:
         message = self._message(payload, towards, ticks_from_seconds(timeout), (*expected.points, STREAM), key)
         message = with_extension(message, Extension(message_id=self._new_id()))  # a copy makes no second stream
         now, parts = self._timing.clock(), StreamParts()
-        promise = Promise(self._timing.loop.create_future(), expected.types, message, parts=parts)
+        envelope = Envelope(message, now + timeout, b"", True)
+        future = self._timing.loop.create_future()
+        promise = Promise(future, expected.types, envelope, message.correlation_id, parts=parts)
         promise.future.add_done_callback(lambda _: parts.wake())
         ending = self._deadlines.add(key, now, timeout)
         self._promises[key] = promise
         word: Payload = Demand(NO_MORE)
         try:
-            promise.sent_to, full = self._router.say(envelope := Envelope(message, now + timeout, b"", True))
+            promise.sent_to, full = self._router.say(envelope)
             if full:
                 await self._wait_for(full, envelope)
             while parts or not promise.future.done():
@@ -406,7 +538,7 @@ class Hub:
             if message.extensions:
                 self._stop_producer(message)
             return
-        if message.correlation_id != promise.question.correlation_id:
+        if message.correlation_id != promise.correlation_id:
             self._router.dead.add(DeadLetter("wrong_flow", "", message))
             return
         try:
@@ -427,15 +559,39 @@ class Hub:
             node = message.socket_identity
             promise.future.set_exception(UnexpectedAnswer("bad_payload", text, contract, node))
 
-    def take_answer(self, cause: Message, contract: Contract, payload: Payload) -> bool:
+    def expects(self, contract: Contract, key: int, correlation_id: bytes) -> bool:
+        """Tell whether an answer is plainly one that is waited for."""
+        promise = self._promises.get(key)
+        if promise is None or promise.correlation_id != correlation_id or promise.parts is not None:
+            return False
+        return contract in promise.expected and not promise.future.done()
+
+    def take_known(self, contract: Contract, key: int, correlation_id: bytes, body: bytes) -> bool:
+        """Take an answer of the express way; False where anything about the answer is unusual: `take` says what."""
+        promise = self._promises.get(key)
+        if promise is None or promise.correlation_id != correlation_id or promise.parts is not None:
+            return False
+        expected, future = promise.expected.get(contract), promise.future
+        if expected is None or future.done():
+            return False
+        try:
+            future.set_result(expected.__contract__.read(body))  # type: ignore[union-attr]
+        except Exception:  # a body that makes no sense; a protobuf class may raise anything
+            return False
+        return True
+
+    def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
         """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
-        promise = self._promises.get(cause.callback_key)
+        promise = self._promises.get(key)
         expected = None if promise is None else promise.expected.get(contract)
         if promise is None or expected is None or promise.future.done() or promise.parts is not None:
             return False
-        if cause.correlation_id != promise.question.correlation_id:
+        if correlation_id != promise.correlation_id:
             return False
-        promise.future.set_result(payload_from_body(expected, body_from_payload(payload)))  # a copy, as from elsewhere
+        weigh = weigher_of(expected) if expected is type(payload) else None
+        if weigh is None or weigh(payload) < 0:
+            payload = payload_from_body(expected, body_from_payload(payload))  # a copy, as from elsewhere
+        promise.future.set_result(payload)
         return True
 
     def _take_part(self, promise: Promise, parts: StreamParts, message: Message) -> None:
@@ -523,6 +679,8 @@ class Hub:
         for promise in self._promises.values():
             if not promise.future.done():
                 promise.future.set_exception(Closed("the hub was closed"))
+        self._waits.end_all()  # who waits for room gives up
+        self._deadlines.end_all()
         self._on_close(self)
 
 

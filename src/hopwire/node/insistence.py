@@ -16,9 +16,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from hopwire.node.envelope import Envelope
 from hopwire.node.promise import Promise
 from hopwire.node.retries import Retries
-from hopwire.node.router import Envelope
 from hopwire.node.timing import Timing
 from hopwire.wire.extension import Extension, with_extension
 

@@ -1,15 +1,16 @@
-"""A bounded queue between one who puts and those who take, on one event loop.
+"""Bounded queues on one event loop: what waits for an actor here, and what waits for a peer (`outbox.py`).
 
-It is full when it holds its limit of messages or of bytes. What happens then is the policy:
+A queue is full when it holds its limit of items or of bytes. What happens then is the policy:
 
 | policy | a new item |
 |---|---|
-| `wait` | `put` waits for room; `offer` is refused |
+| `wait` | who puts it waits for room; who cannot wait is refused |
 | `refuse` | is refused at once |
 | `drop_oldest` | pushes out the oldest, which is handed back |
 
-An item that is larger than the limit of bytes alone is taken when the queue is empty: it could not be sent otherwise.
-A queue that is closed takes nothing, and whoever waits for room is refused.
+- An item that is larger than the limit of bytes alone is taken when the queue is empty: it could not be sent otherwise.
+- Who was woken, and has not put anything yet, counts as an item: nobody who comes later takes that place.
+- A queue that is closed takes nothing, and whoever waits for room is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Generic, TypeVar
 from hopwire.errors import SettingsError
 from hopwire.node.waiters import Waiters
 
-__all__ = ["Mailbox", "Overflow"]
+__all__ = ["REFUSED", "TAKEN", "BoundedQueue", "Mailbox", "Overflow"]
 
 T = TypeVar("T")
 TAKEN: tuple[bool, Sequence[Any]] = (True, ())
@@ -37,8 +38,8 @@ class Overflow(StrEnum):
     DROP_OLDEST = "drop_oldest"
 
 
-class Mailbox(Generic[T]):
-    """A bounded queue."""
+class BoundedQueue(Generic[T]):
+    """Items with their sizes, in the order in which they came, and who waits for room."""
 
     def __init__(self, max_items: int, max_bytes: int, overflow: Overflow = Overflow.WAIT) -> None:
         if max_items < 1 or max_bytes < 1:
@@ -46,29 +47,56 @@ class Mailbox(Generic[T]):
         self.max_items, self.max_bytes, self.overflow = max_items, max_bytes, Overflow(overflow)
         self.size_bytes = 0
         self.is_closed = False
-        self._items: deque[tuple[T, int]] = deque()
-        self._takers, self._putters = Waiters(), Waiters()
+        self.queued: deque[tuple[T, int]] = deque()
+        self.putters = Waiters()
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.queued)
 
-    def has_room(self, size_bytes: int) -> bool:
-        """Tell whether an item of that size fits now."""
-        if not self._items:
+    def has_room(self, size_bytes: int, more_items: int = 0, more_bytes: int = 0) -> bool:
+        """Tell whether an item of that size fits now; some items may have more room than others."""
+        taken = len(self.queued) + self.putters.called
+        if not taken:
             return True
-        return len(self._items) < self.max_items and self.size_bytes + size_bytes <= self.max_bytes
+        return taken < self.max_items + more_items and self.size_bytes + size_bytes <= self.max_bytes + more_bytes
+
+    def make_room(self, size_bytes: int) -> list[T]:
+        """Take out the oldest items until one of that size fits."""
+        pushed_out = []
+        while self.queued and not self.has_room(size_bytes):
+            pushed_out.append(self.pop_first())
+        return pushed_out
+
+    def pop_first(self) -> T:
+        """Take out the oldest item."""
+        item, size_bytes = self.queued.popleft()
+        self.size_bytes -= size_bytes
+        return item
+
+    def items(self) -> list[T]:
+        """Give everything that waits, without taking it."""
+        return [item for item, _ in self.queued]
+
+
+class Mailbox(BoundedQueue[T]):
+    """A bounded queue between those who put and those who take."""
+
+    def __init__(self, max_items: int, max_bytes: int, overflow: Overflow = Overflow.WAIT) -> None:
+        super().__init__(max_items, max_bytes, overflow)
+        self._takers = Waiters()
 
     def offer(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
         """Put an item without waiting: whether it was taken, and what was pushed out for it."""
         if self.is_closed:
             return REFUSED
-        pushed_out: list[T] = []
-        if self._items and not self.has_room(size_bytes):
+        pushed_out: Sequence[T] = ()
+        queued, taken_bytes = self.queued, self.size_bytes + size_bytes
+        is_sure = len(queued) + self.putters.called < self.max_items and taken_bytes <= self.max_bytes
+        if not is_sure and not self.has_room(size_bytes):
             if self.overflow is not Overflow.DROP_OLDEST:
                 return REFUSED
-            while not self.has_room(size_bytes):
-                pushed_out.append(self._pop())
-        self._items.append((item, size_bytes))
+            pushed_out = self.make_room(size_bytes)
+        queued.append((item, size_bytes))
         self.size_bytes += size_bytes
         if self._takers:
             self._takers.wake()
@@ -76,8 +104,12 @@ class Mailbox(Generic[T]):
 
     async def put(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
         """Put an item, and wait for room where the policy says so."""
-        while self.overflow is Overflow.WAIT and not self.is_closed and not self.has_room(size_bytes):
-            await self._putters.wait()
+        is_again = False
+        while self.overflow is Overflow.WAIT and not self.is_closed:
+            if self.has_room(size_bytes) and (is_again or not self.putters):
+                break
+            await self.putters.wait(is_again)
+            is_again = True
         return self.offer(item, size_bytes)
 
     async def take(self) -> T:
@@ -86,24 +118,19 @@ class Mailbox(Generic[T]):
             await self._takers.wait()
         return item
 
-    def items(self) -> list[T]:
-        """Give everything that waits, without taking it."""
-        return [item for item, _ in self._items]
-
     def close(self) -> list[T]:
         """Take nothing more, and give everything that is there."""
         self.is_closed = True
-        rest = [self._pop() for _ in range(len(self._items))]
-        self._putters.wake(len(self._putters))
+        rest = [self.pop_first() for _ in range(len(self.queued))]
+        self.putters.wake(len(self.putters))
         return rest
 
     def pop(self) -> T | None:
         """Give the oldest item, or None where there is none."""
-        return self._pop() if self._items else None
-
-    def _pop(self) -> T:
-        item, size_bytes = self._items.popleft()
+        if not self.queued:
+            return None
+        item, size_bytes = self.queued.popleft()
         self.size_bytes -= size_bytes
-        if self._putters:
-            self._putters.wake()
+        if self.putters and len(self.queued) + self.putters.called < self.max_items:
+            self.putters.wake()
         return item

@@ -2,21 +2,39 @@
 
 `cluster` decides who is a peer, whom to greet, whom to beat and whom to give up. Here is only how: connections are
 opened and closed, routes entered and removed, control messages said, and people told.
+
+What others can ask for has a limit: hellos of a connection and doubts about a name in each second, answers with all
+routes by their number, and routes that are entered in one turn of the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
-from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Credit, CreditWanted, Hello, Routes, RoutesWanted
+from hopwire.cluster.announce import (
+    AnnouncedRoute,
+    Beat,
+    Bye,
+    Credit,
+    CreditWanted,
+    Doubled,
+    Hello,
+    Routes,
+    RoutesWanted,
+    beyond,
+    is_route,
+)
 from hopwire.cluster.events import (
     ApplyRoutes,
     Command,
     Connect,
     Dialled,
     Disconnect,
+    Doubted,
     Event,
     Heard,
     LoseNode,
@@ -33,8 +51,9 @@ from hopwire.cluster.events import (
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Contract, Message, Payload, payload_from_body
-from hopwire.model.units import NS_PER_SECOND
+from hopwire.model.units import MEBIBYTE, NS_PER_MINUTE, NS_PER_SECOND
 from hopwire.node.addresses import is_ipc
+from hopwire.node.callers import CHANCE_BYTES
 from hopwire.node.credit import CAPABILITY as CREDIT
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
@@ -42,6 +61,7 @@ from hopwire.node.mailbox import Overflow
 from hopwire.node.news import News, PeerLost, PeerMet, RoutesUpdated
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Outgoing
+from hopwire.node.rates import Rate
 from hopwire.node.settings import NodeSettings
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
@@ -57,10 +77,17 @@ from hopwire.wire.train import DATED_CAPABILITY as DATED_TRAINS
 __all__ = ["Membership"]
 
 TICK_SECONDS = 0.1
+HELLOS_PER_SECOND = 20  # over one connection; an honest node says some at its start
+DOUBTS_PER_SECOND = 10  # about one name: each is a message to whom the name belongs
+HELD_MESSAGES, HELD_BYTES = 8, 16 * MEBIBYTE  # of a connection until it has proved itself, and of all of them
+ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseconds
+ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
+FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
 # fmt: off
 REPORTS = {
     # what              in words
+    "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}",
     "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
@@ -99,6 +126,13 @@ class Membership:
         self._route_counts: Counter[bytes] = Counter()  # routes of each peer
         self._asked: dict[bytes, asyncio.Future[None]] = {}  # peers whose answer is waited for
         self._heard_over = b""  # the connection of the hello that is being heard
+        self._held: dict[bytes, list[tuple[Message, type[Payload]]]] = {}  # of connections that are not sure yet
+        self._held_bytes = 0
+        self._hellos, self._doubts = Rate(HELLOS_PER_SECOND), Rate(DOUBTS_PER_SECOND)
+        self._answers: dict[
+            bytes, tuple[float, asyncio.TimerHandle | None]
+        ] = {}  # with all routes: when the next may go
+        self._entering: dict[bytes, _Entering] = {}  # routes of peers that are entered turn by turn
         self._is_closing = False
 
     @property
@@ -128,6 +162,10 @@ class Membership:
         """Say goodbye."""
         self._is_closing = True
         self._ticker.cancel()
+        for _, timer in self._answers.values():
+            if timer is not None:
+                timer.cancel()
+        self._entering.clear()
         bye = Bye(self._identity, self._cluster.me.incarnation)
         for peer in self._cluster.peers.values():
             self._say(peer.uri, bye, peer.node)
@@ -176,17 +214,27 @@ class Membership:
         except PayloadError as error:
             self._dead.add(DeadLetter("bad_payload", str(error), message))
             return
+        if field := beyond(said):
+            self._dead.add(DeadLetter("bad_control", f"{field} of {payload.__name__} is beyond its limit", message))
+            return
         node, speaker = self._trust.callers.nodes.get(connection), getattr(said, "node", b"")
         if isinstance(said, Hello):
             self._take_hello(said, connection, message)
+        elif node is not None and node == speaker and not self._trust.callers.is_sure(connection):
+            self._hold(message, payload, connection)
         elif node == speaker and isinstance(said, Credit | CreditWanted):
             self._take_credit(said)
+        elif isinstance(said, Doubled):
+            self._take_doubled(said, connection, message)
+        elif node == speaker and isinstance(said, RoutesWanted):
+            self._answer_in_time(said)
         elif node == speaker:
             self._step(Heard(said))
             if isinstance(said, Routes) and not said.base:
                 self._answered(said.node)
         elif isinstance(said, Beat) and node is None:
-            self._step(Overheard(said))
+            if self._hellos.is_due(connection, self._timing.now()):
+                self._step(Overheard(said))
         else:
             detail = "a node that speaks for another" if node else "a node that has not said hello"
             self._dead.add(DeadLetter("bad_control", detail, message))
@@ -198,17 +246,126 @@ class Membership:
         if said.node != (former if former in self._outgoing.met else claimed_node(connection)):
             self._dead.add(DeadLetter("bad_control", "a node that speaks for another", message))
             return
-        self._heard_over = connection
-        self._step(Heard(said))
-        self._heard_over = b""
+        if said.incarnation > time.time_ns() + FUTURE_NS:
+            self._dead.add(DeadLetter("bad_control", "a start in the future: is the clock of the node right?", message))
+            return
+        if not self._hellos.is_due(connection, self._timing.now()):
+            self._dead.add(DeadLetter("bad_control", "more hellos than a node says", message))
+            return
+        if not (former == said.node and callers.is_sure(connection)) and self._is_doubtful(said, connection):
+            self._doubt(said, connection)
+            return
+        if said.proof:
+            self._confirm(said)
+        self._hear(said, connection)
         peer = self._cluster.peers.get(said.node)
-        if peer is not None and peer.incarnation == said.incarnation:
-            callers.hear(connection, said.node)
-            self._trust.transit.forget(connection)
-            self._transport.believe(connection)
-            self._consumption.welcome(said.node)
-            if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
+        if peer is None or peer.incarnation != said.incarnation:
+            self._tell_double(said, connection)
+            return
+        callers.hear(connection, said.node)
+        self._trust.transit.forget(connection)
+        for held, payload in self._let_go(connection):
+            self.take(held, payload, connection)
+        self._transport.believe(connection)
+        self._consumption.welcome(said.node)
+        if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
+            callers.echo(connection)
+            if not self._is_contested(peer.uri, said.node):
                 self._transport.prove(peer.uri, connection)
+
+    def _hear(self, said: Hello, connection: bytes) -> None:
+        self._heard_over = connection
+        try:
+            self._step(Heard(said))
+        finally:
+            self._heard_over = b""
+
+    def _is_doubtful(self, said: Hello, connection: bytes) -> bool:
+        """Tell whether a hello has to be proved: its node is connected and lives, and this may be somebody else."""
+        callers = self._trust.callers
+        if not callers.of(said.node) or not self._cluster.holds(said.node, self._now_ns()):
+            return False
+        if callers.is_proved(connection, said.proof):
+            return False
+        address = self._transport.address_of(connection)
+        link = self._cluster.links.get(address)
+        is_given = link is not None and link.tries_left is None and link.node in (b"", said.node)
+        return not is_given and (not address or address != self._cluster.peers[said.node].uri)
+
+    def _doubt(self, said: Hello, connection: bytes) -> None:
+        """Ask the node that has the name, over a connection that is known to be its own."""
+        callers, is_same = self._trust.callers, said.incarnation == self._cluster.peers[said.node].incarnation
+        if is_same:
+            callers.hear(connection, said.node, is_sure=False)
+        if self._doubts.is_due(said.node, self._timing.now()):
+            self._step(Doubted(said, callers.secret(connection)))
+            if not is_same:
+                self._tell_double(said, connection)
+
+    def _hold(self, message: Message, payload: type[Payload], connection: bytes) -> None:
+        """Keep what a node says over a connection that has not proved itself, until it has."""
+        held, size_bytes = self._held.setdefault(connection, []), len(message.body)
+        if len(held) < HELD_MESSAGES and self._held_bytes + size_bytes <= HELD_BYTES:
+            held.append((message, payload))
+            self._held_bytes += size_bytes
+
+    def _let_go(self, connection: bytes) -> list[tuple[Message, type[Payload]]]:
+        held = self._held.pop(connection, [])
+        self._held_bytes -= sum(len(message.body) for message, _ in held)
+        return held
+
+    def _confirm(self, said: Hello) -> None:
+        """Repeat a secret over the connection that it is for, if this node has opened that one."""
+        uri = self._transport.opened_as(said.proof[:-CHANCE_BYTES])
+        if uri:
+            self._say(uri, self._cluster.hello("", heard=said.incarnation, proof=said.proof))
+
+    def _tell_double(self, said: Hello, connection: bytes) -> None:
+        """Tell a process over its own connection that another process has its identity."""
+        me, peer = self._cluster.me, self._cluster.peers.get(said.node)
+        where = me.uri if said.node == me.node else "" if peer is None else peer.uri
+        if where and said.incarnation != me.incarnation:
+            told = Doubled(me.node, me.incarnation, said.node, where)
+            for frames in self._outgoing.first_words(b"", told):
+                self._transport.reply(connection, frames)
+
+    def _take_doubled(self, said: Doubled, connection: bytes, message: Message) -> None:
+        is_from_peer = self._trust.callers.nodes.get(connection) == said.node
+        if said.doubled == self._identity and (is_from_peer or self._transport.address_of(connection)):
+            self._report("doubled", shown(said.node), shown(said.uri), "")
+        else:
+            self._dead.add(DeadLetter("bad_control", "a node that has not said hello", message))
+
+    def _is_contested(self, uri: str, node: bytes) -> bool:
+        """Tell whether another node that is connected says that it lives at an address."""
+        return any(
+            peer.uri == uri and peer.node != node and self._trust.callers.of(peer.node)
+            for peer in self._cluster.peers.values()
+        )
+
+    def _answer_in_time(self, said: RoutesWanted) -> None:
+        """Send all routes, at once or after a while: who asks again and again gets no more answers than the others."""
+        now = self._timing.now()
+        due_at, timer = self._answers.get(said.node, (0.0, None))
+        if timer is not None or said.node not in self._cluster.peers:
+            return
+        if now < due_at:
+            timer = self._timing.loop.call_later(due_at - now, self._answer_late, said)
+            self._answers[said.node] = due_at, timer
+            return
+        self._answers[said.node] = now + ANSWER_SECONDS + self._cluster.routes.size / ROUTES_PER_SECOND, None
+        self._step(Heard(said))
+
+    def _answer_late(self, said: RoutesWanted) -> None:
+        self._answers.pop(said.node, None)
+        self._answer_in_time(said)
+
+    def end(self, connection: bytes) -> None:
+        """Forget who was at the other end of a connection that has ended."""
+        for message, _ in self._let_go(connection):
+            self._dead.add(DeadLetter("bad_control", "a node that speaks for another", message))
+        self._trust.end(connection)
+        self._hellos.forget(connection)
 
     def _take_credit(self, said: Credit | CreditWanted) -> None:
         peer = self._cluster.peers.get(said.node)
@@ -235,12 +392,12 @@ class Membership:
 
     def first_words(self, uri: str) -> list[Frames]:
         """Say hello over a new connection to a peer: it tells who is here, and proves that this node heard the peer."""
-        at = (peer for peer in self._cluster.peers.values() if peer.uri == uri)
-        return [
-            frames
-            for peer in at
-            for frames in self._outgoing.first_words(peer.node, self._cluster.hello("", heard=peer.incarnation))
-        ]
+        words: list[Frames] = []
+        for peer in [peer for peer in self._cluster.peers.values() if peer.uri == uri]:
+            words += self._outgoing.first_words(peer.node, self._cluster.hello("", heard=peer.incarnation))
+            for asked in self._credits.questions(peer.node, self._identity, self._cluster.me.incarnation):
+                words += self._outgoing.first_words(peer.node, asked)
+        return words
 
     def _say(self, uri: str, payload: Payload, node: bytes = b"") -> None:
         nodes = (node,) if node else self._tables.remote.nodes_at(uri)
@@ -262,15 +419,30 @@ class Membership:
         now = self._timing.now()
         late, self._tick_at = now - self._tick_at, now + TICK_SECONDS
         self._ticker = self._timing.loop.call_later(TICK_SECONDS, self._tick)
-        nodes = self._trust.callers.nodes
-        self._trust.alive.update(nodes[name] for name in self._transport.stirred() if name in nodes)
-        if self._trust.alive:
-            self._step(Stirred(tuple(self._trust.alive)))
-            self._trust.alive.clear()
+        nodes, alive = self._trust.callers.nodes, self._trust.alive
+        for name in self._transport.stirred():
+            if name in nodes:
+                alive.add(nodes[name])
+        if stirred := alive.take():
+            self._step(Stirred(stirred))
         self._step(Ticked(round(max(0.0, late) * NS_PER_SECOND)))
 
+    def _now_ns(self) -> int:
+        return round(self._timing.now() * NS_PER_SECOND)
+
+    def _return(self, node: bytes) -> None:
+        """Meet a node again that was silent for too long, as soon as it says anything."""
+        connections = self._trust.callers.of(node)
+        self._heard_over = next(iter(connections), b"")
+        self._step(Stirred((node,)))
+        self._heard_over = b""
+        uri = self._outgoing.address(node)
+        for connection in connections:
+            if uri and self._trust.callers.has_echoed(connection) and not self._is_contested(uri, node):
+                self._transport.prove(uri, connection)
+
     def _step(self, event: Event) -> None:
-        self._cluster, commands = step(self._cluster, event, round(self._timing.now() * NS_PER_SECOND))
+        self._cluster, commands = step(self._cluster, event, self._now_ns())
         for command in commands:
             try:
                 self._carry_out(command)
@@ -293,7 +465,10 @@ class Membership:
             case MeetNode(peer):
                 readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
                 fmt = max(readable, key=lambda fmt: fmt.number, default=V6)
+                self._trust.alive.forget(peer.node)
                 self._outgoing.meet(peer.node, peer.incarnation, peer.uri, fmt)
+                if self._is_contested(peer.uri, peer.node):  # who lives there is found out by going there
+                    self._transport.dial(peer.uri)
                 if TRAINS in peer.capabilities:
                     self._transport.allow_trains(peer.uri, DATED_TRAINS in peer.capabilities)
                 if self._news and peer.node not in self._tables.remote:
@@ -316,7 +491,13 @@ class Membership:
     def _lose(self, node: bytes, reason: str) -> None:
         self._tables.remote.unregister_node(node)
         del self._route_counts[node]
-        if reason != "silent":  # what was said in time may still be read
+        self._entering.pop(node, None)
+        _, timer = self._answers.pop(node, (0.0, None))
+        if timer is not None:
+            timer.cancel()
+        if reason == "silent":  # what was said in time may still be read
+            self._trust.alive.miss(node, partial(self._return, node))
+        else:
             self._trust.callers.forget(node)
         self._outgoing.lose(node)
         self._credits.forget(node)
@@ -329,29 +510,83 @@ class Membership:
     def _apply(
         self, node: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
     ) -> None:
+        if is_all:  # what was announced before counts no more
+            self._entering.pop(node, None)
+        waiting = self._entering.get(node)
+        if waiting is None:
+            waiting = self._entering[node] = _Entering()
+            waiting.add(self._enter(node, added, removed, is_all), len(added) + len(removed))
+            self._enter_some(node, waiting)
+        elif waiting.routes + len(added) + len(removed) <= self._settings.peer_routes:
+            waiting.add(self._enter(node, added, removed, is_all), len(added) + len(removed))
+        else:  # faster than routes can be entered: once all of them is less
+            del self._entering[node]
+            self._outgoing.tell(node, RoutesWanted(self._identity, self._cluster.me.incarnation))
+
+    def _enter_some(self, node: bytes, waiting: _Entering) -> None:
+        """Enter some routes of a peer, and the others in the next turns of the loop, in their order."""
+        if self._entering.get(node) is not waiting:  # the node is gone, or has announced all anew
+            return
+        if waiting.go_on():
+            self._timing.loop.call_soon(self._enter_some, node, waiting)
+        else:
+            del self._entering[node]
+        self._on_routes()
+
+    def _enter(
+        self, node: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
+    ) -> Iterator[None]:
+        """Enter what a peer has announced into the tables, with a pause now and then."""
         known = self._tables.remote.node(node)
         if known is None:
             return
         table, counts = self._tables.remote, self._route_counts
-        if is_all:
-            table.unregister(node)
-            counts[node] = 0
-        for receiver, identity, version, partition in removed:
+        if is_all:  # what stays is there all the time
+            stays = frozenset(added)
+            removed = tuple([route for route in map(_announced, table.routes_of(node)) if route not in stays])
+        for number, (receiver, identity, version, partition) in enumerate(removed, 1):
             contracts = [Contract(identity, version, partition)] if identity else None
             counts[node] -= len(table.unregister(node, receiver, contracts))
-        for receiver, identity, version, partition in added:
+            if not number % ROUTES_AT_ONCE:
+                yield
+        for number, route in enumerate(added, 1):
             if counts[node] >= self._settings.peer_routes:
                 detail = f"{shown(node)} has more than {self._settings.peer_routes} routes"
                 self._dead.add(DeadLetter("bad_control", detail))
                 break
+            receiver, identity, version, partition = route
             contracts = [Contract(identity, version, partition)] if identity else []
             try:
+                if not is_route(route):
+                    raise SettingsError(f"a route of {shown(receiver)} is beyond its limit")
                 counts[node] += len(table.register(known, receiver, contracts))
             except SettingsError as error:  # a receiver that is neither hub nor actor; the others count
                 self._dead.add(DeadLetter("bad_control", str(error)))
-        self._on_routes()
+            if not number % ROUTES_AT_ONCE:
+                yield
         if self._news:
             self._news.tell(RoutesUpdated(node, len(added), len(removed), is_all))
+
+
+class _Entering:
+    """What one peer has announced, and what of it is not in the tables yet."""
+
+    def __init__(self) -> None:
+        self.routes = 0
+        self._changes: deque[tuple[Iterator[None], int]] = deque()
+
+    def add(self, change: Iterator[None], routes: int) -> None:
+        self._changes.append((change, routes))
+        self.routes += routes
+
+    def go_on(self) -> bool:
+        """Do a piece of the work, and tell whether there is more."""
+        change, routes = self._changes[0]
+        for _ in change:
+            return True
+        self._changes.popleft()
+        self.routes -= routes
+        return bool(self._changes)
 
 
 def _announced(route: TableRoute) -> AnnouncedRoute:

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import WeakSet
 
-from hopwire.model import Contract
+from hopwire.cluster.announce import Beat, Hello
+from hopwire.model import Contract, contract_of
 from hopwire.node.calls import Address
 from hopwire.node.dead import DeadLetter
 from hopwire.node.spawn import words_of
 from hopwire.node.waiters import Waiters
+
+SAID_AGAIN = frozenset(contract_of(each).identity for each in (Hello, Beat))
 
 __all__ = [
     "ActorFailed",
@@ -200,6 +203,8 @@ class News:
         if not self._readers:
             return
         message = letter.message
+        if message is not None and message.identity in SAID_AGAIN:
+            return  # a node says them again and again, whoever hears them
         contract = words_of(Contract(message.identity, message.version, message.partition)) if message else ""
         self.tell(MessageGivenUp(letter.reason, contract, letter.detail))
 

@@ -21,10 +21,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from itertools import chain, count
 from pathlib import Path
+from threading import get_ident
 from types import TracebackType
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from hopwire.capture import CaptureStatus
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, FEEDS, HUB
@@ -35,6 +35,7 @@ from hopwire.node.calls import Address
 from hopwire.node.context import BlockingContext, Context, MessageContext
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
+from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
 from hopwire.node.hub import Hub
 from hopwire.node.kept_identity import KeptIdentity
@@ -44,7 +45,7 @@ from hopwire.node.news import Events, News
 from hopwire.node.notices import Notices
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
-from hopwire.node.router import Envelope, Router
+from hopwire.node.router import Router
 from hopwire.node.running import Running, Workplace
 from hopwire.node.seen import SeenMessages
 from hopwire.node.settings import NodeSettings, Statistics
@@ -61,6 +62,9 @@ from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
 from hopwire.security import OPEN, Domains, Recipient
 from hopwire.wire.connection import MAX_NODE_BYTES
+
+if TYPE_CHECKING:
+    from hopwire.capture import CaptureStatus
 
 __all__ = ["Node", "NodeOptions"]
 
@@ -125,7 +129,7 @@ class Node:
         self.settings = settings or NodeSettings()
         _refuse_text(peers)
         self._dial = tuple(peers)
-        _check(self.identity, self._dial, domains, self.settings, is_tcp=transport is None)
+        _check(self.identity, self._dial, domains, self.settings, tls, is_tcp=transport is None)
         self._incarnation = time.time_ns()
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
         self.uri = ""
@@ -160,7 +164,7 @@ class Node:
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
         self._news = News()
         credits = Credits()
-        self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation, tap)
+        self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation)
         self._consumption = consumption = Consumption(
             here, self._incarnation, settings.inbox_messages, settings.inbox_bytes, self._outgoing.tell
         )
@@ -177,6 +181,7 @@ class Node:
             consumption,
             hop_limit=settings.hop_limit,
             waits_for_room=settings.overflow is Overflow.WAIT,
+            is_express=settings.express,
             telemetry=Telemetry() if settings.telemetry else None,
         )
         self._feeds = Feeds(self._router, _new_ids())
@@ -235,6 +240,8 @@ class Node:
             self._incoming.take_refused,
             self._membership.miss,
             self._membership.first_words,
+            self._membership.end,
+            None if self._tap is None else self._tap.saw_sent,
         )
         if self._transport.open_address and not self._domains.signing:
             log.warning(IS_OPEN, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
@@ -314,6 +321,7 @@ class Node:
 
     def events(self) -> Events:
         """Give what happens to this node from now on, as an async iterator that ends when the node has stopped."""
+        self._refuse_other_thread()
         if not self._tells_dead:
             self._tells_dead = True
             self._dead.subscribe(self._news.saw_dead)
@@ -361,6 +369,11 @@ class Node:
             raise SettingsError(f"partition must be bytes, found {partition!r:.80}")
         if id(actor) in self._actors:
             raise SettingsError(f"this {type(actor).__name__} is hosted already")
+        self._refuse_other_thread()
+        concurrency = getattr(actor, "concurrency", 1)
+        if type(concurrency) is not int or concurrency < 1:
+            name = type(actor).__name__
+            raise SettingsError(f"{name}.concurrency must be a number from 1, found {concurrency!r:.80}")
         policy = _supervision(
             getattr(actor, "supervision", Supervision.RESTART) if supervision is None else supervision
         )
@@ -506,6 +519,12 @@ class Node:
         if self._state != "running":
             raise Closed(f"the node is {'not started' if self._state == 'new' else self._state}")
 
+    def _refuse_other_thread(self) -> None:
+        if self._state == "running" and get_ident() != self._timing.thread:
+            raise SettingsError(
+                "a node is used on the event loop of its start; for other threads there is hopwire.sync"
+            )
+
     def _refuse_if_closed(self) -> None:
         if self._state in ("stopping", "stopped"):
             raise Closed(f"the node is {self._state}")
@@ -523,15 +542,22 @@ def _refuse_text(peers: object) -> None:
         raise SettingsError(f"peers is a list of addresses, found {peers!r:.80}")
 
 
-def _check(identity: object, peers: Iterable[object], domains: object, settings: object, is_tcp: bool) -> None:
+def _check(
+    identity: object, peers: Iterable[object], domains: object, settings: object, tls: object, is_tcp: bool
+) -> None:
     """Refuse a node that could not run, or that nobody could talk to."""
     if not isinstance(identity, bytes) or not 1 <= len(identity) <= MAX_IDENTITY_BYTES or identity[:1] == b"\0":
         text = f"an identity is 1 to {MAX_IDENTITY_BYTES} bytes, the first of them not 0"
         raise SettingsError(f"{text}, found {identity!r:.80}")
     for uri in peers if is_tcp else ():
         check_uri(uri, "a peer")
-    if not isinstance(domains, Domains) or not isinstance(settings, NodeSettings):
-        raise SettingsError("domains must be Domains, and settings NodeSettings")
+    if not isinstance(domains, Domains):
+        what = "Domains, as hopwire.domains_file.domains_from_file gives them"
+        raise SettingsError(f"domains must be {what}, found {type(domains).__name__}")
+    if not isinstance(settings, NodeSettings):
+        raise SettingsError(f"settings must be NodeSettings, found {type(settings).__name__}")
+    if tls is not None and not isinstance(tls, Tls):
+        raise SettingsError(f"tls must be Tls(certificate=..., key=..., authority=...), found {type(tls).__name__}")
     if domains.signing and domains.find(HELLO) is None:
         raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
 

@@ -22,6 +22,7 @@ from hopwire.errors import (
 )
 from hopwire.model import CallbackPoint, Contract, Message, Payload, Version, contract_of
 from hopwire.model.outcome import Outcome
+from hopwire.node.envelope import Envelope
 from hopwire.node.parts import StreamParts
 from hopwire.node.spawn import NO_ANSWER, seconds_from_ticks, words_of
 from hopwire.report.words import plural, text_or_hex
@@ -80,7 +81,8 @@ class Promise(msgspec.Struct):
 
     future: asyncio.Future[Any]
     expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
-    question: Message
+    envelope: Envelope  # of the question
+    correlation_id: bytes
     sent_to: tuple[bytes, ...] = ()
     is_insisted: bool = False  # whether the message is sent until the promise is kept
     news: asyncio.Future[None] | None = None  # done when a receipt came, or the message is lost, since the last attempt
@@ -88,6 +90,11 @@ class Promise(msgspec.Struct):
     attempts: int = 0  # of a message that is sent until the promise is kept
     parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
     last: str = ""  # what was heard of it and did not end the promise
+
+    @property
+    def question(self) -> Message:
+        """What was asked."""
+        return self.envelope.message
 
 
 def has_ended(promise: Promise) -> bool:

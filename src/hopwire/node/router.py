@@ -11,43 +11,23 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias
 
-import msgspec
-
-from hopwire.model import Contract, Message, Payload, contract_of
+from hopwire.model import Contract, Message, Payload, body_from_payload, contract_of
 from hopwire.model.outcome import Outcome
-from hopwire.node.credit import Consumption, line_of
+from hopwire.node.credit import Consumption
 from hopwire.node.dead import DeadLetter, DeadLetters
-from hopwire.node.mailbox import Mailbox, Overflow
+from hopwire.node.envelope import Envelope
+from hopwire.node.express import KnownMessage
+from hopwire.node.mailbox import REFUSED, TAKEN, Mailbox, Overflow
 from hopwire.node.seen import SeenMessages
 from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, spawned, wants_answer
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
-from hopwire.routing import HOP_LIMIT, Tables, decide, peek
+from hopwire.routing import HOP_LIMIT, Candidates, Decision, Tables, decide, peek
 
-__all__ = ["Envelope", "Home", "Inbox", "Outlet", "Room", "Router"]
+__all__ = ["Home", "Inbox", "Outlet", "Room", "Router"]
 
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.02, 1.0  # at one full node, before another is looked at
 MOST_OF_AN_ERROR = 2000  # characters of what an error says
-HEADER_BYTES = 200  # what a message weighs in a queue beside its body
-
-
-class Envelope(msgspec.Struct, gc=False):
-    """A message on its way through this node."""
-
-    message: Message
-    deadline: float = 0.0  # on the clock of the node; 0 is never
-    came_from: bytes = b""  # the node that sent it, none if it started here
-    may_wait: bool = False  # whether its sender waits where there is no room
-    is_taken: bool = False  # whether a receiver here has it
-    message_id: bytes = b""  # of a message that may come again; its answer is remembered
-    size: int = 0  # in bytes, once it was asked for
-    parts: int = 0  # of its answer that were sent; what is told of it comes behind them
-
-    def size_bytes(self) -> int:
-        """Roughly what it takes in memory."""
-        if not self.size:
-            self.size = HEADER_BYTES + sum(map(len, self.message.body_frames))
-        return self.size
 
 
 class Outlet(Protocol):
@@ -59,6 +39,17 @@ class Outlet(Protocol):
 
     def send(self, node: bytes, envelope: Envelope) -> str:
         """Send a message to another node; gives a reason where that is not possible, `queue_full` among them."""
+
+    def send_known(
+        self,
+        node: bytes,
+        known: KnownMessage,
+        body: bytes,
+        key: int,
+        correlation_id: bytes,
+        deadline: float,
+    ) -> bool:
+        """Send a message of the express way; False says that nothing was sent, and it needs the ordinary way."""
 
     async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
         """Wait for room, and send; gives a reason where that is not possible."""
@@ -73,7 +64,13 @@ class Home(Protocol):
     def take(self, message: Message) -> None:
         """Take an answer, or what became of a question."""
 
-    def take_answer(self, cause: Message, contract: Contract, payload: Payload) -> bool:
+    def expects(self, contract: Contract, key: int, correlation_id: bytes) -> bool:
+        """Tell whether an answer is plainly one that is waited for."""
+
+    def take_known(self, contract: Contract, key: int, correlation_id: bytes, body: bytes) -> bool:
+        """Take an answer of the express way; False where anything about the answer is unusual."""
+
+    def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
         """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
 
 
@@ -97,14 +94,17 @@ class Router:
         *,
         hop_limit: int = HOP_LIMIT,
         waits_for_room: bool = True,
+        is_express: bool = True,
         telemetry: Telemetry | None = None,
     ) -> None:
         self.here, self.dead, self.timing, self.telemetry = here, dead, timing, telemetry
+        self.is_express = is_express and telemetry is None  # a context of whoever speaks makes each message another
         self._tables, self._outlet, self._seen, self._hop_limit = tables, outlet, seen, hop_limit
+        self.candidates = tables.candidates  # who takes turns for each contract, here and elsewhere
         self._consumption = consumption
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
-        self._homes: dict[bytes, Home] = {}
+        self.homes: dict[bytes, Home] = {}
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
         """Let an actor take messages, into a queue."""
@@ -112,12 +112,12 @@ class Router:
 
     def open_home(self, hub: bytes, home: Home) -> None:
         """Let a hub take messages and answers."""
-        self._homes[hub] = home
+        self.homes[hub] = home
 
     def shut(self, receiver: bytes) -> None:
         """Let a receiver take no more."""
         self._inboxes.pop(receiver, None)
-        self._homes.pop(receiver, None)
+        self.homes.pop(receiver, None)
 
     def is_expired(self, envelope: Envelope) -> bool:
         """Tell whether the time of a message has run out."""
@@ -126,7 +126,7 @@ class Router:
     def say(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Room]]:
         """Pass on a message that begins here, with the context of whoever says it."""
         if self.telemetry is not None:
-            envelope.message = self.telemetry.carried(envelope.message)
+            envelope.said = self.telemetry.carried(envelope.message)
         return self.route(envelope, avoid)
 
     def route(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Room]]:
@@ -145,6 +145,11 @@ class Router:
         if decision.reason:
             self.give_up(envelope, decision.reason)
             return NOWHERE
+        return self._carry_out(decision, envelope, avoid)
+
+    def _carry_out(
+        self, decision: Decision, envelope: Envelope, avoid: Collection[bytes] = ()
+    ) -> tuple[tuple[bytes, ...], Sequence[Room]]:
         full: Sequence[Room] = ()
         for receiver in decision.receivers:
             inbox = self._deliver(receiver, envelope)
@@ -162,6 +167,60 @@ class Router:
             if reason:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
         return decision.nodes, full
+
+    # -- the express way
+
+    def say_known(self, envelope: Envelope, candidates: Candidates) -> tuple[tuple[bytes, ...], Sequence[Room]]:
+        """Pass on a message that begins here and names no receiver, as `say` does; who takes turns was looked up."""
+        if candidates.remote.total and candidates.is_remote_turn():
+            node = candidates.remote.pick()
+            nodes = (node,)
+            known, body, key, correlation_id = envelope.known, envelope.body, envelope.key, envelope.correlation_id
+            assert known is not None
+            if self._outlet.send_known(node, known, body, key, correlation_id, envelope.deadline):
+                return nodes, ()
+            return self._carry_out(Decision((), nodes), envelope)
+        inbox = self._inboxes[candidates.local.only or candidates.local.pick()]
+        offered = REFUSED if inbox.putters else inbox.offer(envelope, envelope.size)
+        if offered is TAKEN:
+            envelope.is_taken = True
+            return NOWHERE
+        is_full = self._offered(inbox, envelope, offered) is not None
+        return ((), (partial(self._put, inbox),)) if is_full else NOWHERE
+
+    def route_known(self, envelope: Envelope) -> None:
+        """Pass on a message of another node that names no receiver, as `route` does."""
+        known = envelope.known
+        assert known is not None
+        if not known.is_unaddressed or (envelope.deadline and self.timing.clock() >= envelope.deadline):
+            self.route(envelope)
+            return
+        candidates = self.candidates.get(known.contract)
+        actor = b"" if candidates is None else candidates.local.only or candidates.local.pick()
+        if not actor:
+            self.route(envelope)
+            return
+        inbox = self._inboxes[actor]
+        offered = inbox.offer(envelope, envelope.size)
+        if offered is TAKEN and not known.wants_receipt:
+            envelope.is_taken = True
+        else:
+            self._offered(inbox, envelope, offered)
+
+    def answer_known(self, envelope: Envelope, payload: object) -> bool:
+        """Send an answer home; False says that nothing was done, and what was returned needs the ordinary way."""
+        known = envelope.known
+        if known is None or not known.is_answerable or not isinstance(payload, Payload):
+            return False
+        answer = known.answers.get(type(payload)) or known.answer(payload)
+        if answer is None:
+            return False
+        node, key, correlation_id = answer.receiver_node, envelope.key, envelope.correlation_id
+        if node == self.here:
+            home = self.homes.get(answer.receiver)
+            return home is not None and home.take_answer(answer.contract, key, correlation_id, payload)
+        body = body_from_payload(payload)
+        return self._outlet.send_known(node, answer, body, key, correlation_id, envelope.deadline)
 
     def _others(self, envelope: Envelope, full: Collection[bytes]) -> tuple[bytes, ...]:
         """Give another node than those that are full, for a message that any actor may take."""
@@ -189,21 +248,28 @@ class Router:
 
     def _deliver(self, receiver: bytes, envelope: Envelope) -> Inbox | None:
         """Deliver here; a queue that is given back is full, and the sender may wait for it."""
-        home = self._homes.get(receiver)
+        home = self.homes.get(receiver)
         if home is not None:
             home.take(envelope.message)
             envelope.is_taken = True
             return None
-        inbox = self._inboxes[receiver]
-        taken, pushed_out = inbox.offer(envelope, envelope.size_bytes())
+        return self._put_into(self._inboxes[receiver], envelope)
+
+    def _put_into(self, inbox: Inbox, envelope: Envelope) -> Inbox | None:
+        if envelope.may_wait and inbox.putters:  # behind those who wait already, however large their messages are
+            return inbox
+        return self._offered(inbox, envelope, inbox.offer(envelope, envelope.size or envelope.size_bytes()))
+
+    def _offered(self, inbox: Inbox, envelope: Envelope, offered: tuple[bool, Sequence[Envelope]]) -> Inbox | None:
+        """Do what follows from an offer; a queue that is given back is full, and the sender may wait for it."""
+        taken, pushed_out = offered
         if pushed_out:
             for old in pushed_out:
                 self.give_up(old, "queue_full", "pushed out by a newer message")
                 self.consumed(old)
         if taken:
             envelope.is_taken = True
-            points = envelope.message.callback_points
-            if points and RECEIPT in points:
+            if envelope.known is None or envelope.known.wants_receipt:
                 self.received(envelope)
             return None
         if inbox.overflow is Overflow.WAIT and not inbox.is_closed and envelope.may_wait:
@@ -214,7 +280,8 @@ class Router:
     def consumed(self, envelope: Envelope) -> None:
         """A message of another node waits no longer here: its sender may send another."""
         if envelope.came_from:
-            self._consumption.take(envelope.came_from, envelope.message, envelope.size_bytes())
+            line = envelope.line if envelope.known is None else envelope.known.line
+            self._consumption.take(envelope.came_from, line, envelope.size or envelope.size_bytes())
 
     def waiting_from(self, node: bytes, what: bytes) -> tuple[int, int]:
         """Give the messages and bytes of one node that wait here, of one credit line."""
@@ -222,7 +289,7 @@ class Router:
             envelope.size_bytes()
             for inbox in self._inboxes.values()
             for envelope in inbox.items()
-            if envelope.came_from == node and line_of(envelope.message) == what
+            if envelope.came_from == node and envelope.line == what
         ]
         return len(waiting), sum(waiting)
 
@@ -231,7 +298,7 @@ class Router:
 
         An answer is at home here: it needs no decision, and its time to live does not matter any more.
         """
-        home = self._homes.get(message.receiver_identity)
+        home = self.homes.get(message.receiver_identity)
         if home is None or message.receiver_node_identity != self.here:
             return False
         home.take(message)
@@ -241,8 +308,9 @@ class Router:
         """Hand an answer straight to a hub of this node that waits for it; False says that it takes the way of all."""
         if cause.callback_receiver_node_identity != self.here:
             return False
-        home = self._homes.get(cause.callback_receiver_identity)
-        return home is not None and home.take_answer(cause, contract_of(payload, cause.partition), payload)
+        home = self.homes.get(cause.callback_receiver_identity)
+        contract = contract_of(payload, cause.partition)
+        return home is not None and home.take_answer(contract, cause.callback_key, cause.correlation_id, payload)
 
     def answer(self, envelope: Envelope, message: Message) -> None:
         """Send an answer home, and remember it where the question may come again."""

@@ -11,10 +11,11 @@ from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
 from hopwire.node.actors import Actor, Handler, Supervision, handlers_of, payloads_from
 from hopwire.node.calls import Address
+from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
 from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, News
 from hopwire.node.notices import Notice, Notices
-from hopwire.node.router import Envelope, Inbox, Router
+from hopwire.node.router import Inbox, Router
 from hopwire.node.spawn import RECEIPT, spawned, wants_stream, without_callback
 from hopwire.node.stepping import Stepping
 from hopwire.node.supervision import Life
@@ -64,6 +65,7 @@ class Running:
         self._threads: ActorThreads | None = None  # until the first message for a handler that blocks
         timing = place.router.timing
         self.life = Life(actor, self._work, supervision, self, timing.now, timing.share.clock)
+        self._clock: Callable[[], float] = timing.now
         self._at_work = 0
         self._is_down = False
         self._failed: tuple[BaseException, str] | None = None  # what has ended the actor
@@ -132,7 +134,7 @@ class Running:
 
     async def _work(self, stepping: Stepping) -> None:
         inbox, telemetry, share, life = self.inbox, self._router.telemetry, self._router.timing.share, self.life
-        clock = share.clock
+        clock, self._clock = share.clock, self._router.timing.clock
         while not life.is_ending:
             try:
                 if clock() >= share.ends_at and share.is_over():
@@ -161,35 +163,46 @@ class Running:
                 self._at_work -= 1
 
     async def _handle(self, envelope: Envelope, stepping: Stepping) -> None:
-        payload, handler = self._read(envelope)
+        known, payload = envelope.known, envelope.payload
+        handler = self.handlers.get(known.contract) if payload is not None and known is not None else None
+        if handler is None or type(payload) is not handler.payload or self._clock() >= envelope.deadline:
+            payload, handler = self._read(envelope)
         if payload is None or handler is None:
             return
-        arguments: tuple[Any, ...] = (payload,)
-        if handler.takes_context:
-            arguments = (payload, self._make_context(envelope, handler.kind == "function"))
         try:
-            if handler.kind == "generator":
-                await self._handle_parts(envelope, handler, handler.method(self.actor, *arguments))
-                return
             if handler.kind == "coroutine":
-                result = await handler.method(self.actor, *arguments)
+                if handler.takes_context:
+                    result = await handler.method(self.actor, payload, self._make_context(envelope, False))
+                else:
+                    result = await handler.method(self.actor, payload)
+            elif handler.kind == "generator":
+                arguments = (self._make_context(envelope, False),) if handler.takes_context else ()
+                await self._handle_parts(envelope, handler, handler.method(self.actor, payload, *arguments))
+                return
             else:
-                result = await self._own_threads().call(_call_in_thread, handler.method, self.actor, *arguments)
-            if len(envelope.message.callback_points) > 1 and _is_streamed(envelope.message, result):
-                await self._feeds.run(envelope, _parts_of(result), handler.where)
-            elif isinstance(result, Payload):
-                if not self._router.is_answered(envelope.message, result):
-                    self._answer(envelope, (result,))
-            elif payloads := payloads_from(result, handler.where):
-                self._answer(envelope, payloads)
-            else:
-                self._router.unanswered(envelope, handler.where)
+                arguments = (self._make_context(envelope, True),) if handler.takes_context else ()
+                call = self._own_threads().call
+                result = await call(_call_in_thread, handler.method, self.actor, payload, *arguments)
+            if envelope.known is None or not self._router.answer_known(envelope, result):
+                await self._take_result(envelope, handler, result)
         except BaseException as error:  # also SystemExit and KeyboardInterrupt, which would end the loop and the node
             if stepping.is_ending(error):
                 self._router.give_up(envelope, "closed", handler.where)
                 raise
             stepping.go_on()
             self._fail(envelope, handler, error)
+
+    async def _take_result(self, envelope: Envelope, handler: Handler, result: Any) -> None:
+        """Send what a handler returned, or tell whoever waits that it returned nothing."""
+        if len(envelope.message.callback_points) > 1 and _is_streamed(envelope.message, result):
+            await self._feeds.run(envelope, _parts_of(result), handler.where)
+        elif isinstance(result, Payload):
+            if not self._router.is_answered(envelope.message, result):
+                self._answer(envelope, (result,))
+        elif payloads := payloads_from(result, handler.where):
+            self._answer(envelope, payloads)
+        else:
+            self._router.unanswered(envelope, handler.where)
 
     async def _handle_parts(self, envelope: Envelope, handler: Handler, parts: AsyncGenerator[Any, None]) -> None:
         if wants_stream(envelope.message):
@@ -213,16 +226,21 @@ class Running:
 
     def _read(self, envelope: Envelope) -> tuple[Payload | None, Handler | None]:
         """Give the payload and who handles it; what cannot be handled is given up here."""
-        message = envelope.message
-        if self._router.is_expired(envelope):
+        if envelope.deadline and self._clock() >= envelope.deadline:
             self._router.give_up(envelope, "expired", f"before {self._name} could handle it")
             return None, None
-        handler = self._handler_for(message)
+        known = envelope.known
+        handler = self.handlers.get(known.contract) if known is not None else None
+        handler = handler or self._handler_for(envelope.message)
         if handler is None:
             self._router.give_up(envelope, "handler_missing", self._name)
             return None, None
+        payload = envelope.payload
+        if type(payload) is handler.payload:
+            return payload, handler
         try:
-            return payload_from_body(handler.payload, message.body), handler
+            body = envelope.message.body if known is None or payload is not None else envelope.body
+            return payload_from_body(handler.payload, body), handler
         except PayloadError as error:
             self._router.fail(envelope, error, handler.where, "bad_payload")
             return None, None

@@ -43,16 +43,20 @@ class NodeSettings:
     clock_skew_seconds: float = 30.0  # by how much the clocks of nodes may differ
     limits: Limits = field(default_factory=Limits)
     pace: Pace = field(default_factory=Pace)
+    express: bool = True  # messages that repeat themselves take fewer steps; without it all take the ordinary way
     telemetry: bool = False  # carry OpenTelemetry's context along, and make spans; needs hopwire[otel]
 
     def __post_init__(self) -> None:
         for name in NUMBERS:
             _check(self, name, lambda value: isinstance(value, int) and value >= 1, "a number from 1")
+        for name in ("express", "telemetry"):
+            _check(self, name, lambda value: isinstance(value, bool), "True or False")
         for name in ("replay_seconds", "clock_skew_seconds"):
             _check(self, name, lambda value: isinstance(value, int | float) and value >= 0, "a number of seconds")
         numbers = {fmt.number for fmt in FORMATS}
         _check(self, "formats", lambda value: value and {*value} <= numbers, f"some of {sorted(numbers)}")
         _check(self, "overflow", lambda value: value in tuple(Overflow), f"one of {', '.join(Overflow)}")
+        object.__setattr__(self, "overflow", Overflow(self.overflow))
 
 
 def _check(settings: NodeSettings, name: str, is_right: Callable[[Any], Any], expected: str) -> None:

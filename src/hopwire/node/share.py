@@ -34,21 +34,21 @@ class Share:
         self.clock, self._seconds = clock, seconds
         self.ends_at = 0.0  # before this time there is no need to ask
         self._is_same_turn = False
-        self._waiters = Waiters()
+        self.waiters = Waiters()
 
     def is_full(self) -> bool:
         """Tell whether somebody who comes now has to wait for a turn."""
-        return bool(self._waiters) or (self.clock() >= self.ends_at and self.is_over())
+        return bool(self.waiters) or (self.clock() >= self.ends_at and self.is_over())
 
     async def turn(self) -> None:
         """Wait for a turn, behind those who came before."""
-        if not self._waiters:
+        if not self.waiters:
             asyncio.get_running_loop().call_soon(self._let_in)
-        await self._waiters.wait()
+        await self.waiters.wait()
 
     def _let_in(self) -> None:
-        self._waiters.wake(LET_IN)
-        if self._waiters:
+        self.waiters.wake(LET_IN)
+        if self.waiters:
             asyncio.get_running_loop().call_soon(self._let_in)
 
     def is_over(self) -> bool:

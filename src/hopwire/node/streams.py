@@ -8,6 +8,9 @@ both connections, and each sends over its own.
 
 The death of a connection is seen at once. Who is dialled again and does not answer soon is reported as gone.
 
+A name belongs to one connection at a time, and what was believed of a connection ends with it (`on_ended`). Whoever
+connects later under the same name begins as a stranger.
+
 - Sends never wait. Each peer has a bounded queue of its own (`outbox.py`); what the kernel does not take stays there.
 - What was sent in part when its connection died is refused: the other side cannot have read it. Sent again, a message
   that the other side refuses would cut the connection off for ever.
@@ -44,15 +47,19 @@ from hopwire.node.addresses import (
     prepare,
 )
 from hopwire.node.notices import Notice, Notices, shown
-from hopwire.node.outbox import Item, Outbox, Outboxes
+from hopwire.node.outbox import Outbox, Outboxes
+from hopwire.node.strangers import Strangers
 from hopwire.node.transport import (
     FirstWords,
     Frames,
+    OnEnded,
     OnFrames,
     OnGone,
     OnRefused,
+    OnSent,
     OutboxLimits,
     Tls,
+    forget_nothing,
     ignore,
     in_silence,
 )
@@ -60,10 +67,8 @@ from hopwire.node.zmtp_socket import (
     DISCONNECTED,
     HANDSHAKE_SECONDS,
     LARGE_BYTES,
-    MAX_UNREAD,
     NO_TLS,
     TlsSocket,
-    UnprovedBytes,
     ZmtpSocket,
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
@@ -74,6 +79,7 @@ __all__ = ["Streams"]
 log = logging.getLogger("hopwire.node")
 MAX_CONNECTIONS = 4096  # that others opened
 MAX_FROM_ONE_ADDRESS = 1024
+QUIET_SECONDS = 2.0  # two beats: a connection that is quiet for longer gives its name up to who comes from elsewhere
 PROOF_SECONDS = 1.0  # for the answer to an answer; then the address is dialled
 GONE_SECONDS = Pace().gone_ns / NS_PER_SECOND  # without a connection, after there was one, and the peer is gone
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
@@ -117,7 +123,7 @@ class _OutgoingLink:
         self.missed: asyncio.TimerHandle | None = None  # when a peer that was connected counts as gone
         self.dialling: asyncio.Task[None] | None = None
         self.pause = FIRST_PAUSE_SECONDS
-        self.sending: list[Item] = []  # of which the kernel has taken a part
+        self.sending: list[Frames] = []  # messages of which the kernel has taken a part
 
     def rest(self) -> None:
         """Stop everything that goes on by itself."""
@@ -130,6 +136,11 @@ class _OutgoingLink:
 def _cut_off(host: str, reason: str) -> Notice:
     text = f"a connection from {shown(host)} was cut off: {CUT_OFF[reason]}"
     return Notice(text, {"host": host, "reason": reason})
+
+
+def _name_of(connection: ZmtpSocket) -> bytes:
+    """Give the name that the other side gave a connection, or the one that it has here without it."""
+    return connection.zmtp.identity or connection.name
 
 
 class Streams(Outboxes):
@@ -153,8 +164,9 @@ class Streams(Outboxes):
         self._message_limits = message_limits or Limits()
         self._links: dict[str, _OutgoingLink] = {}
         self._inbound: dict[ZmtpSocket, None] = {}  # connections that others opened, the oldest first
-        self._unproved = UnprovedBytes()
         self._names: dict[bytes, ZmtpSocket] = {}  # inbound connections by the name that they gave themselves
+        self._dialled: dict[bytes, tuple[ZmtpSocket, str]] = {}  # connections of ours by the name that listeners gave
+        self._stirred_at: dict[ZmtpSocket, float] = {}  # when something came over a connection that others opened
         self._users: dict[ZmtpSocket, _OutgoingLink] = {}  # links that send over a connection that others opened
         self._from: Counter[str] = Counter()  # connections by the address that they come from
         self._hosts: dict[ZmtpSocket, str] = {}
@@ -173,11 +185,14 @@ class Streams(Outboxes):
         on_refused: OnRefused,
         on_gone: OnGone = ignore,
         first_words: FirstWords = in_silence,
+        on_ended: OnEnded = forget_nothing,
+        on_sent: OnSent | None = None,
     ) -> str:
         """Bind, and give the address that others reach this node by."""
         self._on_frames, self._on_refused, self._on_gone = on_frames, on_refused, on_gone
-        self._first_words = first_words
+        self._first_words, self._on_ended, self._on_sent = first_words, on_ended, on_sent
         self._loop = asyncio.get_running_loop()
+        self._strangers = Strangers(self._loop)
         self._notices = Notices(self._loop.time)
         try:
             self._server = listening(self._listen)
@@ -207,8 +222,13 @@ class Streams(Outboxes):
                 self.closed["too_many_connections"] += 1
                 sock.close()
                 continue
-            prepare(sock)
-            connection = self._open(sock, self._new_name(), self._inbound_ready, self._inbound_closed, True)
+            try:
+                prepare(sock)
+                connection = self._open(sock, self._new_name(), self._inbound_ready, self._inbound_closed, True)
+            except OSError:  # reset before anything was done with it
+                self.closed["broken"] += 1
+                sock.close()
+                continue
             self._inbound[connection] = None
             self._from[host] += 1
             self._hosts[connection] = host
@@ -226,12 +246,12 @@ class Streams(Outboxes):
 
     def stirred(self) -> list[bytes]:
         """Give the names of connections over which bytes came since the last look, also of unfinished messages."""
-        links = (link.connection for link in self._links.values() if link.connection is not None)
-        found = []
-        for connection in {*self._inbound, *links}:
+        found, now = [], self._loop.time()
+        for connection in (*self._inbound, *(connection for connection, _ in self._dialled.values())):
             if connection.has_stirred:
                 connection.has_stirred = False
-                found.append(connection.zmtp.identity or connection.name)
+                self._stirred_at[connection] = now
+                found.append(_name_of(connection))
         return found
 
     def believe(self, connection: bytes) -> None:
@@ -248,8 +268,8 @@ class Streams(Outboxes):
         is_server: bool,
     ) -> ZmtpSocket:
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
-        unproved = self._unproved if is_server else None
-        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, unproved)
+        strangers = self._strangers if is_server else None
+        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, strangers)
         if self._contexts is None:
             return ZmtpSocket(*parts)
         return TlsSocket(self._contexts[is_server], is_server, *parts)
@@ -267,17 +287,31 @@ class Streams(Outboxes):
         if not name:
             return
         former = self._names.get(name)
-        if former is not None and self._hosts.get(former) != self._hosts.get(connection):
+        if name in self._dialled or (former is not None and not self._makes_way(former, connection)):
             connection.close("name_taken")
             return
-        self._names[name] = connection
         if former is not None:
             former.close("replaced")
+        self._on_ended(name)
+        self._names[name] = connection
+
+    def _makes_way(self, former: ZmtpSocket, connection: ZmtpSocket) -> bool:
+        """Tell whether a connection gives up its name to another: one from the same host, or after some silence."""
+        if self._hosts.get(former) == self._hosts.get(connection):
+            return True
+        return not former.has_stirred and self._loop.time() - self._stirred_at.get(former, 0.0) > QUIET_SECONDS
+
+    def _ended(self, name: bytes) -> None:
+        """Tell of the end of a connection, once what was heard before is handed over, unless another has its name."""
+        if name not in self._names and name not in self._dialled:
+            self._on_ended(name)
 
     def _inbound_closed(self, connection: ZmtpSocket, reason: str) -> None:
         self._inbound.pop(connection, None)
+        self._stirred_at.pop(connection, None)
         if self._names.get(connection.zmtp.identity) is connection:
             del self._names[connection.zmtp.identity]
+            self._loop.call_soon(self._ended, connection.zmtp.identity)
         link = self._users.pop(connection, None)
         if link is None:
             self.closed[reason] += 1
@@ -298,13 +332,41 @@ class Streams(Outboxes):
             return
         check_uri(uri, "a peer")
         self._links[uri] = link = _OutgoingLink(uri, self._new_name())
-        self._peers[uri] = Outbox()
+        self._peers[uri] = Outbox(self._limits)
         candidate = self._names.get(over)
         if candidate is None or candidate in self._users:
             link.dialling = self._loop.create_task(self._dial(link))
             return
         link.candidate, self._users[candidate] = candidate, link
         link.proof = self._loop.call_later(PROOF_SECONDS, self._dial_unproved, link)
+
+    def dial(self, uri: str) -> None:
+        """Send what is for an address over a connection of our own, where one that others opened was used so far."""
+        link = self._links.get(uri)
+        if link is None or self._is_closed:
+            return
+        borrowed = [each for each in (link.connection, link.candidate) if each is not None and each in self._users]
+        for connection in borrowed:
+            del self._users[connection]
+            connection.on_written = None
+        if borrowed:
+            link.rest()
+            link.connection, link.candidate, link.sending = None, None, []
+            link.dialling = self._loop.create_task(self._dial(link))
+
+    def address_of(self, connection: bytes) -> str:
+        """Give the address that a connection leads to, if this side opened it; nothing if others did."""
+        return self._dialled[connection][1] if connection in self._dialled else ""
+
+    def opened_as(self, name: bytes) -> str:
+        """Give the address of the connection that this side opened under a name, or nothing."""
+        return next((link.uri for link in self._links.values() if link.name == name), "")
+
+    def reply(self, connection: bytes, frames: Frames) -> None:
+        """Send a control message over a connection that others opened, whoever they are; it may get lost."""
+        there = self._names.get(connection)
+        if there is not None and not there.is_writing and not self._is_closed:
+            there.write(heads(frames[1:]))
 
     def prove(self, uri: str, over: bytes) -> None:
         """Send everything for an address over the connection that the peer there has proved to be its own."""
@@ -323,16 +385,17 @@ class Streams(Outboxes):
         link.proof = None
         link.dialling = self._loop.create_task(self._dial(link))
 
-    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
-        """Put frames into the queue of a peer; control messages need no proof of who is there."""
-        if is_control:
-            link = self._links.get(uri)
-            if link is not None and link.connection is None and link.candidate is not None and not self._is_closed:
-                link.candidate.write(heads(frames[1:]))
-                if link.candidate.unread > MAX_UNREAD:
-                    link.candidate.close("unread")
-                return ""
-        return super().send(uri, frames, size_bytes, is_control)
+    def _says_directly(self, uri: str, frames: Frames) -> bool:
+        """Send a control message over a connection that is not proved yet: control messages need no proof.
+
+        They are written past the queue, one at a time: nothing piles up for somebody who does not read.
+        """
+        link = self._links.get(uri)
+        candidate = None if link is None or link.connection is not None else link.candidate
+        if candidate is None or candidate.is_writing:
+            return False
+        self._write(candidate, frames)
+        return True
 
     async def _dial(self, link: _OutgoingLink) -> None:
         """Try to connect, again and again with growing pauses; names are looked up anew each time."""
@@ -341,13 +404,13 @@ class Streams(Outboxes):
             if sock is None:
                 await self._pause(link)
                 continue
-            self._open(
-                sock,
-                link.name,
-                lambda connection: self._ready(link, connection),
-                lambda connection, reason: self._link_closed(link, connection, reason),
-                False,
-            )
+            try:
+                ready, closed = partial(self._dialled_ready, link), partial(self._dialled_closed, link)
+                self._open(sock, link.name, ready, closed, False)
+            except OSError:  # reset before anything was done with it
+                sock.close()
+                await self._pause(link)
+                continue
             link.dialling = None
             return
 
@@ -365,15 +428,18 @@ class Streams(Outboxes):
         if not is_ipc(uri):
             try:
                 found = await self._loop.getaddrinfo(host_of(uri), port_of(uri), type=socket.SOCK_STREAM)
-            except OSError:
+            except (OSError, ValueError):  # no such host, or what cannot be the name of one
                 return None
         for family, kind, _, _, address in sorted(found, key=is_not_ipv4):
-            sock = socket.socket(family, kind)
+            try:
+                sock = socket.socket(family, kind)
+            except OSError:  # no descriptor is left
+                return None
             try:
                 prepare(sock)
                 async with asyncio.timeout(HANDSHAKE_SECONDS):
                     await self._loop.sock_connect(sock, address)
-            except (OSError, TimeoutError):
+            except (OSError, ValueError, TimeoutError):
                 sock.close()
             except BaseException:  # nobody wants the link any more
                 sock.close()
@@ -381,6 +447,23 @@ class Streams(Outboxes):
             else:
                 return sock
         return None
+
+    def _dialled_ready(self, link: _OutgoingLink, connection: ZmtpSocket) -> None:
+        name = _name_of(connection)
+        if name in self._names or name in self._dialled:  # of a connection that lives: nobody else has that name
+            connection.close("name_taken")
+            return
+        self._on_ended(name)
+        self._dialled[name] = connection, link.uri
+        self._ready(link, connection)
+
+    def _dialled_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
+        name = _name_of(connection)
+        self._stirred_at.pop(connection, None)
+        if self._dialled.get(name, (None,))[0] is connection:
+            del self._dialled[name]
+            self._loop.call_soon(self._ended, name)
+        self._link_closed(link, connection, reason)
 
     def _ready(self, link: _OutgoingLink, connection: ZmtpSocket) -> None:
         if self._links.get(link.uri) is not link:
@@ -393,7 +476,7 @@ class Streams(Outboxes):
         link.connection, link.pause = connection, FIRST_PAUSE_SECONDS
         connection.on_written = lambda: self._written(link)
         for frames in self._first_words(link.uri):
-            connection.write(heads(frames[1:]))
+            self._write(connection, frames)
         self._send_waiting(link.uri, self._peers[link.uri])
 
     def _link_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
@@ -402,7 +485,7 @@ class Streams(Outboxes):
         if link.connection is not None and link.connection is not connection:
             return  # there is a better one
         was_connected, link.connection, link.candidate = link.connection is not None, None, None
-        for frames, _, _, _, _ in link.sending:
+        for frames in link.sending:
             self._on_refused(link.uri, frames, "unreachable")
         link.sending = []
         if self._is_closed or self._links.get(link.uri) is not link:
@@ -448,14 +531,21 @@ class Streams(Outboxes):
         connection = link.connection
         if connection is None or connection.is_writing:
             return True
-        while outbox.items:
-            load = outbox.next_load()
-            link.sending = outbox.take(load)
-            if not connection.write(heads(load.parts)):
+        while outbox.queued:
+            link.sending, frames = outbox.next_load()
+            if self._on_sent is not None:
+                self._on_sent(frames if len(link.sending) > 1 else link.sending[0], len(link.sending))
+            if not connection.write(heads(frames[1:])):
                 break
             link.sending = []
         self._wake(outbox)
         return True
+
+    def _write(self, connection: ZmtpSocket, frames: Frames) -> None:
+        """Hand a message to a connection that others opened or that is new; the first frame stays here."""
+        if self._on_sent is not None:
+            self._on_sent(frames, 1)
+        connection.write(heads(frames[1:]))
 
     def _written(self, link: _OutgoingLink) -> None:
         link.sending = []
@@ -487,6 +577,6 @@ class Streams(Outboxes):
     def _is_sending(self) -> bool:
         """Whether something waits for a peer that can be written to; for others there is no hope within this time."""
         return any(
-            link.connection is not None and (self._peers[uri].items or link.connection.is_writing)
+            link.connection is not None and (self._peers[uri] or link.connection.is_writing)
             for uri, link in self._links.items()
         )

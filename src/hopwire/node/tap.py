@@ -2,6 +2,8 @@
 
 Offering costs a microsecond and never waits; a thread writes. What the disk cannot follow is counted in the capture
 itself.
+
+A node without a capture loads neither the writer nor pyarrow and numpy, which the writer needs.
 """
 
 from __future__ import annotations
@@ -10,11 +12,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hopwire.capture import CaptureStatus, CaptureWriter, Direction
 from hopwire.errors import WireError
+from hopwire.model.sighting import Direction
 from hopwire.node.dead import DeadLetter
+from hopwire.node.transport import Frames
 from hopwire.wire import encode
+from hopwire.wire.train import is_train
+
+if TYPE_CHECKING:
+    from hopwire.capture import CaptureStatus
 
 __all__ = ["Tap"]
 
@@ -25,6 +33,8 @@ class Tap:
     """The capture of one node."""
 
     def __init__(self, directory: str | Path, node: bytes, incarnation: int, name: str) -> None:
+        from hopwire.capture import CaptureWriter
+
         self._writer = CaptureWriter(directory, node, incarnation=incarnation, node_name=name)
         self._ticker: asyncio.Task[None] | None = None
 
@@ -37,13 +47,18 @@ class Tap:
         """Begin to write."""
         self._ticker = asyncio.ensure_future(self._tick())
 
-    def saw_in(self, frames: Sequence[bytes]) -> None:
-        """Something arrived; the first frame is the sender."""
-        self._writer.offer(time.time_ns(), Direction.IN, frames[0] if frames else b"", frames)
+    def saw_in(self, frames: list[bytes], count: int = 1) -> None:
+        """A message arrived, or a train of so many; the first frame is the sender.
 
-    def saw_out(self, peer: bytes, frames: Sequence[bytes], left_at_ns: int) -> None:
-        """Something was sent."""
-        self._writer.offer(left_at_ns, Direction.OUT, peer, frames)
+        A train of one may be given as its message, which readers read faster.
+        """
+        train = count if is_train(frames) else 0
+        self._writer.offer(time.time_ns(), Direction.IN, frames[0] if frames else b"", frames, train=train)
+
+    def saw_sent(self, frames: Frames, count: int) -> None:
+        """A message leaves, or a train of so many; the first frame is the node that it is for."""
+        train, node = count if is_train(frames) else 0, frames[0]
+        self._writer.offer(time.time_ns(), Direction.OUT, node, [b"", *frames[1:]], train=train)
 
     def saw_dead(self, letter: DeadLetter) -> None:
         """Something goes no further."""

@@ -10,7 +10,9 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from threading import get_ident
+from typing import Any
 
 from hopwire.errors import Closed
 from hopwire.node.share import HUB_SECONDS, Share
@@ -25,10 +27,11 @@ def _not_started() -> float:
 class Timing:
     """The loop of a node, and what is measured on it."""
 
-    __slots__ = ("chance", "clock", "hub_share", "loop", "share", "thread")
+    __slots__ = ("chance", "clock", "hub_share", "loop", "new_future", "share", "thread")
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop
+        self.new_future: Callable[[], asyncio.Future[Any]]
         self.thread = 0  # that the loop runs in; none before the start
         self.clock: Callable[[], float] = _not_started
         self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
@@ -38,10 +41,10 @@ class Timing:
     def start(self) -> None:
         """Take the loop that runs here."""
         self.loop, self.thread = asyncio.get_running_loop(), get_ident()
-        is_ordinary = type(self.loop).time is asyncio.BaseEventLoop.time
-        self.clock = (
-            time.monotonic if is_ordinary else self.loop.time
-        )  # the same time, asked directly at half the price
+        kind, ordinary = type(self.loop), asyncio.BaseEventLoop  # what the loop would do is done here at half the price
+        self.clock = time.monotonic if getattr(kind, "time", None) is ordinary.time else self.loop.time
+        is_plain = getattr(kind, "create_future", None) is ordinary.create_future
+        self.new_future = partial(asyncio.Future, loop=self.loop) if is_plain else self.loop.create_future
 
     def now(self) -> float:
         """Give the time of the loop."""

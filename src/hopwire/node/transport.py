@@ -5,7 +5,8 @@ whether there was room; who can wait, waits for `room`. What cannot be sent come
 reason. Everything happens on one event loop.
 
 The first frame of what arrives is the name of the connection (`wire/connection.py`). It stays the same for as long as
-the other side does not connect anew. Who is at the other end is for the node to find out.
+the other side does not connect anew. Who is at the other end is for the node to find out. The first frame of what is
+sent names the node that the frames are for, and does not leave.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from hopwire.errors import SettingsError
 __all__ = [
     "FirstWords",
     "Frames",
+    "OnEnded",
     "OnFrames",
     "OnGone",
     "OnRefused",
+    "OnSent",
     "OutboxLimits",
     "Tls",
     "Transport",
+    "forget_nothing",
     "ignore",
     "in_silence",
 ]
@@ -35,7 +39,9 @@ __all__ = [
 Frames: TypeAlias = list[bytes]
 OnFrames: TypeAlias = Callable[[Frames], int]  # gives the number of messages that the frames were
 OnGone: TypeAlias = Callable[[str], None]  # the address of a peer that was connected, and cannot be reached any more
+OnEnded: TypeAlias = Callable[[bytes], None]  # the name of a connection that has ended, and whose proof ends with it
 FirstWords: TypeAlias = Callable[[str], list[Frames]]  # what goes over a new connection to an address before all else
+OnSent: TypeAlias = Callable[[Frames, int], None]  # frames that leave now, the node in front, and the messages in them
 OnRefused: TypeAlias = Callable[[str, Frames, str], None]  # address, frames, reason: unreachable, closed, queue_full
 
 
@@ -96,6 +102,10 @@ def ignore(_uri: str) -> None:
     """Do nothing about a peer that is gone."""
 
 
+def forget_nothing(_connection: bytes) -> None:
+    """Do nothing about a connection that has ended."""
+
+
 def in_silence(_uri: str) -> list[Frames]:
     """Say nothing special over a new connection."""
     return []
@@ -114,14 +124,31 @@ class Transport(Protocol):
         on_refused: OnRefused,
         on_gone: OnGone = ignore,
         first_words: FirstWords = in_silence,
+        on_ended: OnEnded = forget_nothing,
+        on_sent: OnSent | None = None,
     ) -> str:
-        """Begin to listen, and give the address that others reach this one by."""
+        """Begin to listen, and give the address that others reach this one by.
+
+        `on_sent` is told of everything that leaves, just before it leaves.
+        """
 
     def connect(self, uri: str, over: bytes = b"") -> None:
         """Open a connection; frames may be sent to it from now on.
 
         `over` names a connection that others opened and that the address was heard over: it may serve as well.
         """
+
+    def dial(self, uri: str) -> None:
+        """Reach an address by a connection of our own, and by none that others opened."""
+
+    def address_of(self, connection: bytes) -> str:
+        """Give the address that a connection leads to, if this side opened it; nothing if others did."""
+
+    def opened_as(self, name: bytes) -> str:
+        """Give the address of the connection that this side opened under a name, or nothing."""
+
+    def reply(self, connection: bytes, frames: Frames) -> None:
+        """Send a control message over a connection that others opened, whoever they are; it may get lost."""
 
     def prove(self, uri: str, over: bytes) -> None:
         """Say that the peer at an address has proved that a connection which others opened is its own."""

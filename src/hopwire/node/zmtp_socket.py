@@ -1,8 +1,7 @@
 """One socket with ZMTP on it, in clear or within TLS. `wire/zmtp.py` knows the protocol.
 
 - One owner: the event loop. The socket is a reader of the loop; it is a writer only while the kernel takes no more.
-- A connection that others opened is unproved until a hello over it was believed. What unproved connections hold of
-  messages that are not complete is counted together, and bounded (`UnprovedBytes`).
+- What connections cost over which no hello was believed yet is counted together, and bounded (`strangers.py`).
 - One read in a turn of the loop, and so many messages, so that nobody is served twice before everybody was served once.
 
 The trap: a callback may close any connection, also the one that is being read. `is_open` is asked again after each.
@@ -21,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hopwire.errors import WireError
+from hopwire.node.strangers import MAX_UNPROVED_BYTES, Strangers
 from hopwire.node.transport import Frames, OnFrames
 from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError
 
@@ -29,39 +29,22 @@ __all__ = [
     "HANDSHAKE_SECONDS",
     "HAND_OVER_AT_MOST",
     "LARGE_BYTES",
-    "MAX_UNPROVED_BYTES",
     "MAX_UNREAD",
     "NO_TLS",
     "TlsSocket",
-    "UnprovedBytes",
     "ZmtpSocket",
 ]
 
 log = logging.getLogger("hopwire.node")
 LARGE_BYTES = 16 * 1024  # what is larger is handed to the kernel frame by frame, without a copy
 HANDSHAKE_SECONDS = 3.0
-READ_BYTES = 64 * 1024  # of one connection in one turn of the loop
+READ_BYTES = 256 * 1024  # of one connection in one turn of the loop
 HAND_OVER_AT_MOST = 500  # messages of one connection in one turn, so that handlers get theirs
-MAX_UNPROVED_BYTES = 32 * 1024 * 1024  # of messages that are not complete, of all unproved connections together
+UNPROVED_BUFFER_BYTES = 16 * 1024  # of what one unproved connection says
 MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
 MAX_PARTS = 512  # buffers of one call; Linux takes 1,024
 NO_TLS = "tls"  # the end of a connection whose other side does not encrypt as this one does
 DISCONNECTED = "disconnected"  # the end of a connection that this side wants
-
-
-class UnprovedBytes:
-    """What all unproved connections hold together of messages that are not complete."""
-
-    __slots__ = ("held",)
-
-    def __init__(self) -> None:
-        self.held = 0
-
-    def change(self, more: int) -> None:
-        """Count bytes that a connection holds more, or less, than before; a ZmtpError says that there are too many."""
-        self.held += more
-        if more > 0 and self.held > MAX_UNPROVED_BYTES:
-            raise ZmtpError("too_large", f"nodes that nobody knows hold more than {MAX_UNPROVED_BYTES} bytes")
 
 
 class ZmtpSocket:
@@ -79,8 +62,8 @@ class ZmtpSocket:
         "_rest",
         "_send",
         "_sock",
+        "_strangers",
         "_timer",
-        "_unproved",
         "has_stirred",
         "is_open",
         "name",
@@ -97,7 +80,7 @@ class ZmtpSocket:
         on_frames: OnFrames,
         on_ready: Callable[[ZmtpSocket], None],
         on_closed: Callable[[ZmtpSocket, str], None],
-        unproved: UnprovedBytes | None = None,
+        strangers: Strangers | None = None,
     ) -> None:
         self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
         self._send = self._sender()
@@ -106,7 +89,9 @@ class ZmtpSocket:
         self._heard: deque[Frames] = deque()  # whole messages that were not handed over yet
         self.on_written: Callable[[], None] | None = None
         self.is_open, self.has_stirred = True, False  # whether bytes came since somebody looked
-        self._unproved, self._held = unproved, 0
+        self._strangers, self._held = strangers, 0
+        if strangers is not None:
+            zmtp.buffer_bytes, zmtp.frame_bytes = UNPROVED_BUFFER_BYTES, min(zmtp.frame_bytes, MAX_UNPROVED_BYTES)
         self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
         loop.add_reader(sock, self._readable)
         self.write([GREETING])
@@ -115,18 +100,29 @@ class ZmtpSocket:
         """Give what hands the bytes of a small message to the kernel."""
         return self._sock.send
 
-    def _receive(self, room: memoryview) -> int:
+    def _receive(self, zmtp: Zmtp) -> int:
         """Read bytes that are there, 0 at the end of all; a BlockingIOError says that there are none now."""
-        return self._sock.recv_into(room, min(len(room), READ_BYTES))
+        room, more = zmtp.room(), zmtp.more_room()
+        if more is None or len(room) >= READ_BYTES:
+            return self._sock.recv_into(room, min(len(room), READ_BYTES))
+        return self._sock.recvmsg_into((room, more))[0]
 
     def _transmit(self, parts: Sequence[bytes | memoryview]) -> int:
         """Hand bytes to the kernel, and give how many it took."""
         return self._sock.sendmsg(parts[:MAX_PARTS])
 
     def _readable(self) -> None:
+        if self._strangers is None:
+            self._read()
+        else:
+            self._strangers.read(self._read)
+
+    def _read(self) -> None:
         """Read once, so that every connection has its turn."""
+        if not self.is_open or self._heard:  # what was heard comes first
+            return
         try:
-            count = self._receive(self.zmtp.room())
+            count = self._receive(self.zmtp)
             if count:
                 self._took(count)
             else:
@@ -142,9 +138,9 @@ class ZmtpSocket:
         zmtp, was_ready = self.zmtp, self.zmtp.is_ready
         messages = zmtp.took(count)
         self.has_stirred = True
-        if self._unproved is not None:
+        if self._strangers is not None:
             held, self._held = self._held, zmtp.waiting_bytes
-            self._unproved.change(self._held - held)
+            self._strangers.change(self._held - held)
         if zmtp.replies:
             replies, zmtp.replies = zmtp.replies, []
             if len(self._rest) > MAX_UNREAD:
@@ -173,17 +169,19 @@ class ZmtpSocket:
             self._loop.call_soon(self._hand_over, True)
         elif is_paused and self.is_open:
             self._loop.add_reader(self._sock, self._readable)
+            self._loop.call_soon(self._readable)  # the loop does not see what TLS holds
 
     @property
     def is_proved(self) -> bool:
         """Whether a node is at the other end that was believed, or that was dialled."""
-        return self._unproved is None
+        return self._strangers is None
 
     def prove(self) -> None:
         """Believe the other side: what it sends is bounded by the limits of messages alone."""
-        if self._unproved is not None:
-            self._unproved.change(-self._held)
-            self._unproved = None
+        if self._strangers is not None:
+            self._strangers.change(-self._held)
+            self._strangers = None
+            self.zmtp.let_in()
 
     @property
     def unread(self) -> int:
@@ -290,6 +288,9 @@ class TlsSocket(ZmtpSocket):
         except ssl.SSLWantWriteError:
             self._loop.add_writer(self._tls, self._shake_hands)
             return
+        except (ssl.SSLEOFError, ConnectionError):  # the other side went away, and need not have spoken at all
+            self._loop.call_soon(self.close, "closed")
+            return
         except OSError:  # a certificate that is not trusted, or no TLS at all
             self._loop.call_soon(self.close, NO_TLS)
             return
@@ -302,15 +303,16 @@ class TlsSocket(ZmtpSocket):
         if self._is_secure:
             super()._wait_to_write()
 
-    def _readable(self) -> None:
-        if not self._is_secure:
+    def _read(self) -> None:
+        if not self._is_secure and self.is_open:
             self._shake_hands()
         if self._is_secure:
-            super()._readable()
+            super()._read()
             if self.is_open and self._tls.pending() and not self._heard:  # what TLS holds is nothing the loop can see
                 self._loop.call_soon(self._readable)
 
-    def _receive(self, room: memoryview) -> int:
+    def _receive(self, zmtp: Zmtp) -> int:
+        room = zmtp.room()
         try:
             return self._tls.recv_into(room, min(len(room), READ_BYTES))
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):

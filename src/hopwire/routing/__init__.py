@@ -4,10 +4,12 @@ from hopwire.model.names import is_actor, is_hub
 from hopwire.model.reasons import ROUTING_REASONS as REASONS
 from hopwire.routing.decide import HOP_LIMIT, Decision, decide, forwarded, peek
 from hopwire.routing.route_tables import LocalTable, RemoteNode, RemoteTable, Route, Tables
+from hopwire.routing.turns import Candidates
 
 __all__ = [
     "HOP_LIMIT",
     "REASONS",
+    "Candidates",
     "Decision",
     "LocalTable",
     "RemoteNode",

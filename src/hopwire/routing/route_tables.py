@@ -236,6 +236,12 @@ class RemoteTable:
         """Give the nodes on which a receiver lives, the latest first."""
         return self._homes.get(receiver, ())
 
+    def routes_of(self, node: bytes) -> list[Route]:
+        """Give the routes of a node, as they were announced."""
+        known = self._nodes.get(node)
+        receivers = known.receivers.items() if known else ()
+        return [Route(node, receiver, key) for receiver, keys in receivers for key in keys]
+
     def handlers_of(self, contract: Contract) -> list[Route]:
         """Give the routes to the actors that handle a contract; the call looks at every actor of their nodes."""
         candidates = self._index.get(contract)

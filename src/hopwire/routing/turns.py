@@ -38,12 +38,13 @@ ContractKey: TypeAlias = tuple[
 class Turns:
     """Candidates in the order of their turns; a candidate that is added twice has two turns in each round."""
 
-    __slots__ = ("_current", "_left", "_order", "total")
+    __slots__ = ("_current", "_left", "_order", "only", "total")
 
     def __init__(self) -> None:
         self._order: OrderedDict[bytes, int] = OrderedDict()  # a dict finds its first key slowly after many removals
         self._current = b""
         self._left = 0
+        self.only = b""  # the candidate, while there is one alone: every turn is its turn
         self.total = 0
 
     def __len__(self) -> int:
@@ -60,6 +61,7 @@ class Turns:
         """Give a candidate one turn more; a new candidate comes last."""
         self._order[candidate] = self._order.get(candidate, 0) + 1
         self.total += 1
+        self.only = candidate if len(self._order) == 1 else b""
 
     def remove(self, candidate: bytes) -> None:
         """Take one turn from a candidate; a candidate without turns is removed."""
@@ -71,11 +73,14 @@ class Turns:
             self._order[candidate] = weight
         else:
             del self._order[candidate]
+        self.only = next(iter(self._order)) if len(self._order) == 1 else b""
         if candidate == self._current:
             self._left = min(self._left, weight)
 
     def pick(self, exclude: Container[bytes] = ()) -> bytes:
         """Give the candidate whose turn it is, or b"" if none is left."""
+        if self.only and not exclude:
+            return self.only
         if self._left and self._current not in exclude:
             self._left -= 1
             return self._current

@@ -57,7 +57,7 @@ from hopwire.security.schemes import (
     stamp_bytes,
 )
 
-__all__ = ["Listener", "Verdict", "is_accepted", "must_sign", "sign", "verify"]
+__all__ = ["Listener", "Verdict", "has_shrunk", "is_accepted", "must_sign", "sign", "verify"]
 
 
 class Verdict(StrEnum):
@@ -144,7 +144,7 @@ def verify(
         return Verdict.INVALID
     if parts.stamp is None:
         return Verdict.VALID
-    if not _has_shrunk(message.ttl_ticks, parts.stamp.ttl_ticks):
+    if not has_shrunk(message.ttl_ticks, parts.stamp.ttl_ticks):
         return Verdict.INVALID
     if listener is not None:
         if SCHEMES[parts.scheme].has_recipient:
@@ -168,7 +168,7 @@ def _is_new(domain: str, stamp: Stamp, at_ns: int | None, replay: Replay | None)
     return replay.admit((domain, stamp.key_id), stamp.nonce, stamp.sent_at_ns, at_ns)
 
 
-def _has_shrunk(ttl_ticks: int, signed_ticks: int) -> bool:
+def has_shrunk(ttl_ticks: int, signed_ticks: int) -> bool:
     """Tell whether a TTL is not longer than signed; 0 is no limit, and a router may set a limit but not lift it."""
     return ttl_ticks >= 0 if signed_ticks == 0 else 0 < ttl_ticks <= signed_ticks
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hopwire.model.sighting import SCHEMA, Direction
+from hopwire.model.sighting import Direction
+from hopwire.model.sighting_batch import SCHEMA
 from hopwire.simulate.frames import frames_of
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.plan import DEAD, SKIPPED, Plan, plan_chunk

@@ -49,17 +49,20 @@ CAPABILITY = "train"  # the word by which a node announces that it reads trains
 DATED_CAPABILITY = "train.dated"  # and that they may say when they were queued
 MAGIC, DATED = b"HWT\x01", b"HWT\x02"
 _TIME = struct.Struct("<q")
+DATED_HEAD_BYTES = len(DATED) + _TIME.size
 TRAIN_MESSAGES, TRAIN_BYTES = 256, 256 * 1024  # longer trains save little and keep others waiting
 TRAIN_FRAMES = 64  # of one message; with more of them plain frames are as fast
 MAX_TRAIN_MESSAGES, MAX_TRAIN_BYTES = 4 * TRAIN_MESSAGES, 4 * TRAIN_BYTES  # room for senders that count otherwise
 SMALLEST = 2  # frames of a message behind the first: an empty one and the meta frame
 _LENGTHS: list[struct.Struct] = [struct.Struct(f"<H{count}I") for count in range(TRAIN_FRAMES + 1)]
 _COUNT = struct.Struct("<H").unpack_from
-USUAL = 4  # frames of a message in V6 with one body: sender, empty, body, meta; these are packed without a loop
-_PACK_USUAL = _LENGTHS[USUAL - 1].pack
+USUAL = 4  # frames of a message in V6 with one body: sender, empty, body, meta; packed and read without a loop
+_PACK_USUAL, _READ_USUAL = _LENGTHS[USUAL - 1].pack, _LENGTHS[USUAL - 1].unpack_from
+_USUAL_BYTES, _USUAL_COUNT = _LENGTHS[USUAL - 1].size, (USUAL - 1).to_bytes(2, "little")
 
 
-def _lengths(count: int) -> struct.Struct:
+def lengths_of(count: int) -> struct.Struct:
+    """Give the form of what stands in front of a message: the number of its frames, and their lengths."""
     return _LENGTHS[count] if count < len(_LENGTHS) else struct.Struct(f"<H{count}I")
 
 
@@ -74,7 +77,7 @@ def pack_train(messages: Sequence[Sequence[bytes]], queued_ns: int | None = None
             parts += (_PACK_USUAL(USUAL - 1, len(empty), len(body), len(meta)), empty, body, meta)
         else:
             behind = frames[1:]
-            parts.append(_lengths(len(behind)).pack(len(behind), *map(len, behind)))
+            parts.append(lengths_of(len(behind)).pack(len(behind), *map(len, behind)))
             parts += behind
     return b"".join(parts)
 
@@ -86,7 +89,7 @@ def is_train(frames: list[bytes]) -> bool:
 
 def queued_at_ns(train: bytes) -> int | None:
     """Give when the last message of a train was queued, by the clock of its sender; None if the train does not say."""
-    if not train.startswith(DATED) or len(train) < len(DATED) + _TIME.size:
+    if not train.startswith(DATED) or len(train) < DATED_HEAD_BYTES:
         return None
     queued_ns: int = _TIME.unpack_from(train, len(DATED))[0]
     return queued_ns
@@ -96,15 +99,25 @@ def unpack_train(frames: list[bytes], limits: Limits) -> list[list[bytes]]:
     """Uncouple a train into messages, each with the sender's identity in front, or raise a WireError."""
     sender, train = frames
     messages: list[list[bytes]] = []
-    at, end = len(MAGIC) if train.startswith(MAGIC) else len(DATED) + _TIME.size, len(train)
+    at, end = len(MAGIC) if train.startswith(MAGIC) else DATED_HEAD_BYTES, len(train)
+    usual = _USUAL_COUNT if limits.max_frames >= USUAL - 1 else b""
     if end > MAX_TRAIN_BYTES:
         raise WireError("too_many_bytes", f"found a train of {end}, the limit is {MAX_TRAIN_BYTES}", frame=1)
     try:
         while at < end:
+            if train[at : at + 2] == usual and len(messages) < MAX_TRAIN_MESSAGES:
+                _, first, second, third = _READ_USUAL(train, at)
+                at += _USUAL_BYTES
+                body_at = at + first
+                meta_at = body_at + second
+                stop = meta_at + third
+                messages.append([sender, train[at:body_at], train[body_at:meta_at], train[meta_at:stop]])
+                at = stop
+                continue
             (count,) = _COUNT(train, at)
             if not SMALLEST <= count <= limits.max_frames or len(messages) == MAX_TRAIN_MESSAGES:
                 raise _refusal(count, limits, at)
-            lengths = _lengths(count)
+            lengths = lengths_of(count)
             _, *sizes = lengths.unpack_from(train, at)
             at += lengths.size
             message = [sender]

@@ -12,7 +12,7 @@ The owner of the connection reads into `room()`, says with `took()` how many byt
 |---|---|
 | bytes and frames of one message | counted over all frames, also while the message is not complete |
 | size of a command | commands are short; a long command is an attack |
-| memory for a large frame | its announced size, once, and only within the limit on bytes |
+| memory for a large frame | its announced size, once, within the limit on bytes; a smaller limit for strangers |
 
 Everything that is not ZMTP raises `ZmtpError` with a short reason, and the connection has to be closed. The reader of
 recordings (`capture/recording/zmtp_listener.py`) shares the constants and `properties_of`. It has a reader of its own,
@@ -60,8 +60,9 @@ MAX_SHORT = 255
 MAX_COMMAND_BYTES = 4096
 PING_HEAD = 7  # the name behind its length, then two bytes of a time to live
 MAX_CONTEXT = 16  # bytes of a PING that come back in the PONG
-BUFFER_BYTES = 256 * 1024
+FIRST_BUFFER_BYTES, BUFFER_BYTES = 4 * 1024, 256 * 1024  # a buffer that was filled grows: most connections say little
 LARGE = 32 * 1024  # a frame from this size on that is not here yet is read into a place of its own
+FRAME_BYTES = 64  # that a frame takes in memory beside its data
 TYPES = frozenset((b"ROUTER", b"DEALER", b"REQ"))  # that may talk to a ROUTER
 SHORT_HEADS = [bytes((0, size)) for size in range(MAX_SHORT + 1)]
 SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
@@ -113,6 +114,8 @@ class Zmtp:
         "_ready",
         "_size",
         "_view",
+        "buffer_bytes",
+        "frame_bytes",
         "identity",
         "is_ready",
         "replies",
@@ -121,7 +124,8 @@ class Zmtp:
 
     def __init__(self, limits: Limits, identity: bytes = b"", socket_type: bytes = b"ROUTER") -> None:
         self._limits, self._ready = limits, ready(socket_type, identity)
-        self._buffer = bytearray(BUFFER_BYTES)
+        self.buffer_bytes, self.frame_bytes = BUFFER_BYTES, limits.max_bytes  # the most of a buffer, and of a frame
+        self._buffer = bytearray(FIRST_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._at = self._end = 0  # what was received and not yet read
         self._frames: Frames = []  # of the message that is not complete
@@ -139,15 +143,29 @@ class Zmtp:
             return memoryview(self._large)[self._filled :]
         return self._view[self._end :]
 
+    def let_in(self) -> None:
+        """Let the other side say as much as the limits of messages allow: it is no stranger any more."""
+        self.buffer_bytes, self.frame_bytes = BUFFER_BYTES, self._limits.max_bytes
+
+    def more_room(self) -> memoryview | None:
+        """Give the place for the bytes behind `room()`, if they are read at once: what follows a large frame."""
+        return None if self._large is None else self._view
+
     @property
     def waiting_bytes(self) -> int:
-        """How much is held of a message that is not complete."""
-        return self._size + self._end - self._at + self._filled
+        """How much is held of a message that is not complete, and for it."""
+        large = 0 if self._large is None else len(self._large)
+        return self._size + FRAME_BYTES * len(self._frames) + self._end - self._at + large
 
     def took(self, count: int) -> list[Frames]:
         """Read so many bytes more, and give the messages that end in them."""
         if self._large is not None:
-            return self._took_large(count)
+            missing = len(self._large) - self._filled
+            messages = self._took_large(min(count, missing))
+            if count <= missing:
+                return messages
+            self._end = count - missing  # a large frame leaves nothing in the buffer
+            return messages + self._read()
         self._end += count
         if not self.is_ready and not self._shake_hands():
             return []
@@ -198,7 +216,7 @@ class Zmtp:
                 raise ZmtpError("too_large", f"a message of more than {most_bytes} bytes")
             stop = begin + length
             if stop > end:
-                if length >= LARGE:
+                if length >= LARGE or length >= len(buffer) // 2:
                     self._begin_large(length, flags, begin, end)
                     at = end
                 else:
@@ -218,15 +236,23 @@ class Zmtp:
         return messages
 
     def _begin_large(self, length: int, flags: int, begin: int, end: int) -> None:
+        if length > self.frame_bytes:
+            raise ZmtpError("too_large", f"a frame of {length} bytes, the limit is {self.frame_bytes}")
         here = end - begin
         self._large, self._large_flags, self._filled = bytearray(length), flags, here
         self._large[:here] = self._view[begin:end]
 
     def _keep(self, at: int, end: int, need: int) -> None:
         """Keep what was not read, where there is room for what is needed next."""
-        if at == end:
+        size = len(self._buffer)
+        if end == size and size < self.buffer_bytes:
+            rest = end - at
+            larger = bytearray(min(4 * size, self.buffer_bytes))
+            larger[:rest] = self._view[at:end]
+            self._buffer, self._view, at, end = larger, memoryview(larger), 0, rest
+        elif at == end:
             at = end = 0
-        elif at + max(need, LARGE) > BUFFER_BYTES:
+        elif at + max(need, size // 8) > size:
             rest = end - at
             self._buffer[:rest] = bytes(self._view[at:end])
             at, end = 0, rest

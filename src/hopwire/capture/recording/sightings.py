@@ -32,7 +32,8 @@ from hopwire.capture.recording.zmtp_listener import FRAME_BYTES
 from hopwire.disk import open_regular
 from hopwire.errors import WireError
 from hopwire.model.limits import Limits
-from hopwire.model.sighting import Direction, Sighting, batch_from_sightings
+from hopwire.model.sighting import Direction, Sighting
+from hopwire.model.sighting_batch import batch_from_sightings
 from hopwire.model.units import MEBIBYTE
 from hopwire.wire.train import is_train, unpack_train
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Ints
 from hopwire.lake.tables import Column, Table, declare
-from hopwire.model.sighting import SCHEMA
+from hopwire.model.sighting_batch import SCHEMA
 
 __all__ = ["SIGHTINGS_TABLE", "frame_bytes", "rows_of_sightings"]
 

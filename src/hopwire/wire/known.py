@@ -1,0 +1,165 @@
+"""Meta frames of known bytes: most messages of a flow that is repeated differ in a few places of their meta frame.
+
+    ... callback key ... signature ... correlation id, time to live ...      these change, where there is a signature
+    ... callback key ................. correlation id, time to live ...      these change, where there is none
+
+Whoever sends such a message writes the meta frame once, and afterwards only what changes. Whoever receives the message
+compares the rest with what was read before, and reads only what changes. Both give the same bytes and the same values
+as `encode` and `decode`, which remain the law: the places are found by encoding, and what would be written is compared
+with what `encode` writes before it is used.
+
+The trap: a message is as long as a known one and has the same fixed bytes, or it is another message. So a signature, a
+correlation id or a body that has another form than the known one makes an unknown message, never a wrong one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+from hopwire.errors import WireError
+from hopwire.model import Message
+from hopwire.wire.codec import encode_own
+
+__all__ = ["USUAL_FRAMES", "KnownMeta", "KnownMetas", "fixed_between", "known_meta", "places_of"]
+
+T = TypeVar("T")
+USUAL_FRAMES = 4  # of a message that may be known: socket identity, empty frame, body, meta frame
+MOST_KNOWN = 1024  # messages that are remembered: traffic has few shapes, and hostile traffic must not fill the memory
+MOST_LAYOUTS = 4  # of meta frames of one length
+LARGEST_BYTES = 2048  # of a meta frame that is remembered
+_ONES, _TWOS = 0x0101010101010101, 0x0202020202020202  # numbers that differ in every byte
+
+Fixed: TypeAlias = tuple[bytes, ...]
+Places: TypeAlias = tuple[tuple[int, str], ...]  # where a value begins, and its code for `struct`
+
+
+class KnownMeta:
+    """One meta frame of V6 in which a few values change."""
+
+    __slots__ = ("fixed", "is_signed", "pack", "places", "size", "unpack")
+
+    def __init__(self, meta: bytes, places: Places) -> None:
+        self.size, self.places, self.is_signed = len(meta), places, len(places) > 3
+        self.fixed, made = fixed_between(meta, places)
+        self.pack, self.unpack = made.pack, made.unpack
+
+    def write(self, key: int, correlation_id: bytes, ttl_ticks: int) -> bytes:
+        """Write the meta frame of a message without a signature; the correlation id is as long as the known one."""
+        first, second, third, last = self.fixed
+        return self.pack(first, key, second, correlation_id, third, ttl_ticks, last)
+
+    def write_signed(self, key: int, signature: bytes, correlation_id: bytes, ttl_ticks: int) -> bytes:
+        """Write the meta frame of a message with a signature, which is as long as the known one."""
+        first, second, third, fourth, last = self.fixed
+        return self.pack(first, key, second, signature, third, correlation_id, fourth, ttl_ticks, last)
+
+
+def known_meta(message: Message) -> KnownMeta | None:
+    """Find what changes in the meta frame of messages such as this one; None if such messages cannot be known.
+
+    A message can be known with one body frame, without extensions and routing entries, and with a correlation id.
+    """
+    if len(message.body_frames) != 1 or message.extensions or message.routing or not message.correlation_id:
+        return None
+    signature = {"signature": bytes(len(message.signature))} if message.signature else {}
+    ones = message.replace(
+        callback_key=_ONES, correlation_id=b"\1" * len(message.correlation_id), ttl_ticks=_ONES, **signature
+    )
+    # fmt: off
+    changes = (
+        ("q",                               {"callback_key": _TWOS}),
+        (f"{len(message.signature)}s",      {"signature": b"\2" * len(message.signature)}),
+        (f"{len(message.correlation_id)}s", {"correlation_id": b"\2" * len(message.correlation_id)}),
+        ("q",                               {"ttl_ticks": _TWOS}),
+    )
+    # fmt: on
+    try:
+        meta = encode_own(ones)[-1]
+        others = [(code, encode_own(ones.replace(**change))[-1]) for code, change in changes if code != "0s"]
+        wanted = encode_own(message)[-1]
+    except WireError:
+        return None
+    if len(meta) > LARGEST_BYTES:
+        return None
+    known = KnownMeta(meta, places_of(meta, others))
+    return known if _written(known, message) == wanted else None
+
+
+def places_of(data: bytes, others: Sequence[tuple[str, bytes]]) -> Places:
+    """Give where others differ first from some bytes: each in one value, which differs in every byte."""
+    return tuple(sorted((_first_difference(data, other), code) for code, other in others))
+
+
+def fixed_between(data: bytes, places: Places) -> tuple[Fixed, struct.Struct]:
+    """Give what stands between the places, and what writes and reads both, in their order."""
+    codes, fixed, at = "<", [], 0
+    for place, code in places:
+        codes += f"{place - at}s{code}"
+        fixed.append(data[at:place])
+        at = place + struct.calcsize(f"<{code}")
+    return (*fixed, data[at:]), struct.Struct(f"{codes}{len(data) - at}s")
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    return next(at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+
+
+def _written(known: KnownMeta, message: Message) -> bytes:
+    key, correlation_id, ttl_ticks = message.callback_key, message.correlation_id, message.ttl_ticks
+    if known.is_signed:
+        return known.write_signed(key, message.signature, correlation_id, ttl_ticks)
+    return known.write(key, correlation_id, ttl_ticks)
+
+
+class _Layout(Generic[T]):
+    """The known meta frames of one length that change in the same places."""
+
+    __slots__ = ("is_signed", "known", "places", "unpack")
+
+    def __init__(self, known: KnownMeta) -> None:
+        self.places, self.unpack, self.is_signed = known.places, known.unpack, known.is_signed
+        self.known: dict[Fixed, T] = {}
+
+
+class KnownMetas(Generic[T]):
+    """Remembers something with each known meta frame, and finds it again; bounded in number."""
+
+    def __init__(self) -> None:
+        self._layouts: dict[int, list[_Layout[T]]] = {}  # by the length of the meta frame
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, known: KnownMeta, what: T) -> None:
+        """Remember something; when there is too much, everything is forgotten, and what is used is learned again."""
+        if self._count >= MOST_KNOWN:
+            self.clear()
+        layouts = self._layouts.setdefault(known.size, [])
+        layout = next((each for each in layouts if each.places == known.places), None)
+        if layout is None:
+            if len(layouts) >= MOST_LAYOUTS:
+                self._count -= len(layouts.pop(0).known)
+            layouts.append(layout := _Layout(known))
+        self._count += known.fixed not in layout.known
+        layout.known[known.fixed] = what
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._layouts.clear()
+        self._count = 0
+
+    def find(self, meta: bytes) -> tuple[T, int, bytes, bytes, int] | None:
+        """Give what a meta frame was remembered with, and its callback key, signature, correlation id and TTL."""
+        for layout in self._layouts.get(len(meta), ()):
+            if layout.is_signed:
+                first, key, second, signature, third, correlation_id, fourth, ttl_ticks, last = layout.unpack(meta)
+                what = layout.known.get((first, second, third, fourth, last))
+            else:
+                first, key, second, correlation_id, third, ttl_ticks, last = layout.unpack(meta)
+                what, signature = layout.known.get((first, second, third, last)), b""
+            if what is not None:
+                return what, key, signature, correlation_id, ttl_ticks
+        return None

@@ -1,0 +1,401 @@
+"""The law of the express way: bytes, decisions, answers, dead letters and captures are those of the ordinary way.
+
+Each story is told twice, with and without the express way, with the same chance: every byte between the nodes, every
+answer, every error and every dead letter must be the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopwire.capture import read_capture, sightings_from_batch
+from hopwire.errors import HopwireError
+from hopwire.model import Codec, Payload
+from hopwire.model.payload import weigher_of
+from hopwire.model.units import NS_PER_SECOND
+from hopwire.node import Actor, Address, Context, Node, NodeSettings, handles
+from hopwire.node import node as node_module
+from hopwire.node import post as post_module
+from hopwire.node import trust as trust_module
+from hopwire.node.dead import DeadLetter
+from hopwire.security import Domain, Domains, Key
+from hopwire.testing import Network, run
+from hopwire.wire import decode
+
+
+class Ping(Payload, identity="law.ping", version=3):
+    text: str
+    number: int = 0
+
+
+class Pong(Payload, identity="law.pong", version=3):
+    text: str
+    number: int = 0
+
+
+class Other(Payload, identity="law.other"):
+    items: list[int]
+
+
+class Deep(Payload, identity="law.deep"):
+    text: str
+
+
+class Raw(Payload, identity="law.raw", codec=Codec.RAW):
+    data: bytes
+
+
+class Answers(Actor):
+    """Does with a question what the question says."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @handles
+    async def ping(self, request: Ping, context: Context) -> Any:
+        match request.text:
+            case "raise":
+                raise ValueError("it was said so")
+            case "nothing":
+                return None
+            case "other":
+                return Other([1])
+            case "two":
+                return [Other([2]), Pong(self.name)]
+            case "deep":
+                return await context.ask(Deep(self.name), Pong)
+            case "slow":
+                await asyncio.sleep(0.2)
+        return Pong(f"{self.name} {request.text}", request.number)
+
+    @handles
+    async def deep(self, request: Deep) -> Pong:
+        return Pong(f"{self.name} below {request.text}")
+
+    @handles
+    async def raw(self, request: Raw) -> Raw | None:
+        return None
+
+    @handles
+    async def many(self, request: Other) -> AsyncIterator[Pong]:
+        for item in request.items:
+            yield Pong(self.name, item)
+
+
+class Plain(Actor):
+    """Answers a question that needs no context, and is told things."""
+
+    @handles
+    async def ping(self, request: Ping) -> Pong:
+        return Pong("plain " + request.text, request.number)
+
+
+class Step(NamedTuple):
+    """One thing that happens in a story."""
+
+    what: str
+    node: int
+    text: str = ""
+    times: int = 1
+
+
+TEXTS = st.sampled_from(("a", "bb", "é", "raise", "nothing", "other", "two", "deep", "slow", "x" * 300))
+STEPS = st.one_of(
+    st.builds(Step, st.just("ask"), st.integers(0, 2), TEXTS, st.integers(1, 6)),
+    st.builds(Step, st.just("ask"), st.integers(0, 2), TEXTS, st.integers(1, 6)),
+    st.builds(
+        Step,
+        st.sampled_from(
+            ("ask_once", "ask_flow", "ask_traced", "ask_there", "tell", "send", "broadcast", "stream", "wrong", "short")
+        ),
+        st.integers(0, 2),
+        TEXTS,
+        st.integers(1, 3),
+    ),
+    st.builds(Step, st.sampled_from(("host", "unhost", "cut", "heal", "lose", "crash", "wait")), st.integers(0, 2)),
+)
+
+
+class Told(NamedTuple):
+    """Everything that can be seen of a story."""
+
+    wire: list[tuple[str, str, tuple[bytes, ...]]]
+    ends: list[str]
+    dead: list[tuple[int, str, str, object]]
+    counts: list[tuple[int, int, int, int]]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _chance() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(node_module, "_guid", lambda: f"{CHANCE.getrandbits(128):032x}-abc".encode())
+        patch.setattr(node_module, "time", SimpleNamespace(time_ns=lambda: NOW_NS - 10**9))
+        patch.setattr(node_module, "_random_keys", lambda: [CHANCE.getrandbits(62) + 1 for _ in range(16)])
+        yield
+
+
+CHANCE = Random(0)
+
+
+NOW_NS = 10**18
+SECRET = b"a secret of thirty-two bytes, or"
+
+
+def domains(scheme: str) -> Domains:
+    """Two domains, the keys of one of which change in the middle of most stories."""
+    later = NOW_NS + NS_PER_SECOND
+    keys = [Key("first", SECRET, not_after_ns=later), Key("second", SECRET[::-1])]
+    return Domains([Domain("law", keys, ["law.*"], scheme=scheme), Domain("wires", [Key("k", SECRET)], ["hopwire.*"])])
+
+
+def tell_story(steps: list[Step], is_express: bool, formats: tuple[int, ...] = (6, 5, 4, 3), scheme: str = "") -> Told:
+    CHANCE.seed(7)
+    told = Told([], [], [], [])
+    clock = SimpleNamespace(
+        time_ns=lambda: NOW_NS + round(asyncio.get_running_loop().time() * NS_PER_SECOND), monotonic_ns=lambda: 0
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (post_module, trust_module):
+            patch.setattr(module, "time", clock)
+        patch.setattr(post_module, "os", SimpleNamespace(urandom=CHANCE.randbytes))
+        _tell(steps, is_express, formats, {"domains": domains(scheme)} if scheme else {}, told)
+    return told
+
+
+def _tell(steps: list[Step], is_express: bool, formats: tuple[int, ...], more: dict[str, Any], told: Told) -> None:
+
+    async def story(network: Network) -> None:
+        carry = network._carry
+
+        def spy(sender: Any, uri: str, frames: list[bytes]) -> None:
+            told.wire.append((sender.uri, uri, tuple(frames[1:])))
+            carry(sender, uri, frames)
+
+        network._carry = spy  # type: ignore[method-assign]
+        nodes: list[Node] = []
+        for number in range(3):
+            options = NodeSettings(express=is_express, formats=formats if number == 2 else (6, 5, 4, 3))
+            node = network.node(peers=[each.uri for each in nodes], settings=options, **more)
+            node.dead_letters.subscribe(lambda letter, number=number: told.dead.append(seen(number, letter)))  # type: ignore[misc]
+            await node.start()
+            nodes.append(node)
+        actors = [Answers(f"n{number}") for number in range(3)]
+        nodes[1].host(actors[1])
+        nodes[2].host(actors[2])
+        nodes[2].host(Plain())
+        for node in nodes:
+            await node.knows(Ping)
+        for step in steps:
+            await take(step, network, nodes, actors, told.ends)
+        for node in nodes:
+            counted = node.statistics()
+            told.counts.append((counted.messages_in, counted.messages_out, counted.bytes_in, counted.bytes_out))
+            await node.stop()
+
+    run(story, seed=3)
+
+
+def seen(number: int, letter: DeadLetter) -> tuple[int, str, str, object]:
+    return number, letter.reason, letter.detail, letter.message or letter.frames
+
+
+async def take(step: Step, network: Network, nodes: list[Node], actors: list[Answers], ends: list[str]) -> None:
+    node, text = nodes[step.node], step.text
+    hub, number = node.hub(), len(ends)
+    match step.what:
+        case "ask":
+            asked = [ended(hub.ask(Ping(text, each), Pong, timeout=0.7)) for each in range(step.times)]
+            ends += await asyncio.gather(*asked)
+        case "ask_once":
+            ends.append(await ended(hub.ask(Ping(text, number), Pong, timeout=0.6, at_least_once=True)))
+        case "ask_flow":
+            ends.append(await ended(hub.ask(Ping(text), Pong, correlation_id=text.encode(), timeout=0.7)))
+        case "ask_traced":
+            ends.append(await ended(hub.ask(Ping(text), Pong, trace=True, timeout=0.7)))
+        case "ask_there":
+            to = Address(nodes[2].identity, b"")
+            ends.append(await ended(hub.ask(Ping(text), Pong, to=to, timeout=0.7)))
+        case "tell":
+            for each in range(step.times):
+                ends.append(await ended(hub.tell(Ping(text, each))))
+        case "send":
+            ends.append(await ended(hub.send(Ping(text), timeout=0.6)))
+        case "broadcast":
+            ends.append(await ended(hub.broadcast(Ping(text))))
+        case "stream":
+            ends.append(await ended(streamed(hub, Other(list(range(step.times))))))
+        case "wrong":
+            for payload in (Ping(text, "many"), Ping(text, 2**70), Ping("\ud800"), Raw(b"")):  # type: ignore[arg-type]
+                ends.append(await ended(hub.ask(payload, Pong, timeout=0.5)))
+        case "short":
+            ends.append(await ended(hub.ask(Ping("slow"), Pong, timeout=0.1)))
+        case "host":
+            if len(node._actors) < 4:
+                node.host(Plain())
+        case "unhost":
+            if id(actors[step.node]) in node._actors:
+                await node.unhost(actors[step.node])
+        case "cut":
+            network.cut(nodes[step.node], nodes[(step.node + 1) % 3])
+        case "heal":
+            network.heal()
+            network.faults.drop = network.faults.duplicate = 0.0
+        case "lose":
+            network.faults.drop, network.faults.duplicate = 0.2, 0.2
+        case "crash":
+            if step.node == 1:
+                network.crash(nodes[1])
+        case "wait":
+            await asyncio.sleep(0.6)
+
+
+async def streamed(hub: Any, question: Payload) -> list[Pong]:
+    return [part async for part in hub.stream(question, Pong, timeout=0.6)]
+
+
+async def ended(awaitable: Any) -> str:
+    try:
+        return repr(await awaitable)
+    except (HopwireError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@given(st.lists(STEPS, min_size=1, max_size=12))
+@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
+def test_both_ways_tell_the_same_story(steps: list[Step]) -> None:
+    assert tell_story(steps, is_express=True) == tell_story(steps, is_express=False)
+
+
+@given(st.lists(STEPS, min_size=1, max_size=8), st.sampled_from(("hopwire-2", "hopwire-1", "legacy")))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.slow
+def test_both_ways_tell_the_same_story_where_everything_is_signed(steps: list[Step], scheme: str) -> None:
+    assert tell_story(steps, True, scheme=scheme) == tell_story(steps, False, scheme=scheme)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formats", [(6,), (5, 4), (4,), (3,)])
+def test_both_ways_tell_the_same_story_to_peers_of_every_format(formats: tuple[int, ...]) -> None:
+    steps = [
+        Step("ask", 0, "a", 3),
+        Step("ask", 2, "a", 3),
+        Step("ask", 0, "bb", 3),
+        Step("unhost", 1),
+        Step("ask", 0, "a", 3),
+        Step("ask", 1, "deep", 3),
+    ]
+    assert tell_story(steps, True, formats) == tell_story(steps, False, formats)
+
+
+def test_the_express_way_is_taken_and_left_as_the_tables_change() -> None:
+    """A message that was known yesterday goes where the tables say today."""
+    every = ["ask", "tell", "send", "host", "ask", "unhost", "ask", "cut", "ask", "heal", "wait", "ask", "crash", "ask"]
+    steps = [Step(what, number % 3, "a", 4) for number, what in enumerate(every)]
+    assert tell_story(steps, True) == tell_story(steps, False)
+
+
+def test_what_repeats_itself_is_learned_and_the_rest_is_not() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as there, network.node(peers=[there.uri]) as here:
+            there.host(Answers("there"))
+            await here.knows(Ping)
+            for number in range(5):
+                assert await here.hub().ask(Ping("a", number), Pong) == Pong("there a", number)
+                await asyncio.sleep(0.01)
+            assert len(there._incoming._known) == 1
+            assert len(here._incoming._known) == 1
+            await here.hub().ask(Ping("a"), Pong, trace=True)
+            assert len(there._incoming._known) == 1
+
+    run(story)
+
+
+def test_a_payload_that_nobody_can_change_is_handed_over_and_any_other_is_a_copy() -> None:
+    got: list[Payload] = []
+
+    class Keeps(Actor):
+        @handles
+        async def ping(self, request: Ping) -> Pong:
+            got.append(request)
+            return PONG
+
+        @handles
+        async def many(self, request: Other) -> None:
+            got.append(request)
+
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Keeps())
+            hub, plain, listed = node.hub(), Ping("a"), Other([1])
+            await hub.ask(plain, Pong)
+            assert await hub.ask(plain, Pong) is PONG
+            assert got[-1] is plain
+            await hub.tell(listed)
+            await asyncio.sleep(0.1)
+            copy: Payload = got[-1]
+            assert copy == listed
+            assert copy is not listed
+
+    PONG = Pong("the same")
+    run(story)
+
+
+class Changing(Payload, identity="law.changing", frozen=False):
+    text: str
+
+
+@pytest.mark.parametrize(
+    ("payload", "size"),
+    [(Ping("abc", 1), 12), (Ping("é"), -1), (Ping("a", 2**64), -1), (Ping("a", True), -1), (Ping(b"a"), -1)],  # type: ignore[arg-type]
+)
+def test_only_what_could_be_written_and_read_is_handed_over(payload: Payload, size: int) -> None:
+    weigh = weigher_of(type(payload))
+    assert weigh is not None
+    assert weigh(payload) == size
+
+
+def test_payloads_that_may_change_are_never_handed_over() -> None:
+    assert [weigher_of(each) for each in (Changing, Other, Raw)] == [None, None, None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_express", [True, False])
+def test_captures_of_both_ways_tell_the_same(tmp_path: Path, is_express: bool) -> None:
+    """Real sockets and trains: every question and answer is seen once by each of both nodes, in both ways."""
+
+    async def story() -> None:
+        options = NodeSettings(express=is_express)
+        async with (
+            Node(capture=tmp_path, name="there", settings=options) as there,
+            Node(peers=[there.uri], capture=tmp_path, name="here", settings=options) as here,
+        ):
+            there.host(Answers("there"))
+            await here.knows(Ping)
+            hub = here.hub()
+            for _ in range(5):
+                await asyncio.gather(*(hub.ask(Ping("a", number), Pong) for number in range(200)))
+
+    asyncio.run(story())
+    seen: dict[tuple[str, str, bytes], list[bytes]] = {}
+    for sighting in (each for batch in read_capture(tmp_path) for each in sightings_from_batch(batch)):
+        if sighting.direction in ("in", "out"):
+            message = decode(sighting.frames)
+            if message.identity.startswith(b"law."):
+                key = (sighting.node_name, sighting.direction, message.identity)
+                seen.setdefault(key, []).append(message.correlation_id)
+    assert {key: (len(ids), len({*ids})) for key, ids in seen.items()} == {
+        ("here", "out", b"law.ping"): (1000, 1000),
+        ("there", "in", b"law.ping"): (1000, 1000),
+        ("there", "out", b"law.pong"): (1000, 1000),
+        ("here", "in", b"law.pong"): (1000, 1000),
+    }
