@@ -23,6 +23,7 @@ from typing import TypeAlias
 from hopwire.cluster.announce import Credit, CreditWanted
 from hopwire.model import Message
 from hopwire.model.names import HUB
+from hopwire.model.units import MEBIBYTE
 from hopwire.node.rates import Rate
 from hopwire.node.waiters import Waiters
 
@@ -32,6 +33,7 @@ CAPABILITY = "credit"
 FIRST_MESSAGES, FIRST_BYTES = 16, 64 * 1024  # until the receiver says what it has room for, right after its hello
 TELL_PARTS = 4  # the receiver tells after each such part of a window
 LEAST_MESSAGES, LEAST_BYTES = 1, 1024  # of a window, however many share an inbox
+WINDOW_BYTES = 4 * MEBIBYTE  # of a line: what is on its way stays in the caches, and 50 ms away it is 80 MB a second
 MOST_MESSAGES, MOST_BYTES = 2**20, 2**32  # of a window, whatever a peer says
 LARGEST = 2**62  # of what a peer may say that it has sent
 ANSWERS_PER_SECOND = 10  # to questions of one peer for credit: each looks through all inboxes
@@ -170,7 +172,7 @@ class Consumption:
         """
         sharing = 3 * max(1, len(self._taken)) * self._contracts
         self.max_messages = max(self._max_messages // sharing, LEAST_MESSAGES)
-        self.max_bytes = max(self._max_bytes // sharing, LEAST_BYTES)
+        self.max_bytes = min(max(self._max_bytes // sharing, LEAST_BYTES), WINDOW_BYTES)
 
     def host(self, contracts: int) -> None:
         """Let an actor that handles so many contracts have room for each of them."""

@@ -59,6 +59,7 @@ from hopwire.node.calls import (
     check_seconds,
     check_towards,
 )
+from hopwire.node.credit import CreditLine
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines, Within
 from hopwire.node.demand import NO_MORE, Demand, Enough
@@ -88,6 +89,7 @@ from hopwire.node.spawn import (
     ticks_from_seconds,
     words_of,
 )
+from hopwire.node.waiters import Waiter, Waiters
 from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, extension_of, with_extension
@@ -105,6 +107,9 @@ MOST_QUESTIONS = 1024  # kinds of questions that are remembered
 class Exit(Queues, Outlet, Protocol):
     """The way to other nodes, and what waits on it."""
 
+    def park(self, node: bytes, what: bytes, line: CreditLine, waiter: Waiter) -> None:
+        """Let somebody wait for credit behind those who came before, who does at once what is to be done with it."""
+
 
 class _Question(NamedTuple):
     """A question that is asked again and again."""
@@ -113,6 +118,27 @@ class _Question(NamedTuple):
     reply: type[Payload]
     expected: Expected
     weigh: Callable[[Any], int] | None
+
+
+class _LeftLine(Exception):
+    """A question could not be sent when its turn had come."""
+
+
+class _InLine:
+    """A question in the line of those who wait for credit; when its turn comes, it is sent at once."""
+
+    __slots__ = ("_promise", "_send", "_waiters")
+
+    def __init__(self, promise: Promise, waiters: Waiters, send: Callable[[], bool]) -> None:
+        self._promise, self._waiters, self._send = promise, waiters, send
+
+    def done(self) -> bool:
+        return self._promise.future.done()
+
+    def set_result(self, _: None) -> None:
+        self._waiters.called -= 1
+        if not self._send():
+            self._promise.future.set_exception(_LeftLine())
 
 
 class Hub:
@@ -133,7 +159,8 @@ class Hub:
     ) -> None:
         self.identity = identity
         self._node, self._router, self._timing = router.here, router, router.timing
-        self._new_id, self._new_key, self._send_known = new_id, new_key, outgoing.send_known
+        self._new_id, self._new_key, self._outgoing = new_id, new_key, outgoing
+        self._send_known, self._credit_line = outgoing.send_known, outgoing.credit_line
         self._insistence = Insistence(router.here, self._submit, outgoing, retries, router.timing, new_id)
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._longest_wait = longest_wait  # seconds for room; a handler that waited for ever could wait for itself
@@ -448,6 +475,12 @@ class Hub:
         is_usual = candidates is not None and get_ident() == timing.thread and not self._is_closed
         if candidates is None or not is_usual or type(correlation_id) is not bytes:
             return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
+        node = b"" if candidates.local.total else candidates.remote.only  # every turn is the turn of this node
+        line = self._credit_line(node, known.line) if node else None
+        if line is not None and (line.waiters or not line.has_room):
+            if self._longest_wait == math.inf:
+                return await self._ask_in_line(question, payload, now, timeout, correlation_id, node, line)
+            node = b""  # the router says how long a handler waits
         promises, handed_over = self._promises, None
         while (key := self._new_key()) in promises:
             pass
@@ -466,8 +499,7 @@ class Hub:
         promise = promises[key] = Promise(future, question.expected.types, envelope, correlation_id)
         ending = self._deadlines.add(key, now, timeout)
         try:
-            node = b"" if candidates.local.total else candidates.remote.only  # every turn is the turn of this node
-            if node and self._send_known(node, known, body, key, correlation_id, deadline):
+            if node and self._send_known(node, known, body, key, correlation_id, deadline, line):
                 promise.sent_to = (node,)
             else:
                 promise.sent_to, full = self._router.say_known(envelope, candidates)
@@ -477,6 +509,53 @@ class Hub:
         finally:
             ending.pop(key, None)
             del promises[key]
+
+    async def _ask_in_line(
+        self,
+        question: _Question,
+        payload: Payload,
+        now: float,
+        timeout: float,
+        correlation_id: bytes,
+        node: bytes,
+        line: CreditLine,
+    ) -> Any:
+        """Ask as soon as there is credit: the question waits in line, and is written when its turn has come."""
+        known, promises, future = question.known, self._promises, self._timing.new_future()
+        while (key := self._new_key()) in promises:
+            pass
+        flow = correlation_id or self._new_id()
+        envelope = Envelope(None, now + timeout, b"", True, known, b"", key, flow, self._ticks, payload)
+        promise = promises[key] = Promise(future, question.expected.types, envelope, flow, is_in_line=True)
+        ending = self._deadlines.add(key, now, timeout)
+        waiting = _InLine(promise, line.waiters, lambda: self._send_from_line(promise, node, line))
+        self._outgoing.park(node, known.line, line, waiting)
+        try:
+            return await future
+        except _LeftLine:
+            left = max(now + timeout - self._timing.clock(), SHORTEST_SECONDS)
+            return await self._ask(payload, question.reply, left, False, (None, b"", correlation_id, False))
+        finally:
+            line.waiters.pop(waiting, None)
+            ending.pop(key, None)
+            del promises[key]
+
+    def _send_from_line(self, promise: Promise, node: bytes, line: CreditLine) -> bool:
+        """Write and send a question whose turn has come; False says that it needs the ordinary way."""
+        envelope = promise.envelope
+        payload, known = envelope.payload, envelope.known
+        if payload is None or known is None:
+            return False
+        try:
+            body = body_from_payload(payload)
+        except PayloadError:  # whoever asks is told on the ordinary way
+            return False
+        said = (known, body, envelope.key, envelope.correlation_id, envelope.deadline, line)
+        if len(body) > self._max_body_bytes or not self._send_known(node, *said):
+            return False
+        envelope.body, envelope.payload, envelope.size = body, None, HEADER_BYTES + len(body)
+        promise.sent_to, promise.is_in_line = (node,), False
+        return True
 
     async def _streamed(
         self, payload: Payload, expected: Expected, timeout: float, towards: Towards
@@ -648,7 +727,11 @@ class Hub:
 
     def _time_out(self, key: int) -> None:
         promise = self._promises.get(key)
-        if promise is not None and not promise.future.done():
+        if promise is None or promise.future.done():
+            return
+        if promise.is_in_line:
+            self._router.give_up(promise.envelope, "expired", "there was no room for it in time")
+        else:
             promise.future.set_exception(timeout_of(promise))
 
     def find_route(self) -> None:

@@ -32,6 +32,7 @@ from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import HELLO, Trust
+from hopwire.node.waiters import Waiter
 from hopwire.routing import forwarded
 from hopwire.security import ANYONE, Domains, Recipient, must_sign, sign
 from hopwire.security.schemes import NONCE_BYTES
@@ -122,7 +123,7 @@ class Outgoing:
         known = envelope.known if envelope.said is None and envelope.payload is None else None
         if known is not None:  # it had to wait for credit
             said = (known, envelope.body, envelope.key, envelope.correlation_id, envelope.deadline)
-            if self.send_known(node, *said, has_credit=True):
+            if self.send_known(node, *said, line):
                 return ""
         peer = self._peers.get(node)
         if peer is None:
@@ -146,21 +147,13 @@ class Outgoing:
         key: int,
         correlation_id: bytes,
         deadline: float,
-        has_credit: bool = False,
+        line: CreditLine | None = None,
     ) -> bool:
         """Send a message of the express way; False says that nothing was sent, and the message needs the ordinary way.
 
-        The meta frame is what `forwarded` and `encode` would make of the message. What needs credit is sent by those
-        who can wait for it: without credit the ordinary way says so.
+        The meta frame is what `forwarded` and `encode` would make of the message. Whoever gives a credit line has seen
+        that there is room in it.
         """
-        line = None
-        if known.line:
-            line = self._credits.lines.get((node, known.line)) or self._credits.line(node, known.line)
-            if line is not None and not has_credit:
-                on_the_way = line.sent - line.taken
-                is_full = on_the_way >= line.max_messages or line.sent_bytes - line.taken_bytes >= line.max_bytes
-                if line.waiters or (is_full and on_the_way > 0):
-                    return False
         peer = self._peers.get(node)
         if peer is None or peer.fmt is not V6:
             return False
@@ -221,10 +214,23 @@ class Outgoing:
         return reason
 
     async def _credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
-        """Wait for credit behind those who came before; a timer of the line asks for it now and then."""
+        """Wait for credit behind those who came before."""
+        self._begin_to_ask(node, what, line)
+        await line.waiters.wait()
+
+    def park(self, node: bytes, what: bytes, line: CreditLine, waiter: Waiter) -> None:
+        """Let somebody wait for credit behind those who came before, who does at once what is to be done with it."""
+        self._begin_to_ask(node, what, line)
+        line.waiters[waiter] = None
+
+    def _begin_to_ask(self, node: bytes, what: bytes, line: CreditLine) -> None:
+        """Let a timer of the line ask for credit now and then."""
         if line.timer is None:
             line.timer = self._timing.loop.call_later(ASK_FOR_CREDIT_SECONDS, self._ask_for_credit, node, what, line)
-        await line.waiters.wait()
+
+    def credit_line(self, node: bytes, what: bytes) -> CreditLine | None:
+        """Give the credit line of a peer for a contract; none where no credit is needed."""
+        return self._credits.lines.get((node, what)) or self._credits.line(node, what)
 
     def _ask_for_credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
         line.timer = None

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 
 from hopwire.model import Contract, Message, Payload, body_from_payload, contract_of
 from hopwire.model.outcome import Outcome
-from hopwire.node.credit import Consumption
+from hopwire.node.credit import Consumption, CreditLine
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.envelope import Envelope
 from hopwire.node.express import KnownMessage
@@ -48,8 +48,12 @@ class Outlet(Protocol):
         key: int,
         correlation_id: bytes,
         deadline: float,
+        line: CreditLine | None = None,
     ) -> bool:
         """Send a message of the express way; False says that nothing was sent, and it needs the ordinary way."""
+
+    def credit_line(self, node: bytes, what: bytes) -> CreditLine | None:
+        """Give the credit line of a peer for a contract; none where no credit is needed."""
 
     async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
         """Wait for room, and send; gives a reason where that is not possible."""
@@ -177,7 +181,9 @@ class Router:
             nodes = (node,)
             known, body, key, correlation_id = envelope.known, envelope.body, envelope.key, envelope.correlation_id
             assert known is not None
-            if self._outlet.send_known(node, known, body, key, correlation_id, envelope.deadline):
+            line = self._outlet.credit_line(node, known.line)
+            has_credit = line is None or (line.has_room and not line.waiters)
+            if has_credit and self._outlet.send_known(node, known, body, key, correlation_id, envelope.deadline, line):
                 return nodes, ()
             return self._carry_out(Decision((), nodes), envelope)
         inbox = self._inboxes[candidates.local.only or candidates.local.pick()]
@@ -220,7 +226,8 @@ class Router:
             home = self.homes.get(answer.receiver)
             return home is not None and home.take_answer(answer.contract, key, correlation_id, payload)
         body = body_from_payload(payload)
-        return self._outlet.send_known(node, answer, body, key, correlation_id, envelope.deadline)
+        line = self._outlet.credit_line(node, answer.line) if answer.line else None  # counted, and not waited for
+        return self._outlet.send_known(node, answer, body, key, correlation_id, envelope.deadline, line)
 
     def _others(self, envelope: Envelope, full: Collection[bytes]) -> tuple[bytes, ...]:
         """Give another node than those that are full, for a message that any actor may take."""

@@ -12,11 +12,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from typing import Protocol
 
-__all__ = ["Waiters"]
+__all__ = ["Waiter", "Waiters"]
 
 
-class Waiters(OrderedDict[asyncio.Future[None], None]):
+class Waiter(Protocol):
+    """Somebody who waits: a future, or what has the same two methods."""
+
+    def done(self) -> bool:
+        """Tell whether nobody waits any more."""
+
+    def set_result(self, result: None, /) -> None:
+        """Be woken; whoever does at once what it waited for takes itself off `called`."""
+
+
+class Waiters(OrderedDict[Waiter, None]):
     """A line of those who wait."""
 
     __slots__ = ("called",)
@@ -31,9 +42,9 @@ class Waiters(OrderedDict[asyncio.Future[None], None]):
             future = next(iter(self))
             del self[future]
             if not future.done():
-                future.set_result(None)
                 self.called += 1
                 count -= 1
+                future.set_result(None)
 
     async def wait(self, is_again: bool = False) -> None:
         """Wait to be woken; who was woken in vain waits again in front of all others."""
