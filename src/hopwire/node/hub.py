@@ -729,10 +729,9 @@ class Hub:
         promise = self._promises.get(key)
         if promise is None or promise.future.done():
             return
+        promise.future.set_exception(timeout_of(promise))
         if promise.is_in_line:
             self._router.give_up(promise.envelope, "expired", "there was no room for it in time")
-        else:
-            promise.future.set_exception(timeout_of(promise))
 
     def find_route(self) -> None:
         """There are new routes: who insists and found nobody tries again at once."""

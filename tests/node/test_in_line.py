@@ -1,0 +1,157 @@
+"""Questions that wait for credit: each ends as on the ordinary way, whatever happens while it waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hopwire.errors import Closed, NoRoute, PayloadError, Unreachable
+from hopwire.model import Payload
+from hopwire.node import Actor, Node, NodeSettings, handles
+from hopwire.testing import Network, run
+
+BOTH_WAYS = pytest.mark.parametrize("is_express", [True, False])
+SMALL = NodeSettings(inbox_messages=30)  # ten of one peer may be on the way
+IN_FLIGHT = 40
+
+
+class Parcel(Payload, identity="parcels.parcel", version=1):
+    number: int
+    weight: int = 0
+
+
+class Signed(Payload, identity="parcels.signed", version=1):
+    number: int
+
+
+class Doorman(Actor):
+    """Takes a parcel when the door is open."""
+
+    def __init__(self) -> None:
+        self.door, self.taken = asyncio.Event(), []  # type: ignore[var-annotated]
+
+    @handles
+    async def take(self, parcel: Parcel) -> Signed:
+        if parcel.number:
+            await self.door.wait()
+        self.taken.append(parcel.number)
+        return Signed(parcel.number)
+
+
+Story = Callable[[Node, Node, Doorman], Awaitable[None]]
+
+
+def told(story: Story, is_express: bool) -> None:
+    """Tell a story of a node that has no room, and of one that asks it."""
+
+    async def tell(network: Network) -> None:
+        async with network.node(settings=SMALL) as a:
+            async with network.node(peers=[a.uri], settings=NodeSettings(express=is_express)) as b:
+                doorman = Doorman()
+                a.host(doorman)
+                await b.knows(Parcel)
+                for _ in range(3):  # the way is known, and so is the room
+                    await b.hub().ask(Parcel(0), Signed)
+                doorman.taken.clear()
+                await story(a, b, doorman)
+
+    run(tell)
+
+
+def asked(node: Node, timeout: float = 30.0) -> list[asyncio.Task[Signed]]:
+    hub = node.hub()
+    return [asyncio.ensure_future(hub.ask(Parcel(number), Signed, timeout=timeout)) for number in range(1, IN_FLIGHT)]
+
+
+async def endings(tasks: list[asyncio.Task[Signed]]) -> Counter[str]:
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    return Counter(type(each).__name__ for each in found)
+
+
+@BOTH_WAYS
+def test_they_are_asked_when_there_is_room(is_express: bool) -> None:
+    async def story(a: Node, b: Node, doorman: Doorman) -> None:
+        tasks = asked(b)
+        await asyncio.sleep(1)
+        assert a.statistics().inbox_messages < 15
+        doorman.door.set()
+        assert await asyncio.gather(*tasks) == [Signed(number) for number in range(1, IN_FLIGHT)]
+        assert sorted(doorman.taken) == list(range(1, IN_FLIGHT))
+        assert not a.dead_letters.counts
+        assert not b.dead_letters.counts
+
+    told(story, is_express)
+
+
+@BOTH_WAYS
+def test_those_whose_time_is_over_never_leave(is_express: bool) -> None:
+    async def story(a: Node, b: Node, doorman: Doorman) -> None:
+        tasks = asked(b, timeout=2)
+        await asyncio.sleep(5)
+        assert await endings(tasks) == {"Timeout": IN_FLIGHT - 1}
+        assert 25 <= b.dead_letters.counts["expired"] <= 28  # all but those that had room, and were at work
+        assert b.dead_letters.counts["nobody_waits"] == b.dead_letters.counts["expired"]
+        doorman.door.set()
+        assert await b.hub().ask(Parcel(0), Signed) == Signed(0)
+        assert len(doorman.taken) < 15
+
+    told(story, is_express)
+
+
+@BOTH_WAYS
+def test_who_gives_up_leaves_the_line_and_the_next_is_asked(is_express: bool) -> None:
+    async def story(a: Node, b: Node, doorman: Doorman) -> None:
+        tasks = asked(b)
+        await asyncio.sleep(1)
+        for task in tasks[20:]:
+            task.cancel()
+        doorman.door.set()
+        assert await asyncio.gather(*tasks[:20]) == [Signed(number) for number in range(1, 21)]
+        assert await b.hub().ask(Parcel(0), Signed) == Signed(0)
+        assert sorted(doorman.taken) == list(range(21))
+        assert not b.statistics().open_promises
+
+    told(story, is_express)
+
+
+@BOTH_WAYS
+def test_when_the_node_is_lost_all_end(is_express: bool) -> None:
+    async def story(a: Node, b: Node, doorman: Doorman) -> None:
+        tasks = asked(b)
+        await asyncio.sleep(1)
+        await a.stop()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(each, Unreachable | NoRoute) for each in ended), ended
+
+    told(story, is_express)
+
+
+@BOTH_WAYS
+def test_when_the_hub_is_closed_all_end(is_express: bool) -> None:
+    async def story(a: Node, b: Node, doorman: Doorman) -> None:
+        tasks = asked(b)
+        await asyncio.sleep(1)
+        b.hub().close()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(each, Closed) for each in ended), ended
+
+    told(story, is_express)
+
+
+@BOTH_WAYS
+def test_a_payload_that_cannot_be_written_is_told_to_who_asks_and_stops_nobody(is_express: bool) -> None:
+    async def story(a: Node, b: Node, doorman: Doorman) -> None:
+        tasks = asked(b)
+        wrong = asyncio.ensure_future(b.hub().ask(Parcel(7, "heavy"), Signed))  # type: ignore[arg-type]
+        last = asyncio.ensure_future(b.hub().ask(Parcel(99), Signed))
+        await asyncio.sleep(1)
+        doorman.door.set()
+        with pytest.raises(PayloadError):
+            await wrong
+        assert await last == Signed(99)
+        await asyncio.gather(*tasks)
+
+    told(story, is_express)
