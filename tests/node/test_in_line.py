@@ -48,15 +48,14 @@ def told(story: Story, is_express: bool) -> None:
     """Tell a story of a node that has no room, and of one that asks it."""
 
     async def tell(network: Network) -> None:
-        async with network.node(settings=SMALL) as a:
-            async with network.node(peers=[a.uri], settings=NodeSettings(express=is_express)) as b:
-                doorman = Doorman()
-                a.host(doorman)
-                await b.knows(Parcel)
-                for _ in range(3):  # the way is known, and so is the room
-                    await b.hub().ask(Parcel(0), Signed)
-                doorman.taken.clear()
-                await story(a, b, doorman)
+        settings, doorman = NodeSettings(express=is_express), Doorman()
+        async with network.node(settings=SMALL) as a, network.node(peers=[a.uri], settings=settings) as b:
+            a.host(doorman)
+            await b.knows(Parcel)
+            for _ in range(3):  # the way is known, and so is the room
+                await b.hub().ask(Parcel(0), Signed)
+            doorman.taken.clear()
+            await story(a, b, doorman)
 
     run(tell)
 
