@@ -275,7 +275,7 @@ def test_credit_is_for_a_contract_or_an_actor_and_answers_and_broadcasts_need_no
 
 def test_a_line_has_room_for_so_many_messages_and_for_one_of_any_size() -> None:
     line = CreditLine()
-    line.max_messages, line.max_bytes = 3, 100
+    line.grant(0, 0, 3, 100)
     assert line.has_room
     line.sent, line.sent_bytes = 1, 1000
     assert not line.has_room
@@ -283,7 +283,7 @@ def test_a_line_has_room_for_so_many_messages_and_for_one_of_any_size() -> None:
     assert line.has_room
     line.sent = 3
     assert not line.has_room
-    line.taken = 1
+    line.grant(1, 0, 3, 100)
     assert line.has_room
 
 

@@ -55,13 +55,30 @@ def line_of(message: Message) -> bytes:
 class CreditLine:
     """What one sender may have on the way to one peer, for one contract."""
 
-    __slots__ = ("max_bytes", "max_messages", "sent", "sent_bytes", "taken", "taken_bytes", "timer", "waiters")
+    __slots__ = (
+        "max_bytes",
+        "max_messages",
+        "sent",
+        "sent_bytes",
+        "sure",
+        "sure_bytes",
+        "taken",
+        "taken_bytes",
+        "timer",
+        "waiters",
+    )
 
     def __init__(self, max_messages: int = FIRST_MESSAGES, max_bytes: int = FIRST_BYTES) -> None:
-        self.sent = self.sent_bytes = self.taken = self.taken_bytes = 0
-        self.max_messages, self.max_bytes = max_messages, max_bytes
+        self.sent = self.sent_bytes = 0
+        self.grant(0, 0, max_messages, max_bytes)
         self.timer: asyncio.TimerHandle | None = None  # when those who wait ask for credit
         self.waiters = Waiters()
+
+    def grant(self, taken: int, taken_bytes: int, max_messages: int, max_bytes: int) -> None:
+        """Hear what was taken, and how much more may be on the way."""
+        self.taken, self.taken_bytes = taken, taken_bytes
+        self.max_messages, self.max_bytes = max_messages, max_bytes
+        self.sure, self.sure_bytes = taken + max_messages, taken_bytes + max_bytes  # less was sent: there is room
 
     @property
     def has_room(self) -> bool:
@@ -123,9 +140,7 @@ class Credits:
         line = self.lines.get((said.node, said.line))
         if line is None:
             return
-        line.taken = min(max(said.taken, 0), line.sent)
-        line.taken_bytes = min(max(said.taken_bytes, 0), line.sent_bytes)
-        line.max_messages, line.max_bytes = room
+        line.grant(min(max(said.taken, 0), line.sent), min(max(said.taken_bytes, 0), line.sent_bytes), *room)
         if line.waiters:
             line.waiters.wake(line.room() - line.waiters.called)
 

@@ -160,6 +160,7 @@ class Hub:
         self.identity = identity
         self._node, self._router, self._timing = router.here, router, router.timing
         self._new_id, self._new_key, self._outgoing = new_id, new_key, outgoing
+        self._candidates = router.candidates
         self._send_known, self._credit_line = outgoing.send_known, outgoing.credit_line
         self._insistence = Insistence(router.here, self._submit, outgoing, retries, router.timing, new_id)
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
@@ -463,24 +464,27 @@ class Hub:
 
     async def _ask_known(self, question: _Question, payload: Payload, timeout: float, correlation_id: bytes) -> Any:
         """Ask as `_promised` does, by the express way where everything is as usual."""
-        timing, known = self._timing, question.known
+        timing, known, now = self._timing, question.known, self._timing.clock()
         if timeout != self._timeout:
             check_seconds("timeout", timeout)
             self._timeout, self._ticks = timeout, ticks_from_seconds(timeout)
-        ticks = self._ticks
-        share, now = timing.hub_share, timing.clock()
+        ticks = all_ticks = self._ticks
+        share = timing.hub_share
         if (share.waiters or share.clock() >= share.ends_at) and share.is_full():
             await self._turn(payload, now, timeout)
-        candidates = self._router.candidates.get(known.contract)
+            ticks = 0  # some of its time is over
+        candidates = self._candidates.get(known.contract)
         is_usual = candidates is not None and get_ident() == timing.thread and not self._is_closed
         if candidates is None or not is_usual or type(correlation_id) is not bytes:
             return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
         node = b"" if candidates.local.total else candidates.remote.only  # every turn is the turn of this node
         line = self._credit_line(node, known.line) if node else None
-        if line is not None and (line.waiters or not line.has_room):
-            if self._longest_wait == math.inf:
-                return await self._ask_in_line(question, payload, now, timeout, correlation_id, node, line)
-            node = b""  # the router says how long a handler waits
+        if line is not None:
+            has_room = (line.sent < line.sure and line.sent_bytes < line.sure_bytes) or line.has_room
+            if line.waiters or not has_room:
+                if self._longest_wait == math.inf:
+                    return await self._ask_in_line(question, payload, now, timeout, correlation_id, node, line)
+                node = b""  # the router says how long a handler waits
         promises, handed_over = self._promises, None
         while (key := self._new_key()) in promises:
             pass
@@ -493,15 +497,18 @@ class Hub:
             return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
         if not correlation_id:
             correlation_id = self._new_id()
-        deadline, size = now + timeout, HEADER_BYTES + size
-        envelope = Envelope(None, deadline, b"", True, known, body, key, correlation_id, ticks, handed_over, size)
-        future = timing.new_future()
-        promise = promises[key] = Promise(future, question.expected.types, envelope, correlation_id)
+        deadline, future = now + timeout, timing.new_future()
+        promise = promises[key] = Promise(future, question.expected.types, None, correlation_id)
         ending = self._deadlines.add(key, now, timeout)
         try:
-            if node and self._send_known(node, known, body, key, correlation_id, deadline, line):
-                promise.sent_to = (node,)
+            if node and self._send_known(node, known, body, key, correlation_id, deadline, line, ticks):
+                promise.sent_to, promise.known, promise.ttl_ticks, promise.key = (node,), known, all_ticks, key
             else:
+                size += HEADER_BYTES
+                envelope = Envelope(
+                    None, deadline, b"", True, known, body, key, correlation_id, all_ticks, handed_over, size
+                )
+                promise.envelope = envelope
                 promise.sent_to, full = self._router.say_known(envelope, candidates)
                 if full:
                     await self._wait_for(full, envelope, future)
@@ -528,7 +535,7 @@ class Hub:
         envelope = Envelope(None, now + timeout, b"", True, known, b"", key, flow, self._ticks, payload)
         promise = promises[key] = Promise(future, question.expected.types, envelope, flow, is_in_line=True)
         ending = self._deadlines.add(key, now, timeout)
-        waiting = _InLine(promise, line.waiters, lambda: self._send_from_line(promise, node, line))
+        waiting = _InLine(promise, line.waiters, lambda: self._send_from_line(promise, envelope, node, line))
         self._outgoing.park(node, known.line, line, waiting)
         try:
             return await future
@@ -540,9 +547,8 @@ class Hub:
             ending.pop(key, None)
             del promises[key]
 
-    def _send_from_line(self, promise: Promise, node: bytes, line: CreditLine) -> bool:
+    def _send_from_line(self, promise: Promise, envelope: Envelope, node: bytes, line: CreditLine) -> bool:
         """Write and send a question whose turn has come; False says that it needs the ordinary way."""
-        envelope = promise.envelope
         payload, known = envelope.payload, envelope.known
         if payload is None or known is None:
             return False
@@ -730,7 +736,7 @@ class Hub:
         if promise is None or promise.future.done():
             return
         promise.future.set_exception(timeout_of(promise))
-        if promise.is_in_line:
+        if promise.is_in_line and promise.envelope is not None:
             self._router.give_up(promise.envelope, "expired", "there was no room for it in time")
 
     def find_route(self) -> None:

@@ -12,6 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Container
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from hopwire.cluster.announce import CONTROL, CreditWanted
@@ -46,6 +47,7 @@ from hopwire.wire.train import is_train, queued_at_ns, unpack_train
 __all__ = ["CONTROL_PAYLOADS", "Incoming", "Outgoing", "TakeControl"]
 
 log = logging.getLogger("hopwire.node")
+NONCES_AT_A_TIME = 256
 LATE_NS = 5 * NS_PER_MS  # less is no lateness
 LEARN_SECONDS = 0.002  # between two messages that are learned: a sender that never repeats itself costs little
 ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks for it
@@ -82,7 +84,7 @@ class Outgoing:
     ) -> None:
         self._identity, self._transport, self._domains = identity, transport, domains
         self._credits, self._incarnation, self._timing = credits, incarnation, timing
-        self._is_signing = domains.signing
+        self._is_signing, self._new_nonce = domains.signing, _new_nonces()
         self._peers: dict[bytes, _Addressee] = {}
         self.uri = ""
         self.message_count = 0
@@ -148,17 +150,17 @@ class Outgoing:
         correlation_id: bytes,
         deadline: float,
         line: CreditLine | None = None,
+        ticks: int = 0,
     ) -> bool:
         """Send a message of the express way; False says that nothing was sent, and the message needs the ordinary way.
 
         The meta frame is what `forwarded` and `encode` would make of the message. Whoever gives a credit line has seen
-        that there is room in it.
+        that there is room in it. Whoever gives ticks knows how much time is left.
         """
         peer = self._peers.get(node)
         if peer is None or peer.fmt is not V6:
             return False
-        ticks = 0
-        if deadline:
+        if deadline and not ticks:
             left = deadline - self._timing.clock()
             if left <= 0:
                 return False
@@ -196,7 +198,7 @@ class Outgoing:
         if not seal.is_current(now_ns):
             known.forget_seals()
             return None
-        signature = seal.sign(key, correlation_id, ticks, body, now_ns, os.urandom(NONCE_BYTES))
+        signature = seal.sign(key, correlation_id, ticks, body, now_ns, self._new_nonce())
         return meta.write_signed(key, signature, correlation_id, ticks)
 
     async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
@@ -282,7 +284,7 @@ class Outgoing:
             is_hello = message.identity == HELLO  # to whoever lives at an address; what it has heard says whom it means
             peer = self._peers.get(node)
             recipient = ANYONE if is_hello or peer is None else peer.recipient
-            message = sign(message, self._domains, time.time_ns(), os.urandom(NONCE_BYTES), recipient)
+            message = sign(message, self._domains, time.time_ns(), self._new_nonce(), recipient)
             if fmt is V3 and not message.signature:
                 message = message.replace(domain="")  # V3 has no place for it, and who reads unsigned needs none
         frames = encode_own(message) if fmt is V6 else encode(message, fmt)
@@ -306,6 +308,16 @@ class Outgoing:
     def _count(self, size_bytes: int) -> None:
         self.message_count += 1
         self.byte_count += size_bytes
+
+
+def _new_nonces() -> Callable[[], bytes]:
+    """Nonces of chance, drawn for many at a time: a call of the system for each costs as much as its signature."""
+    return chain.from_iterable(iter(_random_nonces, [])).__next__
+
+
+def _random_nonces() -> list[bytes]:
+    drawn = os.urandom(NONCE_BYTES * NONCES_AT_A_TIME)
+    return [drawn[at : at + NONCE_BYTES] for at in range(0, len(drawn), NONCE_BYTES)]
 
 
 def _size_bytes(frames: Frames) -> int:

@@ -23,6 +23,7 @@ from hopwire.errors import (
 from hopwire.model import CallbackPoint, Contract, Message, Payload, Version, contract_of
 from hopwire.model.outcome import Outcome
 from hopwire.node.envelope import Envelope
+from hopwire.node.express import KnownMessage
 from hopwire.node.parts import StreamParts
 from hopwire.node.spawn import NO_ANSWER, seconds_from_ticks, words_of
 from hopwire.report.words import plural, text_or_hex
@@ -81,7 +82,7 @@ class Promise(msgspec.Struct):
 
     future: asyncio.Future[Any]
     expected: Mapping[Key, type[Payload]]  # nothing: only a receipt is waited for
-    envelope: Envelope  # of the question
+    envelope: Envelope | None  # of the question; none where the question was known, and nobody has asked for it
     correlation_id: bytes
     sent_to: tuple[bytes, ...] = ()
     is_insisted: bool = False  # whether the message is sent until the promise is kept
@@ -91,10 +92,16 @@ class Promise(msgspec.Struct):
     parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
     last: str = ""  # what was heard of it and did not end the promise
     is_in_line: bool = False  # whether the question waits here for credit, and was not even written
+    known: KnownMessage | None = None  # of a question without an envelope
+    ttl_ticks: int = 0
+    key: int = 0
 
     @property
     def question(self) -> Message:
-        """What was asked."""
+        """What was asked; of a question that was known, and has left, without its body."""
+        if self.envelope is None:
+            envelope = Envelope(None, known=self.known, key=self.key, correlation_id=self.correlation_id)
+            envelope.ttl_ticks, self.envelope = self.ttl_ticks, envelope
         return self.envelope.message
 
 

@@ -49,6 +49,7 @@ class Outlet(Protocol):
         correlation_id: bytes,
         deadline: float,
         line: CreditLine | None = None,
+        ticks: int = 0,
     ) -> bool:
         """Send a message of the express way; False says that nothing was sent, and it needs the ordinary way."""
 

@@ -82,7 +82,9 @@ class KnownSeal:
     ) -> bytes:
         """Give the signature of a message; the caller has asked whether the seal is current."""
         rest = _REST.pack(sent_at_ns, ttl_ticks, nonce)
-        return self.start + rest + self._mac(self.written(rest, callback_key, correlation_id, len(body)), body)
+        first, second, third, fourth, last = self._fixed  # what `written` does, without a call
+        written = self._pack(first, rest, second, callback_key, third, correlation_id, fourth, len(body), last)
+        return self.start + rest + self._mac(written, body)
 
     def is_current(self, at_ns: int) -> bool:
         """Tell whether the domain signs with this key; asked anew when the validity of a key may have changed."""
@@ -115,7 +117,9 @@ class KnownSeal:
             return False
         at = len(start)
         rest, mac = signature[at:-MAC_BYTES], signature[-MAC_BYTES:]
-        if not compare_digest(self._mac(self.written(rest, callback_key, correlation_id, len(body)), body), mac):
+        first, second, third, fourth, last = self._fixed
+        written = self._pack(first, rest, second, callback_key, third, correlation_id, fourth, len(body), last)
+        if not compare_digest(self._mac(written, body), mac):
             return False
         sent_at_ns, signed_ticks, nonce = _REST.unpack(rest)
         if sent_at_ns < 0 or signed_ticks < 0 or not has_shrunk(ttl_ticks, signed_ticks):

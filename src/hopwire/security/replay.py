@@ -31,6 +31,7 @@ recipient (`Listener` in `signing.py`). A window by itself can start with `floor
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from heapq import heappop, heappush
 from typing import Protocol, TypeAlias
@@ -41,6 +42,7 @@ from hopwire.model.units import NS_PER_SECOND
 __all__ = ["SKEW_NS", "Replay", "ReplayWindow", "ReplayWindows", "Scope"]
 
 Scope: TypeAlias = tuple[str, str]  # domain and key id: all that share one secret
+_Entry: TypeAlias = tuple[Scope, bytes]
 
 SKEW_NS = 2 * NS_PER_SECOND  # clocks kept by NTP differ by far less; a sender ahead by more needs its clock mended
 
@@ -53,7 +55,10 @@ class Replay(Protocol):
 
 
 class ReplayWindow:
-    """Lets each nonce in once, with at most `capacity` nonces in memory; a call costs O(log n)."""
+    """Lets each nonce in once, with at most `capacity` nonces in memory.
+
+    A call costs O(1) while messages come in the order in which they were sent, and O(log n) for those that do not.
+    """
 
     def __init__(self, window_ns: int, capacity: int, *, skew_ns: int = SKEW_NS, floor_ns: int = -1) -> None:
         if window_ns < 1 or capacity < 1 or skew_ns < 0:
@@ -66,8 +71,10 @@ class ReplayWindow:
         self.skew_ns = skew_ns
         self.floor_ns = floor_ns
         self._floors: dict[Scope, int] = {}
-        self._seen: set[tuple[Scope, bytes]] = set()
-        self._oldest: list[tuple[int, tuple[Scope, bytes]]] = []
+        self._seen: set[_Entry] = set()
+        self._in_order: deque[tuple[int, _Entry]] = deque()  # what was let in, each sent later than the one before
+        self._latest_ns = -1  # of these
+        self._belated: list[tuple[int, _Entry]] = []  # the rest, as a heap
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -77,22 +84,35 @@ class ReplayWindow:
 
     def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
         """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
-        while self._oldest and self._oldest[0][0] < now_ns - self.window_ns:
-            self._forget_oldest()
-        is_fresh = now_ns - self.window_ns <= sent_at_ns <= now_ns + self.skew_ns
+        earliest_ns, in_order, seen = now_ns - self.window_ns, self._in_order, self._seen
+        while in_order and in_order[0][0] < earliest_ns:
+            self._forget(*in_order.popleft())
+        while self._belated and self._belated[0][0] < earliest_ns:
+            self._forget(*heappop(self._belated))
         entry = scope, nonce
-        if not is_fresh or sent_at_ns <= self._floors.get(scope, self.floor_ns) or entry in self._seen:
+        is_fresh = earliest_ns <= sent_at_ns <= now_ns + self.skew_ns
+        if not is_fresh or sent_at_ns <= self._floors.get(scope, self.floor_ns) or entry in seen:
             return False
-        self._seen.add(entry)
-        heappush(self._oldest, (sent_at_ns, entry))
-        if len(self._seen) > self.capacity:
+        seen.add(entry)
+        if sent_at_ns >= self._latest_ns or not in_order:
+            self._latest_ns = sent_at_ns
+            in_order.append((sent_at_ns, entry))
+        else:
+            heappush(self._belated, (sent_at_ns, entry))
+        if len(seen) > self.capacity:
             self._forget_oldest()
         return True
 
     def _forget_oldest(self) -> None:
-        sent_at_ns, entry = heappop(self._oldest)
+        belated, in_order = self._belated, self._in_order
+        if belated and (not in_order or belated[0] < in_order[0]):
+            self._forget(*heappop(belated))
+        else:
+            self._forget(*in_order.popleft())
+
+    def _forget(self, sent_at_ns: int, entry: _Entry) -> None:
         self._seen.remove(entry)
-        self._floors[entry[0]] = sent_at_ns  # never lower than before: what was let in was above the floor
+        self._floors[entry[0]] = max(sent_at_ns, self._floors.get(entry[0], self.floor_ns))
 
 
 class ReplayWindows:

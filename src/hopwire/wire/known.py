@@ -116,11 +116,20 @@ def _written(known: KnownMeta, message: Message) -> bytes:
 class _Layout(Generic[T]):
     """The known meta frames of one length that change in the same places."""
 
-    __slots__ = ("is_signed", "known", "places", "unpack")
+    __slots__ = ("is_signed", "known", "last", "last_fixed", "places", "unpack")
 
     def __init__(self, known: KnownMeta) -> None:
         self.places, self.unpack, self.is_signed = known.places, known.unpack, known.is_signed
         self.known: dict[Fixed, T] = {}
+        self.last_fixed: Fixed = ()  # what was found last: to compare costs less than to look up
+        self.last: T | None = None
+
+    def find(self, fixed: Fixed) -> T | None:
+        """Give what was remembered with these bytes, and remember that it was found last."""
+        found = self.known.get(fixed)
+        if found is not None:
+            self.last_fixed, self.last = fixed, found
+        return found
 
 
 class KnownMetas(Generic[T]):
@@ -144,7 +153,7 @@ class KnownMetas(Generic[T]):
                 self._count -= len(layouts.pop(0).known)
             layouts.append(layout := _Layout(known))
         self._count += known.fixed not in layout.known
-        layout.known[known.fixed] = what
+        layout.known[known.fixed], layout.last_fixed = what, ()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -156,10 +165,11 @@ class KnownMetas(Generic[T]):
         for layout in self._layouts.get(len(meta), ()):
             if layout.is_signed:
                 first, key, second, signature, third, correlation_id, fourth, ttl_ticks, last = layout.unpack(meta)
-                what = layout.known.get((first, second, third, fourth, last))
+                fixed: Fixed = (first, second, third, fourth, last)
             else:
                 first, key, second, correlation_id, third, ttl_ticks, last = layout.unpack(meta)
-                what, signature = layout.known.get((first, second, third, last)), b""
+                fixed, signature = (first, second, third, last), b""
+            what = layout.last if fixed == layout.last_fixed else layout.find(fixed)
             if what is not None:
                 return what, key, signature, correlation_id, ttl_ticks
         return None
