@@ -18,12 +18,12 @@ SMALL = NodeSettings(inbox_messages=30)  # ten of one peer may be on the way
 IN_FLIGHT = 40
 
 
-class Parcel(Payload, identity="parcels.parcel", version=1):
+class Parcel(Payload, identity="line.parcel", version=1):
     number: int
     weight: int = 0
 
 
-class Signed(Payload, identity="parcels.signed", version=1):
+class Signed(Payload, identity="line.signed", version=1):
     number: int
 
 

@@ -79,7 +79,7 @@ async def fill(node: Node, hub: Hub) -> None:
 @pytest.mark.parametrize("actors", [1, 5])
 def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int) -> None:
     async def story() -> list[float]:
-        lags: list[float] = []
+        turns: list[float] = []  # in time of the processor: what else the machine does is not counted
         async with Node() as node:
             busy = [Busy() for _ in range(actors)]
             for each in busy:
@@ -87,15 +87,15 @@ def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int
             hub = node.hub()
             await fill(node, hub)
             while sum(each.handled for each in busy) < 1000:
-                began = time.perf_counter()
+                began = time.thread_time()
                 await asyncio.sleep(0.001)
-                lags.append(time.perf_counter() - began - 0.001)
-        return lags
+                turns.append(time.thread_time() - began)
+        return turns
 
-    lags = sorted(asyncio.run(asyncio.wait_for(story(), 60)))
-    assert len(lags) > 20  # one, if the loop did not turn
-    assert lags[len(lags) // 2] < 0.05
-    assert lags[-1] < 0.5  # on any machine, however busy; 1.5 s if nobody gives way
+    turns = sorted(asyncio.run(asyncio.wait_for(story(), 60)))
+    assert len(turns) > 20  # one, if the loop did not turn
+    assert turns[len(turns) // 2] < 0.05
+    assert turns[-1] < 0.25  # 1.5 s if nobody gives way
 
 
 @pytest.mark.slow
@@ -138,9 +138,9 @@ def test_questions_that_are_asked_all_at_once_leave_the_loop_time_to_turn() -> N
             async def watch() -> None:
                 nonlocal worst
                 while True:
-                    began = time.perf_counter()
+                    began = time.thread_time()
                     await asyncio.sleep(0.001)
-                    worst = max(worst, time.perf_counter() - began)
+                    worst = max(worst, time.thread_time() - began)
 
             watching = asyncio.ensure_future(watch())
             hub = here.hub()
@@ -150,4 +150,4 @@ def test_questions_that_are_asked_all_at_once_leave_the_loop_time_to_turn() -> N
             assert answers == [Greeting(f"hello {name}") for name in names]
             return worst
 
-    assert asyncio.run(asyncio.wait_for(story(), 60)) < 1.0  # all of it takes longer than that on any machine
+    assert asyncio.run(asyncio.wait_for(story(), 60)) < 0.25  # of the processor's time; all of it takes much longer
