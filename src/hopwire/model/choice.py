@@ -6,8 +6,8 @@
 |---|---|---|
 | `turns` | - | each actor in its turn; the default |
 | `least_loaded` | - | the one of two with less to do |
-| `key` | a field, several fields, or nothing for the partition | the same actor for the same key, while that actor lives |
-| `sticky` | `caller` (default) or `flow` | the actor that the caller, or the flow, had before, while that actor lives |
+| `key` | a field, several, or none for the partition | the same actor for the same key, while that actor lives |
+| `sticky` | `caller` (default) or `flow` | the actor that the caller or the flow had before, while that actor lives |
 
 A key becomes a number, the same on every node and in every process. So a key is of a type whose bytes are the same
 everywhere: text, bytes, whole numbers, UUIDs, and enums of these. A `float` is not: 0.1 + 0.2 and 0.3 would go to

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hopwire.model import Message, Payload
+from hopwire.model.choice import Choice
 from hopwire.node.credit import line_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Envelope(msgspec.Struct, gc=False):
     message_id: bytes = b""  # of a message that may come again; its answer is remembered
     signature: bytes = b""  # with which a known message arrived
     parts: int = 0  # of its answer that were sent; what is told of it comes behind them
+    choice: Choice | None = None  # how its actor is chosen, unless actors take turns
 
     @property
     def message(self) -> Message:

@@ -90,6 +90,7 @@ class Promise(msgspec.Struct):
     attempts: int = 0  # of a message that is sent until the promise is kept
     parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
     last: str = ""  # what was heard of it and did not end the promise
+    counted_at: tuple[bytes, ...] = ()  # nodes whose load it is, where load decides
 
     @property
     def question(self) -> Message:

@@ -11,8 +11,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from hopwire.model import Contract, Message, Payload, body_from_payload, contract_of
+from msgspec.structs import replace
+
+from hopwire.errors import PayloadError
+from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
+from hopwire.model.choice import Choice, Choose, choice_of
 from hopwire.model.outcome import Outcome
+from hopwire.model.payload import rule_of
 from hopwire.node.credit import Consumption
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.envelope import Envelope
@@ -23,6 +28,7 @@ from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, sp
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
 from hopwire.routing import HOP_LIMIT, Candidates, Decision, Tables, decide, peek
+from hopwire.wire.extension import extension_of, with_extension
 
 __all__ = ["Home", "Inbox", "Outlet", "Room", "Router"]
 
@@ -105,6 +111,7 @@ class Router:
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
         self.homes: dict[bytes, Home] = {}
+        self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
         """Let an actor take messages, into a queue."""
@@ -125,6 +132,8 @@ class Router:
 
     def say(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Room]]:
         """Pass on a message that begins here, with the context of whoever says it."""
+        if envelope.choice is not None:
+            self._choose(envelope, envelope.choice)
         if self.telemetry is not None:
             envelope.said = self.telemetry.carried(envelope.message)
         return self.route(envelope, avoid)
@@ -138,8 +147,13 @@ class Router:
         if envelope.deadline and self.timing.clock() >= envelope.deadline:
             self.give_up(envelope, "expired")
             return NOWHERE
+        if self.choosers and envelope.came_from and envelope.choice is None:
+            self._choose_for_sender(envelope)
         message, came_from = envelope.message, envelope.came_from
         decision = decide(message, self._tables, self.here, avoid, came_from, self._hop_limit)
+        if decision.reason == "unknown_receiver" and self._is_chosen_anew(envelope):
+            message = envelope.message
+            decision = decide(message, self._tables, self.here, avoid, came_from, self._hop_limit)
         if avoid and decision.reason == "excluded":
             decision = decide(message, self._tables, self.here, (), came_from, self._hop_limit)
         if decision.reason:
@@ -168,6 +182,47 @@ class Router:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
         return decision.nodes, full
 
+    # -- choosing by a rule of the contract
+
+    def _choose(self, envelope: Envelope, choice: Choice, is_trial: bool = False) -> None:
+        """Name the actor that a message goes to by the rule of its contract, as far as nobody has named another.
+
+        The key travels along as a number: if the actor is gone when the message arrives, the node there chooses anew.
+        """
+        message = envelope.message
+        if choice.choose is Choose.LEAST_LOADED:
+            self.candidates.choose_by_load((message.identity, message.version, message.partition))
+            return
+        actor, node = b"", message.receiver_node_identity
+        if not message.receiver_identity and not message.distribution:
+            actor = self._tables.choose(message.contract, choice, (), is_trial)
+        lives_there = actor in self._tables.local if node == self.here else node in self._tables.remote.nodes_of(actor)
+        if actor and (not node or lives_there):
+            extension = replace(extension_of(message), chosen_by=choice.number)
+            envelope.said = with_extension(message.replace(receiver_identity=actor), extension)
+
+    def _choose_for_sender(self, envelope: Envelope) -> None:
+        """Choose for a node that knows nothing of the rule: the key is in the body, which this node can read."""
+        message = envelope.message
+        kind = self.choosers.get((message.identity, message.version))
+        if kind is None or message.receiver_node_identity or message.receiver_identity or message.distribution:
+            return
+        try:
+            choice = choice_of(rule_of(kind), payload_from_body(kind, message.body), message)
+        except PayloadError:  # whoever gets it says so
+            return
+        if choice is not None:
+            envelope.choice = choice
+            self._choose(envelope, choice)
+
+    def _is_chosen_anew(self, envelope: Envelope) -> bool:
+        """Choose another actor by the same key, since the one that was chosen is gone; False if nobody chose it."""
+        if envelope.choice is None:
+            return False
+        envelope.said = envelope.message.replace(receiver_identity=b"", receiver_node_identity=b"")
+        self._choose(envelope, envelope.choice)
+        return True
+
     # -- the express way
 
     def say_known(self, envelope: Envelope, candidates: Candidates) -> tuple[tuple[bytes, ...], Sequence[Room]]:
@@ -193,6 +248,9 @@ class Router:
         known = envelope.known
         assert known is not None
         if not known.is_unaddressed or (envelope.deadline and self.timing.clock() >= envelope.deadline):
+            self.route(envelope)
+            return
+        if self.choosers and known.contract[:2] in self.choosers:
             self.route(envelope)
             return
         candidates = self.candidates.get(known.contract)
@@ -328,8 +386,13 @@ class Router:
 
     def trace(self, envelope: Envelope) -> None:
         """Say which way a message would take from here; a node that it would be sent to goes on with the report."""
+        if envelope.choice is not None:
+            self._choose(envelope, envelope.choice, is_trial=True)
         message = envelope.message
         decision = peek(message, self._tables, self.here, envelope.came_from, self._hop_limit)
+        if decision.reason == "unknown_receiver" and self._is_chosen_anew(envelope):
+            message = envelope.message
+            decision = peek(message, self._tables, self.here, envelope.came_from, self._hop_limit)
         reason = decision.reason
         for node in decision.nodes:
             reason = self._outlet.send(node, envelope)

@@ -48,8 +48,8 @@ from typing import NamedTuple, TypeVar
 
 from hopwire.errors import SettingsError
 from hopwire.model import Contract
-from hopwire.model.names import is_actor, is_hub
 from hopwire.model.choice import Choice
+from hopwire.model.names import is_actor, is_hub
 from hopwire.routing.choosing import MOST_KEPT, Rings
 from hopwire.routing.turns import MOST_TURNS, CandidateIndex, ContractKey, Load
 
