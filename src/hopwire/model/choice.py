@@ -1,6 +1,6 @@
 """How the actor of a message is chosen among those that handle its contract: a rule, and the key that the rule needs.
 
-    class Charge(Payload, identity="shop.charge", choose="key", key="account"): ...
+    class Deposit(Payload, identity="bank.deposit", choose="key", key="account"): ...
 
 | `choose` | `key` | goes to |
 |---|---|---|
@@ -90,7 +90,7 @@ def _check_field(name: str, field: str, fields: tuple[str, ...], hint: Any) -> N
         raise SettingsError(f"{name}: the key {field!r:.80} is no field of the payload, whose fields are {there}")
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kind = get_origin(kind) or kind
-    is_stable = not isinstance(kind, type) or issubclass(kind, (*STABLE, Enum))
+    is_stable = kind is Any or not isinstance(kind, type) or issubclass(kind, (*STABLE, Enum))
     if not is_stable or kind is bool:
         raise SettingsError(f"{name}: the key {field!r} must be {EXPECTED}, found {kind.__name__}")
 

@@ -199,7 +199,8 @@ class Router:
         lives_there = actor in self._tables.local if node == self.here else node in self._tables.remote.nodes_of(actor)
         if actor and (not node or lives_there):
             extension = replace(extension_of(message), chosen_by=choice.number)
-            envelope.said = with_extension(message.replace(receiver_identity=actor), extension)
+            # a signature may cover the receiver: this node signs anew
+            envelope.said = with_extension(message.replace(receiver_identity=actor, signature=b""), extension)
 
     def _choose_for_sender(self, envelope: Envelope) -> None:
         """Choose for a node that knows nothing of the rule: the key is in the body, which this node can read."""

@@ -40,7 +40,7 @@ class Moved:
     share: float
 
 
-class _Change:
+class _RingChange:
     """What changed in a ring since somebody asked."""
 
     __slots__ = ("actors", "before", "came", "went")
@@ -72,7 +72,7 @@ class Rings:
         self._own: dict[Contract, Ring] = {}  # of actors that only this node knows
         self._kept: OrderedDict[tuple[Contract, int], bytes] = OrderedDict()
         self._most_kept = most_kept
-        self._changes: dict[Contract, _Change] = {}
+        self._changes: dict[Contract, _RingChange] = {}
 
     def __bool__(self) -> bool:
         return bool(self._shared)
@@ -100,7 +100,7 @@ class Rings:
             return
         before = len(ring)
         if do(ring, actor) and not is_own:
-            change = self._changes.get(contract) or self._changes.setdefault(contract, _Change(before))
+            change = self._changes.get(contract) or self._changes.setdefault(contract, _RingChange(before))
             change.note(actor, len(ring) > before)
 
     def find(self, contract: Contract, choice: Choice, exclude: Container[bytes] = (), is_trial: bool = False) -> bytes:
