@@ -200,7 +200,7 @@ class Router:
         if actor and (not node or lives_there):
             extension = replace(extension_of(message), chosen_by=choice.number)
             # a signature may cover the receiver: this node signs anew
-            envelope.said = with_extension(message.replace(receiver_identity=actor, signature=b""), extension)
+            envelope.go_to(with_extension(message.replace(receiver_identity=actor, signature=b""), extension))
 
     def _choose_for_sender(self, envelope: Envelope) -> None:
         """Choose for a node that knows nothing of the rule: the key is in the body, which this node can read."""
@@ -220,7 +220,7 @@ class Router:
         """Choose another actor by the same key, since the one that was chosen is gone; False if nobody chose it."""
         if envelope.choice is None:
             return False
-        envelope.said = envelope.message.replace(receiver_identity=b"", receiver_node_identity=b"")
+        envelope.go_to(envelope.message.replace(receiver_identity=b"", receiver_node_identity=b""))
         self._choose(envelope, envelope.choice)
         return True
 
@@ -339,7 +339,7 @@ class Router:
     def consumed(self, envelope: Envelope) -> None:
         """A message of another node waits no longer here: its sender may send another."""
         if envelope.came_from:
-            line = envelope.line if envelope.known is None else envelope.known.line
+            line = envelope.arrival_line if envelope.known is None else envelope.known.line
             self._consumption.take(envelope.came_from, line, envelope.size or envelope.size_bytes())
 
     def waiting_from(self, node: bytes, what: bytes) -> tuple[int, int]:
@@ -348,7 +348,7 @@ class Router:
             envelope.size_bytes()
             for inbox in self._inboxes.values()
             for envelope in inbox.items()
-            if envelope.came_from == node and envelope.line == what
+            if envelope.came_from == node and envelope.arrival_line == what
         ]
         return len(waiting), sum(waiting)
 

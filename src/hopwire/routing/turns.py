@@ -59,7 +59,7 @@ class Turns:
 
     def __init__(self, most: int = MOST_TURNS) -> None:
         self._most = most
-        self._surplus: dict[bytes, int] = {}  # how often a candidate was added beyond its turns
+        self._surplus: dict[bytes, int] | None = None  # how often candidates were added beyond their turns, if any was
         self._order: OrderedDict[bytes, int] = OrderedDict()  # a dict finds its first key slowly after many removals
         self._current = b""
         self._left = 0
@@ -80,7 +80,8 @@ class Turns:
         """Give a candidate one turn more, up to the limit; a new candidate comes last."""
         weight = self._order.get(candidate, 0)
         if weight >= self._most:
-            self._surplus[candidate] = self._surplus.get(candidate, 0) + 1
+            surplus = self._surplus = self._surplus or {}
+            surplus[candidate] = surplus.get(candidate, 0) + 1
             return
         self._order[candidate] = weight + 1
         self.total += 1
@@ -88,10 +89,11 @@ class Turns:
 
     def remove(self, candidate: bytes) -> None:
         """Take one turn from a candidate; a candidate without turns is removed."""
-        if candidate in self._surplus:
-            self._surplus[candidate] -= 1
-            if not self._surplus[candidate]:
-                del self._surplus[candidate]
+        surplus = self._surplus
+        if surplus and candidate in surplus:
+            surplus[candidate] -= 1
+            if not surplus[candidate]:
+                del surplus[candidate]
             return
         weight = self._order.get(candidate, 0) - 1
         if weight < 0:
@@ -138,7 +140,7 @@ class _LightTurns(Turns):
 
     def take_over(self, turns: Turns) -> None:
         """Take the candidates of others, in their order."""
-        self._order, self._surplus = turns._order.copy(), turns._surplus.copy()
+        self._order, self._surplus = turns._order.copy(), dict(turns._surplus or {})
         self._current, self._left, self.only, self.total = turns._current, turns._left, turns.only, turns.total
 
     def lightest(self) -> float:
