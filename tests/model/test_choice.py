@@ -42,7 +42,8 @@ def choice(payload: Payload, message: Message = MESSAGE, caller: bytes = b"") ->
 
 def make(fields: dict[str, Any] | None = None, **settings: Any) -> Any:
     body = {"__annotations__": {"account": str} if fields is None else fields, "__module__": __name__}
-    return type(Payload)("Made", (Payload,), body, identity="choice.made", **settings)
+    meta: Any = type(Payload)
+    return meta("Made", (Payload,), body, identity="choice.made", **settings)
 
 
 def test_actors_take_turns_unless_a_class_says_otherwise() -> None:

@@ -107,7 +107,7 @@ async def until_known(nodes: list[Node], payload: type[Payload], actors: int) ->
 
 
 async def keepers(node: Node, kind: type[Payload] = Charge, **options: Any) -> dict[str, str]:
-    asked = [node.hub().ask(kind(account=each), Balance, **options) for each in ACCOUNTS]  # type: ignore[call-arg]
+    asked = [node.hub().ask(kind(account=each), Balance, **options) for each in ACCOUNTS]
     return {account: found.keeper for account, found in zip(ACCOUNTS, await asyncio.gather(*asked), strict=True)}
 
 
@@ -177,7 +177,7 @@ def test_keys_move_to_a_keeper_that_comes_and_back_when_it_goes_and_no_others_mo
             if isinstance(event, KeysMoved):
                 moved.append(event)
         contract, actors = "keeper.charge v1", (address.receiver,)
-        third = pytest.approx(1 / 3)
+        third: Any = pytest.approx(1 / 3)
         assert moved == [KeysMoved(contract, 1, 0, actors, third), KeysMoved(contract, 0, 1, actors, third)]
         await stop(nodes)
 

@@ -22,7 +22,7 @@ all keys, and nodes of both kinds disagree while they run side by side.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator
 from hashlib import blake2b
 from typing import TypeAlias
@@ -37,12 +37,12 @@ SPAN = 1 << KEY_BITS
 STRIDE = 0x9E3779B97F4A7C15  # odd, and its bits look like chance: the places of a key lie anywhere
 MOST_FILLED, LEAST_FILLED = 2.0, 0.25  # actors for each bucket, before there are more buckets, or fewer
 
-Point: TypeAlias = tuple[int, bytes]  # the actor breaks ties
+Bucket: TypeAlias = tuple[list[int], list[bytes]]  # points in order, and the actor of each
 
 
-def points_of(actor: bytes) -> list[Point]:
+def points_of(actor: bytes) -> list[int]:
     """Give the points of an actor."""
-    return [(point >> 1, actor) for point in struct.unpack(f">{POINTS}Q", blake2b(actor).digest())]
+    return [point >> 1 for point in struct.unpack(f">{POINTS}Q", blake2b(actor).digest())]
 
 
 class Ring:
@@ -59,10 +59,10 @@ class Ring:
         self._actors: dict[bytes, int] = {}  # with how often each was added
         for actor in actors:
             self._actors[actor] = self._actors.get(actor, 0) + 1
-        self._buckets: list[list[Point]] = []
-        self._spread(point for actor in self._actors for point in points_of(actor))
-        for bucket in self._buckets:
-            bucket.sort()
+        self._buckets: list[Bucket] = []
+        self._resize()
+        for actor in self._actors:
+            self._put(actor)
 
     def __len__(self) -> int:
         return len(self._actors)
@@ -79,10 +79,9 @@ class Ring:
         self._actors[actor] = count + 1
         if count:
             return False
-        for point in points_of(actor):
-            insort(self._buckets[point[0] >> self._shift], point)
+        self._put(actor)
         if len(self._actors) > MOST_FILLED * len(self._buckets):
-            self._spread(point for bucket in self._buckets for point in bucket)
+            self._resize()
         return True
 
     def remove(self, actor: bytes) -> bool:
@@ -94,9 +93,11 @@ class Ring:
             return False
         del self._actors[actor]
         for point in points_of(actor):
-            self._buckets[point[0] >> self._shift].remove(point)
+            points, owners = self._buckets[point >> self._shift]
+            index = owners.index(actor, bisect_left(points, point))
+            del points[index], owners[index]
         if len(self._actors) < LEAST_FILLED * len(self._buckets):
-            self._spread(point for bucket in self._buckets for point in bucket)
+            self._resize()
         return True
 
     def find(self, key: int, exclude: Container[bytes] = ()) -> bytes:
@@ -112,27 +113,37 @@ class Ring:
             key = (key + stride) % SPAN
         return found
 
-    def _next(self, place: int, exclude: Container[bytes]) -> Point:
+    def _next(self, place: int, exclude: Container[bytes]) -> tuple[int, bytes]:
         """Give the first point behind a place whose actor is not excluded; a point of the next round is further on."""
         buckets, at, round_begins = self._buckets, place >> self._shift, 0
-        bucket = buckets[at]
-        index = bisect_left(bucket, (place,))
+        points, owners = buckets[at]
+        index = bisect_left(points, place)
         while True:
-            while index < len(bucket):
-                point, actor = bucket[index]
-                if actor not in exclude:
-                    return point + round_begins, actor
+            while index < len(points):
+                if owners[index] not in exclude:
+                    return points[index] + round_begins, owners[index]
                 index += 1
             at, index = at + 1, 0
             if at == len(buckets):
                 at, round_begins = 0, SPAN
-            bucket = buckets[at]
+            points, owners = buckets[at]
 
-    def _spread(self, points: Iterable[Point]) -> None:
-        """Put points into as many buckets as fit the actors, in the order in which they come."""
+    def _put(self, actor: bytes) -> None:
+        for point in points_of(actor):
+            points, owners = self._buckets[point >> self._shift]
+            index = bisect_left(points, point)
+            while index < len(points) and points[index] == point and owners[index] < actor:  # the smaller name is first
+                index += 1
+            points.insert(index, point)
+            owners.insert(index, actor)
+
+    def _resize(self) -> None:
+        """Make as many buckets as fit the actors, and move all points there, in their order."""
         bits = max(0, (len(self._actors) - 1).bit_length())
         self._shift = shift = KEY_BITS - bits
-        buckets: list[list[Point]] = [[] for _ in range(1 << bits)]
-        for point in points:
-            buckets[point[0] >> shift].append(point)
-        self._buckets = buckets
+        before, self._buckets = self._buckets, [([], []) for _ in range(1 << bits)]
+        for points, owners in before:
+            for point, owner in zip(points, owners, strict=True):
+                bucket = self._buckets[point >> shift]
+                bucket[0].append(point)
+                bucket[1].append(owner)
