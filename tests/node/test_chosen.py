@@ -377,6 +377,24 @@ def test_a_key_that_names_a_stranger_is_answered_as_nobody() -> None:
     run(story)
 
 
+def test_credit_comes_back_for_what_is_chosen_where_it_arrives() -> None:
+    """Small inboxes: whoever was not given back what it sent would wait for ever."""
+
+    async def story(network: Network) -> None:
+        nodes = await three(network, settings=NodeSettings(inbox_messages=60))
+        hub = nodes[2].hub()
+        for kind in (Unruled, Charge):
+            asked = [hub.ask(kind(ACCOUNTS[n % 24]), Balance, timeout=60) for n in range(1200)]
+            assert len(await asyncio.gather(*asked)) == 1200
+        balances = [await hub.ask(Charge(account, 0), Balance) for account in ACCOUNTS]
+        assert {each.amount for each in balances} == {100}
+        await asyncio.sleep(3)  # what was sent is asked for after a second, if it was not given back
+        assert all(line.sent - line.taken <= 20 for line in nodes[2]._outgoing._credits.lines.values())
+        await stop(nodes)
+
+    run(story)
+
+
 # -- by load
 
 
@@ -524,7 +542,7 @@ def test_a_key_without_stable_bytes_is_refused_before_anything_is_sent(call: str
 @pytest.mark.parametrize("name", ["node_turns", "sticky_callers"])
 def test_limits_are_numbers_from_one(name: str) -> None:
     with pytest.raises(SettingsError, match=f"^{name} must be a number from 1, found 0$"):
-        NodeSettings(**{name: 0})  # type: ignore[arg-type]
+        NodeSettings(**{name: 0})
 
 
 def test_a_node_with_many_actors_draws_no_more_questions_than_its_limit() -> None:
