@@ -542,7 +542,7 @@ def test_a_key_without_stable_bytes_is_refused_before_anything_is_sent(call: str
 @pytest.mark.parametrize("name", ["node_turns", "sticky_callers"])
 def test_limits_are_numbers_from_one(name: str) -> None:
     with pytest.raises(SettingsError, match=f"^{name} must be a number from 1, found 0$"):
-        NodeSettings(**{name: 0})
+        NodeSettings(**{name: 0})  # type: ignore[arg-type]
 
 
 def test_a_node_with_many_actors_draws_no_more_questions_than_its_limit() -> None:

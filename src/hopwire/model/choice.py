@@ -124,7 +124,7 @@ def number_of(key: bytes) -> int:
 def _stable(payload: object, field: str) -> bytes:
     """Give the bytes of a field, the same on every node."""
     value = found = getattr(payload, field)
-    if isinstance(value, Enum):
+    if type(value) is not str and isinstance(value, Enum):
         value = value.value
     try:
         if isinstance(value, str):

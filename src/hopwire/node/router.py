@@ -28,7 +28,7 @@ from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, sp
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
 from hopwire.routing import HOP_LIMIT, Candidates, Decision, Tables, decide, peek
-from hopwire.wire.extension import extension_of, with_extension
+from hopwire.wire.extension import NOTHING, Extension, extension_of, with_extension
 
 __all__ = ["Home", "Inbox", "Outlet", "Room", "Router"]
 
@@ -193,14 +193,22 @@ class Router:
         if choice.choose is Choose.LEAST_LOADED:
             self.candidates.choose_by_load((message.identity, message.version, message.partition))
             return
-        actor, node = b"", message.receiver_node_identity
-        if not message.receiver_identity and not message.distribution:
-            actor = self._tables.choose(message.contract, choice, (), is_trial)
-        lives_there = actor in self._tables.local if node == self.here else node in self._tables.remote.nodes_of(actor)
-        if actor and (not node or lives_there):
-            extension = replace(extension_of(message), chosen_by=choice.number)
+        if message.receiver_identity or message.distribution:
+            return
+        actor = self._tables.choose(message.contract, choice, (), is_trial)
+        if actor and self._lives_at(actor, message.receiver_node_identity):
+            said = extension_of(message)
+            extension = (
+                Extension(chosen_by=choice.number) if said is NOTHING else replace(said, chosen_by=choice.number)
+            )
             # a signature may cover the receiver: this node signs anew
-            envelope.go_to(with_extension(message.replace(receiver_identity=actor, signature=b""), extension))
+            envelope.go_to(with_extension(message, extension, receiver_identity=actor, signature=b""))
+
+    def _lives_at(self, actor: bytes, node: bytes) -> bool:
+        """Tell whether an actor lives at a node; any node will do if none is named."""
+        if not node:
+            return True
+        return actor in self._tables.local if node == self.here else node in self._tables.remote.nodes_of(actor)
 
     def _choose_for_sender(self, envelope: Envelope) -> None:
         """Choose for a node that knows nothing of the rule: the key is in the body, which this node can read."""

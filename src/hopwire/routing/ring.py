@@ -35,6 +35,7 @@ POINTS = 8  # of an actor: what one digest of 64 bytes gives
 PLACES = 8  # of a key
 SPAN = 1 << KEY_BITS
 STRIDE = 0x9E3779B97F4A7C15  # odd, and its bits look like chance: the places of a key lie anywhere
+MOST_FOUND = 4096  # keys whose actor is remembered until the ring changes: a few keys are often most of the traffic
 MOST_FILLED, LEAST_FILLED = 2.0, 0.25  # actors for each bucket, before there are more buckets, or fewer
 
 Bucket: TypeAlias = tuple[list[int], list[bytes]]  # points in order, and the actor of each
@@ -53,13 +54,14 @@ class Ring:
     True
     """
 
-    __slots__ = ("_actors", "_buckets", "_shift")
+    __slots__ = ("_actors", "_buckets", "_found", "_shift")
 
     def __init__(self, actors: Iterable[bytes] = ()) -> None:
         self._actors: dict[bytes, int] = {}  # with how often each was added
         for actor in actors:
             self._actors[actor] = self._actors.get(actor, 0) + 1
         self._buckets: list[Bucket] = []
+        self._found: dict[int, bytes] = {}
         self._resize()
         for actor in self._actors:
             self._put(actor)
@@ -79,6 +81,7 @@ class Ring:
         self._actors[actor] = count + 1
         if count:
             return False
+        self._found.clear()
         self._put(actor)
         if len(self._actors) > MOST_FILLED * len(self._buckets):
             self._resize()
@@ -92,6 +95,7 @@ class Ring:
         if count != 1:
             return False
         del self._actors[actor]
+        self._found.clear()
         for point in points_of(actor):
             points, owners = self._buckets[point >> self._shift]
             index = owners.index(actor, bisect_left(points, point))
@@ -102,8 +106,16 @@ class Ring:
 
     def find(self, key: int, exclude: Container[bytes] = ()) -> bytes:
         """Give the actor of a key, or b"" if none is left."""
-        if not self._actors or (exclude and all(actor in exclude for actor in self._actors)):
-            return b""
+        if exclude:
+            return self._search(key, exclude) if any(actor not in exclude for actor in self._actors) else b""
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= MOST_FOUND:
+                self._found.clear()
+            found = self._found[key] = self._search(key, ()) if self._actors else b""
+        return found
+
+    def _search(self, key: int, exclude: Container[bytes]) -> bytes:
         nearest, found = 2 * SPAN, b""
         stride = (key * STRIDE >> 8) % SPAN | 1
         for _ in range(PLACES):
