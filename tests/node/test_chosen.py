@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from hopwire.errors import NoRoute, PayloadError, SettingsError
+from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Payload
 from hopwire.model.names import ACTOR
 from hopwire.node import Actor, Address, Context, Handled, KeysMoved, Node, NodeSettings, handles
+from hopwire.node.envelope import Envelope
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
+from hopwire.wire.extension import Extension, with_extension
 from tests.node.stories import NETWORKS, Balance, Charge, Keeper, Nodes
 
 ACCOUNTS = [f"account {number}" for number in range(24)]
@@ -364,14 +366,36 @@ def test_actors_that_come_and_go_leave_nothing_behind() -> None:
     run(story)
 
 
-def test_a_key_that_names_a_stranger_is_answered_as_nobody() -> None:
-    """Whoever sends a number of a key with a receiver that never was gets the actor of the key, or hears of nobody."""
-
+@pytest.mark.parametrize(("number", "is_handled"), [(1, True), (2**63 - 1, True), (0, False), (-7, False)])
+def test_a_receiver_that_never_was_is_replaced_only_by_the_number_of_a_key(number: int, is_handled: bool) -> None:
     async def story(network: Network) -> None:
         nodes = await three(network)
+        third = Keeper("a2")
+        nodes[0].host(third)
+        await until_known(nodes, Charge, 3)
         to = Address(nodes[0].identity, ACTOR + b"nobody")
-        with pytest.raises(NoRoute, match="unknown_receiver"):
-            await nodes[2].hub().ask(Charge("a"), Balance, to=to)
+        message = nodes[2].hub()._message(Charge("ada"), (to, b"", b"", False), 0)
+        nodes[2]._router.route(Envelope(with_extension(message, Extension(chosen_by=number))))
+        await asyncio.sleep(0.1)
+        actors = [running.actor for node in nodes for running in node._actors.values()]
+        assert sum("ada" in each.accounts for each in actors if isinstance(each, Keeper)) == is_handled
+        assert nodes[0].dead_letters.counts["unknown_receiver"] == (not is_handled)
+        await stop(nodes)
+
+    run(story)
+
+
+def test_moved_keys_are_told_from_the_first_look_on_also_when_a_node_drains() -> None:
+    async def story(network: Network) -> None:
+        nodes = await three(network)
+        seen = [node.events() for node in nodes]
+        await nodes[0].drain()
+        await until_known(nodes[1:], Charge, 1)
+        for events in seen:
+            moved = []
+            while (event := events.take()) is not None:
+                moved += [event] if isinstance(event, KeysMoved) else []
+            assert [(each.came, each.went, each.share) for each in moved] == [(0, 1, 0.5)]
         await stop(nodes)
 
     run(story)

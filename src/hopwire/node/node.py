@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
-from hopwire.model.choice import Choose
+from hopwire.model.choice import Choice, Choose
 from hopwire.model.names import ACTOR, FEEDS, HUB
 from hopwire.model.payload import rule_of
 from hopwire.model.units import NS_PER_SECOND
@@ -309,10 +309,10 @@ class Node:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
         self._refuse_unless_running()
         gone = [route for route in self._tables.local.public_routes() if route.contract is not None]
-        self._announce(removed=gone)
         self._is_draining = True
         for route in gone:  # keys go to actors that stay, if there are any
             self._tables.local.register(route.receiver, [route.contract] if route.contract else [], is_local_only=True)
+        self._announce(removed=gone)
         give_up_at = self._timing.now() + timeout
         await self._membership.settle(timeout)
         while not all(running.is_idle for running in self._actors.values()):
@@ -486,6 +486,8 @@ class Node:
             more = f"; no answer from {silent}" if silent else ""
             raise NoRoute("no_route", f"nobody handles {payload.__name__} ({words}){more}", words) from None
         rule, nodes = rule_of(payload), len({route.node for route in routes})
+        if rule.choose in (Choose.KEY, Choose.STICKY):  # the ring is there from now on, and grows with the routes
+            self._tables.choose(contract, Choice(rule.choose, 1), is_trial=True)
         return Handled(words_of(contract), rule.choose.value, rule.words(), len(routes), nodes)
 
     async def _next_change(self) -> None:

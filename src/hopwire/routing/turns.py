@@ -5,10 +5,10 @@
 | local | an actor here | 1 |
 | remote | a node | the number of its actors that handle the contract, up to a limit |
 
-So every actor weighs the same, wherever the actor lives. The limit (`MOST_TURNS`, or what the node was told) is for a
-node that announces more actors than it can have: with 999 announced and 32 honest actors elsewhere, half of the turns
-are honest. A remote candidate is a node and not an actor: a router adds
-no receiver to a message that names none, and the node that gets the message takes turns among its own actors.
+So every actor weighs the same, wherever the actor lives. A remote candidate is a node and not an actor: a router adds
+no receiver to a message that names none, and the node that gets the message takes turns among its own actors. The limit
+(`MOST_TURNS`, or what a node was told) is for nodes that announce more actors than they have: with 999 announced, and
+32 actors on other nodes, the others get half of the turns.
 
 - Within a side, the candidate at the front is next. The candidate has as many turns as it weighs, then goes to the
   end. No other candidate moves.
