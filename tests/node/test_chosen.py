@@ -351,7 +351,7 @@ def test_actors_that_come_and_go_leave_nothing_behind() -> None:
     async def story(network: Network) -> None:
         nodes = await three(network)
         lines = len(nodes[2]._outgoing._credits.lines)
-        for _ in range(20):
+        for _ in range(8):
             passing = Keeper("passing")
             nodes[0].host(passing)
             await until_known(nodes, Charge, 3)
@@ -401,6 +401,7 @@ def test_moved_keys_are_told_from_the_first_look_on_also_when_a_node_drains() ->
     run(story)
 
 
+@pytest.mark.slow
 def test_credit_comes_back_for_what_is_chosen_where_it_arrives() -> None:
     """Small inboxes: whoever was not given back what it sent would wait for ever."""
 
