@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from random import Random
 
 from benchmarks.timing import best_times, print_table
 from hopwire.model import Contract, Message
+from hopwire.model.choice import number_of
 from hopwire.routing import RemoteNode, Tables, decide
+from hopwire.routing.ring import Ring
 
 ROUTES = (1, 1_000, 100_000, 1_000_000)
+KEYED = (10, 1_000, 100_000)
 ACTORS_PER_NODE = 10
 SAMPLE = 2_000
 HERE = b"node-here"
@@ -33,10 +37,35 @@ def one_contract(count: int) -> Iterator[Way]:
 
 def run() -> None:
     """Measure and print."""
+    header = ["actors", "find ns", "come and go ns", "made at once s", "bytes for each actor"]
+    print_table("choose by key, one contract", header, [_measure_keys(count) for count in KEYED])
     header = ["routes", "unicast ns", "from another node ns", "retry, 3 excluded ns", "direct ns", "register ns"]
     for shape in (many_contracts, one_contract):
         title = f"decide, {(shape.__doc__ or '').rstrip('.').lower()}; half of them here"
         print_table(title, header, [_measure(shape, count) for count in ROUTES])
+
+
+def _measure_keys(count: int) -> list[str]:
+    """Measure one ring: a search, an actor that comes and goes again, and the making of the ring with all actors."""
+    actors = [b"\x01%036d" % number for number in range(count)]
+    keys = [number_of(b"%d" % number) for number in range(SAMPLE)]
+    passing = [b"\x01passing-%d" % number for number in range(SAMPLE)]
+    tracemalloc.start()
+    ring = Ring(actors)
+    size_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del ring
+    begin = time.perf_counter()
+    ring = Ring(actors)
+    made = time.perf_counter() - begin
+    times = best_times(
+        {
+            "find": lambda: [ring.find(key) for key in keys],
+            "change": lambda: [(ring.add(each), ring.remove(each)) for each in passing],
+        },
+        SAMPLE,
+    )
+    return [f"{count:,}", *(f"{figure:.0f}" for figure in times.values()), f"{made:.2f}", f"{size_bytes / count:.0f}"]
 
 
 def _homes(count: int) -> Iterator[tuple[RemoteNode | None, bytes]]:

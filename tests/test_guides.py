@@ -13,6 +13,8 @@ PRINTED = {
     "network.md": """\
 Greeting(text='hello Ada')
 no_route {'no_route': 1}
+Handled(contract='bank.deposit v1', choose='key', key='account', actors=3, nodes=1)
+[10, 20, 30, 40]
 Greeting(text='hello Ada')
 Patient.on_start no database yet 0.1
 Patient.on_start no database yet 0.2

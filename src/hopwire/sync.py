@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from hopwire.errors import Closed, SettingsError
 from hopwire.model import Payload
-from hopwire.node import Actor, Address, Receipt, Statistics
+from hopwire.node import Actor, Address, Handled, Receipt, Statistics
 from hopwire.node import Hub as AsyncHub
 from hopwire.node import Node as AsyncNode
 from hopwire.node.blocking import CALL_SECONDS, GRACE_SECONDS, each_of, result_of
@@ -296,6 +296,6 @@ class Node:
         """Let an actor take no more messages."""
         self._portal.call(CALL_SECONDS, self._node.unhost, actor)
 
-    def knows(self, payload: type[Payload], *, partition: bytes = b"", timeout: float = KNOWS_SECONDS) -> None:
+    def knows(self, payload: type[Payload], *, partition: bytes = b"", timeout: float = KNOWS_SECONDS) -> Handled:
         """Wait until an actor somewhere handles a payload."""
-        self._portal.call(timeout, self._node.knows, payload, partition=partition, timeout=timeout)
+        return self._portal.call(timeout, self._node.knows, payload, partition=partition, timeout=timeout)

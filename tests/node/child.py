@@ -8,7 +8,7 @@ import sys
 from hopwire.cluster.events import Pace
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Actor, Node, NodeSettings, handles
-from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number, Sleeper
+from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Keeper, Number, Sleeper
 
 PATIENT = Pace(silence_ns=60 * NS_PER_SECOND)  # a machine that is busy with other tests stands still for some seconds
 
@@ -37,6 +37,7 @@ ACTORS: dict[str, type[Actor]] = {
     "sleeper": Sleeper,
     "taker": Taker,
     "asker": Counter,
+    "keeper": Keeper,
 }
 
 

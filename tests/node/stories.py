@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
@@ -25,6 +26,29 @@ class Count(Payload, identity="counter.count", version=2):
 
 class Number(Payload, identity="counter.number", version=2):
     value: int
+
+
+class Charge(Payload, identity="keeper.charge", version=1, choose="key", key="account"):
+    account: str
+    amount: int = 1
+
+
+class Balance(Payload, identity="keeper.balance", version=1):
+    keeper: str
+    amount: int
+
+
+class Keeper(Actor):
+    """Keeps accounts in its own memory, so each account has to come to the same keeper."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name or f"process {os.getpid()}"
+        self.accounts: dict[str, int] = {}
+
+    @handles
+    async def charge(self, request: Charge) -> Balance:
+        self.accounts[request.account] = self.accounts.get(request.account, 0) + request.amount
+        return Balance(self.name, self.accounts[request.account])
 
 
 class Greeter(Actor):

@@ -54,6 +54,24 @@ class Raw(Payload, identity="law.raw", codec=Codec.RAW):
     data: bytes
 
 
+class Keyed(Payload, identity="law.keyed", choose="key", key="text"):
+    text: str
+
+
+class KeyedUnknown(Payload, identity="law.keyed"):
+    """The same contract, as a sender knows it that knows nothing of the key."""
+
+    text: str
+
+
+class Light(Payload, identity="law.light", choose="least_loaded"):
+    text: str
+
+
+class Sticky(Payload, identity="law.sticky", choose="sticky"):
+    text: str
+
+
 class Answers(Actor):
     """Does with a question what the question says."""
 
@@ -80,6 +98,19 @@ class Answers(Actor):
     @handles
     async def deep(self, request: Deep) -> Pong:
         return Pong(f"{self.name} below {request.text}")
+
+    @handles
+    async def keyed(self, request: Keyed) -> Pong:
+        return Pong(f"{self.name} has {request.text}")
+
+    @handles
+    async def light(self, request: Light) -> Pong:
+        await asyncio.sleep(0.01)
+        return Pong(f"{self.name} is free for {request.text}")
+
+    @handles
+    async def sticky(self, request: Sticky) -> Pong:
+        return Pong(f"{self.name} again")
 
     @handles
     async def raw(self, request: Raw) -> Raw | None:
@@ -115,7 +146,22 @@ STEPS = st.one_of(
     st.builds(
         Step,
         st.sampled_from(
-            ("ask_once", "ask_flow", "ask_traced", "ask_there", "tell", "send", "broadcast", "stream", "wrong", "short")
+            (
+                "ask_keyed",
+                "ask_unknown",
+                "ask_light",
+                "ask_sticky",
+                "ask_once",
+                "ask_flow",
+                "ask_traced",
+                "ask_there",
+                "tell",
+                "send",
+                "broadcast",
+                "stream",
+                "wrong",
+                "short",
+            )
         ),
         st.integers(0, 2),
         TEXTS,
@@ -215,6 +261,10 @@ async def take(step: Step, network: Network, nodes: list[Node], actors: list[Ans
         case "ask":
             asked = [ended(hub.ask(Ping(text, each), Pong, timeout=0.7)) for each in range(step.times)]
             ends += await asyncio.gather(*asked)
+        case "ask_keyed" | "ask_unknown" | "ask_light" | "ask_sticky":
+            kind: Any = {"keyed": Keyed, "unknown": KeyedUnknown, "light": Light, "sticky": Sticky}[step.what[4:]]
+            asked = [ended(hub.ask(kind(f"{text} {each}"), Pong, timeout=0.7)) for each in range(2 * step.times)]
+            ends += await asyncio.gather(*asked)
         case "ask_once":
             ends.append(await ended(hub.ask(Ping(text, number), Pong, timeout=0.6, at_least_once=True)))
         case "ask_flow":
@@ -301,6 +351,17 @@ def test_the_express_way_is_taken_and_left_as_the_tables_change() -> None:
     """A message that was known yesterday goes where the tables say today."""
     every = ["ask", "tell", "send", "host", "ask", "unhost", "ask", "cut", "ask", "heal", "wait", "ask", "crash", "ask"]
     steps = [Step(what, number % 3, "a", 4) for number, what in enumerate(every)]
+    assert tell_story(steps, True) == tell_story(steps, False)
+
+
+@pytest.mark.parametrize("what", ["ask_keyed", "ask_unknown", "ask_light", "ask_sticky"])
+def test_both_ways_tell_the_same_story_whatever_the_rule(what: str) -> None:
+    changes = ["", "wait", "host", "unhost", "", "cut", "heal", "wait", "crash", ""]
+    steps = [
+        each
+        for number, change in enumerate(changes)
+        for each in (Step(what, number % 3, "a", 3), Step(change, 1 + number % 2))
+    ]
     assert tell_story(steps, True) == tell_story(steps, False)
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,8 +17,9 @@ import pytest
 from hopwire.cluster.events import Pace
 from hopwire.errors import Unreachable
 from hopwire.model.units import NS_PER_SECOND
-from hopwire.node import Node, NodeSettings
-from tests.node.stories import Count, Counter, Greet, Greeting, Number
+from hopwire.node import KeysMoved, Node, NodeSettings
+from hopwire.node.news import Events
+from tests.node.stories import Balance, Charge, Count, Counter, Greet, Greeting, Number
 
 ROOT = Path(__file__).parents[2]
 QUICK = NodeSettings(pace=Pace(beat_ns=NS_PER_SECOND // 10, silence_ns=NS_PER_SECOND))
@@ -145,3 +146,42 @@ def test_a_node_whose_peers_are_unreachable_stops_soon() -> None:
                 os.kill(process.pid, signal.SIGCONT)
 
     told(story)
+
+
+def test_keys_of_a_killed_process_go_to_the_others_and_no_other_key_moves() -> None:
+    async def story() -> None:
+        with (
+            child("keeper") as (_, one),
+            child("keeper", one) as (killed, two),
+            child("keeper", one, two) as (_, three),
+        ):
+            async with Node(peers=[one, two, three], settings=QUICK) as node:
+                while (await node.knows(Charge)).nodes < 3:
+                    await node._next_change()
+                events, hub = node.events(), node.hub()
+
+                async def keepers() -> dict[str, str]:
+                    asked = [hub.ask(Charge(f"account {n}"), Balance, at_least_once=True) for n in range(60)]
+                    return {f"account {n}": each.keeper for n, each in enumerate(await asyncio.gather(*asked))}
+
+                before = await keepers()
+                assert before == await keepers()
+                asked = asyncio.ensure_future(keepers())
+                os.kill(killed.pid, signal.SIGKILL)
+                await asked
+                moved = [event async for event in _until_moved(events)][-1]
+                assert (moved.contract, moved.came, moved.went) == ("keeper.charge v1", 0, 1)
+                after = await keepers()
+                gone = f"process {killed.pid}"
+                assert gone in before.values()
+                assert gone not in after.values()
+                assert all(after[account] == keeper for account, keeper in before.items() if keeper != gone)
+
+    told(story)
+
+
+async def _until_moved(events: Events) -> AsyncIterator[KeysMoved]:
+    async for event in events:
+        if isinstance(event, KeysMoved):
+            yield event
+            return

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.routing.turns import CandidateIndex, Candidates, Turns
+from hopwire.routing.turns import CandidateIndex, Candidates, LightCandidates, Turns
 from tests.routing.network import GREET
 
 NAMES = [b"a", b"b", b"c", b"d", b"e"]
@@ -176,3 +178,107 @@ def test_sides_that_are_empty_are_not_shared_once_they_are_filled() -> None:
     index.add_local(GREET, b"a")
     index.add_remote((b"other", 1, b""), b"n")
     assert (len(index[GREET].remote), len(index[b"other", 1, b""].local)) == (0, 0)
+
+
+# a node that announces more actors than it can have
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(1, 2000))
+def test_a_node_has_no_more_turns_than_the_limit_however_many_actors_it_announces(
+    most: int, weights: list[int], claimed: int
+) -> None:
+    index = CandidateIndex(most)
+    for number, weight in enumerate(weights):
+        for _ in range(weight):
+            index.add_remote(GREET, b"n%d" % number)
+    for _ in range(claimed):
+        index.add_remote(GREET, b"liar")
+    turns, honest = index[GREET].remote, sum(min(weight, most) for weight in weights)
+    shares = Counter(turns.pick() for _ in range(turns.total))
+    assert turns.total == honest + min(claimed, most)
+    assert shares == {b"liar": min(claimed, most)} | {b"n%d" % n: min(w, most) for n, w in enumerate(weights)}
+    assert shares[b"liar"] <= most
+    for _ in range(claimed):
+        index.remove_remote(GREET, b"liar")
+    assert (b"liar" in turns, turns.total) == (False, honest)
+
+
+def test_a_liar_does_not_draw_most_questions_from_as_many_honest_actors_as_the_limit() -> None:
+    candidates = candidates_of(local=16, weights=[4, 4, 4, 4, 999])
+    shares = Counter((candidates.is_remote_turn() and candidates.remote.pick()) or b"here" for _ in range(640))
+    assert shares[b"n4"] == 320
+
+
+# by load
+
+
+def light(index: CandidateIndex, loads: dict[bytes, float], count: int, grows: bool = True) -> Counter[bytes]:
+    """Pick, and let whoever is picked have one thing more to do."""
+    picked: Counter[bytes] = Counter()
+    candidates = index[GREET]
+    for _ in range(count):
+        found = candidates.remote.pick() if candidates.is_remote_turn() else candidates.local.pick()
+        picked[found] += 1
+        loads[found] = loads.get(found, 0) + grows
+    return picked
+
+
+def light_index(loads: dict[bytes, float], local: int, weights: list[int]) -> CandidateIndex:
+    index = CandidateIndex(load=lambda _, candidate: loads.get(candidate, 0))
+    for number in range(local):
+        index.add_local(GREET, b"l%d" % number)
+    index.choose_by_load(GREET)
+    for number, weight in enumerate(weights):
+        for _ in range(weight):
+            index.add_remote(GREET, b"n%d" % number)
+    index.choose_by_load(GREET)
+    return index
+
+
+@settings(deadline=None)
+@given(st.integers(0, 4), st.lists(st.integers(1, 4), max_size=4), st.integers(0, 100))
+def test_where_all_have_the_same_to_do_actors_take_turns(local: int, weights: list[int], count: int) -> None:
+    if not local + len(weights):
+        return
+    loads: dict[bytes, float] = {}
+    assert light(light_index(loads, local, weights), loads, count, grows=False).total() == count
+    fair = candidates_of(local, weights)
+    same = light_index(loads, local, weights)[GREET]
+    for _ in range(count):
+        turns = [each.remote.pick() if each.is_remote_turn() else each.local.pick() for each in (fair, same)]
+        assert turns[0] == turns[1]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 4), st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(20, 60))
+def test_whoever_has_more_to_do_gets_less(local: int, weights: list[int], ahead: int) -> None:
+    loads: dict[bytes, float] = {b"l0": ahead}
+    picked = light(light_index(loads, local, weights), loads, 20)
+    assert picked[b"l0"] == 0
+
+
+def test_loads_end_up_level_for_each_actor() -> None:
+    loads: dict[bytes, float] = {}
+    light(light_index(loads, 2, [1, 2, 5]), loads, 1000)
+    assert [loads[b"l0"], loads[b"l1"], loads[b"n0"], loads[b"n1"] / 2, loads[b"n2"] / 5] == [
+        pytest.approx(100, abs=10) for _ in range(5)
+    ]
+
+
+def test_load_spares_the_excluded_and_asks_everyone_once() -> None:
+    loads: dict[bytes, float] = {b"n0": 3}
+    turns, tried = light_index(loads, 0, [2, 1, 1])[GREET].remote, list[bytes]()
+    while found := turns.pick(tried):
+        tried.append(found)
+    assert sorted(tried) == [b"n0", b"n1", b"n2"]
+
+
+def test_a_copy_of_candidates_by_load_takes_no_turn_and_asks_the_same_loads() -> None:
+    loads: dict[bytes, float] = {}
+    index = light_index(loads, 2, [1])
+    copied = deepcopy(index[GREET])
+    first = copied.local.pick()
+    loads[first] = 5
+    assert index[GREET].local.pick() != first
+    assert isinstance(copied, LightCandidates)

@@ -22,6 +22,8 @@ tells its size, so that it can be handed over within a process without being wri
 
 A reader skips fields that it does not know, and fields with a default may be missing. So a contract can grow without a
 new version. No codec runs code that the bytes name; there is no pickle.
+
+`choose` and `key` say how the actor of such a message is chosen (`choice.py`).
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast, dataclas
 import msgspec
 
 from hopwire.errors import PayloadError, PayloadWarning, SettingsError
+from hopwire.model.choice import TURNS, ChoiceRule, Choose, rule_from
 from hopwire.model.message import Contract
 
 __all__ = [
@@ -46,6 +49,7 @@ __all__ = [
     "check_readable",
     "contract_of",
     "payload_from_body",
+    "rule_of",
     "weigher_of",
 ]
 
@@ -79,6 +83,7 @@ class PayloadContract(NamedTuple):
     contract: Contract  # with no partition, as most messages have it
     write: Write
     read: Read
+    rule: ChoiceRule = TURNS
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
@@ -96,14 +101,25 @@ class _PayloadMeta(msgspec.StructMeta):
         identity: str | bytes | None = None,
         version: int = 1,
         codec: Codec = Codec.MSGPACK,
+        choose: str = Choose.TURNS,
+        key: str | tuple[str, ...] = "",
         **settings: Any,
     ) -> Any:
         cls = super().__new__(mcls, name, bases, namespace, **{"frozen": True, **settings})
-        cls.__contract__ = None if identity is None else _contract(cls, identity, version, codec)
+        rule = TURNS if choose == Choose.TURNS and not key else _rule(cls, choose, key)
+        cls.__contract__ = None if identity is None else _contract(cls, identity, version, codec, rule)
         return cls
 
 
-def _contract(cls: Any, identity: str | bytes, version: int, codec: Codec) -> PayloadContract:
+def _rule(cls: Any, choose: str, key: str | tuple[str, ...]) -> ChoiceRule:
+    try:
+        hints = get_type_hints(cls, include_extras=True)
+    except Exception:  # annotations that name what is not there yet: the key is checked when it is sent
+        hints = {}
+    return rule_from(cls.__name__, choose, key, cls.__struct_fields__, hints)
+
+
+def _contract(cls: Any, identity: str | bytes, version: int, codec: Codec, rule: ChoiceRule) -> PayloadContract:
     name = cls.__name__
     raw = identity.encode() if isinstance(identity, str) else identity
     if not isinstance(raw, bytes) or not 1 <= len(raw) <= MAX_IDENTITY_BYTES:
@@ -114,7 +130,7 @@ def _contract(cls: Any, identity: str | bytes, version: int, codec: Codec) -> Pa
         raise SettingsError(f"{name}: the codec is one of {', '.join(Codec)}, found {codec!r:.80}")
     write, read = _first_writer(cls, Codec(codec)), _first_reader(cls, Codec(codec))
     _warn_of_another(cls, raw, version, Codec(codec))
-    return PayloadContract(raw, version, Codec(codec), Contract(raw, version, b""), write, read)
+    return PayloadContract(raw, version, Codec(codec), Contract(raw, version, b""), write, read, rule)
 
 
 class _Made(NamedTuple):
@@ -161,6 +177,12 @@ def contract_of(payload: Payload | type[Payload], partition: bytes = b"") -> Con
     if promised is None:
         raise _no_contract(payload if isinstance(payload, type) else type(payload))
     return Contract(promised.identity, promised.version, partition) if partition else promised.contract
+
+
+def rule_of(payload: Payload | type[Payload]) -> ChoiceRule:
+    """Give what the contract of a payload says about the choice of its actor."""
+    promised: PayloadContract | None = getattr(payload, "__contract__", None)
+    return TURNS if promised is None else promised.rule
 
 
 def body_from_payload(payload: Payload) -> bytes:

@@ -1,7 +1,7 @@
 """The network: nodes, actors, hubs. A shell over the core; it acts, the core decides."""
 
 from hopwire.node.actors import Actor, Supervision, handles
-from hopwire.node.calls import Address, Receipt
+from hopwire.node.calls import Address, Handled, Receipt
 from hopwire.node.context import BlockingContext, Context
 from hopwire.node.dead import DeadLetter
 from hopwire.node.hub import Hub
@@ -12,6 +12,7 @@ from hopwire.node.news import (
     ActorStarted,
     ActorStopped,
     EventsSkipped,
+    KeysMoved,
     MessageGivenUp,
     NodeEvent,
     PeerLost,
@@ -33,7 +34,9 @@ __all__ = [
     "Context",
     "DeadLetter",
     "EventsSkipped",
+    "Handled",
     "Hub",
+    "KeysMoved",
     "MessageGivenUp",
     "Node",
     "NodeEvent",

@@ -8,7 +8,17 @@ from typing import TypeAlias, TypedDict
 from hopwire.errors import SettingsError
 from hopwire.model.names import is_actor, is_hub
 
-__all__ = ["Address", "Options", "Receipt", "StreamOptions", "TellOptions", "Towards", "check_seconds", "check_towards"]
+__all__ = [
+    "Address",
+    "Handled",
+    "Options",
+    "Receipt",
+    "StreamOptions",
+    "TellOptions",
+    "Towards",
+    "check_seconds",
+    "check_towards",
+]
 
 SHORTEST_SECONDS = 1e-6  # less than it takes to say anything
 LONGEST_SECONDS = 10**9  # what the ticks of a time to live can say, and more than anybody waits
@@ -27,6 +37,17 @@ class Receipt:
     """A message has arrived; this says on which node."""
 
     node: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """Somebody handles a contract: how many actors on how many nodes, and how one of them is chosen, by which key."""
+
+    contract: str
+    choose: str
+    key: str
+    actors: int
+    nodes: int
 
 
 class Options(TypedDict, total=False):

@@ -110,7 +110,12 @@ class Credits:
         """Drop the lines of a peer that is gone; who waits there looks again, and finds nobody."""
         self._first.pop(node, None)
         for key in [key for key in self.lines if key[0] == node]:
-            line = self.lines.pop(key)
+            self.drop(*key)
+
+    def drop(self, node: bytes, what: bytes) -> None:
+        """Drop the line to an actor that is gone; who waits there looks again."""
+        line = self.lines.pop((node, what), None)
+        if line is not None:
             if line.timer is not None:
                 line.timer.cancel()
             line.waiters.wake(len(line.waiters))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hopwire.model import Message, Payload
+from hopwire.model.choice import Choice
 from hopwire.node.credit import line_of
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Envelope(msgspec.Struct, gc=False):
     message_id: bytes = b""  # of a message that may come again; its answer is remembered
     signature: bytes = b""  # with which a known message arrived
     parts: int = 0  # of its answer that were sent; what is told of it comes behind them
+    choice: Choice | None = None  # how its actor is chosen, unless actors take turns
+    came_on: bytes | None = None  # the credit line that it came on, where another receiver was chosen here
 
     @property
     def message(self) -> Message:
@@ -58,6 +61,17 @@ class Envelope(msgspec.Struct, gc=False):
     def line(self) -> bytes:
         """The credit line of the message."""
         return line_of(self.message) if self.known is None else self.known.line
+
+    def go_to(self, message: Message) -> None:
+        """Go on as another message: a receiver was chosen here; whoever sent it gets the credit back that it gave."""
+        if self.came_on is None:
+            self.came_on = self.line
+        self.said, self.known = message, None
+
+    @property
+    def arrival_line(self) -> bytes:
+        """The credit line that the message came on."""
+        return self.line if self.came_on is None else self.came_on
 
     def size_bytes(self) -> int:
         """Roughly what it takes in memory."""

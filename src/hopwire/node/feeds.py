@@ -27,7 +27,7 @@ from hopwire.node.dead import DeadLetter
 from hopwire.node.demand import NO_MORE, WINDOW_BYTES, WINDOW_PARTS, Demand, Enough
 from hopwire.node.envelope import Envelope
 from hopwire.node.router import Router
-from hopwire.node.spawn import numbered, outcome_of, spawned, without_callback
+from hopwire.node.spawn import choice_within, numbered, outcome_of, spawned, without_callback
 
 __all__ = ["Feeds"]
 
@@ -81,7 +81,8 @@ class _Feed:
         for payload in payloads:
             message = spawned(cause, payload, cause.ttl_ticks, partition=cause.partition)
             if not message.receiver_identity:
-                self._router.say(Envelope(without_callback(message), deadline))
+                choice = choice_within(payload, message)
+                self._router.say(Envelope(without_callback(message), deadline, choice=choice))
                 continue
             while not self._has_room():
                 self._room = asyncio.get_running_loop().create_future()

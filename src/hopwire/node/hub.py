@@ -25,6 +25,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
+from msgspec.structs import replace
+
 from hopwire.errors import (
     Closed,
     PayloadError,
@@ -46,8 +48,9 @@ from hopwire.model import (
     names,
     payload_from_body,
 )
+from hopwire.model.choice import TURNS, Choice, choice_of
 from hopwire.model.outcome import Outcome
-from hopwire.model.payload import weigher_of
+from hopwire.model.payload import rule_of, weigher_of
 from hopwire.node.calls import (
     LONGEST_SECONDS,
     SHORTEST_SECONDS,
@@ -66,6 +69,7 @@ from hopwire.node.demand import NO_MORE, Demand, Enough
 from hopwire.node.envelope import HEADER_BYTES, Envelope
 from hopwire.node.express import KnownMessage
 from hopwire.node.insistence import Insistence, Queues
+from hopwire.node.loads import Loads
 from hopwire.node.parts import Ending, StreamParts
 from hopwire.node.promise import (
     NOTHING,
@@ -155,6 +159,7 @@ class Hub:
         max_body_bytes: int,
         domains: Domains,
         on_close: Callable[[Hub], None],
+        loads: Loads,
         longest_wait: float = math.inf,
     ) -> None:
         self.identity = identity
@@ -162,7 +167,8 @@ class Hub:
         self._new_id, self._new_key, self._outgoing = new_id, new_key, outgoing
         self._candidates = router.candidates
         self._send_known, self._credit_line = outgoing.send_known, outgoing.credit_line
-        self._insistence = Insistence(router.here, self._submit, outgoing, retries, router.timing, new_id)
+        self._loads = loads
+        self._insistence = Insistence(router.here, self._submit, outgoing, retries, router.timing, new_id, loads)
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._longest_wait = longest_wait  # seconds for room; a handler that waited for ever could wait for itself
         self._promises: dict[int, Promise] = {}
@@ -302,7 +308,8 @@ class Hub:
         towards = (to, partition, b"", True)
         check_towards(towards)
         way: Way = await self._promised(payload, expected_of(Way, b""), timeout, False, towards, is_trace=True)
-        return way
+        rule = rule_of(payload)
+        return way if to else replace(way, choose=rule.choose.value, key=rule.words())
 
     # -- sending
 
@@ -343,6 +350,13 @@ class Hub:
             ttl_ticks=ttl_ticks,
         )
 
+    def _choice(self, payload: Payload, message: Message, towards: Towards) -> Choice | None:
+        """Give how the actor of a message is chosen; None where actors take turns, or somebody is named."""
+        rule = rule_of(payload)
+        if rule is TURNS or towards[0] is not None or message.distribution:
+            return None
+        return choice_of(rule, payload, message, self.identity)
+
     async def _turn(self, payload: Payload, now: float, timeout: float) -> None:
         """Wait for a turn of the loop, behind those who came before; the time counts."""
         try:
@@ -365,7 +379,8 @@ class Hub:
         if self._timing.hub_share.is_full():
             await self._turn(payload, now, LONGEST_TURN_SECONDS)
         message = self._message(payload, towards, ttl_ticks, distribution=int(distribution))
-        await self._submit(Envelope(message, deadline, may_wait=True))
+        choice = self._choice(payload, message, towards)
+        await self._submit(Envelope(message, deadline, may_wait=True, choice=choice))
 
     async def _submit(self, envelope: Envelope, avoid: tuple[bytes, ...] = ()) -> tuple[bytes, ...]:
         """Hand a message to the router, and wait for room where there is none."""
@@ -425,7 +440,7 @@ class Hub:
         message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
             raise own_answer(payload)
-        envelope = Envelope(message, began + timeout, b"", True)
+        envelope = Envelope(message, began + timeout, b"", True, choice=self._choice(payload, message, towards))
         promise = Promise(self._timing.loop.create_future(), expected.types, envelope, message.correlation_id)
         ending = self._deadlines.add(key, began, timeout)
         self._promises[key] = promise
@@ -437,18 +452,20 @@ class Hub:
                 self._router.trace(envelope)
                 return await promise.future
             promise.sent_to, full = self._router.say(envelope)
+            self._loads.move(promise, promise.sent_to)
             if full:
                 await self._wait_for(full, envelope, promise.future)
             return await promise.future
         finally:
             ending.pop(key, None)
             del self._promises[key]
+            self._loads.move(promise, ())
 
     # -- the express way of a question
 
     def _learn(self, kind: type[Payload], reply: type[Payload]) -> None:
         """Remember a question that was asked, so that the next one like it is asked by the express way."""
-        if not self._router.is_express:
+        if not self._router.is_express or rule_of(kind) is not TURNS:
             return
         expected, contract = expected_of(reply, b""), contract_of(kind)
         message = Message(
@@ -571,9 +588,10 @@ class Hub:
         while (key := self._new_key()) in self._promises:
             pass
         message = self._message(payload, towards, ticks_from_seconds(timeout), (*expected.points, STREAM), key)
+        choice = self._choice(payload, message, towards)
         message = with_extension(message, Extension(message_id=self._new_id()))  # a copy makes no second stream
         now, parts = self._timing.clock(), StreamParts()
-        envelope = Envelope(message, now + timeout, b"", True)
+        envelope = Envelope(message, now + timeout, b"", True, choice=choice)
         future = self._timing.loop.create_future()
         promise = Promise(future, expected.types, envelope, message.correlation_id, parts=parts)
         promise.future.add_done_callback(lambda _: parts.wake())
@@ -582,6 +600,7 @@ class Hub:
         word: Payload = Demand(NO_MORE)
         try:
             promise.sent_to, full = self._router.say(envelope)
+            self._loads.move(promise, promise.sent_to)
             if full:
                 await self._wait_for(full, envelope)
             while parts or not promise.future.done():
@@ -599,6 +618,7 @@ class Hub:
         finally:
             ending.pop(key, None)
             del self._promises[key]
+            self._loads.move(promise, ())
             if not has_ended(promise):
                 self._say_to_producer(promise, word)
 

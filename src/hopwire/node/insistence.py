@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from hopwire.node.envelope import Envelope
+from hopwire.node.loads import Loads
 from hopwire.node.promise import Promise
 from hopwire.node.retries import Retries
 from hopwire.node.timing import Timing
@@ -53,9 +54,11 @@ class Insistence:
         retries: Retries,
         timing: Timing,
         new_id: Callable[[], bytes],
+        loads: Loads,
     ) -> None:
         self._node, self._submit, self._outgoing = here, submit, outgoing
         self._retries, self._timing, self._new_id = retries, timing, new_id
+        self._loads = loads
 
     async def keep(self, promise: Promise, envelope: Envelope) -> Any:
         """Send until the promise is kept, or no time is left; without a receipt each attempt takes another route."""
@@ -71,7 +74,9 @@ class Insistence:
             promise.news = timing.loop.create_future()
             began = timing.clock()
             again = Envelope(with_extension(message, extension), envelope.deadline, may_wait=True)
+            again.choice = envelope.choice  # an actor that has died is replaced as its rule says
             promise.sent_to = await self._submit(again, avoid)
+            self._loads.move(promise, promise.sent_to)
             await self._until_due(promise, began)
         return await promise.future
 

@@ -547,6 +547,8 @@ class Membership:
         for number, (receiver, identity, version, partition) in enumerate(removed, 1):
             contracts = [Contract(identity, version, partition)] if identity else None
             counts[node] -= len(table.unregister(node, receiver, contracts))
+            if node not in table.nodes_of(receiver):
+                self._credits.drop(node, receiver)
             if not number % ROUTES_AT_ONCE:
                 yield
         for number, route in enumerate(added, 1):

@@ -29,6 +29,7 @@ __all__ = [
     "ActorStopped",
     "Events",
     "EventsSkipped",
+    "KeysMoved",
     "MessageGivenUp",
     "News",
     "NodeEvent",
@@ -64,6 +65,17 @@ class RoutesUpdated:
     added: int
     removed: int
     is_all: bool = False  # whether the routes take the place of all that the node had announced before
+
+
+@dataclass(frozen=True, slots=True)
+class KeysMoved:
+    """Actors came or went, and with them about this share of the keys of a contract; the first 16 are named."""
+
+    contract: str
+    came: int
+    went: int
+    actors: tuple[bytes, ...]
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +135,7 @@ NodeEvent: TypeAlias = (
     PeerMet
     | PeerLost
     | RoutesUpdated
+    | KeysMoved
     | ActorStarted
     | ActorFailed
     | ActorRestarted

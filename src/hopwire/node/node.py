@@ -27,11 +27,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
+from hopwire.model.choice import Choice, Choose
 from hopwire.model.names import ACTOR, FEEDS, HUB
+from hopwire.model.payload import rule_of
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.actors import Actor, Supervision
 from hopwire.node.addresses import check_uri
-from hopwire.node.calls import Address
+from hopwire.node.calls import Address, Handled
 from hopwire.node.context import BlockingContext, Context, MessageContext
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
@@ -39,9 +41,10 @@ from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
 from hopwire.node.hub import Hub
 from hopwire.node.kept_identity import KeptIdentity
+from hopwire.node.loads import Loads
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
-from hopwire.node.news import Events, News
+from hopwire.node.news import Events, KeysMoved, News
 from hopwire.node.notices import Notices
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
@@ -161,7 +164,9 @@ class Node:
         here, settings, tap = self.identity, self.settings, self._tap
         self._timing = timing = Timing()
         self._retries = Retries()
-        self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
+        self._loads = Loads()
+        self._tables = Tables(settings.node_turns, settings.sticky_callers, self._loads.of)
+        self._dead, notices = DeadLetters(), Notices(timing.now)
         self._news = News()
         credits = Credits()
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation)
@@ -304,8 +309,10 @@ class Node:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
         self._refuse_unless_running()
         gone = [route for route in self._tables.local.public_routes() if route.contract is not None]
-        self._announce(removed=gone)
         self._is_draining = True
+        for route in gone:  # keys go to actors that stay, if there are any
+            self._tables.local.register(route.receiver, [route.contract] if route.contract else [], is_local_only=True)
+        self._announce(removed=gone)
         give_up_at = self._timing.now() + timeout
         await self._membership.settle(timeout)
         while not all(running.is_idle for running in self._actors.values()):
@@ -385,6 +392,7 @@ class Node:
         self._actors[id(actor)] = running
         self._consumption.host(len(running.handlers))
         self._router.open(identity, inbox)
+        self._loads.host(identity, running.load)
         self._route(running)
         if self._state == "running":
             running.start()
@@ -394,9 +402,14 @@ class Node:
         """Let messages find an actor."""
         added: list[TableRoute] = []
         for contract, handler in running.handlers.items():
-            is_local_only = running.is_local_only or handler.is_local_only
+            is_local_only = self._is_draining or running.is_local_only or handler.is_local_only
             added += self._tables.local.register(running.identity, [Contract(*contract)], is_local_only=is_local_only)
-        self._announce(added=() if self._is_draining else [route for route in added if not route.is_local_only])
+            choose = rule_of(handler.payload).choose
+            if choose is Choose.LEAST_LOADED:
+                self._tables.candidates.choose_by_load(contract)
+            elif choose is not Choose.TURNS:
+                self._router.choosers[contract[:2]] = handler.payload
+        self._announce(added=[route for route in added if not route.is_local_only])
 
     def _unroute(self, running: Running) -> None:
         """Let no message find an actor; what the actor has is kept."""
@@ -419,6 +432,7 @@ class Node:
             raise SettingsError(f"this {type(actor).__name__} is not hosted here")
         self._unroute(running)
         self._router.shut(running.identity)
+        self._loads.unhost(running.identity)
         await self._end_actors([running], "unhosted", UNHOST_SECONDS)
 
     def hub(self, *, new: bool = False, local_only: bool = False) -> Hub:
@@ -446,6 +460,7 @@ class Node:
             max_body_bytes,
             self._domains,
             self._forget_hub,
+            self._loads,
             longest_wait,
         )
         self._hubs[hub.identity] = hub
@@ -455,18 +470,25 @@ class Node:
             self._announce(added=added)
         return hub
 
-    async def knows(self, payload: type[Payload], *, partition: bytes = b"", timeout: float = 10.0) -> None:
-        """Wait until somebody, here or elsewhere, handles a payload; a NoRoute says that nobody did in time."""
+    async def knows(self, payload: type[Payload], *, partition: bytes = b"", timeout: float = 10.0) -> Handled:
+        """Wait until somebody, here or elsewhere, handles a payload; a NoRoute says that nobody did in time.
+
+        What is given says how many handle it, and how one of them is chosen.
+        """
         self._refuse_unless_running()
         contract = contract_of(payload, partition)
         try:
             async with asyncio.timeout(timeout):
-                while not any(self._tables.handlers_of(contract)):
+                while not (routes := self._tables.handlers_of(contract)):
                     await self._next_change()
         except TimeoutError:
             words, silent = words_of(contract), ", ".join(self._membership.unanswered())
             more = f"; no answer from {silent}" if silent else ""
             raise NoRoute("no_route", f"nobody handles {payload.__name__} ({words}){more}", words) from None
+        rule, nodes = rule_of(payload), len({route.node for route in routes})
+        if rule.choose in (Choose.KEY, Choose.STICKY):  # the ring is there from now on, and grows with the routes
+            self._tables.choose(contract, Choice(rule.choose, 1), is_trial=True)
+        return Handled(words_of(contract), rule.choose.value, rule.words(), len(routes), nodes)
 
     async def _next_change(self) -> None:
         """Wait until a route is new, or gone."""
@@ -477,7 +499,14 @@ class Node:
         finally:
             self._watchers.pop(changed, None)
 
+    def _tell_moves(self) -> None:
+        for moved in self._tables.rings.take_changes():
+            if self._news:
+                contract = words_of(moved.contract)
+                self._news.tell(KeysMoved(contract, moved.came, moved.went, moved.actors, moved.share))
+
     def _wake_watchers(self) -> None:
+        self._tell_moves()
         for hub in self._hubs.values():
             hub.find_route()
         watchers, self._watchers = self._watchers, {}
@@ -502,6 +531,7 @@ class Node:
 
     def _lose(self, node: bytes, reason: str) -> None:
         self._retries.forget(node)
+        self._tell_moves()
         for hub in self._hubs.values():
             hub.lose_node(node, reason)
         self._feeds.lose_node(node)

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 from hopwire.cluster.announce import CONTROL, CreditWanted
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
+from hopwire.model.choice import Choice, Choose
 from hopwire.model.limits import Limits
 from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, TICKS_PER_SECOND
 from hopwire.node.credit import CreditLine, Credits
@@ -510,6 +511,8 @@ class Incoming:
         except WireError as error:
             self._dead.add(DeadLetter(error.reason, str(error), envelope.message))
             return
+        if extension.chosen_by > 0:
+            envelope.choice = Choice(Choose.KEY, extension.chosen_by)
         if extension.trace_only:
             self._router.trace(envelope)
         elif extension.part:  # whoever takes a stream knows by the number what has come before

@@ -95,6 +95,7 @@ class Promise(msgspec.Struct):
     known: KnownMessage | None = None  # of a question without an envelope
     ttl_ticks: int = 0
     key: int = 0
+    counted_at: tuple[bytes, ...] = ()  # nodes whose load it is, where load decides
 
     @property
     def question(self) -> Message:

@@ -11,8 +11,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from hopwire.model import Contract, Message, Payload, body_from_payload, contract_of
+from msgspec.structs import replace
+
+from hopwire.errors import PayloadError
+from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
+from hopwire.model.choice import Choice, Choose, choice_of
 from hopwire.model.outcome import Outcome
+from hopwire.model.payload import rule_of
 from hopwire.node.credit import Consumption, CreditLine
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.envelope import Envelope
@@ -23,6 +28,7 @@ from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, sp
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
 from hopwire.routing import HOP_LIMIT, Candidates, Decision, Tables, decide, peek
+from hopwire.wire.extension import NOTHING, Extension, extension_of, with_extension
 
 __all__ = ["Home", "Inbox", "Outlet", "Room", "Router"]
 
@@ -110,6 +116,7 @@ class Router:
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
         self.homes: dict[bytes, Home] = {}
+        self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
         """Let an actor take messages, into a queue."""
@@ -130,6 +137,8 @@ class Router:
 
     def say(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Room]]:
         """Pass on a message that begins here, with the context of whoever says it."""
+        if envelope.choice is not None:
+            self._choose(envelope, envelope.choice)
         if self.telemetry is not None:
             envelope.said = self.telemetry.carried(envelope.message)
         return self.route(envelope, avoid)
@@ -143,8 +152,13 @@ class Router:
         if envelope.deadline and self.timing.clock() >= envelope.deadline:
             self.give_up(envelope, "expired")
             return NOWHERE
+        if self.choosers and envelope.came_from and envelope.choice is None:
+            self._choose_for_sender(envelope)
         message, came_from = envelope.message, envelope.came_from
         decision = decide(message, self._tables, self.here, avoid, came_from, self._hop_limit)
+        if decision.reason == "unknown_receiver" and self._is_chosen_anew(envelope):
+            message = envelope.message
+            decision = decide(message, self._tables, self.here, avoid, came_from, self._hop_limit)
         if avoid and decision.reason == "excluded":
             decision = decide(message, self._tables, self.here, (), came_from, self._hop_limit)
         if decision.reason:
@@ -173,6 +187,56 @@ class Router:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
         return decision.nodes, full
 
+    # -- choosing by a rule of the contract
+
+    def _choose(self, envelope: Envelope, choice: Choice, is_trial: bool = False) -> None:
+        """Name the actor that a message goes to by the rule of its contract, as far as nobody has named another.
+
+        The key travels along as a number: if the actor is gone when the message arrives, the node there chooses anew.
+        """
+        message = envelope.message
+        if choice.choose is Choose.LEAST_LOADED:
+            self.candidates.choose_by_load((message.identity, message.version, message.partition))
+            return
+        if message.receiver_identity or message.distribution:
+            return
+        actor = self._tables.choose(message.contract, choice, (), is_trial)
+        if actor and self._lives_at(actor, message.receiver_node_identity):
+            said = extension_of(message)
+            extension = (
+                Extension(chosen_by=choice.number) if said is NOTHING else replace(said, chosen_by=choice.number)
+            )
+            # a signature may cover the receiver: this node signs anew
+            envelope.go_to(with_extension(message, extension, receiver_identity=actor, signature=b""))
+
+    def _lives_at(self, actor: bytes, node: bytes) -> bool:
+        """Tell whether an actor lives at a node; any node will do if none is named."""
+        if not node:
+            return True
+        return actor in self._tables.local if node == self.here else node in self._tables.remote.nodes_of(actor)
+
+    def _choose_for_sender(self, envelope: Envelope) -> None:
+        """Choose for a node that knows nothing of the rule: the key is in the body, which this node can read."""
+        message = envelope.message
+        kind = self.choosers.get((message.identity, message.version))
+        if kind is None or message.receiver_node_identity or message.receiver_identity or message.distribution:
+            return
+        try:
+            choice = choice_of(rule_of(kind), payload_from_body(kind, message.body), message)
+        except PayloadError:  # whoever gets it says so
+            return
+        if choice is not None:
+            envelope.choice = choice
+            self._choose(envelope, choice)
+
+    def _is_chosen_anew(self, envelope: Envelope) -> bool:
+        """Choose another actor by the same key, since the one that was chosen is gone; False if nobody chose it."""
+        if envelope.choice is None:
+            return False
+        envelope.go_to(envelope.message.replace(receiver_identity=b"", receiver_node_identity=b""))
+        self._choose(envelope, envelope.choice)
+        return True
+
     # -- the express way
 
     def say_known(self, envelope: Envelope, candidates: Candidates) -> tuple[tuple[bytes, ...], Sequence[Room]]:
@@ -200,6 +264,9 @@ class Router:
         known = envelope.known
         assert known is not None
         if not known.is_unaddressed or (envelope.deadline and self.timing.clock() >= envelope.deadline):
+            self.route(envelope)
+            return
+        if self.choosers and known.contract[:2] in self.choosers:
             self.route(envelope)
             return
         candidates = self.candidates.get(known.contract)
@@ -288,7 +355,7 @@ class Router:
     def consumed(self, envelope: Envelope) -> None:
         """A message of another node waits no longer here: its sender may send another."""
         if envelope.came_from:
-            line = envelope.line if envelope.known is None else envelope.known.line
+            line = envelope.arrival_line if envelope.known is None else envelope.known.line
             self._consumption.take(envelope.came_from, line, envelope.size or envelope.size_bytes())
 
     def waiting_from(self, node: bytes, what: bytes) -> tuple[int, int]:
@@ -297,7 +364,7 @@ class Router:
             envelope.size_bytes()
             for inbox in self._inboxes.values()
             for envelope in inbox.items()
-            if envelope.came_from == node and envelope.line == what
+            if envelope.came_from == node and envelope.arrival_line == what
         ]
         return len(waiting), sum(waiting)
 
@@ -336,8 +403,13 @@ class Router:
 
     def trace(self, envelope: Envelope) -> None:
         """Say which way a message would take from here; a node that it would be sent to goes on with the report."""
+        if envelope.choice is not None:
+            self._choose(envelope, envelope.choice, is_trial=True)
         message = envelope.message
         decision = peek(message, self._tables, self.here, envelope.came_from, self._hop_limit)
+        if decision.reason == "unknown_receiver" and self._is_chosen_anew(envelope):
+            message = envelope.message
+            decision = peek(message, self._tables, self.here, envelope.came_from, self._hop_limit)
         reason = decision.reason
         for node in decision.nodes:
             reason = self._outlet.send(node, envelope)

@@ -16,7 +16,7 @@ from hopwire.node.feeds import Feeds
 from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, News
 from hopwire.node.notices import Notice, Notices
 from hopwire.node.router import Inbox, Router
-from hopwire.node.spawn import RECEIPT, spawned, wants_stream, without_callback
+from hopwire.node.spawn import RECEIPT, choice_within, spawned, wants_stream, without_callback
 from hopwire.node.stepping import Stepping
 from hopwire.node.supervision import Life
 from hopwire.node.threads import ActorThreads, Threads
@@ -78,6 +78,10 @@ class Running:
     def is_idle(self) -> bool:
         """Whether there is nothing to do."""
         return not len(self.inbox) and not self._at_work
+
+    def load(self) -> int:
+        """Give how many messages wait for the actor, or are being handled."""
+        return len(self.inbox) + self._at_work
 
     def went_up(self, restarts: int) -> None:
         """The actor takes messages."""
@@ -259,16 +263,16 @@ class Running:
         What is said beside or after an answer carries no callback: nobody waits for what becomes of it.
         """
         cause = envelope.message  # how much of its time is left is in the deadline
-        messages = [spawned(cause, payload, cause.ttl_ticks, partition=cause.partition) for payload in payloads]
+        messages = [(spawned(cause, each, cause.ttl_ticks, partition=cause.partition), each) for each in payloads]
         if len(messages) > 1:
-            messages.sort(key=lambda message: not message.receiver_identity)
-        for message in messages:
+            messages.sort(key=lambda pair: not pair[0].receiver_identity)
+        for message, payload in messages:
             is_home = bool(message.receiver_identity)
             if is_home:
                 self._router.answer(envelope, message)
             else:
                 said = without_callback(message) if is_answered else message
-                self._router.say(Envelope(said, envelope.deadline))
+                self._router.say(Envelope(said, envelope.deadline, choice=choice_within(payload, message)))
             is_answered = is_answered or is_home
         return is_answered
 

@@ -10,7 +10,7 @@ from hopwire.cluster.events import Pace
 from hopwire.errors import SettingsError
 from hopwire.model.limits import Limits
 from hopwire.node.mailbox import Overflow
-from hopwire.routing import HOP_LIMIT
+from hopwire.routing import HOP_LIMIT, MOST_KEPT, MOST_TURNS
 from hopwire.wire import FORMATS
 
 __all__ = ["NodeSettings", "Statistics"]
@@ -22,6 +22,8 @@ NUMBERS = (
     "outbox_bytes",
     "peer_routes",
     "hop_limit",
+    "node_turns",
+    "sticky_callers",
     "seen_messages",
 )
 
@@ -37,6 +39,8 @@ class NodeSettings:
     overflow: Overflow = Overflow.WAIT  # what happens when one of these is full
     peer_routes: int = 100_000  # that one peer may announce; the rest are refused
     hop_limit: int = HOP_LIMIT
+    node_turns: int = MOST_TURNS  # of one node in a round of one contract, however many actors it announces
+    sticky_callers: int = MOST_KEPT  # whose actors are remembered, where a contract is sticky
     formats: tuple[int, ...] = tuple(fmt.number for fmt in reversed(FORMATS))  # that it tells others it reads
     seen_messages: int = 100_000  # that are remembered, to drop what arrives twice
     replay_seconds: float = 300.0  # how old a signed message may be

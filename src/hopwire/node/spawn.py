@@ -25,7 +25,9 @@ from hopwire.model import (
     contract_of,
     names,
 )
+from hopwire.model.choice import Choice, choice_of
 from hopwire.model.outcome import Outcome
+from hopwire.model.payload import rule_of
 from hopwire.model.units import TICKS_PER_SECOND
 from hopwire.report.words import text_or_hex
 from hopwire.wire.extension import Extension, with_extension
@@ -35,6 +37,7 @@ __all__ = [
     "RECEIPT",
     "STREAM",
     "Way",
+    "choice_within",
     "numbered",
     "outcome_of",
     "seconds_from_ticks",
@@ -54,6 +57,8 @@ class Way(Payload, identity="hopwire.way", version=1):
     uri: str
     receivers: tuple[bytes, ...]
     passed: tuple[tuple[str, bytes], ...] = ()  # address and identity of each node before the last
+    choose: str = ""  # how the receiver was chosen, and by which key
+    key: str = ""
 
 
 OUTCOME = contract_of(Outcome)
@@ -111,6 +116,13 @@ def spawned(
         distribution=distribution,
         ttl_ticks=ttl_ticks,
     )
+
+
+def choice_within(payload: Payload, message: Message) -> Choice | None:
+    """Give how the actor of a message is chosen that is said within a flow; None if the message has a receiver."""
+    if message.receiver_identity or message.distribution:
+        return None
+    return choice_of(rule_of(payload), payload, message)
 
 
 def without_callback(message: Message) -> Message:

@@ -3,6 +3,7 @@
     tables.local        receiver -> contract -> flag       the truth about this node
     tables.remote       node -> receiver -> contracts      what other nodes announced
     tables.candidates   contract -> actors, nodes          who takes turns; derived from the other two
+    tables.rings        contract -> actors                 who has which keys; derived too, where it is needed
 
 The tables are one mutable object with one owner: the thread that decides is also the thread that registers, and no
 other thread reads the tables. Another thread asks the owner for routes, which are values. Persistent tables could be
@@ -13,7 +14,7 @@ Rules for every operation:
 - Whatever the order of operations, the tables equal tables that are built afresh from what is registered now.
 - A lookup and a registration cost the same at one route and at a million. A removal costs as much as it removes.
 
-What an operation writes into `candidates`, its opposite takes out; the two change together.
+What an operation writes into `candidates` and `rings`, its opposite takes out; they change together.
 
 Receivers. The first byte of an identity tells whether a receiver is a hub or an actor (`model/names.py`). A hub has
 one route of its own, an actor has one route for each contract. A receiver is in a table as long as it has a route. An
@@ -41,14 +42,16 @@ Each node keeps its own route, and the node that announced last is asked first.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Container, Hashable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from hopwire.errors import SettingsError
 from hopwire.model import Contract
+from hopwire.model.choice import Choice
 from hopwire.model.names import is_actor, is_hub
-from hopwire.routing.turns import CandidateIndex, ContractKey
+from hopwire.routing.choosing import MOST_KEPT, Rings
+from hopwire.routing.turns import MOST_TURNS, CandidateIndex, ContractKey, Load
 
 __all__ = ["LocalTable", "RemoteNode", "RemoteTable", "Route", "Tables", "keys_of"]
 
@@ -89,10 +92,10 @@ def keys_of(receiver: bytes, contracts: Iterable[Contract]) -> tuple[Contract | 
 class LocalTable:
     """Hubs and actors of this node."""
 
-    __slots__ = ("_index", "_receivers")
+    __slots__ = ("_index", "_receivers", "_rings")
 
-    def __init__(self, index: CandidateIndex) -> None:
-        self._index = index
+    def __init__(self, index: CandidateIndex, rings: Rings) -> None:
+        self._index, self._rings = index, rings
         self._receivers: dict[bytes, dict[Contract | None, bool]] = {}
 
     def __contains__(self, receiver: bytes) -> bool:
@@ -107,6 +110,10 @@ class LocalTable:
         for key in changed:
             if key is not None and key not in known:
                 self._index.add_local(key, receiver)
+            if key is not None and self._rings:
+                if key in known:
+                    self._rings.remove(key, receiver, known[key])
+                self._rings.add(key, receiver, is_local_only)
             known[key] = is_local_only
         if changed:
             self._receivers[receiver] = known
@@ -124,6 +131,8 @@ class LocalTable:
                 gone.append(Route(b"", receiver, key, known.pop(key)))
                 if key is not None:
                     self._index.remove_local(key, receiver)
+                    if self._rings:
+                        self._rings.remove(key, receiver, gone[-1].is_local_only)
         if not known:
             del self._receivers[receiver]
         return gone
@@ -169,10 +178,10 @@ class _NodeRoutes:
 class RemoteTable:
     """Nodes elsewhere, and who lives there."""
 
-    __slots__ = ("_at", "_homes", "_index", "_nodes")
+    __slots__ = ("_at", "_homes", "_index", "_nodes", "_rings")
 
-    def __init__(self, index: CandidateIndex) -> None:
-        self._index = index
+    def __init__(self, index: CandidateIndex, rings: Rings) -> None:
+        self._index, self._rings = index, rings
         self._nodes: dict[bytes, _NodeRoutes] = {}
         self._homes: dict[bytes, tuple[bytes, ...]] = {}  # receiver -> its nodes, the latest first
         self._at: dict[str, tuple[bytes, ...]] = {}  # uri -> the nodes that listen there
@@ -195,6 +204,8 @@ class RemoteTable:
             known[key] = None
             if key is not None:
                 self._index.add_remote(key, node.identity)
+                if self._rings:
+                    self._rings.add(key, receiver)
         return [Route(node.identity, receiver, key) for key in new]
 
     def unregister(
@@ -272,6 +283,8 @@ class RemoteTable:
             del known[key]
             if key is not None:
                 self._index.remove_remote(key, node)
+                if self._rings:
+                    self._rings.remove(key, receiver)
         if gone and not known:
             del receivers[receiver]
             _remove(self._homes, receiver, node)
@@ -296,13 +309,26 @@ class Tables:
     [b'\\x01greeter']
     """
 
-    __slots__ = ("candidates", "local", "remote")
+    __slots__ = ("candidates", "local", "remote", "rings")
 
-    def __init__(self) -> None:
-        self.candidates = CandidateIndex()
-        self.local = LocalTable(self.candidates)
-        self.remote = RemoteTable(self.candidates)
+    def __init__(self, most_turns: int = MOST_TURNS, most_kept: int = MOST_KEPT, load: Load | None = None) -> None:
+        self.candidates = CandidateIndex(most_turns, load)
+        self.rings = Rings(most_kept)
+        self.local = LocalTable(self.candidates, self.rings)
+        self.remote = RemoteTable(self.candidates, self.rings)
 
     def handlers_of(self, contract: Contract) -> list[Route]:
         """Give every route to an actor that handles a contract, those here first."""
         return self.local.handlers_of(contract) + self.remote.handlers_of(contract)
+
+    def choose(
+        self, contract: Contract, choice: Choice, exclude: Container[bytes] = (), is_trial: bool = False
+    ) -> bytes:
+        """Give the actor that has a key, or b"" if nobody handles the contract; the first call makes the ring."""
+        if contract not in self.rings:
+            if contract not in self.candidates:
+                return b""
+            local, remote = self.local.handlers_of(contract), self.remote.handlers_of(contract)
+            shared = [route.receiver for route in (*local, *remote) if not route.is_local_only]
+            self.rings.open(contract, shared, [route.receiver for route in local if route.is_local_only])
+        return self.rings.find(contract, choice, exclude, is_trial)

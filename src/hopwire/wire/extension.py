@@ -10,14 +10,14 @@ change them, and no decision about security may rest on an extension alone.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from hopwire.errors import WireError
 from hopwire.model import Message
 
-__all__ = ["MAGIC", "Extension", "extension_of", "read_extension", "with_extension"]
+__all__ = ["MAGIC", "NOTHING", "Extension", "extension_of", "read_extension", "with_extension"]
 
 MAGIC = b"HWX\x01"
 MAX_EXTENSION_BYTES = 4096  # larger than anything we write, small enough to be read for every message
@@ -33,6 +33,7 @@ class Extension(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     traceparent: str = msgspec.field(default="", name="p")  # W3C trace context
     trace_only: bool = msgspec.field(default=False, name="o")  # report the way, do not deliver
     part: Number = msgspec.field(default=0, name="n")  # of a stream of answers, from 1; the end of it has one too
+    chosen_by: Number = msgspec.field(default=0, name="k")  # the number of the key that the receiver was chosen by
 
 
 NOTHING = Extension()
@@ -61,9 +62,12 @@ def read_extension(frame: bytes) -> Extension:
         raise WireError("bad_extension", " ".join(str(error).split()) or type(error).__name__) from None
 
 
-def with_extension(message: Message, extension: Extension) -> Message:
-    """Give the message with this extension in place of its old extension; extension frames of others stay."""
-    others = tuple(frame for frame in message.extensions if not frame.startswith(MAGIC))
+def with_extension(message: Message, extension: Extension, **changes: Any) -> Message:
+    """Give the message with this extension in place of its old extension; extension frames of others stay.
+
+    Other fields may change with it, which costs less than to change them one after the other.
+    """
+    others = tuple([frame for frame in message.extensions if not frame.startswith(MAGIC)])
     if extension == NOTHING:
-        return message.replace(extensions=others)
-    return message.replace(extensions=(*others, MAGIC + _ENCODER.encode(extension)))
+        return message.replace(extensions=others, **changes)
+    return message.replace(extensions=(*others, MAGIC + _ENCODER.encode(extension)), **changes)
