@@ -162,10 +162,8 @@ class Abroad:
             return None
         while (key := around.new_key()) in self._questions:
             pass
-        ticks = message.ttl_ticks
-        seconds = (
-            min(max(seconds_from_ticks(ticks), SHORTEST_SECONDS), LONGEST_SECONDS) if ticks > 0 else LONGEST_SECONDS
-        )
+        seconds = seconds_from_ticks(message.ttl_ticks) if message.ttl_ticks > 0 else LONGEST_SECONDS
+        seconds = min(max(seconds, SHORTEST_SECONDS), LONGEST_SECONDS)
         question.ending = self._deadlines.add(key, around.timing.clock(), seconds)
         self._questions[key] = question
         self._of.setdefault(connection, {})[key] = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from hopwire.errors import HopwireError, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.node.addresses import check_uri
+from hopwire.node.spawn import words_of
 from hopwire.wire import FORMATS, VERSIONS, WireFormat
 from hopwire.wire.connection import MAX_NODE_BYTES
 
@@ -46,8 +47,7 @@ class Foreign:
         object.__setattr__(self, "handles", tuple(self.handles))
         for contract in self.contracts:
             if not self.wire_format.version_type.is_number and contract.version not in VERSIONS.values():
-                found = f"version {contract.version} of {contract.identity.decode(errors='replace')}"
-                raise SettingsError(f"{self.format} spells no version but 1, found {found}")
+                raise SettingsError(f"{self.format} spells no version but 1, found {words_of(contract)}")
 
     @property
     def wire_format(self) -> WireFormat:

@@ -119,7 +119,7 @@ class ForeignPeers:
         return []
 
     def miss(self, uri: str) -> bool:
-        """A connection has ended: its peer is gone, and what was asked there ends; False if no foreign peer lived there."""
+        """A connection has ended: its peer is gone, and what was asked there ends; False if it was no such peer."""
         peer = self._by_uri.get(uri)
         if peer is None:
             return False
@@ -136,7 +136,7 @@ class ForeignPeers:
     # -- what leaves
 
     def _adapted(self, peer: Foreign, message: Message) -> Message | str:
-        """Give a message as a foreign peer reads it, or the reason why it does not leave; none says that all is done."""
+        """Give a message as a foreign peer reads it, or the reason why it does not leave; "" says that all is done."""
         if message.receiver_identity == FEEDS:  # nobody there makes a stream
             return ""
         if message.extensions:

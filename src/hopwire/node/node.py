@@ -113,8 +113,8 @@ class Node:
 
     `listen` is where others reach the node, `advertise` what they are told where that differs, `peers` whom the node
     greets first. A node with a `capture` and a `name` keeps its identity across restarts. A node without `domains` that
-    sign and without `tls` listens on this machine only, unless `insecure` says otherwise. `foreign` are programs that are
-    no nodes, which the node dials and talks to in their format.
+    sign and without `tls` listens on this machine only, unless `insecure` says otherwise. `foreign` are programs
+    that are no nodes, which the node dials and talks to in their format.
     """
 
     def __init__(

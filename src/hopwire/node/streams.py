@@ -388,7 +388,7 @@ class Streams(Outboxes):
             link.dialling = self._loop.create_task(self._dial(link))
 
     def adopt(self, connection: bytes) -> str:
-        """Give an address that stands for a connection which others opened, and ends with it; nothing if it has ended."""
+        """Give an address that stands for a connection which others opened, and ends with it."""
         there = self._names.get(connection)
         if there is None or self._is_closed:
             return ""
