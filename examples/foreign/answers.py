@@ -30,7 +30,7 @@ def main(identity: str, secret: str = "") -> None:
                 continue
             name = json.loads(question.body)["name"]
             if name:
-                answer = answer_to(question, b"greeter.greeting", json.dumps({"text": f"hello {name}"}).encode())
+                answer = answer_to(question, b"plain.greeting", json.dumps({"text": f"hello {name}"}).encode())
             else:
                 answer = answer_to(
                     question, b"KINO.EXCEPTION", bson(Message="a name is needed", ExceptionType="NoName")

@@ -38,7 +38,7 @@ from hopwire.node.deadlines import Deadlines, Group
 from hopwire.node.foreign_peers import EXCEPTION_POINT, RECEIPT_POINT, ForeignPeers
 from hopwire.node.post import Outgoing
 from hopwire.node.promise import ERRORS
-from hopwire.node.spawn import NO_ANSWER, OUTCOME, RECEIPT, STREAM, seconds_from_ticks, words_of
+from hopwire.node.spawn import NO_ANSWER, OUTCOME, RECEIPT, STREAM, seconds_from_ticks, ticks_from_seconds, words_of
 from hopwire.node.timing import Timing
 from hopwire.node.transport import ADOPTED, Frames, Transport
 from hopwire.routing import Tables
@@ -86,6 +86,7 @@ class ForeignQuestion(msgspec.Struct):
     key: int
     points: tuple[CallbackPoint, ...]
     trace_options: int
+    deadline: float  # on the clock of the node; 0 if the question has no time to live
     ending: Group[int]
     is_received: bool = False
 
@@ -154,6 +155,7 @@ class Abroad:
             message.callback_key,
             message.callback_points,
             message.trace_options,
+            around.timing.clock() + seconds_from_ticks(message.ttl_ticks) if message.ttl_ticks > 0 else 0.0,
             {},
         )
         if refusal := self._refusal(question):
@@ -245,7 +247,9 @@ class Abroad:
 
     def _send(self, question: ForeignQuestion, message: Message, points: tuple[CallbackPoint, ...]) -> str:
         """Send a message home; gives a reason where that is not possible."""
+        left = question.deadline - self._around.timing.clock() if question.deadline else 0.0
         message = message.replace(
+            ttl_ticks=ticks_from_seconds(max(left, SHORTEST_SECONDS)) if question.deadline else 0,
             correlation_id=question.correlation_id,
             receiver_identity=question.receiver,
             receiver_node_identity=question.node,
