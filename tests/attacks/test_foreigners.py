@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import struct
+from typing import Any
 
 import pytest
 from plain_formats import Plain, write
@@ -224,7 +225,7 @@ def test_a_hundred_thousand_questions_of_one_connection_are_bounded_and_each_is_
 
 def hostile_callbacks(fmt: str, node: Node) -> list[Plain]:
     own = node.hub(new=True).identity
-    changes: list[dict[str, object]] = [
+    changes: list[dict[str, Any]] = [
         {"callback_receiver": FOREIGN},
         {"callback_receiver": FEEDS},
         {"callback_receiver": own},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import zmq
 import zmq.asyncio
@@ -79,7 +80,7 @@ def body(name: str) -> bytes:
     return body_from_payload(PlainGreet(name=name))
 
 
-def plain_question(fmt: str, name: str = "Ada", domains: Domains = OPEN, **changes: object) -> Plain:
+def plain_question(fmt: str, name: str = "Ada", domains: Domains = OPEN, **changes: Any) -> Plain:
     """Ask for a greeting; V3 and V4 have no place for a key and a node."""
     has_key = fmt in ("V5", "V6")
     asked = Plain(

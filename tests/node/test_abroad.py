@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
@@ -87,13 +88,14 @@ def test_who_waits_for_no_exception_gets_an_outcome(fmt: str) -> None:
         async with Node(settings=ANSWERS) as node:
             node.host(PlainGreeter())
             with plain_dealer(node) as dealer:
-                for name, changes, kind, reason in (
-                    ("", {}, "failed", "ValueError"),
-                    ("nobody", {}, "failed", "no_answer"),
-                    ("Ada", {"identity": b"plain.unknown"}, "undelivered", "no_route"),
-                    ("Ada", {"body": b"no JSON"}, "failed", "PayloadError"),
+                for changes, kind, reason in (
+                    ({"name": ""}, "failed", "ValueError"),
+                    ({"name": "nobody"}, "failed", "no_answer"),
+                    ({"identity": b"plain.unknown"}, "undelivered", "no_route"),
+                    ({"body": b"no JSON"}, "failed", "PayloadError"),
                 ):
-                    question = plain_question(fmt, name, points=(GREETING,), **changes)
+                    asked: dict[str, Any] = {"points": (GREETING,), **changes}
+                    question = plain_question(fmt, **asked)
                     await dealer.send_multipart(write(fmt, question))
                     found, message = await received(dealer)
                     assert (found, message.receiver, message.callback_key) == (fmt, HUB, question.callback_key)
@@ -186,7 +188,7 @@ def test_any_socket_that_asks_is_answered(kind: int, identity: bytes) -> None:
                     asking.setsockopt(zmq.CONNECT_ROUTING_ID, b"there")
                 asking.connect(node.uri)
                 frames = write("V5", plain_question("V5"))
-                front = {zmq.DEALER: [], zmq.REQ: [], zmq.ROUTER: [b"there"]}[kind]
+                front = [b"there"] if kind == zmq.ROUTER else []
                 await asking.send_multipart([*front, *(frames[1:] if kind == zmq.REQ else frames)])
                 _, answer = await received(asking)
                 assert answer.body == b'{"text":"hello Ada"}'
