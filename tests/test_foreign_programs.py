@@ -182,3 +182,15 @@ def test_programs_write_and_read_what_the_original_wrote(fmt: str) -> None:
         assert read(frames) == (fmt, plain), vector["name"]
         compared += 1
     assert compared >= 15
+
+
+@pytest.mark.slow
+def test_example_with_a_node_among_them_runs() -> None:
+    example = [sys.executable, str(ROOT / "examples" / "foreign_peers.py")]
+    said = subprocess.run(example, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    formats = ("V3", "V4", "V5", "V6")
+    assert said == [
+        line
+        for fmt in formats
+        for line in (f"{fmt} the program asked, and heard: hello Ada", f"{fmt} the node asked, and heard: hello Bob")
+    ]

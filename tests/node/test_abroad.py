@@ -317,6 +317,29 @@ def test_answer_that_was_not_asked_for_and_finds_nobody_is_told() -> None:
     told(story)
 
 
+@pytest.mark.parametrize("fmt", ["V3", "V4"])
+def test_version_that_no_number_stands_for_is_told(fmt: str) -> None:
+    async def story() -> None:
+        async with Node(settings=ANSWERS) as node:
+            actor = PlainGreeter()
+            node.host(actor)
+            with plain_dealer(node) as dealer:
+                frames = write(fmt, plain_question(fmt))
+                assert frames.count(b"1.0") == 3  # of the question, and of its two callback points
+                places = [at for at, frame in enumerate(frames) if frame == b"1.0"]
+                for place, identity in zip(
+                    places, (b"KINO.EXCEPTION", b"hopwire.outcome", b"KINO.EXCEPTION"), strict=True
+                ):
+                    other = [*frames[:place], b"2.3", *frames[place + 1 :]]
+                    await dealer.send_multipart(other)
+                    assert (await received(dealer))[1].identity == identity
+            assert node.dead_letters.counts["cannot_carry"] == 3
+            assert not actor.greeted
+            assert not len(node._abroad or ())
+
+    told(story)
+
+
 def test_questions_beyond_the_limit_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     assert EACH < ALL
     monkeypatch.setattr("hopwire.node.abroad.EACH", 3)

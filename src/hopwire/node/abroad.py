@@ -42,7 +42,7 @@ from hopwire.node.spawn import NO_ANSWER, OUTCOME, RECEIPT, STREAM, seconds_from
 from hopwire.node.timing import Timing
 from hopwire.node.transport import ADOPTED, Frames, Transport
 from hopwire.routing import Tables
-from hopwire.wire import WireFormat, recognise
+from hopwire.wire import VERSIONS, WireFormat, recognise
 from hopwire.wire.connection import claimed_node
 from hopwire.wire.exception_body import RaisedError, write_exception
 
@@ -51,6 +51,7 @@ __all__ = ["Abroad", "Surroundings"]
 EACH, ALL = 1_000, 10_000  # questions that are open
 MOST_BYTES = 4096  # of the callback data of one question, with its correlation id
 LONGEST_SECONDS, SHORTEST_SECONDS = 60.0, 0.001
+MOST_SECONDS = 1e9  # of a time to live: the ticks of the answer fit into their field
 POINT_BYTES = 64  # that a callback point takes beside its bytes
 SPECIAL = frozenset((RECEIPT, STREAM, EXCEPTION_POINT, RECEIPT_POINT))  # points that no payload of a handler answers
 RAISED: Mapping[str, type[DeliveryError]] = {**ERRORS, NO_ANSWER: UnexpectedAnswer, "timed_out": Timeout}
@@ -137,13 +138,25 @@ class Abroad:
             return node != around.here and (is_own or node not in around.tables.remote)
         return receiver not in around.tables.local and not around.tables.remote.nodes_of(receiver)
 
-    def _open(self, message: Message, fmt: WireFormat, connection: bytes) -> Message | None:
+    def refuse(self, message: Message, frames: Frames, connection: bytes, reason: str) -> None:
+        """Tell whoever asked in V3 or V4 that a version is spelled in a way which no number stands for."""
+        if self._is_question(message, connection):
+            points = [point for point in message.callback_points if point.version in VERSIONS]
+            numbered = [CallbackPoint(each.identity, VERSIONS[each.version], each.partition) for each in points]  # type: ignore[index]
+            asked = message.replace(callback_points=tuple(numbered))
+            question = self._question(asked, recognise(frames, self._around.limits), connection)
+            if question is not None:
+                self._tell(question, Outcome("undelivered", reason))
+
+    def _question(self, message: Message, fmt: WireFormat, connection: bytes) -> ForeignQuestion | None:
+        """Give what is remembered of a question; nothing if there is no way home."""
         around, peer = self._around, self._peers.at(connection)
         address = around.transport.adopt(connection) if peer is None else peer.uri
         if not address:
             around.dead.add(DeadLetter("unreachable", "its connection has ended, or too many others ask", message))
             return None
-        question = ForeignQuestion(
+        seconds = min(seconds_from_ticks(message.ttl_ticks), MOST_SECONDS)
+        return ForeignQuestion(
             connection,
             address,
             self.name_of(connection),
@@ -155,9 +168,15 @@ class Abroad:
             message.callback_key,
             message.callback_points,
             message.trace_options,
-            around.timing.clock() + seconds_from_ticks(message.ttl_ticks) if message.ttl_ticks > 0 else 0.0,
+            around.timing.clock() + seconds if seconds > 0 else 0.0,
             {},
         )
+
+    def _open(self, message: Message, fmt: WireFormat, connection: bytes) -> Message | None:
+        """Remember a question, and give it as one of this node; nothing if it is refused."""
+        around, question = self._around, self._question(message, fmt, connection)
+        if question is None:
+            return None
         if refusal := self._refusal(question):
             around.dead.add(DeadLetter(*refusal, message))
             self._tell(question, Outcome("undelivered", *refusal))

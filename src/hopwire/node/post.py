@@ -78,6 +78,9 @@ class Customs(Protocol):
     def admit(self, message: Message, frames: Frames, connection: bytes) -> Message | None:
         """Give a message as the router takes it; nothing where it goes no further."""
 
+    def refuse(self, message: Message, frames: Frames, connection: bytes, reason: str) -> None:
+        """Tell whoever said a message that it cannot be taken."""
+
     def returned(self, uri: str, message: Message) -> Message | None:
         """Give a message that could not leave as it was said here; nothing where nobody is to be told."""
 
@@ -438,6 +441,7 @@ class Incoming:
     def _take_one(
         self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes, is_met: bool
     ) -> None:
+        message = None
         try:
             message = read(frames, self._limits)
             if message.socket_identity != frames[0]:  # frames in front, or none: the sender does not choose its name
@@ -448,6 +452,8 @@ class Incoming:
                 message = transcode(message, V6)
         except WireError as error:
             self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+            if message is not None and self._customs is not None and connection not in self._trust.callers.nodes:
+                self._customs.refuse(message, frames, connection, error.reason)
             return
         if not is_met:  # most such trains come from before a restart
             self._router.give_up(Envelope(message), "not_met", shown(frames[0]))
