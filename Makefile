@@ -14,7 +14,7 @@ CHAOS_ARGS ?= --seconds 150
 unexport PYTHONDONTWRITEBYTECODE
 
 # what is typed: source and tests, and the scripts beside them
-TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py)
+TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py examples/foreign/*.py)
 
 .PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz chaos clean
 

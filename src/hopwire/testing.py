@@ -195,6 +195,12 @@ class _Memory:
     def reply(self, connection: bytes, frames: Frames) -> None:
         pass
 
+    def dial_foreign(self, uri: str) -> None:
+        pass
+
+    def adopt(self, connection: bytes) -> str:
+        return ""
+
     def prove(self, uri: str, over: bytes) -> None:
         pass
 

@@ -20,6 +20,7 @@ __all__ = [
     "DEMAND",
     "ENOUGH",
     "FEEDS",
+    "FOREIGN",
     "HUB",
     "KINO_EXCEPTION",
     "KINO_PREFIX",
@@ -48,6 +49,7 @@ KINO_RECEIPT   = KINO_PREFIX + b"RCPTCONFIRM"  # the original's receipt
 # fmt: on
 
 FEEDS = HUB + OWN_PREFIX + b"feeds"  # on each node, the receiver of what is said to the streams that it produces
+FOREIGN = HUB + OWN_PREFIX + b"foreign"  # where answers arrive that are for programs which are no nodes
 NO_CORRELATION = (b"", b"00000000-0000-0000-0000-000000000000", b"\0\0\0")  # values that mean "no correlation id"
 
 

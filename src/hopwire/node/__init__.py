@@ -4,6 +4,7 @@ from hopwire.node.actors import Actor, Supervision, handles
 from hopwire.node.calls import Address, Handled, Receipt
 from hopwire.node.context import BlockingContext, Context
 from hopwire.node.dead import DeadLetter
+from hopwire.node.foreign import Foreign
 from hopwire.node.hub import Hub
 from hopwire.node.mailbox import Overflow
 from hopwire.node.news import (
@@ -34,6 +35,7 @@ __all__ = [
     "Context",
     "DeadLetter",
     "EventsSkipped",
+    "Foreign",
     "Handled",
     "Hub",
     "KeysMoved",

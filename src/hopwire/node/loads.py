@@ -42,7 +42,7 @@ class Loads:
 
     def move(self, promise: Promise, nodes: tuple[bytes, ...]) -> None:
         """Count a promise at these nodes, and no more at those before; a promise that has ended is nowhere."""
-        choice = promise.envelope.choice
+        choice = None if promise.envelope is None else promise.envelope.choice
         if choice is None or choice.choose is not Choose.LEAST_LOADED:
             return
         contract = promise.question.contract

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import partial
 
 from hopwire.cluster.announce import (
@@ -133,6 +133,7 @@ class Membership:
             bytes, tuple[float, asyncio.TimerHandle | None]
         ] = {}  # with all routes: when the next may go
         self._entering: dict[bytes, _Entering] = {}  # routes of peers that are entered turn by turn
+        self.reserved: Container[bytes | str] = ()  # identities and addresses that no node may have
         self._is_closing = False
 
     @property
@@ -218,7 +219,9 @@ class Membership:
             self._dead.add(DeadLetter("bad_control", f"{field} of {payload.__name__} is beyond its limit", message))
             return
         node, speaker = self._trust.callers.nodes.get(connection), getattr(said, "node", b"")
-        if isinstance(said, Hello):
+        if speaker in self.reserved or getattr(said, "uri", "") in self.reserved:
+            self._dead.add(DeadLetter("bad_control", "a node that speaks for a foreign peer", message))
+        elif isinstance(said, Hello):
             self._take_hello(said, connection, message)
         elif node is not None and node == speaker and not self._trust.callers.is_sure(connection):
             self._hold(message, payload, connection)

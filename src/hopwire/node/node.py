@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.choice import Choice, Choose
-from hopwire.model.names import ACTOR, FEEDS, HUB
+from hopwire.model.names import ACTOR, FEEDS, FOREIGN, HUB
 from hopwire.model.payload import rule_of
 from hopwire.model.units import NS_PER_SECOND
+from hopwire.node.abroad import Abroad, Surroundings
 from hopwire.node.actors import Actor, Supervision
 from hopwire.node.addresses import check_uri
 from hopwire.node.calls import Address, Handled
@@ -39,6 +40,8 @@ from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetters
 from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
+from hopwire.node.foreign import Foreign, foreign_from
+from hopwire.node.foreign_peers import ForeignPeers
 from hopwire.node.hub import Hub
 from hopwire.node.kept_identity import KeptIdentity
 from hopwire.node.loads import Loads
@@ -59,7 +62,7 @@ from hopwire.node.tap import Tap
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.threads import Threads
 from hopwire.node.timing import Timing
-from hopwire.node.transport import OutboxLimits, Tls, Transport
+from hopwire.node.transport import Frames, OutboxLimits, Tls, Transport
 from hopwire.node.trust import HELLO, Trust
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
@@ -85,6 +88,10 @@ OPEN_TO_ALL = (
     "%s is open to all who can reach it: everybody may ask, answer and take the place of a node; give the node "
     "domains with keys (domains=...), a certificate (tls=...), or an address on 127.0.0.1; or say insecure=True"
 )
+ANSWERS_ALL = (
+    "%s is open to all who can reach it, and answer_foreign would answer them all: give the node domains with keys "
+    "(domains=...), a certificate (tls=...), or an address on 127.0.0.1"
+)
 IS_OPEN = "%s is open to all who can reach it, as insecure=True allows"
 
 
@@ -99,6 +106,7 @@ class NodeOptions(TypedDict, total=False):
     domains: Domains
     tls: Tls | None
     insecure: bool
+    foreign: Iterable[Foreign]
     settings: NodeSettings | None
     transport: Transport | None
 
@@ -108,7 +116,8 @@ class Node:
 
     `listen` is where others reach the node, `advertise` what they are told where that differs, `peers` whom the node
     greets first. A node with a `capture` and a `name` keeps its identity across restarts. A node without `domains` that
-    sign and without `tls` listens on this machine only, unless `insecure` says otherwise.
+    sign and without `tls` listens on this machine only, unless `insecure` says otherwise. `foreign` are programs
+    that are no nodes, which the node dials and talks to in their format.
     """
 
     def __init__(
@@ -123,6 +132,7 @@ class Node:
         domains: Domains = OPEN,
         tls: Tls | None = None,
         insecure: bool = False,
+        foreign: Iterable[Foreign] = (),
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
@@ -133,6 +143,7 @@ class Node:
         _refuse_text(peers)
         self._dial = tuple(peers)
         _check(self.identity, self._dial, domains, self.settings, tls, is_tcp=transport is None)
+        self._foreign = foreign_from(foreign, self.identity, listen, self._dial, tls is not None)
         self._incarnation = time.time_ns()
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
         self.uri = ""
@@ -144,6 +155,8 @@ class Node:
         )
         if self._transport.open_address and not domains.signing and not insecure:
             raise SettingsError(OPEN_TO_ALL % self._transport.open_address)
+        if self._transport.open_address and not domains.signing and self.settings.answer_foreign:
+            raise SettingsError(ANSWERS_ALL % self._transport.open_address)
         self._build()
         self._actors: dict[int, Running] = {}
         self._hubs: dict[bytes, Hub] = {}
@@ -220,7 +233,39 @@ class Node:
             self._unroute,
             self._escalate,
         )
-        self._incoming = Incoming(self._router, self._membership, trust, self._dead, seen, settings, timing, tap)
+        self._foreign_peers = ForeignPeers(
+            self._foreign,
+            self._transport,
+            self._outgoing,
+            self._tables,
+            self._lose,
+            self._wake_watchers,
+            self._news,
+        )
+        self._membership.reserved = self._foreign_peers.reserved
+        self._abroad = self._new_abroad() if settings.answer_foreign or self._foreign else None
+        self._incoming = Incoming(
+            self._router, self._membership, trust, self._dead, seen, settings, timing, tap, self._abroad
+        )
+
+    def _new_abroad(self) -> Abroad:
+        """Let programs in that are no nodes: those that were named, and those that ask if they are to be answered."""
+        around = Surroundings(
+            self.identity,
+            self._transport,
+            self._outgoing,
+            self._tables,
+            self._dead,
+            self._timing,
+            self.settings.limits,
+            _new_keys(),
+            self.settings.answer_foreign,
+            bool(self._domains.signing),
+        )
+        abroad = Abroad(around, self._foreign_peers)
+        self._router.open_home(FOREIGN, abroad)
+        self._tables.local.register(FOREIGN, is_local_only=True)
+        return abroad
 
     # -- life
 
@@ -243,15 +288,16 @@ class Node:
         self.uri = self._transport.start(
             self._incoming.take_frames,
             self._incoming.take_refused,
-            self._membership.miss,
-            self._membership.first_words,
-            self._membership.end,
+            self._miss if self._foreign else self._membership.miss,
+            self._first_words if self._foreign else self._membership.first_words,
+            self._membership.end if self._abroad is None else self._end_connection,
             None if self._tap is None else self._tap.saw_sent,
         )
         if self._transport.open_address and not self._domains.signing:
             log.warning(IS_OPEN, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
         self._outgoing.start(self.uri)
         self._membership.start(self.uri, self._incarnation, self._dial)
+        self._foreign_peers.start()
         if self._tap is not None:
             self._dead.subscribe(self._tap.saw_dead)
             self._tap.start()
@@ -289,6 +335,8 @@ class Node:
         for hub in list(self._hubs.values()):
             hub.close()
         await self._end_actors(self._actors.values(), "closed", timeout)
+        if self._abroad is not None:
+            self._abroad.stop()
         self._membership.stop()
         await self._transport.close(timeout)
         if self._tap is not None:
@@ -361,7 +409,7 @@ class Node:
     @property
     def peers(self) -> tuple[bytes, ...]:
         """The nodes that can be talked to."""
-        return self._membership.peers if self._state == "running" else ()
+        return (*self._membership.peers, *self._foreign_peers.there) if self._state == "running" else ()
 
     # -- actors and hubs
 
@@ -482,7 +530,8 @@ class Node:
                 while not (routes := self._tables.handlers_of(contract)):
                     await self._next_change()
         except TimeoutError:
-            words, silent = words_of(contract), ", ".join(self._membership.unanswered())
+            silent = ", ".join((*self._membership.unanswered(), *self._foreign_peers.unanswered()))
+            words = words_of(contract)
             more = f"; no answer from {silent}" if silent else ""
             raise NoRoute("no_route", f"nobody handles {payload.__name__} ({words}){more}", words) from None
         rule, nodes = rule_of(payload), len({route.node for route in routes})
@@ -535,6 +584,19 @@ class Node:
         for hub in self._hubs.values():
             hub.lose_node(node, reason)
         self._feeds.lose_node(node)
+
+    def _first_words(self, uri: str) -> list[Frames]:
+        words = self._foreign_peers.first_words(uri)
+        return self._membership.first_words(uri) if words is None else words
+
+    def _miss(self, uri: str) -> None:
+        if not self._foreign_peers.miss(uri):
+            self._membership.miss(uri)
+
+    def _end_connection(self, connection: bytes) -> None:
+        self._membership.end(connection)
+        if self._abroad is not None:
+            self._abroad.end(connection)
 
     def _context(self, envelope: Envelope, is_blocking: bool) -> MessageContext:
         return (BlockingContext if is_blocking else Context)(envelope, self._own_hub, self._timing)

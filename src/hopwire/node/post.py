@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Container
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from hopwire.cluster.announce import CONTROL, CreditWanted
 from hopwire.errors import HopwireError, WireError
@@ -45,7 +45,7 @@ from hopwire.wire.extension import extension_of
 from hopwire.wire.known import USUAL_FRAMES, KnownMetas
 from hopwire.wire.train import is_train, queued_at_ns, unpack_train
 
-__all__ = ["CONTROL_PAYLOADS", "Incoming", "Outgoing", "TakeControl"]
+__all__ = ["CONTROL_PAYLOADS", "Adapt", "Customs", "Incoming", "Outgoing", "TakeControl"]
 
 log = logging.getLogger("hopwire.node")
 NONCES_AT_A_TIME = 256
@@ -54,6 +54,7 @@ LEARN_SECONDS = 0.002  # between two messages that are learned: a sender that ne
 ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks for it
 CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
+Adapt: TypeAlias = Callable[[Message], Message | str]  # a message as a program reads it that is no node, or a reason
 
 
 class TakeControl(Protocol):
@@ -69,6 +70,23 @@ class _Addressee(NamedTuple):
     uri: str
     fmt: WireFormat
     recipient: Recipient
+    adapt: Adapt | None = None  # where no node lives, and messages leave without what is hopwire's own
+
+
+class Customs(Protocol):
+    """Looks at what comes over connections whose other side has not said hello (`abroad.py`)."""
+
+    def name_of(self, connection: bytes) -> bytes:
+        """Give the name of whoever is at the other end, as captures show it."""
+
+    def admit(self, message: Message, frames: Frames, connection: bytes) -> Message | None:
+        """Give a message as the router takes it; nothing where it goes no further."""
+
+    def refuse(self, message: Message, frames: Frames, connection: bytes, reason: str) -> None:
+        """Tell whoever said a message that it cannot be taken."""
+
+    def returned(self, uri: str, message: Message) -> Message | None:
+        """Give a message that could not leave as it was said here; nothing where nobody is to be told."""
 
 
 class Outgoing:
@@ -87,6 +105,7 @@ class Outgoing:
         self._credits, self._incarnation, self._timing = credits, incarnation, timing
         self._is_signing, self._new_nonce = domains.signing, _new_nonces()
         self._peers: dict[bytes, _Addressee] = {}
+        self._foreign: dict[bytes, _Addressee] = {}  # programs that are no nodes, and get no word of nodes
         self.uri = ""
         self.message_count = 0
         self.byte_count = 0
@@ -110,9 +129,24 @@ class Outgoing:
         if lost is not None and not any(peer.uri == lost.uri for peer in self._peers.values()):
             self._transport.empty(lost.uri)
 
+    def meet_foreign(self, peer: bytes, uri: str, fmt: WireFormat, adapt: Adapt) -> None:
+        """Send what is for a program that is no node to this address from now on, in its format, as it reads it."""
+        self._foreign[peer] = _Addressee(uri, fmt, ANYONE, adapt)
+
+    def lose_foreign(self, peer: bytes) -> None:
+        """Send no more to a program that is no node; what waits for it is refused."""
+        lost = self._foreign.pop(peer, None)
+        if lost is not None:
+            self._transport.empty(lost.uri)
+
+    def send_abroad(self, uri: str, name: bytes, message: Message, fmt: WireFormat) -> str:
+        """Send a message over the connection that an address stands for; gives a reason where that is not possible."""
+        message = forwarded(message, self.uri, self._identity)
+        return self._send(b"", uri, message, fmt, name=name)
+
     def address(self, node: bytes) -> str:
         """Give the address of a node that can be talked to; nothing of any other."""
-        peer = self._peers.get(node)
+        peer = self._peers.get(node) or self._foreign.get(node)
         return "" if peer is None else peer.uri
 
     def send(self, node: bytes, envelope: Envelope) -> str:
@@ -128,7 +162,7 @@ class Outgoing:
             said = (known, envelope.body, envelope.key, envelope.correlation_id, envelope.deadline)
             if self.send_known(node, *said, line):
                 return ""
-        peer = self._peers.get(node)
+        peer = self._peers.get(node) or self._foreign.get(node)
         if peer is None:
             return "unreachable"
         left = envelope.deadline - self._timing.clock() if envelope.deadline else math.inf
@@ -136,6 +170,11 @@ class Outgoing:
             return "expired"
         ticks = ticks_from_seconds(left) if envelope.deadline else 0
         message = forwarded(envelope.message, self.uri, self._identity, ticks)
+        if peer.adapt is not None:
+            adapted = peer.adapt(message)
+            if isinstance(adapted, str):
+                return adapted
+            message = adapted
         reason = self._send(node, peer.uri, message, peer.fmt)
         if line is not None and not reason:
             line.sent += 1
@@ -292,7 +331,9 @@ class Outgoing:
         frames[0] = node
         return frames
 
-    def _send(self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False) -> str:
+    def _send(
+        self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False, name: bytes = b""
+    ) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
         try:
             frames = self._written(node, message, fmt)
@@ -300,6 +341,8 @@ class Outgoing:
             return error.reason
         except HopwireError:
             return "cannot_sign"
+        if name:
+            frames[0] = name
         size_bytes = _size_bytes(frames)
         reason = self._transport.send(uri, frames, size_bytes, is_control)
         if not reason:
@@ -344,7 +387,9 @@ class Incoming:
         settings: NodeSettings,
         timing: Timing,
         tap: Tap | None,
+        customs: Customs | None = None,
     ) -> None:
+        self._customs = customs
         self._router, self._control, self._trust, self._dead, self._seen = router, control, trust, dead, seen
         self._limits, self._timing, self._tap = settings.limits, timing, tap
         self._homes = router.homes
@@ -367,7 +412,7 @@ class Incoming:
             frames[0] = node
             self._trust.alive.add(node)
         elif frames:
-            frames[0] = claimed_node(connection)
+            frames[0] = claimed_node(connection) if self._customs is None else self._customs.name_of(connection)
         messages, is_met = [frames], True  # a message that comes alone is judged by itself
         if is_train(frames):
             try:
@@ -415,6 +460,7 @@ class Incoming:
     def _take_one(
         self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes, is_met: bool
     ) -> None:
+        message = None
         try:
             message = read(frames, self._limits)
             if message.socket_identity != frames[0]:  # frames in front, or none: the sender does not choose its name
@@ -425,12 +471,18 @@ class Incoming:
                 message = transcode(message, V6)
         except WireError as error:
             self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
+            if message is not None and self._customs is not None and connection not in self._trust.callers.nodes:
+                self._customs.refuse(message, frames, connection, error.reason)
             return
         if not is_met:  # most such trains come from before a restart
             self._router.give_up(Envelope(message), "not_met", shown(frames[0]))
             return
         if message.identity in CONTROL_IDENTITIES and message.contract in CONTROL_PAYLOADS:
             self._control.take(message, CONTROL_PAYLOADS[message.contract], connection)
+        elif self._customs is not None and connection not in self._trust.callers.nodes:
+            admitted = self._customs.admit(message, frames, connection)
+            if admitted is not None:
+                self._take_message(admitted)
         else:
             if self._router.is_express:
                 self._learn(message, frames)
@@ -541,6 +593,12 @@ class Incoming:
         except WireError:  # written by us, and still it can be read in two ways
             self._dead.add(DeadLetter(reason, uri, frames=tuple(frames)))
             return
+        if self._customs is not None:
+            returned = self._customs.returned(uri, message)
+            if returned is None:
+                self._dead.add(DeadLetter(reason, uri, message))
+                return
+            message = returned
         if self._router.is_reached_at(message.callback_receiver_node_identity, uri):
             self._dead.add(DeadLetter(reason, uri, message))  # telling the caller would push out the next message
         else:

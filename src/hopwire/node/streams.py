@@ -50,6 +50,7 @@ from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.outbox import Outbox, Outboxes
 from hopwire.node.strangers import Strangers
 from hopwire.node.transport import (
+    ADOPTED,
     FirstWords,
     Frames,
     OnEnded,
@@ -85,6 +86,9 @@ GONE_SECONDS = Pace().gone_ns / NS_PER_SECOND  # without a connection, after the
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
+MOST_ADOPTED = 1024  # connections of programs that are no nodes, each with a queue of its own
+ADOPTED_LIMITS = OutboxLimits(1_000, 256 * 1024)  # what waits for one of them: who does not read gets no more
+ADOPTED_CHANCE_BYTES = 16  # of an address that stands for a connection: no hello can name it
 # fmt: off
 CUT_OFF = {
     # reason            in words
@@ -107,6 +111,8 @@ class _OutgoingLink:
         "candidate",
         "connection",
         "dialling",
+        "is_adopted",
+        "is_foreign",
         "missed",
         "name",
         "pause",
@@ -124,6 +130,7 @@ class _OutgoingLink:
         self.dialling: asyncio.Task[None] | None = None
         self.pause = FIRST_PAUSE_SECONDS
         self.sending: list[Frames] = []  # messages of which the kernel has taken a part
+        self.is_foreign = self.is_adopted = False  # to a program that is no node: dialled, or over its own connection
 
     def rest(self) -> None:
         """Stop everything that goes on by itself."""
@@ -170,6 +177,7 @@ class Streams(Outboxes):
         self._users: dict[ZmtpSocket, _OutgoingLink] = {}  # links that send over a connection that others opened
         self._from: Counter[str] = Counter()  # connections by the address that they come from
         self._hosts: dict[ZmtpSocket, str] = {}
+        self._adopted = 0  # connections that an address stands for
         self.closed: Counter[str] = Counter()  # connections by the reason of their end
 
     @property
@@ -283,10 +291,11 @@ class Streams(Outboxes):
 
     def _inbound_ready(self, connection: ZmtpSocket) -> None:
         """Remember the name of a connection; of two that live under one name the later one counts, if from one host."""
-        name = connection.zmtp.identity
-        if not name:
-            return
+        name = _name_of(connection)
         former = self._names.get(name)
+        if not connection.zmtp.identity and former is None:  # the name was drawn here, for this connection
+            self._names[name] = connection
+            return
         if name in self._dialled or (former is not None and not self._makes_way(former, connection)):
             connection.close("name_taken")
             return
@@ -309,9 +318,10 @@ class Streams(Outboxes):
     def _inbound_closed(self, connection: ZmtpSocket, reason: str) -> None:
         self._inbound.pop(connection, None)
         self._stirred_at.pop(connection, None)
-        if self._names.get(connection.zmtp.identity) is connection:
-            del self._names[connection.zmtp.identity]
-            self._loop.call_soon(self._ended, connection.zmtp.identity)
+        name = _name_of(connection)
+        if self._names.get(name) is connection:
+            del self._names[name]
+            self._loop.call_soon(self._ended, name)
         link = self._users.pop(connection, None)
         if link is None:
             self.closed[reason] += 1
@@ -328,9 +338,9 @@ class Streams(Outboxes):
 
     def connect(self, uri: str, over: bytes = b"") -> None:
         """Open a connection, or answer over one that others opened; frames may be sent to it from now on."""
+        check_uri(uri, "a peer")
         if uri in self._links or self._is_closed:
             return
-        check_uri(uri, "a peer")
         self._links[uri] = link = _OutgoingLink(uri, self._new_name())
         self._peers[uri] = Outbox(self._limits)
         candidate = self._names.get(over)
@@ -367,6 +377,33 @@ class Streams(Outboxes):
         there = self._names.get(connection)
         if there is not None and not there.is_writing and not self._is_closed:
             there.write(heads(frames[1:]))
+
+    def dial_foreign(self, uri: str) -> None:
+        """Open a connection to a program that is no node, under the identity of this node itself."""
+        check_uri(uri, "a foreign peer")
+        if uri not in self._links and not self._is_closed:
+            self._links[uri] = link = _OutgoingLink(uri, self._identity)
+            self._peers[uri] = Outbox(self._limits)
+            link.is_foreign = True
+            link.dialling = self._loop.create_task(self._dial(link))
+
+    def adopt(self, connection: bytes) -> str:
+        """Give an address that stands for a connection which others opened, and ends with it."""
+        there = self._names.get(connection)
+        if there is None or self._is_closed:
+            return ""
+        link = self._users.get(there)
+        if link is not None:
+            return link.uri if link.is_adopted else ""
+        if self._adopted >= MOST_ADOPTED:
+            return ""
+        uri = f"{ADOPTED}{os.urandom(ADOPTED_CHANCE_BYTES).hex()}"
+        self._links[uri] = self._users[there] = link = _OutgoingLink(uri, b"")
+        self._peers[uri] = Outbox(ADOPTED_LIMITS)
+        link.is_adopted = True
+        self._adopted += 1
+        self._ready(link, there)
+        return uri
 
     def prove(self, uri: str, over: bytes) -> None:
         """Send everything for an address over the connection that the peer there has proved to be its own."""
@@ -449,6 +486,8 @@ class Streams(Outboxes):
         return None
 
     def _dialled_ready(self, link: _OutgoingLink, connection: ZmtpSocket) -> None:
+        if link.is_foreign:  # what it calls itself is no secret: others could take that name first
+            connection.zmtp.identity = b""
         name = _name_of(connection)
         if name in self._names or name in self._dialled:  # of a connection that lives: nobody else has that name
             connection.close("name_taken")
@@ -488,9 +527,16 @@ class Streams(Outboxes):
         for frames in link.sending:
             self._on_refused(link.uri, frames, "unreachable")
         link.sending = []
+        if link.is_adopted:
+            self._adopted -= 1
+            self.disconnect(link.uri)
+            return
         if self._is_closed or self._links.get(link.uri) is not link:
             return
-        if was_connected:
+        if was_connected and link.is_foreign:
+            link.rest()
+            self._on_gone(link.uri)
+        elif was_connected:
             link.rest()
             link.missed = self._loop.call_later(self._gone_seconds, self._gone, link)
         elif link.proof is not None:

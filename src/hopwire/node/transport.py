@@ -20,6 +20,7 @@ from typing import Protocol, TypeAlias
 from hopwire.errors import SettingsError
 
 __all__ = [
+    "ADOPTED",
     "FirstWords",
     "Frames",
     "OnEnded",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 
+ADOPTED = "foreign:"  # how an address begins that stands for a connection which others opened
 Frames: TypeAlias = list[bytes]
 OnFrames: TypeAlias = Callable[[Frames], int]  # gives the number of messages that the frames were
 OnGone: TypeAlias = Callable[[str], None]  # the address of a peer that was connected, and cannot be reached any more
@@ -149,6 +151,18 @@ class Transport(Protocol):
 
     def reply(self, connection: bytes, frames: Frames) -> None:
         """Send a control message over a connection that others opened, whoever they are; it may get lost."""
+
+    def dial_foreign(self, uri: str) -> None:
+        """Open a connection to a program that is no node, under the identity of this node itself.
+
+        `first_words` is asked each time the connection is open, and `on_gone` told as soon as it is not any more.
+        """
+
+    def adopt(self, connection: bytes) -> str:
+        """Give an address that stands for a connection which others opened, and ends with it; nothing if it has ended.
+
+        What is sent to the address goes over that connection and no other, out of a small queue of its own.
+        """
 
     def prove(self, uri: str, over: bytes) -> None:
         """Say that the peer at an address has proved that a connection which others opened is its own."""
