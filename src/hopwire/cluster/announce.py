@@ -11,7 +11,8 @@
 | `CreditWanted` | I have sent so much and heard nothing: what was taken? | when a sender has waited for a second |
 | `Doubled` | another process says that it is you | when a hello has the identity of a peer that lives |
 
-A node announces only its own routes. Every control message names its sender by node and incarnation. After a hello,
+A node announces only its own routes. Where messages are signed, a route counts only with a proof of the key of its
+domain (`security/proofs.py`). Every control message names its sender by node and incarnation. After a hello,
 only control messages of that incarnation are believed. Any control message may be lost or repeated: the revision in
 the next beat shows what is missing. Example: B knows revision 4 of A, the message with revision 5 is lost, the next
 beat of A says 5, and B asks A for all routes.
@@ -76,6 +77,7 @@ class Routes(Payload, identity="hopwire.routes", version=1):
     base: int = 0
     added: tuple[AnnouncedRoute, ...] = ()
     removed: tuple[AnnouncedRoute, ...] = ()
+    proofs: tuple[tuple[str, bytes], ...] = ()  # for each domain of the routes: that the node has a key of the domain
 
 
 class RoutesWanted(Payload, identity="hopwire.routes.wanted", version=1):
@@ -130,6 +132,7 @@ PROOF_BYTES = NAME_BYTES + 16
 ROUTE_BYTES = 4096  # of receiver, contract and partition together
 URI_CHARACTERS = 1024  # a host name has 253
 WORDS, WORD_CHARACTERS = 64, 64  # capabilities, and formats
+PROOFS, DOMAIN_CHARACTERS, KEY_PROOF_BYTES = 1024, 1024, 512  # a proof has a key id, a node and 84 bytes more
 LARGEST = 2**63  # what a signed number of 64 bits holds
 
 
@@ -139,6 +142,11 @@ def _is_name(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return bool(0 <= value < LARGEST)
+
+
+def _is_proof(value: Any) -> bool:
+    domain, proof = value
+    return len(domain) <= DOMAIN_CHARACTERS and len(proof) <= KEY_PROOF_BYTES
 
 
 def _is_uri(value: Any) -> bool:
@@ -152,6 +160,7 @@ LIMITS: dict[str, Callable[[Any], bool]] = {
     "doubled":          _is_name,
     "line":             lambda value: len(value) <= ROUTE_BYTES,
     "proof":            lambda value: len(value) <= PROOF_BYTES,
+    "proofs":           lambda value: len(value) <= PROOFS and all(map(_is_proof, value)),
     "uri":              _is_uri,
     "via":              _is_uri,
     "formats":          lambda value: len(value) <= WORDS,

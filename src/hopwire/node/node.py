@@ -123,6 +123,8 @@ class Node:
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
+        certified = None if tls is None or identity is not None else _certified(tls)
+        identity = identity if certified is None else certified
         self._kept = KeptIdentity(capture, name) if identity is None and capture is not None and name else None
         self.identity = self._own_identity() if identity is None else identity
         self.name = name
@@ -560,6 +562,11 @@ def _check(
         raise SettingsError(f"tls must be Tls(certificate=..., key=..., authority=...), found {type(tls).__name__}")
     if domains.signing and domains.find(HELLO) is None:
         raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
+
+
+def _certified(tls: object) -> bytes | None:
+    """Give the identity that a certificate names, if it names one."""
+    return tls.node() if isinstance(tls, Tls) else None
 
 
 def _outbox_limits(settings: NodeSettings) -> OutboxLimits:

@@ -14,10 +14,13 @@ import time
 from collections.abc import Callable, Container
 from typing import NamedTuple, Protocol
 
-from hopwire.cluster.announce import CONTROL, CreditWanted
+import msgspec
+
+from hopwire.cluster.announce import CONTROL, CreditWanted, Routes
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.limits import Limits
+from hopwire.model.names import OWN_PREFIX
 from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, TICKS_PER_SECOND
 from hopwire.node.credit import CreditLine, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
@@ -31,9 +34,9 @@ from hopwire.node.spawn import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
-from hopwire.node.trust import HELLO, Trust
+from hopwire.node.trust import HELLO, Trust, identities_of
 from hopwire.routing import forwarded
-from hopwire.security import ANYONE, Domains, Recipient, must_sign, sign
+from hopwire.security import ANYONE, Domains, Recipient, has_domain_of, must_sign, prove, sign, voucher
 from hopwire.security.schemes import NONCE_BYTES
 from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
@@ -256,8 +259,37 @@ class Outgoing:
 
     def say(self, uri: str, node: bytes, payload: Payload) -> tuple[str, Message]:
         """Send a control message to an address; gives a reason where that is not possible."""
+        if self._is_signing and isinstance(payload, Routes) and payload.added:
+            payload = self._proved(payload, node)
         message = _control(payload)
         return self._send(node, uri, message, V6, is_control=True), message
+
+    def _proved(self, routes: Routes, node: bytes) -> Routes:
+        """Give routes with a proof for each of their domains whose key this node has."""
+        peer, data, now_ns = self._peers.get(node), body_from_payload(routes), time.time_ns()
+        if peer is None:
+            return routes
+        owners = {
+            domain.name: domain for domain in map(self._domains.find, identities_of(routes)) if domain is not None
+        }
+        proofs = [
+            (name, proof)
+            for name, domain in owners.items()
+            if (proof := prove(data, domain, now_ns, os.urandom(NONCE_BYTES), peer.recipient))
+        ]
+        return msgspec.structs.replace(routes, proofs=tuple(proofs))
+
+    def vouched(self, about: Message, told: Message) -> Message:
+        """Give what is said about a question with the domain that is to sign it."""
+        if not self._is_signing:
+            return told
+        return told.replace(domain=voucher((*_answers(about), about.identity), self._domains, time.time_ns()))
+
+    def is_vouched(self, about: Message, told: Message) -> bool:
+        """Tell whether what is said about a question was said with the key of the question, or of an answer to it."""
+        if not self._is_signing or not told.signature:  # said here; nothing else gets this far without a signature
+            return True
+        return has_domain_of(about.identity, _answers(about), told.domain, self._domains)
 
     def first_words(self, node: bytes, payload: Payload) -> list[Frames]:
         """Write a control message that goes over a new connection before all else."""
@@ -305,6 +337,11 @@ class Outgoing:
 def _size_bytes(frames: Frames) -> int:
     """Give the bytes that leave: all but the name of the node in front."""
     return sum(map(len, frames)) - len(frames[0])
+
+
+def _answers(question: Message) -> list[bytes]:
+    """Give the identities that would answer a question."""
+    return [point.identity for point in question.callback_points if not point.identity.startswith(OWN_PREFIX)]
 
 
 def _control(payload: Payload) -> Message:
