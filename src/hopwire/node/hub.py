@@ -144,6 +144,10 @@ class Hub:
         self._waits = Deadlines(Within.end)  # of those who wait for room
         self._is_closed = False
 
+    def use(self, domains: Domains) -> None:
+        """Speak for these domains from now on."""
+        self._domains = domains
+
     @property
     def open_promises(self) -> int:
         """How many answers are waited for."""

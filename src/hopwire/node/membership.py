@@ -204,6 +204,13 @@ class Membership:
         if self._news:
             self._news.tell(RoutesUpdated(self._identity, len(added), len(removed)))
 
+    def announce_anew(self) -> None:
+        """Tell all routes to all peers, and ask for theirs: the keys have changed that prove them."""
+        self._flush()
+        for peer in self._cluster.peers.values():
+            self._say_all_routes(peer.uri, self._cluster.all_routes(), peer.node)
+            self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
+
     # -- hearing
 
     def take(self, message: Message, payload: type[Payload], connection: bytes) -> None:

@@ -25,12 +25,14 @@ from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from hopwire.domains_file import DomainsFile
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.names import ACTOR, FEEDS, HUB
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.actors import Actor, Supervision
 from hopwire.node.addresses import check_uri
+from hopwire.node.admission import LOOK_SECONDS
 from hopwire.node.calls import Address
 from hopwire.node.context import BlockingContext, Context, MessageContext
 from hopwire.node.credit import Consumption, Credits
@@ -42,7 +44,7 @@ from hopwire.node.kept_identity import KeptIdentity
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, News
-from hopwire.node.notices import Notices
+from hopwire.node.notices import Notice, Notices
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
 from hopwire.node.router import Router
@@ -93,7 +95,7 @@ class NodeOptions(TypedDict, total=False):
     identity: bytes | None
     name: str
     capture: str | Path | None
-    domains: Domains
+    domains: Domains | str | Path
     tls: Tls | None
     insecure: bool
     settings: NodeSettings | None
@@ -105,7 +107,8 @@ class Node:
 
     `listen` is where others reach the node, `advertise` what they are told where that differs, `peers` whom the node
     greets first. A node with a `capture` and a `name` keeps its identity across restarts. A node without `domains` that
-    sign and without `tls` listens on this machine only, unless `insecure` says otherwise.
+    sign and without `tls` listens on this machine only, unless `insecure` says otherwise. `domains` may be the path of
+    a file: then the node sees when the file changes, as it does with the files of `tls`.
     """
 
     def __init__(
@@ -117,12 +120,14 @@ class Node:
         identity: bytes | None = None,
         name: str = "",
         capture: str | Path | None = None,
-        domains: Domains = OPEN,
+        domains: Domains | str | Path = OPEN,
         tls: Tls | None = None,
         insecure: bool = False,
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
+        self._domains_file = DomainsFile(domains) if isinstance(domains, str | Path) else None
+        domains = domains if self._domains_file is None else self._domains_file.domains
         certified = None if tls is None or identity is not None else _certified(tls)
         identity = identity if certified is None else certified
         self._kept = KeptIdentity(capture, name) if identity is None and capture is not None and name else None
@@ -164,6 +169,7 @@ class Node:
         self._timing = timing = Timing()
         self._retries = Retries()
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
+        self._notices = notices
         self._news = News()
         credits = Credits()
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation)
@@ -172,7 +178,7 @@ class Node:
         )
         seen = SeenMessages(settings.seen_messages)
         me = Recipient(here, self._incarnation)
-        trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met, me)
+        self._trust = trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met, me)
         self._router = Router(
             here,
             self._tables,
@@ -253,6 +259,8 @@ class Node:
             self._dead.subscribe(self._tap.saw_dead)
             self._tap.start()
         self._state = "running"
+        if self._domains_file is not None:
+            self._looking = self._timing.loop.call_later(LOOK_SECONDS, self._look)
         for running in self._actors.values():
             running.start()
 
@@ -286,6 +294,8 @@ class Node:
         for hub in list(self._hubs.values()):
             hub.close()
         await self._end_actors(self._actors.values(), "closed", timeout)
+        if self._domains_file is not None:
+            self._looking.cancel()
         self._membership.stop()
         await self._transport.close(timeout)
         if self._tap is not None:
@@ -315,6 +325,42 @@ class Node:
                 return False
             await asyncio.sleep(0.01)
         return True
+
+    def reload(self, domains: Domains | None = None) -> None:
+        """Look at the files of domains, certificates and lists now, or take other domains; open connections stay.
+
+        A SettingsError says what is wrong with the domains, and then those of before still count. Whether messages are
+        signed at all does not change while a node runs.
+        """
+        self._refuse_other_thread()
+        if self._state == "running":
+            self._transport.reload()
+        if domains is None and self._domains_file is not None and self._domains_file.look():
+            domains = self._domains_file.domains
+        if domains is not None:
+            self._use(domains)
+
+    def _look(self) -> None:
+        self._looking = self._timing.loop.call_later(LOOK_SECONDS, self._look)
+        try:
+            self.reload()
+        except SettingsError as error:
+            text = f"the domains of before still count: {error}"
+            self._notices.warn(("domains", text), lambda: Notice(text, {"event": "unreadable"}))
+
+    def _use(self, domains: Domains) -> None:
+        _check_domains(domains)
+        if domains.signing is not self._domains.signing:
+            raise SettingsError("whether messages are signed cannot change while a node runs: start it again")
+        self._domains = domains
+        self._outgoing.use(domains)
+        self._trust.use(domains)
+        self._incoming.forget_known()
+        for hub in self._hubs.values():
+            hub.use(domains)
+        if self._state == "running":
+            self._membership.announce_anew()
+            log.info("the domains were read anew", extra={"hopwire_event": "domains_read"})
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -553,13 +599,17 @@ def _check(
         raise SettingsError(f"{text}, found {identity!r:.80}")
     for uri in peers if is_tcp else ():
         check_uri(uri, "a peer")
-    if not isinstance(domains, Domains):
-        what = "Domains, as hopwire.domains_file.domains_from_file gives them"
-        raise SettingsError(f"domains must be {what}, found {type(domains).__name__}")
+    _check_domains(domains)
     if not isinstance(settings, NodeSettings):
         raise SettingsError(f"settings must be NodeSettings, found {type(settings).__name__}")
     if tls is not None and not isinstance(tls, Tls):
         raise SettingsError(f"tls must be Tls(certificate=..., key=..., authority=...), found {type(tls).__name__}")
+
+
+def _check_domains(domains: object) -> None:
+    if not isinstance(domains, Domains):
+        what = "Domains, as hopwire.domains_file.domains_from_file gives them, or the path of their file"
+        raise SettingsError(f"domains must be {what}, found {type(domains).__name__}")
     if domains.signing and domains.find(HELLO) is None:
         raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
 

@@ -99,6 +99,10 @@ class Outgoing:
         """Sign what leaves with the address that others reach this node by."""
         self.uri = uri
 
+    def use(self, domains: Domains) -> None:
+        """Sign with the keys of these domains from now on."""
+        self._domains = domains
+
     def meet(self, node: bytes, incarnation: int, uri: str, fmt: WireFormat) -> None:
         """Send what is for a node to this address from now on, in this format, signed for this incarnation."""
         self._peers[node] = _Addressee(uri, fmt, Recipient(node, incarnation))
@@ -372,6 +376,10 @@ class Incoming:
         self._late = 0.0  # seconds that the train which is being taken spent in queues and sockets
         self.message_count = 0
         self.byte_count = 0
+
+    def forget_known(self) -> None:
+        """Read the next message of each kind as a whole: the keys have changed that judge them."""
+        self._known = KnownMetas()
 
     def take_frames(self, frames: Frames) -> int:
         """Take what arrived: a train, a control message, a message, or noise; gives the number of messages."""

@@ -104,6 +104,10 @@ class Trust:
         self._here = Listener((here,), since_ns=here.incarnation)  # an incarnation is the time of the start
         self._greeted = Listener((here, ANYONE))
 
+    def use(self, domains: Domains) -> None:
+        """Judge by the keys of these domains from now on; what was seen is remembered."""
+        self._domains = domains
+
     def end(self, connection: bytes) -> None:
         """Forget what was known of a connection that has ended."""
         self.callers.end(connection)
