@@ -24,7 +24,7 @@ AUTHORITY_DAYS, NODE_DAYS = 3650, 365
 MAX_KEY_BYTES = 1024 * 1024
 
 
-class Kind(StrEnum):
+class KeyKind(StrEnum):
     """What keys there are."""
 
     AUTHORITY = "authority"
@@ -36,7 +36,7 @@ Folder = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder o
 
 
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to make.")],
+    kind: Annotated[KeyKind, typer.Argument(help="What to make.")],
     name: Annotated[str, typer.Argument(help="Its name; that of a node is its identity.")],
     directory: Folder = Path("keys"),
     identity: Annotated[
@@ -51,10 +51,10 @@ def new(
     now on, and signs from now on.
     """
     folder = KeyFolder(directory)
-    if kind is Kind.AUTHORITY:
+    if kind is KeyKind.AUTHORITY:
         made = folder.new_authority(name, days)
         say(f"{made}: made in {directory}; {made}.key is the secret of the whole network: keep it off the nodes")
-    elif kind is Kind.NODE:
+    elif kind is KeyKind.NODE:
         say(f"{folder.new_node(name)}: made; next: hopwire keys sign {name}")
     else:
         key_id = folder.new_domain(name, identity or [], scheme)

@@ -143,16 +143,17 @@ class Admission:
 
     def refusal(self, certificate: Certificate, is_new: bool = False) -> str:
         """Give the reason why a certificate does not count, or nothing; a new one was judged by TLS just now."""
-        names = {certificate.fingerprint, certificate.node}
-        if self._revoked is not None and not names.isdisjoint(self._revoked.value):
-            return "revoked"
-        if self._allowed is not None and names.isdisjoint(self._allowed.value):
-            return "not_allowed"
-        if certificate.not_after and time.time() >= certificate.not_after:
-            return "expired"
-        if certificate.node is None and not self._tls.any_identity:
-            return "nameless"
-        return "authority" if self._has_lost and not is_new and certificate.issuer not in self._trusted else ""
+        names, until = {certificate.fingerprint, certificate.node}, certificate.not_after
+        # fmt: off
+        found = {
+            "revoked":      self._revoked is not None and not names.isdisjoint(self._revoked.value),
+            "not_allowed":  self._allowed is not None and names.isdisjoint(self._allowed.value),
+            "expired":      bool(until) and time.time() >= until,
+            "nameless":     certificate.node is None and not self._tls.any_identity,
+            "authority":    self._has_lost and not is_new and certificate.issuer not in self._trusted,
+        }
+        # fmt: on
+        return next((reason for reason, is_so in found.items() if is_so), "")
 
 
 def _lists(tls: Tls) -> tuple[str | Path | None, str | Path | None]:

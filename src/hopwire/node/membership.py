@@ -346,17 +346,13 @@ class Membership:
                 self._transport.reply(connection, frames)
 
     def _take_doubled(self, said: Doubled, connection: bytes, message: Message) -> None:
-        is_from_peer = self._trust.callers.nodes.get(connection) == said.node
-        certificate = self._transport.certificate_of(connection)
-        is_impostor = certificate is not None and not certificate.is_of(said.node)
-        if (
-            not is_impostor
-            and said.doubled == self._identity
-            and (is_from_peer or self._transport.address_of(connection))
-        ):
+        node, certificate = self._trust.callers.nodes.get(connection), self._transport.certificate_of(connection)
+        is_heard = node == said.node or (node is None and bool(self._transport.address_of(connection)))
+        if said.doubled == self._identity and is_heard and (certificate is None or certificate.is_of(said.node)):
             self._report("doubled", shown(said.node), shown(said.uri), "")
         else:
-            self._dead.add(DeadLetter("bad_control", "a node that has not said hello", message))
+            detail = "a node that speaks for another" if node else "a node that has not said hello"
+            self._dead.add(DeadLetter("bad_control", detail, message))
 
     def _is_contested(self, uri: str, node: bytes) -> bool:
         """Tell whether another node that is connected says that it lives at an address."""

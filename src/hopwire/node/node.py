@@ -127,7 +127,7 @@ class Node:
         transport: Transport | None = None,
     ) -> None:
         self._domains_file = DomainsFile(domains) if isinstance(domains, str | Path) else None
-        domains = domains if self._domains_file is None else self._domains_file.domains
+        given: Any = domains if self._domains_file is None else self._domains_file.domains
         certified = None if tls is None or identity is not None else _certified(tls)
         identity = identity if certified is None else certified
         self._kept = KeptIdentity(capture, name) if identity is None and capture is not None and name else None
@@ -136,17 +136,17 @@ class Node:
         self.settings = settings or NodeSettings()
         _refuse_text(peers)
         self._dial = tuple(peers)
-        _check(self.identity, self._dial, domains, self.settings, tls, is_tcp=transport is None)
+        _check(self.identity, self._dial, given, self.settings, tls, is_tcp=transport is None)
         self._incarnation = time.time_ns()
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
         self.uri = ""
-        self._domains = domains
+        self._domains: Domains = given
         outbox = _outbox_limits(self.settings)
         limits = self.settings.limits
         self._transport = transport or Streams(
             self.identity, listen, outbox, advertise, limits, tls, self.settings.pace.gone_ns / NS_PER_SECOND
         )
-        if self._transport.open_address and not domains.signing and not insecure:
+        if self._transport.open_address and not self._domains.signing and not insecure:
             raise SettingsError(OPEN_TO_ALL % self._transport.open_address)
         self._build()
         self._actors: dict[int, Running] = {}
