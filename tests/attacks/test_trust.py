@@ -332,7 +332,7 @@ def test_a_certificate_of_the_authority_is_that_of_one_node(
 
 @needs_openssl
 @pytest.mark.slow
-def test_a_node_hosts_the_domains_of_its_certificate_alone(tmp_path: Path) -> None:
+def test_a_node_hosts_the_domains_of_its_certificate_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = key_folder(tmp_path)
     asker_in, honest_in, other_in = (
         member(folder, "asker", (), ("greeting",)),
@@ -351,7 +351,11 @@ def test_a_node_hosts_the_domains_of_its_certificate_alone(tmp_path: Path) -> No
             await questions(asker)
             assert stolen.greeted == []
             await other.knows(Greet)  # who may not host a domain may still ask
-            answer = await other.hub().ask(Greet("x"), Greeting, to=None, timeout=3)
+            answer = await other.hub().ask(Greet("x"), Greeting, timeout=3)
             assert answer.text.endswith("x")
 
     told(story)
+    words = [record.getMessage() for record in caplog.records if getattr(record, "hopwire_event", "") == "not_hosted"]
+    assert words == [
+        "no other node will send 'greeter.greet' here: the certificate of this node does not name domain 'greeting'"
+    ]

@@ -14,7 +14,7 @@ from hopwire.errors import SettingsError
 from hopwire.node import Node, Tls
 from hopwire.node.admission import LOOK_SECONDS, named_in
 from hopwire.node.streams import GONE_SECONDS, Streams
-from tests.node.certificates import HERE, OURS
+from tests.node.certificates import HERE, OURS, tls_of
 from tests.node.networks import key_folder, member, needs_openssl, node_in, tls_in
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_one_link import told, until
@@ -75,6 +75,15 @@ def test_a_certificate_that_names_nobody_is_let_in_only_where_that_was_said(tmp_
             assert there.peers == here.peers == ()
 
     told(story)
+
+
+def test_a_certificate_that_its_authority_does_not_vouch_for_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with Node(tls=tls_of("theirs", "ours")):
+            pass
+
+    told(story)
+    assert [record.hopwire_event for record in caplog.records] == ["not_vouched"]  # type: ignore[attr-defined]
 
 
 # -- lists

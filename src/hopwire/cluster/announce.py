@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from hopwire.model import Payload
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "RoutesWanted",
     "beyond",
     "is_route",
+    "proved_bytes",
 ]
 
 # The identity of a receiver, then the identity, version and partition of a contract; a hub has an empty contract.
@@ -183,6 +186,12 @@ def is_route(route: AnnouncedRoute) -> bool:
     """Tell whether a route is within the limits; looked at where it is entered, since a node may have very many."""
     receiver, identity, version, partition = route
     return len(receiver) + len(identity) + len(partition) <= ROUTE_BYTES and _is_number(version)
+
+
+def proved_bytes(routes: Routes) -> bytes:
+    """Give what the proofs of an announcement are made of: the same bytes for whoever writes and whoever reads it."""
+    said = (routes.node, routes.incarnation, routes.revision, routes.base, routes.added, routes.removed)
+    return msgspec.msgpack.encode(said)
 
 
 def beyond(said: Payload) -> str:

@@ -44,7 +44,7 @@ from hopwire.node.kept_identity import KeptIdentity
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, News
-from hopwire.node.notices import Notice, Notices
+from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
 from hopwire.node.router import Router
@@ -84,6 +84,7 @@ OPEN_TO_ALL = (
     "%s is open to all who can reach it: everybody may ask, answer and take the place of a node; give the node "
     "domains with keys (domains=...), a certificate (tls=...), or an address on 127.0.0.1; or say insecure=True"
 )
+NOT_VOUCHED = "the certificate of this node is not one of its own authority, or not valid now: nobody will let it in"
 IS_OPEN = "%s is open to all who can reach it, as insecure=True allows"
 
 
@@ -128,8 +129,10 @@ class Node:
     ) -> None:
         self._domains_file = DomainsFile(domains) if isinstance(domains, str | Path) else None
         given: Any = domains if self._domains_file is None else self._domains_file.domains
-        certified = None if tls is None or identity is not None else _certified(tls)
-        identity = identity if certified is None else certified
+        self._certificate = tls.own() if isinstance(tls, Tls) else None
+        self._is_vouched = not isinstance(tls, Tls) or self._certificate is not None
+        if identity is None and self._certificate is not None:
+            identity = self._certificate.node
         self._kept = KeptIdentity(capture, name) if identity is None and capture is not None and name else None
         self.identity = self._own_identity() if identity is None else identity
         self.name = name
@@ -253,6 +256,8 @@ class Node:
         )
         if self._transport.open_address and not self._domains.signing:
             log.warning(IS_OPEN, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
+        if not self._is_vouched:
+            log.warning(NOT_VOUCHED, extra={"hopwire_event": "not_vouched"})
         self._outgoing.start(self.uri)
         self._membership.start(self.uri, self._incarnation, self._dial)
         if self._tap is not None:
@@ -438,11 +443,23 @@ class Node:
             running.start()
         return Address(self.identity, identity)
 
+    def _warn_of_host(self, identity: bytes) -> None:
+        """Say that other nodes will not believe a route of this node, and why."""
+        domain, certificate = self._domains.find(identity), self._certificate
+        why = "no domain of this node owns it" if domain is None and self._domains.signing else ""
+        if domain is not None and certificate is not None and domain.name not in certificate.hosts:
+            why = f"the certificate of this node does not name domain {shown(domain.name)}"
+        if why:
+            text = f"no other node will send {shown(identity)} here: {why}"
+            self._notices.warn(("host", identity), lambda: Notice(text, {"event": "not_hosted"}))
+
     def _route(self, running: Running) -> None:
         """Let messages find an actor."""
         added: list[TableRoute] = []
         for contract, handler in running.handlers.items():
             is_local_only = running.is_local_only or handler.is_local_only
+            if not is_local_only and (self._domains.signing or self._certificate is not None):
+                self._warn_of_host(Contract(*contract).identity)
             added += self._tables.local.register(running.identity, [Contract(*contract)], is_local_only=is_local_only)
         self._announce(added=() if self._is_draining else [route for route in added if not route.is_local_only])
 
@@ -612,11 +629,6 @@ def _check_domains(domains: object) -> None:
         raise SettingsError(f"domains must be {what}, found {type(domains).__name__}")
     if domains.signing and domains.find(HELLO) is None:
         raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
-
-
-def _certified(tls: object) -> bytes | None:
-    """Give the identity that a certificate names, if it names one."""
-    return tls.node() if isinstance(tls, Tls) else None
 
 
 def _outbox_limits(settings: NodeSettings) -> OutboxLimits:

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from hopwire.cluster.announce import CONTROL, CreditWanted, Routes
+from hopwire.cluster.announce import CONTROL, CreditWanted, Routes, proved_bytes
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.limits import Limits
@@ -270,7 +270,7 @@ class Outgoing:
 
     def _proved(self, routes: Routes, node: bytes) -> Routes:
         """Give routes with a proof for each of their domains whose key this node has."""
-        peer, data, now_ns = self._peers.get(node), body_from_payload(routes), time.time_ns()
+        peer, data, now_ns = self._peers.get(node), proved_bytes(routes), time.time_ns()
         if peer is None:
             return routes
         owners = {

@@ -86,6 +86,7 @@ PROOF_SECONDS = 1.0  # for the answer to an answer; then the address is dialled
 GONE_SECONDS = Pace().gone_ns / NS_PER_SECOND  # without a connection, after there was one, and the peer is gone
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
+EXPIRY_LOOKS = 40  # at files, after which connections are closed whose certificate has expired: ten seconds
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
 # fmt: off
 CUT_OFF = {
@@ -178,6 +179,7 @@ class Streams(Outboxes):
         self._from: Counter[str] = Counter()  # connections by the address that they come from
         self._hosts: dict[ZmtpSocket, str] = {}
         self._looking: asyncio.TimerHandle | None = None  # when files are looked at next
+        self._looks = 0
         self.closed: Counter[str] = Counter()  # connections by the reason of their end
 
     @property
@@ -296,11 +298,13 @@ class Streams(Outboxes):
         """Look whether files have changed that say who may be connected, and close what they do not let in."""
         if self._admission is None or self._is_closed:
             return
-        _, faults = self._admission.look()
+        has_changed, faults = self._admission.look()
         for fault in faults:
             self._notices.warn(("files", fault), partial(_unreadable, fault))
-        for connection in (*self._inbound, *[connection for connection, _ in self._dialled.values()]):
-            self._refuse_connection(connection)
+        self._looks += 1
+        if has_changed or not self._looks % EXPIRY_LOOKS:
+            for connection in (*self._inbound, *[connection for connection, _ in self._dialled.values()]):
+                self._refuse_connection(connection)
 
     def _refuse_connection(self, connection: ZmtpSocket) -> bool:
         """Close a connection if its certificate does not count, and tell whether it was closed."""

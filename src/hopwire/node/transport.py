@@ -76,10 +76,9 @@ class Tls:
     revoked: str | Path | None = None
     any_identity: bool = False
 
-    def node(self) -> bytes | None:
-        """Give the identity that the certificate names, if its authority vouches for it; else None."""
-        own = own_certificate(*self.contexts())
-        return None if own is None else own.node
+    def own(self) -> Certificate | None:
+        """Give the certificate itself, if its authority vouches for it now; else None."""
+        return own_certificate(*self.contexts())
 
     def contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         """Give what a client needs, and what a server needs."""

@@ -22,9 +22,9 @@ from functools import partial
 
 import msgspec
 
-from hopwire.cluster.announce import Doubled, Hello, Routes
+from hopwire.cluster.announce import Doubled, Hello, Routes, proved_bytes
 from hopwire.errors import PayloadError
-from hopwire.model import Message, body_from_payload, contract_of, payload_from_body
+from hopwire.model import Message, contract_of, payload_from_body
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.callers import Callers
 from hopwire.node.dead import DeadLetter, DeadLetters
@@ -154,8 +154,7 @@ class Trust:
 
     def _ask_for_proofs(self, said: Routes, refusals: dict[bytes, str | None]) -> None:
         """Judge the proof of each domain of some routes, once."""
-        proofs, now_ns = dict(said.proofs), time.time_ns()
-        data = body_from_payload(msgspec.structs.replace(said, proofs=()))
+        proofs, data, now_ns = dict(said.proofs), proved_bytes(said), time.time_ns()
         judged: dict[str, str] = {}
         for identity, refusal in refusals.items():
             domain = self._domains.find(identity)

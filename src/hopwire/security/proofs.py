@@ -9,8 +9,8 @@ members have. Two rules keep members from speaking of domains whose keys they do
 | what became of a question; how much of a stream is wanted | the signature of the question's domain, or an answer's |
 
 A proof is written like a signature of `hopwire-2` (`schemes.py`): stamp and MAC, with the recipient in the stamp. So a
-proof is good once, for one process, for as long as a signature would be. What is proved is a text of bytes: here the
-body of the announcement, without its proofs.
+proof is good once, for one process, for as long as a signature would be. What is proved are some bytes: here what the
+announcement says (`proved_bytes` in `cluster/announce.py`).
 
     A announces routes of `orders` to B: the proof names B since its start, and covers A, its start and the routes
     C, who has recorded the announcement, cannot use the proof: C is not A, the nonce is known to B, D is not B
