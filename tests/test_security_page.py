@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import pytest
+
 from hopwire.cli.keys import COMMANDS
+from hopwire.node import Node, Tls
+from tests.cli.running import hopwire
+from tests.node.networks import needs_openssl
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text("utf-8")
@@ -39,3 +45,17 @@ def test_every_kind_of_attacker_has_a_row() -> None:
 def test_every_command_of_the_page_exists() -> None:
     words = set(re.findall(r"hopwire keys (\w+)", PAGE))
     assert words == {command.__name__ for command in COMMANDS}
+
+
+@pytest.mark.slow
+@needs_openssl
+def test_the_five_steps_give_a_node_that_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    steps = re.findall(r"^hopwire (.*)$", PAGE[PAGE.index("## Set up") : PAGE.index("## Change keys")], re.MULTILINE)
+    assert len(steps) == 5
+    for step in steps:
+        outcome = hopwire(*shlex.split(step, comments=True))
+        assert (outcome.code, outcome.err) == (0, "")
+    monkeypatch.chdir(tmp_path / "keys" / "nodes" / "payment-1")
+    tls = Tls("node.pem", "node.key", "authority.pem", revoked="revoked.txt")
+    assert Node("tcp://0.0.0.0:0", advertise="tcp://shop:1", tls=tls, domains="domains.toml").identity == b"payment-1"

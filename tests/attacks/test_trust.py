@@ -235,6 +235,7 @@ def test_a_stream_is_stopped_by_who_has_the_key_of_the_question_alone() -> None:
     told(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["to another node", "after a restart"])
 def test_a_recorded_hello_brings_nothing_to_who_plays_it(when: str) -> None:
     async def story() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -22,9 +22,15 @@ def keys(folder: Path, *arguments: str) -> Outcome:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A folder of keys that a test may change."""
+    return shutil.copytree(made, tmp_path / "keys")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The steps of the guide."""
-    place = tmp_path / "keys"
+    place = tmp_path_factory.mktemp("made") / "keys"
     for arguments in (
         ("new", "authority", "shop"),
         ("new", "domain", "network", "--identity", "hopwire.*"),
@@ -48,7 +54,6 @@ def secrets_of(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_secrets_are_for_their_owner_and_on_no_screen(folder: Path) -> None:
-    os.umask(os.umask(0o022))
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.rglob("*") if file.is_file()}
     assert {name for name, mode in modes.items() if mode == 0o600} == {name for name in modes if name.endswith(".key")}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -144,6 +149,7 @@ def test_a_request_of_another_machine_is_signed_without_its_key(folder: Path, tm
         (("new", "node", "../up"), "letters, digits"),
         (("new", "domain", "orders"), "say what it owns"),
         (("new", "domain", "orders", "--identity", "a*b"), "a star may only stand at the end"),
+        (("list",), "has no keys"),
         (("revoke", "nobody"), "knows no node"),
         (("show", "nobody"), "knows no node"),
         (("use", "nobody"), "has no domain with a key"),
@@ -156,6 +162,7 @@ def test_every_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], w
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_key_is_not_written_over_and_foreign_domains_are_not_changed(tmp_path: Path) -> None:
     place = tmp_path / "keys"
     assert keys(place, "new", "node", "a").code == 0

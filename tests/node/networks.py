@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,19 @@ needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="keys
 
 
 def key_folder(path: Path) -> KeyFolder:
-    """Make an authority and two domains: that of the nodes, and that of a greeter."""
-    folder = KeyFolder(path)
+    """Give an authority and two domains: that of the nodes, and that of a greeter."""
+    shutil.copytree(_first(path.parent), path, dirs_exist_ok=True)
+    return KeyFolder(path)
+
+
+@cache
+def _first(path: Path) -> Path:
+    """Make them once for all tests."""
+    folder = KeyFolder(path / "first-keys")
     folder.new_authority("tests", 10)
     folder.new_domain("network", ["hopwire.*"], "hopwire-2")
     folder.new_domain("greeting", ["greeter.*"], "hopwire-2")
-    return folder
+    return folder.path
 
 
 def member(folder: KeyFolder, name: str, hosts: tuple[str, ...] = (), asks: tuple[str, ...] = ()) -> Path:

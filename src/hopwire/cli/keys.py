@@ -91,6 +91,8 @@ def list_keys(
 ) -> None:
     """List authorities, certificates and keys of domains: what they are for, until when, and whether they count."""
     rows = _rows(KeyFolder(directory))
+    if not rows:
+        raise SettingsError(f"{directory} has no keys; hopwire keys new authority NAME makes the first")
     if as_json:
         for row in rows:
             say(json.dumps(row))
