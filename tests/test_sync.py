@@ -121,6 +121,7 @@ LEFT_OUT = {
     "take",
     "take_answer",
     "take_known",
+    "use",
 }  # for the node itself
 
 

@@ -19,16 +19,18 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from hopwire.errors import SettingsError
 
 __all__ = [
     "OWNER_ONLY",
+    "FileStamp",
     "NotRegular",
     "check_mode",
     "create_file",
     "directory_mode",
+    "file_stamp",
     "is_regular",
     "local_path",
     "make_directory",
@@ -171,6 +173,18 @@ def read_regular(path: Path | str, max_bytes: int) -> bytes:
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes", os.fspath(path))
     return content
+
+
+FileStamp: TypeAlias = tuple[int, int, int] | None
+
+
+def file_stamp(path: Path | str) -> FileStamp:
+    """Give what changes when a file is written anew: time, size and number of the file; None if there is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 # -- writing

@@ -1,7 +1,8 @@
 """Domains from a TOML file. The file names secrets; the secrets come from the environment or from other files.
 
 The table in the file is that of `security/domain_settings.py`. Whoever starts a process calls this module once, and
-hands the domains on: `security` itself reads no file and no environment.
+hands the domains on: `security` itself reads no file and no environment. A node that is given the path looks at the
+files again and again (`DomainsFile`).
 
 | `secret_name` | the secret is |
 |---|---|
@@ -15,15 +16,48 @@ import os
 import tomllib
 from pathlib import Path
 
+from hopwire.disk import FileStamp, file_stamp
 from hopwire.errors import SettingsError
 from hopwire.security.domain_settings import domains_from_table
 from hopwire.security.domains import Domains
 
-__all__ = ["domains_from_file"]
+__all__ = ["DomainsFile", "domains_from_file"]
 
 
 def domains_from_file(path: str | Path) -> Domains:
     """Read the domains that a TOML file describes; a mistake in the file is a SettingsError of one line."""
+    return _read(path)[0]
+
+
+class DomainsFile:
+    """Domains that are read again when their file, or a file with one of their secrets, has changed."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = path
+        self._stamps: dict[Path, FileStamp] = {}
+        self.domains = self._read()
+
+    def look(self) -> bool:
+        """Read the domains anew if a file has changed, and tell whether they were; raises as `domains_from_file`."""
+        if all(file_stamp(file) == stamp for file, stamp in self._stamps.items()):
+            return False
+        self.domains = self._read()
+        return True
+
+    def _read(self) -> Domains:
+        path = Path(self._path)
+        stamp = file_stamp(path)  # before it is read: what changes meanwhile is read again
+        try:
+            domains, files = _read(path)
+        except OSError as error:
+            raise SettingsError(f"cannot read the domains {path}: {error.strerror or error}") from None
+        self._stamps = {path: stamp, **files}
+        return domains
+
+
+def _read(path: str | Path) -> tuple[Domains, dict[Path, FileStamp]]:
+    """Give the domains, and the files that their secrets were found in."""
+    files: dict[Path, FileStamp] = {}
     try:
         table = tomllib.loads(Path(path).read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -32,10 +66,12 @@ def domains_from_file(path: str | Path) -> Domains:
     def secret(name: str) -> bytes:
         kind, _, rest = name.partition(":")
         if kind == "file":
-            return (Path(path).parent / rest).read_bytes().removesuffix(b"\n").removesuffix(b"\r")
+            file = Path(path).parent / rest
+            files[file] = file_stamp(file)
+            return file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
         return os.fsencode(os.environ[rest if kind == "env" else name])
 
     try:
-        return domains_from_table(table, secret)
+        return domains_from_table(table, secret), files
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from None

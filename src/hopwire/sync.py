@@ -31,6 +31,7 @@ from hopwire.node.dead import DeadLetters
 from hopwire.node.news import Events, NodeEvent
 from hopwire.node.node import NodeOptions
 from hopwire.node.spawn import Way
+from hopwire.security import Domains
 
 if TYPE_CHECKING:
     from hopwire.capture import CaptureStatus
@@ -237,6 +238,10 @@ class Node:
     def drain(self, timeout: float = 10.0) -> bool:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
         return self._portal.call(timeout, self._node.drain, timeout)
+
+    def reload(self, domains: Domains | None = None) -> None:
+        """Look at the files of domains, certificates and lists now, or take other domains; open connections stay."""
+        self._portal.call_plain(self._node.reload, domains)
 
     def wait_closed(self) -> None:
         """Wait until the node has stopped; an `Escalated` says that the node stopped because of an actor."""

@@ -192,6 +192,12 @@ class _Memory:
     def opened_as(self, name: bytes) -> str:
         return next((uri for uri, own in self.connections.items() if own == name), "")
 
+    def certificate_of(self, connection: bytes) -> None:
+        return None
+
+    def reload(self) -> None:
+        pass
+
     def reply(self, connection: bytes, frames: Frames) -> None:
         pass
 

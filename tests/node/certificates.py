@@ -12,7 +12,10 @@ HERE = Path(__file__).parent / "pem"
 def tls_of(network: str, authority: str = "") -> Tls:
     """The certificate of a node of one network, which trusts its own authority or another."""
     return Tls(
-        HERE / f"{network}-node.pem", HERE / f"{network}-node.key", HERE / f"{authority or network}-authority.pem"
+        HERE / f"{network}-node.pem",
+        HERE / f"{network}-node.key",
+        HERE / f"{authority or network}-authority.pem",
+        any_identity=True,
     )
 
 

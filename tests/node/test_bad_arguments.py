@@ -374,7 +374,8 @@ def test_a_node_that_runs_is_used_on_its_own_loop() -> None:
     ("options", "text"),
     [
         ({"tls": {"certificate": "x"}}, "tls must be Tls"),
-        ({"domains": "x.toml"}, "domains_from_file"),
+        ({"domains": 5}, "domains_from_file"),
+        ({"domains": "x.toml"}, "cannot read the domains x.toml"),
         ({"settings": {"hop_limit": 3}}, "settings must be NodeSettings, found dict"),
     ],
 )

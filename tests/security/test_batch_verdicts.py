@@ -148,3 +148,23 @@ def test_version_that_cannot_be_signed_is_invalid(version: int) -> None:
     assert same is not None
     assert verify(same, known, NOW) is Verdict.INVALID
     assert verify_batch(batch, known, pa.array([NOW])).to_pylist() == [Verdict.INVALID]
+
+
+def test_what_became_of_a_question_is_judged_alike() -> None:
+    every = Domains(
+        [
+            Domain("network", [NEW], ["hopwire.*"]),
+            Domain("orders", [LONG], ["orders.*"]),
+            Domain("old", [OLD], ["old.*"], "legacy"),
+        ]
+    )
+    said = [
+        sign(Message(identity, 1, domain=name), every, NOW, bytes(16))
+        for identity in (b"hopwire.outcome", b"hopwire.demand", b"hopwire.beat")
+        for name in ("", "orders", "old")
+    ]
+    said += [each.replace(domain=name) for each in said for name in ("network", "orders", "old")]
+    batch = batch_from_messages(said, FORMATS[-1:] * len(said))
+    found = verify_batch(batch, every, pa.array([NOW] * len(said), pa.int64())).to_pylist()
+    assert found == [verify(each, every, NOW) for each in said]
+    assert {"valid", "no_key", "not_in_domain"} == set(found)

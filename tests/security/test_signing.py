@@ -447,3 +447,28 @@ def test_a_message_that_could_not_be_verified_is_not_signed(changes: dict[str, A
 
 def test_verdicts_are_the_words_of_the_tables() -> None:
     assert [*Verdict] == ["valid", "invalid", "unsigned", "no_key", "not_in_domain", "misdirected", "replayed"]
+
+
+# -- what is said about a question
+
+
+def test_what_became_of_a_question_may_be_signed_by_any_domain_with_a_stamp_and_nothing_else_of_the_nodes() -> None:
+    network = Domain("network", [Key("n", b"n" * 16)], ["hopwire.*"])
+    orders = Domain("orders", [Key("o", b"o" * 16)], ["orders.*"])
+    old = Domain("old", [Key("l", b"l" * 16)], ["old.*"], "legacy")
+    free = Domain("free", [Key("f", b"f" * 16)], ["free.*"], unsigned=["*"])
+    every = Domains([network, orders, old, free])
+    for identity, named, signer in (
+        (b"hopwire.outcome", "orders", "orders"),
+        (b"hopwire.outcome", "", "network"),
+        (b"hopwire.outcome", "unknown", "network"),
+        (b"hopwire.outcome", "old", "network"),
+        (b"hopwire.outcome", "free", "network"),
+        (b"hopwire.enough", "orders", "orders"),
+        (b"hopwire.routes", "orders", "network"),
+        (b"orders.new", "network", "orders"),
+    ):
+        message = sign(Message(identity, 1, domain=named), every, 5, bytes(16))
+        assert (message.domain, verify(message, every)) == (signer, Verdict.VALID)
+    forged = sign(Message(b"hopwire.routes", 1), Domains([Domain("orders", orders.keys, ["*"])]), 5, bytes(16))
+    assert verify(forged, every) is Verdict.NOT_IN_DOMAIN

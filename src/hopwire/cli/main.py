@@ -20,7 +20,7 @@ except ModuleNotFoundError as missing:
     print(f'hopwire: {missing.name} is not installed: pip install "hopwire[cli]"', file=sys.stderr)
     raise SystemExit(2) from None
 
-from hopwire.cli import capture, flows, lake
+from hopwire.cli import capture, flows, keys, lake
 from hopwire.cli.decode import decode
 from hopwire.cli.demo import demo
 from hopwire.cli.encode import encode
@@ -41,6 +41,7 @@ COMMANDS = (
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "capture": ("Look into what nodes have recorded.", capture.COMMANDS),
     "lake": ("Build tables from captures.", lake.COMMANDS),
+    "keys": ("Make, sign and revoke the keys of a network.", keys.COMMANDS),
     "flows": ("See what became of questions and messages.", flows.COMMANDS),
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code:d} {meaning}" for code, meaning in EXIT_CODES.items()) + "."

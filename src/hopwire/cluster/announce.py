@@ -11,7 +11,8 @@
 | `CreditWanted` | I have sent so much and heard nothing: what was taken? | when a sender has waited for a second |
 | `Doubled` | another process says that it is you | when a hello has the identity of a peer that lives |
 
-A node announces only its own routes. Every control message names its sender by node and incarnation. After a hello,
+A node announces only its own routes. Where messages are signed, a route counts only with a proof of the key of its
+domain (`security/proofs.py`). Every control message names its sender by node and incarnation. After a hello,
 only control messages of that incarnation are believed. Any control message may be lost or repeated: the revision in
 the next beat shows what is missing. Example: B knows revision 4 of A, the message with revision 5 is lost, the next
 beat of A says 5, and B asks A for all routes.
@@ -23,6 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from hopwire.model import Payload
 
@@ -39,6 +42,7 @@ __all__ = [
     "RoutesWanted",
     "beyond",
     "is_route",
+    "proved_bytes",
 ]
 
 # The identity of a receiver, then the identity, version and partition of a contract; a hub has an empty contract.
@@ -76,6 +80,7 @@ class Routes(Payload, identity="hopwire.routes", version=1):
     base: int = 0
     added: tuple[AnnouncedRoute, ...] = ()
     removed: tuple[AnnouncedRoute, ...] = ()
+    proofs: tuple[tuple[str, bytes], ...] = ()  # for each domain of the routes: that the node has a key of the domain
 
 
 class RoutesWanted(Payload, identity="hopwire.routes.wanted", version=1):
@@ -130,6 +135,7 @@ PROOF_BYTES = NAME_BYTES + 16
 ROUTE_BYTES = 4096  # of receiver, contract and partition together
 URI_CHARACTERS = 1024  # a host name has 253
 WORDS, WORD_CHARACTERS = 64, 64  # capabilities, and formats
+PROOFS, DOMAIN_CHARACTERS, KEY_PROOF_BYTES = 1024, 1024, 512  # a proof has a key id, a node and 84 bytes more
 LARGEST = 2**63  # what a signed number of 64 bits holds
 
 
@@ -139,6 +145,11 @@ def _is_name(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return bool(0 <= value < LARGEST)
+
+
+def _is_proof(value: Any) -> bool:
+    domain, proof = value
+    return len(domain) <= DOMAIN_CHARACTERS and len(proof) <= KEY_PROOF_BYTES
 
 
 def _is_uri(value: Any) -> bool:
@@ -152,6 +163,7 @@ LIMITS: dict[str, Callable[[Any], bool]] = {
     "doubled":          _is_name,
     "line":             lambda value: len(value) <= ROUTE_BYTES,
     "proof":            lambda value: len(value) <= PROOF_BYTES,
+    "proofs":           lambda value: len(value) <= PROOFS and all(map(_is_proof, value)),
     "uri":              _is_uri,
     "via":              _is_uri,
     "formats":          lambda value: len(value) <= WORDS,
@@ -174,6 +186,12 @@ def is_route(route: AnnouncedRoute) -> bool:
     """Tell whether a route is within the limits; looked at where it is entered, since a node may have very many."""
     receiver, identity, version, partition = route
     return len(receiver) + len(identity) + len(partition) <= ROUTE_BYTES and _is_number(version)
+
+
+def proved_bytes(routes: Routes) -> bytes:
+    """Give what the proofs of an announcement are made of: the same bytes for whoever writes and whoever reads it."""
+    said = (routes.node, routes.incarnation, routes.revision, routes.base, routes.added, routes.removed)
+    return msgspec.msgpack.encode(said)
 
 
 def beyond(said: Payload) -> str:

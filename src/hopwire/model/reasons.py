@@ -82,6 +82,7 @@ NODE_REASONS = {
     "bad_payload":        "its body is not what its contract promises",
     "bad_signature":      "its signature was not accepted; the detail is the verdict",
     "bad_control":        "a control message named an address or a receiver that is none, or spoke for another node",
+    "no_proof":           "it announced routes of a domain, or spoke about a question, without the key of the domain",
     "not_met":            "it came in a train over a connection whose node has not said hello",
     "node_failed":        "the node itself failed while it took the message; its log says how",
     "cannot_sign":        "no domain owns it, or none of the keys may sign it now",

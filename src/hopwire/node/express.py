@@ -39,6 +39,7 @@ class KnownMessage:
     """What messages have in common that differ in body, key, correlation id and time to live alone."""
 
     __slots__ = (
+        "_domains",
         "_seals",
         "answers",
         "contract",
@@ -63,6 +64,7 @@ class KnownMessage:
         self.is_answerable = len(points) == 1 and points[0] not in (RECEIPT, STREAM)  # by one answer, and nothing else
         self.metas: dict[int, KnownMeta | None] = {}
         self._seals: dict[tuple[int, Recipient], tuple[KnownMeta, KnownSeal] | None] = {}
+        self._domains: Domains | None = None  # that the seals were made with
         self.answers: dict[type[Payload], KnownMessage | None] = {}
 
     def message_of(self, envelope: Envelope) -> Message:
@@ -96,6 +98,9 @@ class KnownMessage:
     ) -> tuple[KnownMeta, KnownSeal] | None:
         """Give the same with what signs such a message for a process; None if such messages are not signed."""
         place = length, recipient
+        if domains is not self._domains:  # keys were changed while the node runs
+            self._seals.clear()
+            self._domains = domains
         try:
             return self._seals[place]
         except KeyError:

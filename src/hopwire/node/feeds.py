@@ -27,7 +27,7 @@ from hopwire.node.dead import DeadLetter
 from hopwire.node.demand import NO_MORE, WINDOW_BYTES, WINDOW_PARTS, Demand, Enough
 from hopwire.node.envelope import Envelope
 from hopwire.node.router import Router
-from hopwire.node.spawn import choice_within, numbered, outcome_of, spawned, without_callback
+from hopwire.node.spawn import choice_within, numbered, spawned, without_callback
 
 __all__ = ["Feeds"]
 
@@ -71,7 +71,7 @@ class _Feed:
                     return
         finally:
             await parts.aclose()
-        told = outcome_of(self.envelope.message, Outcome("ended"), self._router.here)
+        told = self._router.outcome(self.envelope.message, Outcome("ended"))
         if told is not None:
             await self._send(numbered(told, self.envelope.parts + 1, self._new_id()))
 
@@ -158,6 +158,8 @@ class Feeds:
             return
         feed = self._open.get(_place(message))
         if feed is None or feed.envelope.message.correlation_id != message.correlation_id:
+            return
+        if not self._router.is_vouched(feed.envelope.message, message):
             return
         if isinstance(said, Demand) and said.parts != NO_MORE:
             feed.demand(said.parts, said.size_bytes)

@@ -178,6 +178,10 @@ class Hub:
         self._waits = Deadlines(Within.end)  # of those who wait for room
         self._is_closed = False
 
+    def use(self, domains: Domains) -> None:
+        """Speak for these domains from now on."""
+        self._domains = domains
+
     @property
     def open_promises(self) -> int:
         """How many answers are waited for."""
@@ -625,13 +629,14 @@ class Hub:
     def _say_to_producer(self, promise: Promise, word: Payload) -> None:
         """Say something to the node that makes a stream, or to the node that has the question."""
         for node in (promise.taken_by,) if promise.taken_by else promise.sent_to or (self._node,):
-            self._say_to_feeds(node, _word_on(promise.question, node, word))
+            self._say_to_feeds(node, promise.question, word)
 
-    def _say_to_feeds(self, node: bytes, word: Message) -> None:
+    def _say_to_feeds(self, node: bytes, stream: Message, word: Payload) -> None:
+        said = _word_on(stream, node, word)
         if node == self._node:
-            self._router.is_home(word)
+            self._router.is_home(said)
         elif self._router.is_known(node):
-            self._router.route(Envelope(word))
+            self._router.route(Envelope(self._router.vouched(stream, said)))
 
     # -- receiving
 
@@ -648,6 +653,8 @@ class Hub:
             return
         try:
             key = (message.identity, message.version, message.partition)
+            if key == OUTCOME and not self._router.is_vouched(promise.question, message):
+                return
             if promise.parts is not None and (key in promise.expected or key == OUTCOME):
                 self._take_part(promise, promise.parts, message)
             elif key in promise.expected:
@@ -732,7 +739,7 @@ class Hub:
         node = message.socket_identity or self._node
         number = extension_of(message).part
         if number and message.identity != names.OUTCOME:
-            self._say_to_feeds(node, _word_on(message, node, Demand(NO_MORE, number)))
+            self._say_to_feeds(node, message, Demand(NO_MORE, number))
 
     def _take_outcome(self, promise: Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":

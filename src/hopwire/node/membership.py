@@ -89,6 +89,7 @@ REPORTS = {
     # what              in words
     "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}",
     "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran",
+    "impostor":         "refused the hello of {peer} at {uri}: the certificate of the connection is {detail}",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
 }
@@ -204,6 +205,13 @@ class Membership:
         if self._news:
             self._news.tell(RoutesUpdated(self._identity, len(added), len(removed)))
 
+    def announce_anew(self) -> None:
+        """Tell all routes to all peers, and ask for theirs: the keys have changed that prove them."""
+        self._flush()
+        for peer in self._cluster.peers.values():
+            self._say_all_routes(peer.uri, self._cluster.all_routes(), peer.node)
+            self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
+
     # -- hearing
 
     def take(self, message: Message, payload: type[Payload], connection: bytes) -> None:
@@ -232,6 +240,9 @@ class Membership:
         elif node == speaker and isinstance(said, RoutesWanted):
             self._answer_in_time(said)
         elif node == speaker:
+            if isinstance(said, Routes):
+                certificate = self._transport.certificate_of(connection)
+                said = self._trust.proved(said, message, None if certificate is None else certificate.hosts)
             self._step(Heard(said))
             if isinstance(said, Routes) and not said.base:
                 self._answered(said.node)
@@ -248,6 +259,11 @@ class Membership:
         former = callers.nodes.get(connection)
         if said.node != (former if former in self._outgoing.met else claimed_node(connection)):
             self._dead.add(DeadLetter("bad_control", "a node that speaks for another", message))
+            return
+        certificate = self._transport.certificate_of(connection)
+        if certificate is not None and not certificate.is_of(said.node):
+            self._dead.add(DeadLetter("bad_control", f"its certificate is {certificate.shown}", message))
+            self._report("impostor", shown(said.node), shown(said.uri), certificate.shown)
             return
         if said.incarnation > time.time_ns() + FUTURE_NS:
             self._dead.add(DeadLetter("bad_control", "a start in the future: is the clock of the node right?", message))
@@ -333,11 +349,13 @@ class Membership:
                 self._transport.reply(connection, frames)
 
     def _take_doubled(self, said: Doubled, connection: bytes, message: Message) -> None:
-        is_from_peer = self._trust.callers.nodes.get(connection) == said.node
-        if said.doubled == self._identity and (is_from_peer or self._transport.address_of(connection)):
+        node, certificate = self._trust.callers.nodes.get(connection), self._transport.certificate_of(connection)
+        is_heard = node == said.node or (node is None and bool(self._transport.address_of(connection)))
+        if said.doubled == self._identity and is_heard and (certificate is None or certificate.is_of(said.node)):
             self._report("doubled", shown(said.node), shown(said.uri), "")
         else:
-            self._dead.add(DeadLetter("bad_control", "a node that has not said hello", message))
+            detail = "a node that speaks for another" if node else "a node that has not said hello"
+            self._dead.add(DeadLetter("bad_control", detail, message))
 
     def _is_contested(self, uri: str, node: bytes) -> bool:
         """Tell whether another node that is connected says that it lives at an address."""

@@ -25,6 +25,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from hopwire.domains_file import DomainsFile
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.choice import Choice, Choose
@@ -34,6 +35,7 @@ from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.abroad import Abroad, Surroundings
 from hopwire.node.actors import Actor, Supervision
 from hopwire.node.addresses import check_uri
+from hopwire.node.admission import LOOK_SECONDS
 from hopwire.node.calls import Address, Handled
 from hopwire.node.context import BlockingContext, Context, MessageContext
 from hopwire.node.credit import Consumption, Credits
@@ -48,7 +50,7 @@ from hopwire.node.loads import Loads
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, KeysMoved, News
-from hopwire.node.notices import Notices
+from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
 from hopwire.node.router import Router
@@ -92,6 +94,7 @@ ANSWERS_ALL = (
     "%s is open to all who can reach it, and answer_foreign would answer them all: give the node domains with keys "
     "(domains=...), a certificate (tls=...), or an address on 127.0.0.1"
 )
+NOT_VOUCHED = "the certificate of this node is not one of its own authority, or not valid now: nobody will let it in"
 IS_OPEN = "%s is open to all who can reach it, as insecure=True allows"
 
 
@@ -103,7 +106,7 @@ class NodeOptions(TypedDict, total=False):
     identity: bytes | None
     name: str
     capture: str | Path | None
-    domains: Domains
+    domains: Domains | str | Path
     tls: Tls | None
     insecure: bool
     foreign: Iterable[Foreign]
@@ -116,8 +119,9 @@ class Node:
 
     `listen` is where others reach the node, `advertise` what they are told where that differs, `peers` whom the node
     greets first. A node with a `capture` and a `name` keeps its identity across restarts. A node without `domains` that
-    sign and without `tls` listens on this machine only, unless `insecure` says otherwise. `foreign` are programs
-    that are no nodes, which the node dials and talks to in their format.
+    sign and without `tls` listens on this machine only, unless `insecure` says otherwise. `domains` may be the path of
+    a file: then the node sees when the file changes, as it does with the files of `tls`. `foreign` are programs that
+    are no nodes, which the node dials and talks to in their format.
     """
 
     def __init__(
@@ -129,33 +133,39 @@ class Node:
         identity: bytes | None = None,
         name: str = "",
         capture: str | Path | None = None,
-        domains: Domains = OPEN,
+        domains: Domains | str | Path = OPEN,
         tls: Tls | None = None,
         insecure: bool = False,
         foreign: Iterable[Foreign] = (),
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
+        self._domains_file = DomainsFile(domains) if isinstance(domains, str | Path) else None
+        given: Any = domains if self._domains_file is None else self._domains_file.domains
+        self._certificate = tls.own() if isinstance(tls, Tls) else None
+        self._is_vouched = not isinstance(tls, Tls) or self._certificate is not None
+        if identity is None and self._certificate is not None:
+            identity = self._certificate.node
         self._kept = KeptIdentity(capture, name) if identity is None and capture is not None and name else None
         self.identity = self._own_identity() if identity is None else identity
         self.name = name
         self.settings = settings or NodeSettings()
         _refuse_text(peers)
         self._dial = tuple(peers)
-        _check(self.identity, self._dial, domains, self.settings, tls, is_tcp=transport is None)
+        _check(self.identity, self._dial, given, self.settings, tls, is_tcp=transport is None)
         self._foreign = foreign_from(foreign, self.identity, listen, self._dial, tls is not None)
         self._incarnation = time.time_ns()
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
         self.uri = ""
-        self._domains = domains
+        self._domains: Domains = given
         outbox = _outbox_limits(self.settings)
         limits = self.settings.limits
         self._transport = transport or Streams(
             self.identity, listen, outbox, advertise, limits, tls, self.settings.pace.gone_ns / NS_PER_SECOND
         )
-        if self._transport.open_address and not domains.signing and not insecure:
+        if self._transport.open_address and not self._domains.signing and not insecure:
             raise SettingsError(OPEN_TO_ALL % self._transport.open_address)
-        if self._transport.open_address and not domains.signing and self.settings.answer_foreign:
+        if self._transport.open_address and not self._domains.signing and self.settings.answer_foreign:
             raise SettingsError(ANSWERS_ALL % self._transport.open_address)
         self._build()
         self._actors: dict[int, Running] = {}
@@ -180,6 +190,7 @@ class Node:
         self._loads = Loads()
         self._tables = Tables(settings.node_turns, settings.sticky_callers, self._loads.of)
         self._dead, notices = DeadLetters(), Notices(timing.now)
+        self._notices = notices
         self._news = News()
         credits = Credits()
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation)
@@ -188,7 +199,7 @@ class Node:
         )
         seen = SeenMessages(settings.seen_messages)
         me = Recipient(here, self._incarnation)
-        trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met, me)
+        self._trust = trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met, me)
         self._router = Router(
             here,
             self._tables,
@@ -295,6 +306,8 @@ class Node:
         )
         if self._transport.open_address and not self._domains.signing:
             log.warning(IS_OPEN, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
+        if not self._is_vouched:
+            log.warning(NOT_VOUCHED, extra={"hopwire_event": "not_vouched"})
         self._outgoing.start(self.uri)
         self._membership.start(self.uri, self._incarnation, self._dial)
         self._foreign_peers.start()
@@ -302,6 +315,8 @@ class Node:
             self._dead.subscribe(self._tap.saw_dead)
             self._tap.start()
         self._state = "running"
+        if self._domains_file is not None:
+            self._looking = self._timing.loop.call_later(LOOK_SECONDS, self._look)
         for running in self._actors.values():
             running.start()
 
@@ -337,6 +352,8 @@ class Node:
         await self._end_actors(self._actors.values(), "closed", timeout)
         if self._abroad is not None:
             self._abroad.stop()
+        if self._domains_file is not None:
+            self._looking.cancel()
         self._membership.stop()
         await self._transport.close(timeout)
         if self._tap is not None:
@@ -368,6 +385,42 @@ class Node:
                 return False
             await asyncio.sleep(0.01)
         return True
+
+    def reload(self, domains: Domains | None = None) -> None:
+        """Look at the files of domains, certificates and lists now, or take other domains; open connections stay.
+
+        A SettingsError says what is wrong with the domains, and then those of before still count. Whether messages are
+        signed at all does not change while a node runs.
+        """
+        self._refuse_other_thread()
+        if self._state == "running":
+            self._transport.reload()
+        if domains is None and self._domains_file is not None and self._domains_file.look():
+            domains = self._domains_file.domains
+        if domains is not None:
+            self._use(domains)
+
+    def _look(self) -> None:
+        self._looking = self._timing.loop.call_later(LOOK_SECONDS, self._look)
+        try:
+            self.reload()
+        except SettingsError as error:
+            text = f"the domains of before still count: {error}"
+            self._notices.warn(("domains", text), lambda: Notice(text, {"event": "unreadable"}))
+
+    def _use(self, domains: Domains) -> None:
+        _check_domains(domains)
+        if domains.signing is not self._domains.signing:
+            raise SettingsError("whether messages are signed cannot change while a node runs: start it again")
+        self._domains = domains
+        self._outgoing.use(domains)
+        self._trust.use(domains)
+        self._incoming.forget_known()
+        for hub in self._hubs.values():
+            hub.use(domains)
+        if self._state == "running":
+            self._membership.announce_anew()
+            log.info("the domains were read anew", extra={"hopwire_event": "domains_read"})
 
     @property
     def dead_letters(self) -> DeadLetters:
@@ -446,11 +499,23 @@ class Node:
             running.start()
         return Address(self.identity, identity)
 
+    def _warn_of_host(self, identity: bytes) -> None:
+        """Say that other nodes will not believe a route of this node, and why."""
+        domain, certificate = self._domains.find(identity), self._certificate
+        why = "no domain of this node owns it" if domain is None and self._domains.signing else ""
+        if domain is not None and certificate is not None and domain.name not in certificate.hosts:
+            why = f"the certificate of this node does not name domain {shown(domain.name)}"
+        if why:
+            text = f"no other node will send {shown(identity)} here: {why}"
+            self._notices.warn(("host", identity), lambda: Notice(text, {"event": "not_hosted"}))
+
     def _route(self, running: Running) -> None:
         """Let messages find an actor."""
         added: list[TableRoute] = []
         for contract, handler in running.handlers.items():
             is_local_only = self._is_draining or running.is_local_only or handler.is_local_only
+            if not is_local_only and (self._domains.signing or self._certificate is not None):
+                self._warn_of_host(Contract(*contract).identity)
             added += self._tables.local.register(running.identity, [Contract(*contract)], is_local_only=is_local_only)
             choose = rule_of(handler.payload).choose
             if choose is Choose.LEAST_LOADED:
@@ -643,13 +708,17 @@ def _check(
         raise SettingsError(f"{text}, found {identity!r:.80}")
     for uri in peers if is_tcp else ():
         check_uri(uri, "a peer")
-    if not isinstance(domains, Domains):
-        what = "Domains, as hopwire.domains_file.domains_from_file gives them"
-        raise SettingsError(f"domains must be {what}, found {type(domains).__name__}")
+    _check_domains(domains)
     if not isinstance(settings, NodeSettings):
         raise SettingsError(f"settings must be NodeSettings, found {type(settings).__name__}")
     if tls is not None and not isinstance(tls, Tls):
         raise SettingsError(f"tls must be Tls(certificate=..., key=..., authority=...), found {type(tls).__name__}")
+
+
+def _check_domains(domains: object) -> None:
+    if not isinstance(domains, Domains):
+        what = "Domains, as hopwire.domains_file.domains_from_file gives them, or the path of their file"
+        raise SettingsError(f"domains must be {what}, found {type(domains).__name__}")
     if domains.signing and domains.find(HELLO) is None:
         raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
 

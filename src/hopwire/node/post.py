@@ -15,11 +15,14 @@ from collections.abc import Callable, Container
 from itertools import chain
 from typing import NamedTuple, Protocol, TypeAlias
 
-from hopwire.cluster.announce import CONTROL, CreditWanted
+import msgspec
+
+from hopwire.cluster.announce import CONTROL, CreditWanted, Routes, proved_bytes
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.choice import Choice, Choose
 from hopwire.model.limits import Limits
+from hopwire.model.names import OWN_PREFIX
 from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, TICKS_PER_SECOND
 from hopwire.node.credit import CreditLine, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
@@ -33,10 +36,10 @@ from hopwire.node.spawn import seconds_from_ticks, ticks_from_seconds
 from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
-from hopwire.node.trust import HELLO, Trust
+from hopwire.node.trust import HELLO, Trust, identities_of
 from hopwire.node.waiters import Waiter
 from hopwire.routing import forwarded
-from hopwire.security import ANYONE, Domains, Recipient, must_sign, sign
+from hopwire.security import ANYONE, Domains, Recipient, has_domain_of, must_sign, prove, sign, voucher
 from hopwire.security.schemes import NONCE_BYTES
 from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
@@ -118,6 +121,10 @@ class Outgoing:
     def start(self, uri: str) -> None:
         """Sign what leaves with the address that others reach this node by."""
         self.uri = uri
+
+    def use(self, domains: Domains) -> None:
+        """Sign with the keys of these domains from now on."""
+        self._domains = domains
 
     def meet(self, node: bytes, incarnation: int, uri: str, fmt: WireFormat) -> None:
         """Send what is for a node to this address from now on, in this format, signed for this incarnation."""
@@ -304,8 +311,37 @@ class Outgoing:
 
     def say(self, uri: str, node: bytes, payload: Payload) -> tuple[str, Message]:
         """Send a control message to an address; gives a reason where that is not possible."""
+        if self._is_signing and isinstance(payload, Routes) and payload.added:
+            payload = self._proved(payload, node)
         message = _control(payload)
         return self._send(node, uri, message, V6, is_control=True), message
+
+    def _proved(self, routes: Routes, node: bytes) -> Routes:
+        """Give routes with a proof for each of their domains whose key this node has."""
+        peer, data, now_ns = self._peers.get(node), proved_bytes(routes), time.time_ns()
+        if peer is None:
+            return routes
+        owners = {
+            domain.name: domain for domain in map(self._domains.find, identities_of(routes)) if domain is not None
+        }
+        proofs = [
+            (name, proof)
+            for name, domain in owners.items()
+            if (proof := prove(data, domain, now_ns, os.urandom(NONCE_BYTES), peer.recipient))
+        ]
+        return msgspec.structs.replace(routes, proofs=tuple(proofs))
+
+    def vouched(self, about: Message, told: Message) -> Message:
+        """Give what is said about a question with the domain that is to sign it."""
+        if not self._is_signing:
+            return told
+        return told.replace(domain=voucher((*_answers(about), about.identity), self._domains, time.time_ns()))
+
+    def is_vouched(self, about: Message, told: Message) -> bool:
+        """Tell whether what is said about a question was said with the key of the question, or of an answer to it."""
+        if not self._is_signing or not told.signature:  # said here; nothing else gets this far without a signature
+            return True
+        return has_domain_of(about.identity, _answers(about), told.domain, self._domains)
 
     def first_words(self, node: bytes, payload: Payload) -> list[Frames]:
         """Write a control message that goes over a new connection before all else."""
@@ -369,6 +405,11 @@ def _size_bytes(frames: Frames) -> int:
     return sum(map(len, frames)) - len(frames[0])
 
 
+def _answers(question: Message) -> list[bytes]:
+    """Give the identities that would answer a question."""
+    return [point.identity for point in question.callback_points if not point.identity.startswith(OWN_PREFIX)]
+
+
 def _control(payload: Payload) -> Message:
     contract = contract_of(payload)
     return Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
@@ -399,6 +440,10 @@ class Incoming:
         self._late = 0.0  # seconds that the train which is being taken spent in queues and sockets
         self.message_count = 0
         self.byte_count = 0
+
+    def forget_known(self) -> None:
+        """Read the next message of each kind as a whole: the keys have changed that judge them."""
+        self._known = KnownMetas()
 
     def take_frames(self, frames: Frames) -> int:
         """Take what arrived: a train, a control message, a message, or noise; gives the number of messages."""

@@ -23,8 +23,9 @@ from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.envelope import Envelope
 from hopwire.node.express import KnownMessage
 from hopwire.node.mailbox import REFUSED, TAKEN, Mailbox, Overflow
+from hopwire.node.notices import shown
 from hopwire.node.seen import SeenMessages
-from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, spawned, wants_answer
+from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, spawned, wants_answer, words_of
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
 from hopwire.routing import HOP_LIMIT, Candidates, Decision, Tables, decide, peek
@@ -67,6 +68,12 @@ class Outlet(Protocol):
 
     def is_reached_at(self, node: bytes, uri: str) -> bool:
         """Tell whether a node is talked to at this address."""
+
+    def vouched(self, about: Message, told: Message) -> Message:
+        """Give what is said about a question with the domain that is to sign it."""
+
+    def is_vouched(self, about: Message, told: Message) -> bool:
+        """Tell whether what is said about a question was said with the key of the question, or of an answer to it."""
 
 
 class Home(Protocol):
@@ -436,9 +443,26 @@ class Router:
         if wants_answer(envelope.message):
             self.tell_outcome(envelope, Outcome("failed", NO_ANSWER, where))
 
+    def outcome(self, about: Message, outcome: Outcome) -> Message | None:
+        """Give the message that tells who waits what became of another message; None where nobody waits."""
+        told = outcome_of(about, outcome, self.here)
+        return None if told is None else self.vouched(about, told)
+
+    def vouched(self, about: Message, told: Message) -> Message:
+        """Give what is said about a question with the domain that is to sign it."""
+        return self._outlet.vouched(about, told)
+
+    def is_vouched(self, about: Message, told: Message) -> bool:
+        """Tell whether what is said about a question may be believed; if not, it is a dead letter."""
+        if self._outlet.is_vouched(about, told):
+            return True
+        detail = f"domain {shown(told.domain)} speaks about {words_of(about.contract)}"
+        self.dead.add(DeadLetter("no_proof", detail, told))
+        return False
+
     def tell_outcome(self, envelope: Envelope, outcome: Outcome) -> None:
         """Tell whoever waits for a message what became of it."""
-        told = outcome_of(envelope.message, outcome, self.here)
+        told = self.outcome(envelope.message, outcome)
         if told is not None:
             if envelope.message_id and outcome.kind == "failed":
                 self._seen.answered(envelope.message_id, told)

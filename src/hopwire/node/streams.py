@@ -46,6 +46,8 @@ from hopwire.node.addresses import (
     port_of,
     prepare,
 )
+from hopwire.node.admission import LOOK_SECONDS, REFUSALS, Admission
+from hopwire.node.certificate import Certificate
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.outbox import Outbox, Outboxes
 from hopwire.node.strangers import Strangers
@@ -85,6 +87,7 @@ PROOF_SECONDS = 1.0  # for the answer to an answer; then the address is dialled
 GONE_SECONDS = Pace().gone_ns / NS_PER_SECOND  # without a connection, after there was one, and the peer is gone
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
+EXPIRY_LOOKS = 40  # at files, after which connections are closed whose certificate has expired: ten seconds
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
 MOST_ADOPTED = 1024  # connections of programs that are no nodes, each with a queue of its own
 ADOPTED_LIMITS = OutboxLimits(1_000, 256 * 1024)  # what waits for one of them: who does not read gets no more
@@ -100,6 +103,7 @@ CUT_OFF = {
     "too_many_frames":  "it sent a message above the limits",
     "unread":           "it asks and does not read the answers",
     NO_TLS:             "it does not speak TLS, or shows no certificate of our authority",
+    **REFUSALS,
 }
 # fmt: on
 
@@ -141,8 +145,12 @@ class _OutgoingLink:
 
 
 def _cut_off(host: str, reason: str) -> Notice:
-    text = f"a connection from {shown(host)} was cut off: {CUT_OFF[reason]}"
+    text = f"a connection {'to' if '://' in host else 'from'} {shown(host)} was cut off: {CUT_OFF[reason]}"
     return Notice(text, {"host": host, "reason": reason})
+
+
+def _unreadable(fault: str) -> Notice:
+    return Notice(f"what was known before still counts: {fault}", {"event": "unreadable", "reason": fault})
 
 
 def _name_of(connection: ZmtpSocket) -> bytes:
@@ -165,7 +173,7 @@ class Streams(Outboxes):
     ) -> None:
         check_addresses(listen, advertise)
         self._gone_seconds = gone_seconds
-        self._contexts = None if tls is None else tls.contexts()
+        self._admission = None if tls is None else Admission(tls, identity)
         super().__init__(limits, LARGE_BYTES)
         self._identity, self._listen, self._advertise = identity, listen, advertise
         self._message_limits = message_limits or Limits()
@@ -178,12 +186,14 @@ class Streams(Outboxes):
         self._from: Counter[str] = Counter()  # connections by the address that they come from
         self._hosts: dict[ZmtpSocket, str] = {}
         self._adopted = 0  # connections that an address stands for
+        self._looking: asyncio.TimerHandle | None = None  # when files are looked at next
+        self._looks = 0
         self.closed: Counter[str] = Counter()  # connections by the reason of their end
 
     @property
     def open_address(self) -> str:
         """The address that other machines can reach without a key, or nothing."""
-        return self._listen if is_reachable(self._listen) and self._contexts is None else ""
+        return self._listen if is_reachable(self._listen) and self._admission is None else ""
 
     # -- listening
 
@@ -207,6 +217,8 @@ class Streams(Outboxes):
         except OSError as error:
             raise SettingsError(f"cannot listen on {self._listen}: {error.strerror or error}") from None
         self._loop.add_reader(self._server, self._accept)
+        if self._admission is not None:
+            self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
         if is_ipc(self._listen):
             return self._advertise or self._listen
         bound_host, bound_port, *_ = self._server.getsockname()
@@ -278,9 +290,42 @@ class Streams(Outboxes):
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
         strangers = self._strangers if is_server else None
         parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, strangers)
-        if self._contexts is None:
+        if self._admission is None:
             return ZmtpSocket(*parts)
-        return TlsSocket(self._contexts[is_server], is_server, *parts)
+        admit = partial(self._admission.refusal, is_new=True)
+        return TlsSocket(self._admission.contexts[is_server], is_server, admit, *parts)
+
+    # -- who may be connected
+
+    def certificate_of(self, connection: bytes) -> Certificate | None:
+        """Give the certificate at the other end of a connection; None where there is no TLS."""
+        there = self._dialled[connection][0] if connection in self._dialled else self._names.get(connection)
+        return None if there is None else there.certificate
+
+    def reload(self) -> None:
+        """Look whether files have changed that say who may be connected, and close what they do not let in."""
+        if self._admission is None or self._is_closed:
+            return
+        has_changed, faults = self._admission.look()
+        for fault in faults:
+            self._notices.warn(("files", fault), partial(_unreadable, fault))
+        self._looks += 1
+        if has_changed or not self._looks % EXPIRY_LOOKS:
+            for connection in (*self._inbound, *[connection for connection, _ in self._dialled.values()]):
+                self._refuse_connection(connection)
+
+    def _refuse_connection(self, connection: ZmtpSocket) -> bool:
+        """Close a connection if its certificate does not count, and tell whether it was closed."""
+        if self._admission is None or connection.certificate is None:
+            return False
+        refusal = self._admission.refusal(connection.certificate)
+        if refusal:
+            connection.close(refusal)
+        return bool(refusal)
+
+    def _look(self) -> None:
+        self.reload()
+        self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
 
     def _new_name(self) -> bytes:
         return connection_name(self._identity, os.urandom(CHANCE_BYTES)) if self._identity else b""
@@ -489,6 +534,8 @@ class Streams(Outboxes):
         if link.is_foreign:  # what it calls itself is no secret: others could take that name first
             connection.zmtp.identity = b""
         name = _name_of(connection)
+        if self._refuse_connection(connection):
+            return
         if name in self._names or name in self._dialled:  # of a connection that lives: nobody else has that name
             connection.close("name_taken")
             return
@@ -499,6 +546,8 @@ class Streams(Outboxes):
     def _dialled_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
         name = _name_of(connection)
         self._stirred_at.pop(connection, None)
+        if reason in REFUSALS and not self._is_closed:
+            self._notices.warn(("cut_off", link.uri, reason), partial(_cut_off, link.uri, reason))
         if self._dialled.get(name, (None,))[0] is connection:
             del self._dialled[name]
             self._loop.call_soon(self._ended, name)
@@ -607,6 +656,8 @@ class Streams(Outboxes):
         while self._is_sending() and self._loop.time() < give_up_at:
             await asyncio.sleep(0.002)
         self._is_closed = True
+        if self._looking is not None:
+            self._looking.cancel()
         if self._flush_at is not None:
             self._flush_at.cancel()
         self._loop.remove_reader(self._server)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
+from hopwire.node.certificate import Certificate, own_certificate
 
 __all__ = [
     "ADOPTED",
@@ -64,13 +65,22 @@ class OutboxLimits:
 class Tls:
     """The certificate of a node, and the authority that has signed the certificates of all nodes of the network.
 
-    All three are files in PEM, as operators have them. Both sides of a connection show their certificate, and nobody
-    gets in without one. Which name or address a certificate is for does not matter: the authority vouches for members.
+    The first three are files in PEM, as operators have them. Both sides of a connection show their certificate, and
+    nobody gets in without one. A certificate names the node that it is of, and the domains that the node may host
+    (`certificate.py`); `any_identity` lets certificates in that name no node, each of which may claim to be any node.
+    `allowed` and `revoked` are lists of nodes and certificates. All files may change at any time (`admission.py`).
     """
 
     certificate: str | Path
     key: str | Path
     authority: str | Path
+    allowed: str | Path | None = None
+    revoked: str | Path | None = None
+    any_identity: bool = False
+
+    def own(self) -> Certificate | None:
+        """Give the certificate itself, if its authority vouches for it now; else None."""
+        return own_certificate(*self.contexts())
 
     def contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         """Give what a client needs, and what a server needs."""
@@ -81,6 +91,8 @@ class Tls:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
+        if side == ssl.PROTOCOL_TLS_SERVER:
+            context.num_tickets = 0  # each connection is judged by its own handshake
         try:
             context.load_verify_locations(self.authority)
         except OSError as error:
@@ -148,6 +160,12 @@ class Transport(Protocol):
 
     def opened_as(self, name: bytes) -> str:
         """Give the address of the connection that this side opened under a name, or nothing."""
+
+    def certificate_of(self, connection: bytes) -> Certificate | None:
+        """Give the certificate at the other end of a connection; None where there is no TLS."""
+
+    def reload(self) -> None:
+        """Look now whether files have changed that say who may be connected."""
 
     def reply(self, connection: bytes, frames: Frames) -> None:
         """Send a control message over a connection that others opened, whoever they are; it may get lost."""

@@ -5,6 +5,9 @@ the connection the one of its node (`callers.py`). Before a hello there is only 
 good for captures, and for nothing that needs trust: a control message counts only from the node itself, and a train is
 opened only if it comes from a node that said hello.
 
+A route counts only with proof of the key of its domain. Where there are certificates, the certificate of the node must
+name the domain too.
+
 What is signed is for one process: this node since its start. A hello may be for anyone, since its sender may not know
 yet who lives at an address. So a hello that was recorded elsewhere is believed once. What comes over its connection is
 believed only with signatures of its own.
@@ -13,10 +16,13 @@ believed only with signatures of its own.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Container
 from functools import partial
 
-from hopwire.cluster.announce import Doubled, Hello
+import msgspec
+
+from hopwire.cluster.announce import Doubled, Hello, Routes, proved_bytes
 from hopwire.errors import PayloadError
 from hopwire.model import Message, contract_of, payload_from_body
 from hopwire.model.units import NS_PER_SECOND
@@ -25,10 +31,10 @@ from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import Notice, Notices, shown, why_refused
 from hopwire.node.settings import NodeSettings
 from hopwire.node.transit import Transit
-from hopwire.security import ANYONE, Domains, Listener, Recipient, ReplayWindows, Verdict, is_accepted, verify
+from hopwire.security import ANYONE, Domains, Listener, Recipient, ReplayWindows, Verdict, is_accepted, proof_of, verify
 from hopwire.security.known_seal import KnownSeal, seal_of
 
-__all__ = ["HELLO", "Alive", "Trust"]
+__all__ = ["HELLO", "Alive", "Trust", "identities_of"]
 
 HELLO = contract_of(Hello).identity
 FOR_ANYONE = frozenset((HELLO, contract_of(Doubled).identity))  # to processes that this node has not met
@@ -98,6 +104,10 @@ class Trust:
         self._here = Listener((here,), since_ns=here.incarnation)  # an incarnation is the time of the start
         self._greeted = Listener((here, ANYONE))
 
+    def use(self, domains: Domains) -> None:
+        """Judge by the keys of these domains from now on; what was seen is remembered."""
+        self._domains = domains
+
     def end(self, connection: bytes) -> None:
         """Forget what was known of a connection that has ended."""
         self.callers.end(connection)
@@ -112,6 +122,49 @@ class Trust:
         self._dead.add(DeadLetter("bad_signature", str(verdict), message))
         self._notices.warn((message.socket_identity, verdict), partial(_refusal, verdict, message, self._domains))
         return False
+
+    def proved(self, said: Routes, message: Message, hosts: Container[str] | None) -> Routes:
+        """Give the routes that count: those of domains whose key the node has, and that its certificate lets it host.
+
+        A route of a domain that is not known here is left out in silence: nobody here could say such a message, nor
+        believe one. All other routes that are left out are a dead letter for each domain.
+        """
+        if not self.is_signing and hosts is None:
+            return said
+        refusals: dict[bytes, str | None] = {each: self._refusal_of(each, hosts) for each in identities_of(said)}
+        if self.is_signing:
+            self._ask_for_proofs(said, refusals)
+        counted = Counter(refusal for _, identity, *_ in said.added if (refusal := refusals.get(identity, "")))
+        for refusal, count in counted.items():
+            self._dead.add(DeadLetter("no_proof", f"{count} routes of {refusal}", message))
+            self._notices.warn((said.node, refusal), partial(_refused_routes, said.node, refusal))
+        if any(refusal != "" for refusal in refusals.values()):
+            added = tuple([route for route in said.added if not route[1] or refusals[route[1]] == ""])
+            return msgspec.structs.replace(said, added=added)
+        return said
+
+    def _refusal_of(self, identity: bytes, hosts: Container[str] | None) -> str | None:
+        """Say why a node may not host an identity by its certificate; None says that nobody here knows its domain."""
+        domain = self._domains.find(identity)
+        if domain is None:
+            return None if self.is_signing else ""
+        if hosts is not None and domain.name not in hosts:
+            return f"domain {shown(domain.name)}, which the certificate of the node does not name"
+        return ""
+
+    def _ask_for_proofs(self, said: Routes, refusals: dict[bytes, str | None]) -> None:
+        """Judge the proof of each domain of some routes, once."""
+        proofs, data, now_ns = dict(said.proofs), proved_bytes(said), time.time_ns()
+        judged: dict[str, str] = {}
+        for identity, refusal in refusals.items():
+            domain = self._domains.find(identity)
+            if refusal != "" or domain is None or domain.allows_unsigned(identity):
+                continue
+            if domain.name not in judged:
+                verdict = proof_of(proofs.get(domain.name, b""), data, domain, now_ns, self._replay, self._here)
+                words = f"domain {shown(domain.name)}, without a proof of its key ({verdict})"
+                judged[domain.name] = "" if verdict is Verdict.VALID else words
+            refusals[identity] = judged[domain.name]
 
     def seal_of(self, message: Message) -> KnownSeal | None:
         """Give what judges messages such as this one, which was believed, if such messages are signed."""
@@ -130,6 +183,17 @@ class Trust:
         return seal is not None and seal.is_valid(
             signature, key, correlation_id, ttl_ticks, body, time.time_ns(), self._replay, self._here.since_ns
         )
+
+
+def identities_of(routes: Routes) -> tuple[bytes, ...]:
+    """Give the identities of the contracts among routes that are added, each once; hubs have none."""
+    return tuple(dict.fromkeys([identity for _, identity, _, _ in routes.added if identity]))
+
+
+def _refused_routes(node: bytes, refusal: str) -> Notice:
+    peer = shown(node)
+    text = f"refused routes of node {peer}: it announces {refusal}"
+    return Notice(text, {"event": "routes_refused", "peer": peer})
 
 
 def _refusal(verdict: Verdict, message: Message, domains: Domains) -> Notice:

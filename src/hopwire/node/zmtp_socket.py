@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hopwire.errors import WireError
+from hopwire.node.certificate import Certificate, certificate_from
 from hopwire.node.strangers import MAX_UNPROVED_BYTES, Strangers
 from hopwire.node.transport import Frames, OnFrames
 from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError
@@ -64,6 +65,7 @@ class ZmtpSocket:
         "_sock",
         "_strangers",
         "_timer",
+        "certificate",
         "has_stirred",
         "is_open",
         "name",
@@ -88,6 +90,7 @@ class ZmtpSocket:
         self._rest: deque[memoryview] = deque()
         self._heard: deque[Frames] = deque()  # whole messages that were not handed over yet
         self.on_written: Callable[[], None] | None = None
+        self.certificate: Certificate | None = None  # of the other side, once both sides have shown theirs
         self.is_open, self.has_stirred = True, False  # whether bytes came since somebody looked
         self._strangers, self._held = strangers, 0
         if strangers is not None:
@@ -265,13 +268,19 @@ class TlsSocket(ZmtpSocket):
 
     most_parts = sys.maxsize  # OpenSSL wants no less in the next attempt than in the one before
 
-    __slots__ = ("_is_secure", "_tls")
+    __slots__ = ("_admit", "_is_secure", "_tls")
 
     def __init__(
-        self, context: ssl.SSLContext, is_server: bool, loop: asyncio.AbstractEventLoop, sock: Any, *others: Any
+        self,
+        context: ssl.SSLContext,
+        is_server: bool,
+        admit: Callable[[Certificate], str],
+        loop: asyncio.AbstractEventLoop,
+        sock: Any,
+        *others: Any,
     ):
         self._tls = context.wrap_socket(sock, server_side=is_server, do_handshake_on_connect=False)
-        self._is_secure = False
+        self._is_secure, self._admit = False, admit
         super().__init__(loop, self._tls, *others)
         if not is_server:
             self._shake_hands()
@@ -295,6 +304,11 @@ class TlsSocket(ZmtpSocket):
             self._loop.call_soon(self.close, NO_TLS)
             return
         self._loop.remove_writer(self._tls)
+        said, der = self._tls.getpeercert(), self._tls.getpeercert(True)
+        self.certificate = certificate_from(said or {}, der or b"")
+        if refusal := self._admit(self.certificate):
+            self._loop.call_soon(self.close, refusal)
+            return
         self._is_secure = True
         if self._rest:
             self._wait_to_write()

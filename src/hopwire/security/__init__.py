@@ -2,6 +2,7 @@
 
 from hopwire.security.domain_settings import domains_from_table
 from hopwire.security.domains import ALWAYS, NEVER, OPEN, Domain, Domains, Key
+from hopwire.security.proofs import has_domain_of, proof_of, prove, voucher
 from hopwire.security.replay import ReplayWindow, ReplayWindows
 from hopwire.security.schemes import ANYONE, SCHEMES, Recipient, Stamp, mac, read_signature, signed_bytes
 from hopwire.security.signing import Listener, Verdict, is_accepted, must_sign, sign, verify
@@ -22,11 +23,15 @@ __all__ = [
     "Stamp",
     "Verdict",
     "domains_from_table",
+    "has_domain_of",
     "is_accepted",
     "mac",
     "must_sign",
+    "proof_of",
+    "prove",
     "read_signature",
     "sign",
     "signed_bytes",
     "verify",
+    "voucher",
 ]

@@ -106,7 +106,7 @@ def _by_name(name: str, identity: bytes, domains: Domains) -> tuple[int, int]:
     unsigned = VERDICTS.index(Verdict.UNSIGNED)
     if domain is None:
         return (NO_KEY if name else unsigned), NO_KEY
-    if domains.find(identity) is not domain:
+    if domains.owner(name, identity) is not domain:
         return (VERDICTS.index(Verdict.NOT_IN_DOMAIN),) * 2
     return unsigned, UNDECIDED
 

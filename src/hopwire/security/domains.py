@@ -9,6 +9,7 @@ one domain at most.
 | which key signs | of the keys that are valid at the time, the first in the order given |
 | which keys verify | all that are valid at the time; a rotation adds the new key everywhere, then puts the key first |
 | when is a key valid | `not_before_ns <= time < not_after_ns`; a bound that is None does not bind |
+| who says what became of a question | the domain of the question, or of its answer: see `proofs.py` |
 | what may go unsigned | nothing, unless named: by `unsigned`, by ALWAYS, by `Domains(signing=False)` |
 
 The trap: text that shows a secret. Only `Key.secret` holds a secret; no repr and no error may show it. Keys can be
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 from hmac import compare_digest
 
 from hopwire.errors import NotInDomain, SettingsError
+from hopwire.model.names import DEMAND, ENOUGH, OUTCOME
 from hopwire.security.patterns import Identity, is_covered, is_prefix, patterns_from, shown, stem, utf8
 from hopwire.security.schemes import DEFAULT_SCHEME, MAX_KEY_ID_BYTES, SCHEMES
 
@@ -32,6 +34,7 @@ __all__ = ["ALWAYS", "NEVER", "OPEN", "Domain", "Domains", "Key"]
 
 NEVER: tuple[Identity, ...] = ()
 ALWAYS: tuple[Identity, ...] = ("*",)
+ABOUT_QUESTIONS = frozenset((OUTCOME, DEMAND, ENOUGH))  # what nodes say about a question of any domain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +187,18 @@ class Domains:
         if domain is None:
             raise NotInDomain(f"identity {shown(identity)} belongs to no domain")
         return domain
+
+    def owner(self, name: str, identity: bytes) -> Domain | None:
+        """Give the domain that may say an identity under a name: the one that it belongs to.
+
+        What is said about a question (`ABOUT_QUESTIONS`) may be said by any domain whose signatures cover the question;
+        whoever waits for an answer asks which.
+        """
+        named, domain = self._names.get(name), self.find(identity)
+        if named is None or named is domain or identity not in ABOUT_QUESTIONS:
+            return domain
+        speaks = bool(named.keys) and SCHEMES[named.scheme].has_stamp and not named.allows_unsigned(identity)
+        return named if speaks else domain
 
     def allows_unsigned(self, identity: bytes) -> bool:
         """Tell whether an identity goes without a signature."""

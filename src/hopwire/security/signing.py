@@ -89,7 +89,7 @@ def sign(message: Message, domains: Domains, sent_at_ns: int, nonce: bytes, reci
     if not domains.signing:
         owner = domains.find(message.identity)
         return message.replace(domain=owner.name if owner else "", signature=b"")
-    domain = domains.domain_of(message.identity)
+    domain = domains.owner(message.domain, message.identity) or domains.domain_of(message.identity)
     if domain.allows_unsigned(message.identity):
         return message.replace(domain=domain.name, signature=b"")
     key = domain.key_at(sent_at_ns)
@@ -130,7 +130,7 @@ def verify(
     domain = domains.get(message.domain)
     if domain is None:
         return Verdict.NO_KEY if message.domain or message.signature else Verdict.UNSIGNED
-    if domains.find(message.identity) is not domain:
+    if domains.owner(message.domain, message.identity) is not domain:
         return Verdict.NOT_IN_DOMAIN
     if not message.signature:
         return Verdict.UNSIGNED
