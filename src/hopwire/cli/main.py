@@ -20,11 +20,12 @@ except ModuleNotFoundError as missing:
     print(f'hopwire: {missing.name} is not installed: pip install "hopwire[cli]"', file=sys.stderr)
     raise SystemExit(2) from None
 
-from hopwire.cli import capture, flows, lake
+from hopwire.cli import capture, config, flows, lake
 from hopwire.cli.decode import decode
 from hopwire.cli.demo import demo
 from hopwire.cli.encode import encode
 from hopwire.cli.exits import EXIT_CODES, ExitCode, complain, guarded
+from hopwire.cli.node import node
 from hopwire.cli.reasons import reasons
 from hopwire.cli.simulate import simulate
 from hopwire.cli.terminal import say
@@ -37,10 +38,12 @@ COMMANDS = (
     reasons,
     demo,
     simulate,
+    node,
 )
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "capture": ("Look into what nodes have recorded.", capture.COMMANDS),
     "lake": ("Build tables from captures.", lake.COMMANDS),
+    "config": ("See what a node would be run with.", config.COMMANDS),
     "flows": ("See what became of questions and messages.", flows.COMMANDS),
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code:d} {meaning}" for code, meaning in EXIT_CODES.items()) + "."

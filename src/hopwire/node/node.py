@@ -39,6 +39,7 @@ from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
 from hopwire.node.hub import Hub
 from hopwire.node.kept_identity import KeptIdentity
+from hopwire.node.latencies import Latencies, TimedHub
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, News
@@ -163,6 +164,7 @@ class Node:
         self._retries = Retries()
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
         self._news = News()
+        self.latencies = Latencies() if settings.latencies else None
         credits = Credits()
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation)
         self._consumption = consumption = Consumption(
@@ -214,6 +216,7 @@ class Node:
             self._route,
             self._unroute,
             self._escalate,
+            self.latencies,
         )
         self._incoming = Incoming(self._router, self._membership, trust, self._dead, seen, settings, timing, tap)
 
@@ -356,6 +359,11 @@ class Node:
         """The nodes that can be talked to."""
         return self._membership.peers if self._state == "running" else ()
 
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """The addresses that were given to this node and have not answered yet."""
+        return self._membership.unanswered() if self._state == "running" else ()
+
     # -- actors and hubs
 
     def host(
@@ -436,7 +444,7 @@ class Node:
 
     def _new_hub(self, local_only: bool, longest_wait: float = math.inf) -> Hub:
         max_body_bytes = self.settings.limits.max_bytes - MOST_OF_A_HEADER
-        hub = Hub(
+        hub = (Hub if self.latencies is None else TimedHub)(
             HUB + _guid(),
             self._router,
             self._outgoing,
@@ -448,6 +456,8 @@ class Node:
             self._forget_hub,
             longest_wait,
         )
+        if isinstance(hub, TimedHub) and self.latencies is not None:
+            hub.latencies = self.latencies
         self._hubs[hub.identity] = hub
         self._router.open_home(hub.identity, hub)
         added = self._tables.local.register(hub.identity, is_local_only=local_only)

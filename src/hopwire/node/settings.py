@@ -45,11 +45,12 @@ class NodeSettings:
     pace: Pace = field(default_factory=Pace)
     express: bool = True  # messages that repeat themselves take fewer steps; without it all take the ordinary way
     telemetry: bool = False  # carry OpenTelemetry's context along, and make spans; needs hopwire[otel]
+    latencies: bool = False  # measure how long questions and handlers take, for the metrics
 
     def __post_init__(self) -> None:
         for name in NUMBERS:
             _check(self, name, lambda value: isinstance(value, int) and value >= 1, "a number from 1")
-        for name in ("express", "telemetry"):
+        for name in ("express", "telemetry", "latencies"):
             _check(self, name, lambda value: isinstance(value, bool), "True or False")
         for name in ("replay_seconds", "clock_skew_seconds"):
             _check(self, name, lambda value: isinstance(value, int | float) and value >= 0, "a number of seconds")
