@@ -11,16 +11,16 @@ from hopwire.model import Payload
 from hopwire.node import Actor, handles
 
 
-class Order(Payload, identity="shop.order", version=1):
+class Order(Payload, identity="till.order", version=1):
     what: str
 
 
-class Sold(Payload, identity="shop.sold", version=2):
+class Sold(Payload, identity="till.sold", version=2):
     what: str
     count: int = 1
 
 
-class Block(Payload, identity="shop.block", version=1):
+class Block(Payload, identity="till.block", version=1):
     seconds: float
 
 

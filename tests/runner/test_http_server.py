@@ -44,8 +44,8 @@ async def said(port: int, request: bytes) -> bytes:
 REQUESTS = (
     (b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n",        b"HTTP/1.1 200 OK\r\n",                 b"\r\n\r\ntext\n"),
     (b"GET /page?a=b HTTP/1.0\r\n\r\n",               b"HTTP/1.1 200 OK\r\n",                 b"\r\n\r\ntext\n"),
-    (b"GET /nope HTTP/1.1\r\n\r\n",                   b"HTTP/1.1 404 Not Found\r\n",          b"there are /page, /fails\n"),
-    (b"POST /page HTTP/1.1\r\n\r\n",                  b"HTTP/1.1 405 Method Not Allowed\r\n", b"only GET is answered\n"),
+    (b"GET /nope HTTP/1.1\r\n\r\n",                   b"HTTP/1.1 404 Not Found\r\n",          b"are /page, /fails\n"),
+    (b"POST /page HTTP/1.1\r\n\r\n",                  b"HTTP/1.1 405 Method Not Allowed\r\n", b"GET is answered\n"),
     (b"nonsense\r\n\r\n",                             b"HTTP/1.1 400 Bad Request\r\n",        b"HTTP/1.1\n"),
     (b"\r\n\r\n",                                     b"HTTP/1.1 400 Bad Request\r\n",        b"HTTP/1.1\n"),
     (b"GET /fails HTTP/1.1\r\n\r\n",                  b"HTTP/1.1 500 ",                       b"the log says why\n"),
