@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hopwire.errors import NoRoute
 from hopwire.model import Contract, Payload
 from hopwire.node import NodeSettings
-from hopwire.node.latencies import BOUNDS_SECONDS, MOST_SERIES, Histogram, Latencies
+from hopwire.node.latencies import BOUNDS_SECONDS, EVERY_SECONDS, MOST_SERIES, Histogram, Latencies
 from hopwire.node.metric_families import families_of, text_from_families
 from hopwire.node.metrics import NodeCollector
 from hopwire.testing import Network, run
@@ -43,17 +45,31 @@ def test_questions_and_handlers_are_measured_by_contract() -> None:
         async with measured as there, network.node(peers=[there.uri], settings=MEASURED) as here:
             there.host(Greeter())
             await here.knows(Greet)
-            hub = here.hub()
-            for i in range(5):
-                await hub.ask(Greet(str(i)), Greeting)
-            await hub.send(Greet("sent"))
+            await here.hub(new=True).ask(Greet("asked"), Greeting)
+            await here.hub(new=True).send(Greet("sent"))
             with pytest.raises(NoRoute):
-                await hub.ask(Greeting("nobody"), Greet)
+                await here.hub(new=True).ask(Greeting("nobody"), Greet)
             assert here.latencies is not None
             assert there.latencies is not None
             asked = {place: sum(each.counts) for place, each in here.latencies.asked.items()}
-            assert asked == {("greeter.greet v1", "answered"): 6, ("greeter.greeting v1", "NoRoute"): 1}
-            assert {name: sum(each.counts) for name, each in there.latencies.handled.items()} == {"greeter.greet v1": 6}
+            assert asked == {("greeter.greet v1", "answered"): 2, ("greeter.greeting v1", "NoRoute"): 1}
+            assert list(there.latencies.handled) == ["greeter.greet v1"]
+
+    run(story)
+
+
+def test_a_hub_measures_one_question_and_the_next_some_time_later() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(settings=MEASURED) as node:
+            node.host(Greeter())
+            hub = node.hub()
+            assert node.latencies is not None
+            for _ in range(2):
+                for i in range(100):
+                    await hub.ask(Greet(str(i)), Greeting)  # in no time, by the clock of the network
+                await asyncio.sleep(2 * EVERY_SECONDS)
+            [histogram] = node.latencies.asked.values()
+            assert sum(histogram.counts) == 2
 
     run(story)
 

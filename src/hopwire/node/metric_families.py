@@ -33,8 +33,8 @@ GAUGES = {
 }
 # fmt: on
 DEAD = "Messages that went no further."
-ASKED = "How long questions of this node took, by contract and how they ended."
-HANDLED = "How long handlers of this node took, by contract."
+ASKED = "How long questions took, by contract and how they ended; of each hub at most 100 in a second."
+HANDLED = "How long handlers took, by contract; of each actor at most 100 messages in a second."
 ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 

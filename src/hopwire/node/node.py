@@ -39,7 +39,7 @@ from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
 from hopwire.node.hub import Hub
 from hopwire.node.kept_identity import KeptIdentity
-from hopwire.node.latencies import Latencies, TimedHub
+from hopwire.node.latencies import Latencies
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, News
@@ -444,7 +444,7 @@ class Node:
 
     def _new_hub(self, local_only: bool, longest_wait: float = math.inf) -> Hub:
         max_body_bytes = self.settings.limits.max_bytes - MOST_OF_A_HEADER
-        hub = (Hub if self.latencies is None else TimedHub)(
+        hub = Hub(
             HUB + _guid(),
             self._router,
             self._outgoing,
@@ -455,9 +455,8 @@ class Node:
             self._domains,
             self._forget_hub,
             longest_wait,
+            self.latencies,
         )
-        if isinstance(hub, TimedHub) and self.latencies is not None:
-            hub.latencies = self.latencies
         self._hubs[hub.identity] = hub
         self._router.open_home(hub.identity, hub)
         added = self._tables.local.register(hub.identity, is_local_only=local_only)
