@@ -261,6 +261,11 @@ class Node:
         return self._portal.call_plain(lambda: self._node.peers)
 
     @property
+    def unanswered(self) -> tuple[str, ...]:
+        """The addresses that were given to this node and have not answered yet."""
+        return self._portal.call_plain(lambda: self._node.unanswered)
+
+    @property
     def capture_status(self) -> CaptureStatus | None:
         """How much of the traffic was captured, if it is."""
         return self._node.capture_status
