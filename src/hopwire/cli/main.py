@@ -21,14 +21,23 @@ except ModuleNotFoundError as missing:
     raise SystemExit(2) from None
 
 from hopwire.cli import capture, config, flows, lake
+from hopwire.cli.ask import ask
 from hopwire.cli.decode import decode
 from hopwire.cli.demo import demo
+from hopwire.cli.doctor import doctor
 from hopwire.cli.encode import encode
 from hopwire.cli.exits import EXIT_CODES, ExitCode, complain, guarded
+from hopwire.cli.listen import listen
+from hopwire.cli.members import members
 from hopwire.cli.node import node
 from hopwire.cli.reasons import reasons
+from hopwire.cli.routes import routes
+from hopwire.cli.send import send
 from hopwire.cli.simulate import simulate
+from hopwire.cli.tell import tell
 from hopwire.cli.terminal import say
+from hopwire.cli.top import top
+from hopwire.cli.trace import trace
 
 __all__ = ["app", "run"]
 
@@ -39,6 +48,15 @@ COMMANDS = (
     demo,
     simulate,
     node,
+    ask,
+    send,
+    tell,
+    listen,
+    members,
+    routes,
+    trace,
+    doctor,
+    top,
 )
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "capture": ("Look into what nodes have recorded.", capture.COMMANDS),

@@ -28,7 +28,7 @@ def _option(*names: str, metavar: str, help: str) -> Any:
 Places: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[MODULE:NAME]...",
+        metavar="MODULE:NAME",
         help="Actors: a class, an instance, or a callable that gives some.",
         show_default=False,
     ),

@@ -44,6 +44,7 @@ from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, News
 from hopwire.node.notices import Notices
+from hopwire.node.overview import Overview
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
 from hopwire.node.router import Router
@@ -165,7 +166,7 @@ class Node:
         self._tables, self._dead, notices = Tables(), DeadLetters(), Notices(timing.now)
         self._news = News()
         self.latencies = Latencies() if settings.latencies else None
-        credits = Credits()
+        self._credits = credits = Credits()
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation)
         self._consumption = consumption = Consumption(
             here, self._incarnation, settings.inbox_messages, settings.inbox_bytes, self._outgoing.tell
@@ -363,6 +364,15 @@ class Node:
     def unanswered(self) -> tuple[str, ...]:
         """The addresses that were given to this node and have not answered yet."""
         return self._membership.unanswered() if self._state == "running" else ()
+
+    def node_at(self, uri: str) -> bytes:
+        """Give the node that has answered at an address that was given to this node, or nothing."""
+        return self._membership.node_at(uri) if self._state == "running" else b""
+
+    def overview(self) -> Overview:
+        """Give what this node knows of others: for those who look at it."""
+        self._refuse_unless_running()
+        return Overview(self._tables, self._credits, self._membership.health_of)
 
     # -- actors and hubs
 

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from hopwire.errors import Escalated, SettingsError
 from hopwire.node import Actor, Node
+from hopwire.node.status import StatusActor
 from hopwire.report.words import plural
 from hopwire.runner.health import DRAINING, STOPPED, Health
 from hopwire.runner.http_server import HttpServer
@@ -108,6 +109,8 @@ async def _started(settings: RunSettings, given: Iterable[Any], stack: AsyncExit
     stack.push_async_callback(node.stop, settings["stop_seconds"])
     for actor in actors:
         node.host(actor)
+    if settings["status"]:
+        node.host(StatusActor(node), local_only=True)
     health = Health(node, settings["grace_seconds"], asyncio.get_running_loop().time)
     url = await _serve_pages(health, settings["http"], stack)
     await node.start()

@@ -267,8 +267,8 @@ class RunSettings:
             identity=self["identity"].encode() or None,
             name=self["name"],
             capture=self["capture"] or None,
-            domains=_domains(self["domains"]) if self["domains"] else OPEN,
-            tls=self._tls(),
+            domains=self.domains(),
+            tls=self.tls(),
             insecure=self["insecure"],
             settings=settings,
             **self._join(),
@@ -281,17 +281,21 @@ class RunSettings:
             raise SettingsError(f"{self.values['join'].origin}: this hopwire knows no join; name the nodes as peers")
         return {"join": self["join"]}
 
-    def _tls(self) -> Tls | None:
+    def domains(self) -> Domains:
+        """Read the file of domains and the keys that it names; without a file nothing is signed."""
+        path = self["domains"]
+        if not path:
+            return OPEN
+        try:
+            return domains_from_file(path)
+        except OSError as error:
+            raise SettingsError(f"{path}: {error.strerror or error}") from None
+
+    def tls(self) -> Tls | None:
+        """Give the certificate, its key and the authority, if they are set."""
         missing = [name for name in TLS if not self[name]]
         if len(missing) == len(TLS):
             return None
         if missing:
             raise SettingsError(f"TLS needs {', '.join(TLS)}; {', '.join(missing)} is not given")
         return Tls(self["tls_certificate"], self["tls_key"], self["tls_authority"])
-
-
-def _domains(path: str) -> Domains:
-    try:
-        return domains_from_file(path)
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror or error}") from None
