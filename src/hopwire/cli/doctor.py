@@ -173,8 +173,8 @@ def _names(settings: RunSettings) -> Iterator[Finding]:
     for host in dict.fromkeys(host_of(uri) for uri in given if not is_ipc(uri) and "://" in uri):
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as error:
-            why = error.strerror or str(error)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", "") or str(error)
             remedy = "is the name spelled right, and known to the DNS of this machine?"
             yield Finding("name", BAD, f"{host}: {why}", remedy)
         else:
@@ -198,8 +198,8 @@ def _network(
     if not is_ipc(address):
         try:
             socket.create_connection((host_of(address), port_of(address)), timeout).close()
-        except OSError as error:
-            found = f"{address}: {error.strerror or error}"
+        except (OSError, UnicodeError) as error:
+            found = f"{address}: {getattr(error, 'strerror', '') or error}"
             return [Finding("node", BAD, found, "start it, open the port in the firewall, or correct the address")]
     try:
         return asyncio.run(_met(address, settings, domains, config, timeout))

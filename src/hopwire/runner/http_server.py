@@ -116,7 +116,7 @@ class HttpServer:
         except (TimeoutError, OSError, EOFError):  # whoever asked is slow, or gone
             pass
         finally:
-            writer.transport.abort() if not writer.is_closing() else writer.close()
+            writer.transport.abort()  # nothing happens to a connection that is closed already
 
     async def _answer(self, reader: asyncio.StreamReader) -> HttpAnswer:
         try:
