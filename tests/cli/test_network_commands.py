@@ -95,6 +95,17 @@ def test_what_is_told_is_handled(node: sync.Node) -> None:
 
 
 @pytest.mark.slow
+def test_a_contract_that_another_node_handles_is_found_through_the_one_that_is_named() -> None:
+    with sync.Node() as door, sync.Node(peers=[door.uri]) as shop:
+        door._portal.call_plain(lambda: door._node.host(StatusActor(door._node), local_only=True))
+        shop.host(Shop())
+        door.knows(Order)
+        found = hopwire("ask", door.uri, "till.order", '{"what": "tea"}', "--reply", "till.sold@2")
+        assert (found.code, found.err, found.out) == (0, "", '{"what":"tea","count":1}\n')
+        assert json.loads(hopwire("trace", door.uri, "till.order", "--json").out)["end"]["uri"] == shop.uri
+
+
+@pytest.mark.slow
 def test_a_signed_network_needs_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = b"a secret of the network"
     domains = Domains([Domain("network", [Key("1", secret)], ["hopwire.*", "till.*"])])

@@ -113,7 +113,7 @@ def test_join_is_given_to_a_node_that_knows_it(monkeypatch: pytest.MonkeyPatch) 
     given: dict[str, object] = {}
 
     class Joining:
-        def __init__(self, listen: str, *, join: tuple[str, ...] = (), **options: object) -> None:
+        def __init__(self, listen: str, *, join: tuple[str, ...] | None = None, **options: object) -> None:
             given["join"] = join
 
     class Old:
@@ -123,6 +123,11 @@ def test_join_is_given_to_a_node_that_knows_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("hopwire.runner.settings.Node", Joining)
     read_settings({"join": ["tcp://a:1"]}).node()
     assert given == {"join": ("tcp://a:1",)}
+    read_settings({}, {"HOPWIRE_JOIN": ""}).node()
+    assert given == {"join": ()}
+    given.clear()
+    read_settings().node()
+    assert given == {"join": None}
     monkeypatch.setattr("hopwire.runner.settings.Node", Old)
     with pytest.raises(SettingsError, match=r"^--join: this hopwire knows no join; name the nodes as peers$"):
         read_settings({"join": ["tcp://a:1"]}, origins={"join": "--join"}).node()

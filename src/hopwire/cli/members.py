@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from hopwire.cli.network_client import AsJson, ConfigFile, Domains, Joined, Seconds, Uri, join
+from hopwire.cli.network_client import AsJson, ConfigFile, Domains, Joined, Seconds, Uri, all_members, join
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.node.overview import KnownMember
-from hopwire.node.status import MemberPage, MemberPageWanted, Status, StatusWanted
+from hopwire.node.status import Status, StatusWanted
 from hopwire.report.words import text_or_hex
 
-__all__ = ["all_members", "member_to_json", "members"]
+__all__ = ["member_to_json", "members"]
 
 
 def members(
@@ -52,18 +52,6 @@ def members(
 class _Members:
     own: Status
     others: list[KnownMember]
-
-
-async def all_members(there: Joined, timeout: float) -> list[KnownMember]:
-    """Ask a node for all members, page by page."""
-    found: dict[bytes, KnownMember] = {}
-    offset = 0
-    while True:
-        page = await there.ask_it(MemberPageWanted(offset), MemberPage, timeout)
-        found |= {each.node: each for each in page.members}
-        offset += len(page.members)
-        if not page.members or offset >= page.total:
-            return list(found.values())
 
 
 def member_to_json(member: KnownMember) -> dict[str, object]:

@@ -4,6 +4,9 @@ The command is a member of the network like any other: where messages are signed
 met, and the keys of the contracts that it speaks. Keys and certificates come from `--domains`, from HOPWIRE_DOMAINS and
 HOPWIRE_TLS_..., or from `--config`; nothing else of these settings is used.
 
+A node tells of its own routes only. So if the node at the address does not handle a contract, it is asked who does, and
+the command joins once more, by these nodes too.
+
 Bodies are MessagePack maps, given and shown as JSON. Their contracts are known by name alone: the command has no class
 for them.
 """
@@ -24,12 +27,14 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 import typer
 
-from hopwire.errors import NoRoute, PayloadError, SettingsError, Unreachable
+from hopwire.errors import DeliveryError, NoRoute, PayloadError, SettingsError, Unreachable
 from hopwire.model import Codec, Contract, Payload, contract_of
 from hopwire.model.payload import MAX_VERSION, PayloadContract
 from hopwire.node import Address, Node
 from hopwire.node.addresses import check_uri
+from hopwire.node.overview import KnownContract, KnownMember
 from hopwire.node.spawn import words_of
+from hopwire.node.status import ContractPage, ContractPageWanted, MemberPage, MemberPageWanted
 from hopwire.report.words import REFUSALS
 from hopwire.runner.settings import read_settings
 
@@ -45,6 +50,8 @@ __all__ = [
     "RawPayload",
     "Seconds",
     "Uri",
+    "all_contracts",
+    "all_members",
     "body_from_json",
     "join",
     "joined",
@@ -56,6 +63,7 @@ __all__ = [
 T = TypeVar("T")
 NAME = "hopwire-cli"
 STDIN = "-"
+MOST_OTHERS = 4  # nodes that are met to talk to one of them
 CONTRACT = re.compile(r"(?P<identity>.+?)(?:(?:@| v)(?P<version>\d+))?")
 
 
@@ -140,11 +148,18 @@ def json_from_body(body: bytes) -> str:
 # -- joining
 
 
+class _Elsewhere(Exception):
+    """A contract is handled by nodes that have to be met first."""
+
+    def __init__(self, uris: tuple[str, ...]) -> None:
+        self.uris = uris
+
+
 class Joined:
     """A node that has met another by its address."""
 
-    def __init__(self, node: Node, address: str) -> None:
-        self.node, self.address = node, address
+    def __init__(self, node: Node, address: str, may_go_further: bool = True) -> None:
+        self.node, self.address, self.may_go_further = node, address, may_go_further
         self.met = Address(node.node_at(address))
         self.hub = node.hub()
 
@@ -160,12 +175,14 @@ class Joined:
 
 
 @asynccontextmanager
-async def joined(address: str, domains: Path | None, config: Path | None, timeout: float) -> AsyncIterator[Joined]:
+async def joined(
+    address: str, domains: Path | None, config: Path | None, timeout: float, others: tuple[str, ...] = ()
+) -> AsyncIterator[Joined]:
     """Be a member of the network for a while; an Unreachable says that nobody answered at the address."""
     check_uri(address, "a node")
     given = {} if domains is None else {"domains": str(domains)}
     settings = read_settings(given, os.environ, config, {"domains": "--domains"})
-    async with Node(peers=[address], name=NAME, domains=settings.domains(), tls=settings.tls()) as node:
+    async with Node(peers=[address, *others], name=NAME, domains=settings.domains(), tls=settings.tls()) as node:
         events = node.events()
         try:
             async with asyncio.timeout(timeout):
@@ -174,7 +191,7 @@ async def joined(address: str, domains: Path | None, config: Path | None, timeou
         except TimeoutError:
             text = f"no answer from {address} in {timeout:g} s: is it running, are address and keys right?"
             raise Unreachable("unreachable", text) from None
-        yield Joined(node, address)
+        yield Joined(node, address, not others)
 
 
 def join(
@@ -186,18 +203,62 @@ def join(
 ) -> T:
     """Join by an address, do something there, leave, and give what was done."""
 
-    async def run() -> T:
-        async with joined(address, domains, config, timeout) as there:
+    async def run(others: tuple[str, ...] = ()) -> T:
+        async with joined(address, domains, config, timeout, others) as there:
             return await act(there)
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    except _Elsewhere as elsewhere:
+        return asyncio.run(run(elsewhere.uris))
 
 
 async def within(there: Joined, kind: type[RawPayload], partition: str, timeout: float) -> None:
-    """Wait until somebody is known who handles a contract."""
+    """Wait until somebody is known who handles a contract; nodes that have to be met first are met by `join`."""
+    contract = contract_of(kind, partition.encode())
+    uris = await _elsewhere(there, contract, timeout) if there.may_go_further else ()
+    if uris:
+        raise _Elsewhere(uris)
     try:
-        await there.node.knows(kind, partition=partition.encode(), timeout=timeout)
+        await there.node.knows(kind, partition=contract.partition, timeout=timeout)
     except NoRoute:
-        words = words_of(contract_of(kind))
-        text = f"nobody handles {words}, as far as {there.address} says"
-        raise NoRoute("no_route", text, words) from None
+        words = words_of(contract)
+        raise NoRoute("no_route", f"nobody handles {words}, as far as {there.address} says", words) from None
+
+
+async def _elsewhere(there: Joined, contract: Contract, timeout: float) -> tuple[str, ...]:
+    """Give where a contract is handled, if not at the address itself; nothing if the node there cannot say."""
+    try:
+        handled = [each for each in await all_contracts(there, timeout) if each[:3] == contract]
+        nodes = {node for each in handled if not each.actors_here for node in each.nodes} - {there.node.identity}
+        members = await all_members(there, timeout) if nodes else []
+    except DeliveryError:
+        return ()
+    return tuple(member.uri for member in members if member.node in nodes and member.uri)[:MOST_OTHERS]
+
+
+# -- pages
+
+
+async def all_members(there: Joined, timeout: float) -> list[KnownMember]:
+    """Ask a node for all members, page by page."""
+    found: dict[bytes, KnownMember] = {}
+    offset = 0
+    while True:
+        page = await there.ask_it(MemberPageWanted(offset), MemberPage, timeout)
+        found |= {each.node: each for each in page.members}
+        offset += len(page.members)
+        if not page.members or offset >= page.total:
+            return list(found.values())
+
+
+async def all_contracts(there: Joined, timeout: float, most: int | None = None) -> list[KnownContract]:
+    """Ask a node for all contracts, or the first ones, page by page."""
+    found: dict[tuple[object, ...], KnownContract] = {}
+    offset = 0
+    while True:
+        page = await there.ask_it(ContractPageWanted(offset), ContractPage, timeout)
+        found |= {each[:3]: each for each in page.contracts}
+        offset += len(page.contracts)
+        if not page.contracts or offset >= page.total or (most is not None and offset >= most):
+            return list(found.values())

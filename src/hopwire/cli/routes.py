@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from hopwire.cli.network_client import ConfigFile, Domains, Joined, Seconds, Uri, join
+from hopwire.cli.network_client import ConfigFile, Domains, Joined, Seconds, Uri, all_contracts, join
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.model import Contract
 from hopwire.node.overview import KnownContract
 from hopwire.node.spawn import words_of
-from hopwire.node.status import ContractPage, ContractPageWanted
 from hopwire.report.words import text_or_hex
 
-__all__ = ["all_contracts", "routes"]
+__all__ = ["routes"]
 
 SHOWN_NODES = 3
 
@@ -50,15 +49,3 @@ def routes(
         table.add_row(words, str(each.actors_here or ""), ", ".join(nodes[:SHOWN_NODES]) + more)
     if not as_json:
         screen().print(table)
-
-
-async def all_contracts(there: Joined, timeout: float, most: int | None = None) -> list[KnownContract]:
-    """Ask a node for all contracts, or the first ones, page by page."""
-    found: dict[tuple[object, ...], KnownContract] = {}
-    offset = 0
-    while True:
-        page = await there.ask_it(ContractPageWanted(offset), ContractPage, timeout)
-        found |= {each[:3]: each for each in page.contracts}
-        offset += len(page.contracts)
-        if not page.contracts or offset >= page.total or (most is not None and offset >= most):
-            return list(found.values())

@@ -11,9 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from hopwire.cli.members import all_members, member_to_json
-from hopwire.cli.network_client import ConfigFile, Domains, Joined, Seconds, Uri, join
-from hopwire.cli.routes import all_contracts
+from hopwire.cli.members import member_to_json
+from hopwire.cli.network_client import (
+    ConfigFile,
+    Domains,
+    Joined,
+    Seconds,
+    Uri,
+    all_contracts,
+    all_members,
+    join,
+)
 from hopwire.cli.terminal import redraw, say, size
 from hopwire.model import Contract
 from hopwire.model.units import NS_PER_SECOND

@@ -3,7 +3,7 @@
 | state | `/health` | `/ready` |
 |---|---|---|
 | `starting`: actors are made, the node does not listen yet | 200 | 503 |
-| `running`, and given peers have not answered, for `grace_seconds` at most | 200 | 503 |
+| `running`, and given peers have not answered, or nobody was met by `join`, for `grace_seconds` at most | 200 | 503 |
 | `running` | 200 | 200 |
 | `draining`: the node was told to end | 200 | 503 |
 | `stopped` | 503 | 503 |
@@ -31,8 +31,10 @@ SHOWN_PEERS = 20
 class Health:
     """The state of a node that is run, and the pages that show it."""
 
-    def __init__(self, node: Node, grace_seconds: float, clock: Callable[[], float]) -> None:
-        self._node, self._grace_seconds, self._clock = node, grace_seconds, clock
+    def __init__(
+        self, node: Node, grace_seconds: float, clock: Callable[[], float], doors: tuple[str, ...] = ()
+    ) -> None:
+        self._node, self._grace_seconds, self._clock, self._doors = node, grace_seconds, clock, doors
         self._running_since = 0.0
         self._was_ready = False
         self.state = STARTING
@@ -42,10 +44,10 @@ class Health:
         self.state, self._running_since = RUNNING, self._clock()
 
     def missing(self) -> tuple[str, ...]:
-        """Give the peers that a node still waits for before it is ready."""
+        """Give the addresses that a node still waits for before it is ready: all given peers, or any door."""
         if self._was_ready or self._clock() - self._running_since >= self._grace_seconds:
             return ()
-        return self._node.unanswered
+        return self._node.unanswered or (() if self._node.peers else self._doors)
 
     def is_ready(self) -> bool:
         """Tell whether the node can be given work."""

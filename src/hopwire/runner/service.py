@@ -111,7 +111,7 @@ async def _started(settings: RunSettings, given: Iterable[Any], stack: AsyncExit
         node.host(actor)
     if settings["status"]:
         node.host(StatusActor(node), local_only=True)
-    health = Health(node, settings["grace_seconds"], asyncio.get_running_loop().time)
+    health = Health(node, settings["grace_seconds"], asyncio.get_running_loop().time, settings["join"])
     url = await _serve_pages(health, settings["http"], stack)
     await node.start()
     health.run()

@@ -48,6 +48,7 @@ __all__ = [
 PREFIX = "HOPWIRE_"
 CONFIG = "config"  # the file itself is named by an argument or by the environment
 OTHERS = ("CONFIG", "TRACEBACK", "JAVA", "SPARK_LOG")  # variables that mean something else
+DEFAULT = "default"
 NEAR = 0.8  # how alike two names are that somebody may have mixed up
 
 
@@ -160,7 +161,7 @@ def read_settings(
 ) -> RunSettings:
     """Read all settings; `arguments` has those that were given, `origins` what each is called where it was given."""
     arguments, environ, origins = arguments or {}, environ or {}, origins or {}
-    values = {name: SettingValue(option.default, "default") for name, option in OPTIONS.items()}
+    values = {name: SettingValue(option.default, DEFAULT) for name, option in OPTIONS.items()}
     path = config if config is not None else environ.get(f"{PREFIX}CONFIG") or None
     if path is not None:
         values |= _from_file(Path(path))
@@ -275,7 +276,8 @@ class RunSettings:
         )
 
     def _join(self) -> dict[str, Any]:
-        if not self["join"]:
+        """Give the doors of the network; a list that was given empty is said too: others will find this node."""
+        if self.values["join"].origin == DEFAULT:
             return {}
         if "join" not in inspect.signature(Node.__init__).parameters:
             raise SettingsError(f"{self.values['join'].origin}: this hopwire knows no join; name the nodes as peers")
