@@ -26,7 +26,7 @@ from hopwire.cli.node import Peers, given_settings
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import DeliveryError, HopwireError
 from hopwire.model.units import NS_PER_SECOND
-from hopwire.node.addresses import check_uri, host_of, is_ipc, is_not_ipv4, listening, port_of
+from hopwire.node.addresses import check_addresses, check_uri, host_of, is_ipc, is_not_ipv4, listening, port_of
 from hopwire.node.status import Status, StatusWanted
 from hopwire.runner.http_server import http_address
 from hopwire.runner.settings import RunSettings
@@ -148,7 +148,12 @@ def _domain(domain: Domain, now_ns: int) -> Iterator[Finding]:
 
 
 def _ports(settings: RunSettings) -> Iterator[Finding]:
-    yield _port("listen", settings["listen"], lambda: listening(settings["listen"]).close())
+    try:
+        check_addresses(settings["listen"], settings["advertise"])
+    except HopwireError as error:
+        yield Finding("listen", BAD, str(error), "HOPWIRE_LISTEN and HOPWIRE_ADVERTISE are like tcp://host:port")
+    else:
+        yield _port("listen", settings["listen"], lambda: listening(settings["listen"]).close())
     if settings["http"]:
         host, port = http_address(settings["http"])
         uri = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
@@ -157,11 +162,7 @@ def _ports(settings: RunSettings) -> Iterator[Finding]:
 
 def _port(check: str, address: str, bind: Callable[[], None]) -> Finding:
     try:
-        if check == "listen":
-            check_uri(address, "this node")
         bind()
-    except HopwireError as error:
-        return Finding(check, BAD, str(error), "name an address like tcp://host:port")
     except OSError as error:
         remedy = "is the node running already? choose another port, or end the process that has it"
         return Finding(check, DOUBTFUL, f"{address}: {error.strerror or error}", remedy)

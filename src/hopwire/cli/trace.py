@@ -18,6 +18,7 @@ from hopwire.cli.network_client import (
     within,
 )
 from hopwire.cli.terminal import say
+from hopwire.model.names import is_actor
 from hopwire.node.spawn import Way
 from hopwire.report.words import text_or_hex
 
@@ -42,7 +43,7 @@ def trace(
 
     way = join(address, domains, config, timeout, act)
     passed = [{"uri": uri, "node": text_or_hex(node)} for uri, node in way.passed]
-    receivers = [text_or_hex(receiver) for receiver in way.receivers]
+    receivers = [f"actor {text_or_hex(receiver[1:])}" if is_actor(receiver) else "a hub" for receiver in way.receivers]
     if as_json:
         end = {"uri": way.uri, "node": text_or_hex(way.node), "receivers": receivers}
         say(json.dumps({"contract": contract, "passed": passed, "end": end}))
