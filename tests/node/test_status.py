@@ -41,8 +41,9 @@ def test_a_node_says_how_it_does_and_whom_it_knows() -> None:
             assert [(member.node, member.routes) for member in own] == [(there.identity, 1)]
             contracts = (await hub.ask(ContractPageWanted(), ContractPage, to=to)).contracts
             assert {each.identity: each.actors_here for each in contracts}[b"greeter.greet"] == 1
-            with pytest.raises(HandlerFailed, match="a page begins at 0 or later, found -1"):
-                await hub.ask(MemberPageWanted(-1), MemberPage, to=to)
+            for offset in (-1, 2**64 - 1):
+                with pytest.raises(HandlerFailed, match=f"a page begins at 0 or later, found {offset}"):
+                    await hub.ask(MemberPageWanted(offset), MemberPage, to=to)
 
     run(story)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from hopwire.errors import Escalated, SettingsError
+from hopwire.errors import Closed, Escalated, SettingsError
 from hopwire.node import Node
 from hopwire.runner import run, serve
 from hopwire.runner.service import EndWish
@@ -148,6 +149,64 @@ def test_contexts_are_left_after_the_node_has_stopped() -> None:
     asyncio.run(served(story, "tests.runner.shop:opened"))
     assert shop.left == ["opened"]
     assert nodes[0].peers == ()
+
+
+def test_a_node_that_is_starting_is_healthy_and_not_ready(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        end, entered, go_on = EndWish(), asyncio.Event(), asyncio.Event()
+
+        async def make() -> Shop:
+            entered.set()
+            await go_on.wait()
+            return Shop()
+
+        started = asyncio.Event()
+        serving = asyncio.ensure_future(
+            serve(read_settings({"http": "0"}), [make], end, lambda node, url: started.set())
+        )
+        await entered.wait()
+        url = next(record.hopwire_url for record in caplog.records if hasattr(record, "hopwire_url"))
+        assert await page(url, "/ready") == (503, '{"ready": false, "state": "starting"}\n')
+        assert (await page(url, "/health"))[0] == 200
+        assert (await page(url, "/metrics"))[0] == 200
+        go_on.set()
+        await started.wait()
+        assert (await page(url, "/ready"))[0] == 200
+        end.wish()
+        await serving
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+
+
+def test_a_node_that_is_cancelled_stops_before_contexts_are_left() -> None:
+    nodes: list[Node] = []
+    peers_at_the_end: list[object] = []
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Shop]:
+        try:
+            yield Shop()
+        finally:
+            with pytest.raises(Closed):
+                nodes[0].hub()
+            peers_at_the_end.append(nodes[0].peers)
+
+    async def main() -> None:
+        started = asyncio.Event()
+
+        def on_start(node: Node, url: str) -> None:
+            nodes.append(node)
+            started.set()
+
+        serving = asyncio.ensure_future(serve(read_settings(), [opened], None, on_start))
+        await started.wait()
+        serving.cancel()
+        await asyncio.wait((serving,))
+        assert serving.cancelled()
+
+    asyncio.run(main())
+    assert peers_at_the_end == [()]
 
 
 def test_a_wish_during_the_start_ends_it_in_good_order(caplog: pytest.LogCaptureFixture) -> None:

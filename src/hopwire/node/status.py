@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 MOST_REASONS = 100
+MOST_ENTRIES = 2**31  # more than a node can know
 
 
 class StatusWanted(Payload, identity="hopwire.status.wanted", version=1):
@@ -110,6 +111,6 @@ class StatusActor(Actor):
 
 
 def _offset(offset: int) -> int:
-    if offset < 0:
+    if not 0 <= offset < MOST_ENTRIES:
         raise HopwireError(f"a page begins at 0 or later, found {offset}")
     return offset

@@ -2,8 +2,8 @@
 
 | step | what happens |
 |---|---|
-| 1 | actors are made, their contexts are entered, the node hosts them |
-| 2 | health and metrics are served, the node listens and greets its peers |
+| 1 | health and metrics are served; actors are made, their contexts are entered, the node hosts them |
+| 2 | the node listens and greets its peers |
 | 3 | SIGTERM or SIGINT: not ready any more, routes are withdrawn, work is finished, for `drain_seconds` at most |
 | 4 | goodbyes, `on_stop` of the actors, for `stop_seconds`; contexts are left in the reverse order |
 
@@ -98,21 +98,20 @@ async def serve(
 
 
 async def _started(settings: RunSettings, given: Iterable[Any], stack: AsyncExitStack) -> tuple[Node, Health, str]:
+    node, end = settings.node(), settings["stop_seconds"]
+    stack.push_async_callback(node.stop, end)
+    health = Health(node, settings["grace_seconds"], asyncio.get_running_loop().time, settings["join"])
+    url = await _serve_pages(health, settings["http"], stack)
     actors: list[Actor] = []
-    for place in settings["actors"]:
-        actors += await open_actors(find_named(place, os.getcwd()), place, stack)
-    for each in given:
+    for each in (*settings["actors"], *given):
         where = each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__)
         found = find_named(each, os.getcwd()) if isinstance(each, str) else each
         actors += await open_actors(found, where, stack)
-    node = settings.node()
-    stack.push_async_callback(node.stop, settings["stop_seconds"])
+    stack.push_async_callback(node.stop, end)  # before contexts are left, however this ends
     for actor in actors:
         node.host(actor)
     if settings["status"]:
         node.host(StatusActor(node), local_only=True)
-    health = Health(node, settings["grace_seconds"], asyncio.get_running_loop().time, settings["join"])
-    url = await _serve_pages(health, settings["http"], stack)
     await node.start()
     health.run()
     fields = {"event": "listening", "uri": node.uri, "node": node.identity.decode(errors="replace")}
