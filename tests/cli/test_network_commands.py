@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hopwire import sync
+from hopwire.cli.doctor import _version_there
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.cli.terminal import redraw
@@ -202,14 +203,20 @@ def test_the_doctor_finds_nothing_wrong_with_a_node_that_runs(node: sync.Node, m
     found = hopwire("doctor", node.uri, "--json")
     said = {each["check"]: each for each in map(json.loads, found.out.splitlines())}
     assert found.code == 0
-    assert {"python", "packages", "keys", "listen", "name", "node", "clock"} <= said.keys()
+    assert {"python", "packages", "keys", "listen", "name", "node", "clock", "version"} <= said.keys()
     assert said["node"]["found"] == f"{node.uri} is {node.identity.decode()}"
-    assert said["clock"]["verdict"] == "fine"
+    assert said["clock"]["verdict"] == said["version"]["verdict"] == "fine"
     monkeypatch.setenv("HOPWIRE_LISTEN", node.uri)
     said = {each["check"]: each for each in map(json.loads, hopwire("doctor", "--json").out.splitlines())}
     assert said["listen"]["verdict"] == "doubtful"
     assert said["listen"]["remedy"].startswith("is the node running already?")
     assert "is the node running already?" in hopwire("doctor", columns=200).out
+
+
+def test_the_doctor_compares_versions() -> None:
+    other = _version_there("tcp://a:1", {"hopwire": "99", "python": "3.99"})
+    assert (other.verdict, other.found) == ("doubtful", "tcp://a:1 has hopwire 99 on Python 3.99")
+    assert _version_there("tcp://a:1", {}).found == "tcp://a:1 has hopwire (not said) on Python (not said)"
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -27,7 +27,7 @@ from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import DeliveryError, HopwireError
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.addresses import check_addresses, check_uri, host_of, is_ipc, is_not_ipv4, listening, port_of
-from hopwire.node.status import Status, StatusWanted
+from hopwire.node.status import Status, StatusWanted, own_versions
 from hopwire.runner.http_server import http_address
 from hopwire.runner.settings import RunSettings
 from hopwire.security.domains import Domain
@@ -226,4 +226,13 @@ async def _met(
     remedy = "" if verdict == FINE else f"set both clocks by NTP; {skew:g} s are allowed"
     where, unsure = "ahead" if ahead > 0 else "behind", (after - before) / 2 / NS_PER_SECOND
     text = f"{address} is {abs(ahead):.3f} s {where}, give or take {unsure:.3f} s"
-    return [*found, Finding("clock", verdict, text, remedy)]
+    return [*found, Finding("clock", verdict, text, remedy), _version_there(address, status.versions)]
+
+
+def _version_there(address: str, versions: Mapping[str, str]) -> Finding:
+    there, here = versions.get("hopwire", ""), own_versions()["hopwire"]
+    text = f"{address} has hopwire {there or '(not said)'} on Python {versions.get('python', '(not said)')}"
+    if there == here:
+        return Finding("version", FINE, text)
+    remedy = f"here is {here or 'none that is installed'}: nodes of two versions get on, but bring all to the newer one"
+    return Finding("version", DOUBTFUL, text, remedy)

@@ -14,8 +14,14 @@ answers one question at a time.
 
 from __future__ import annotations
 
+import platform
 import time
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
 from typing import Any
+
+import msgspec
 
 from hopwire.errors import HopwireError
 from hopwire.model import Payload
@@ -31,6 +37,7 @@ __all__ = [
     "Status",
     "StatusActor",
     "StatusWanted",
+    "own_versions",
 ]
 
 MOST_REASONS = 100
@@ -52,6 +59,7 @@ class Status(Payload, identity="hopwire.status", version=1):
     dead_letters: dict[str, int]
     members: int
     contracts: int
+    versions: dict[str, str] = msgspec.field(default_factory=dict)  # of hopwire and of Python
 
 
 class MemberPageWanted(Payload, identity="hopwire.status.members.wanted", version=1):
@@ -95,7 +103,9 @@ class StatusActor(Actor):
         counts: dict[str, Any] = {name: getattr(statistics, name) for name in names}
         dead = dict(sorted(statistics.dead_letters.items())[:MOST_REASONS])
         members, contracts = overview.totals()
-        return Status(node.identity, node.name, node.uri, time.time_ns(), counts, dead, members, contracts)
+        return Status(
+            node.identity, node.name, node.uri, time.time_ns(), counts, dead, members, contracts, dict(own_versions())
+        )
 
     @handles
     async def members(self, request: MemberPageWanted) -> MemberPage:
@@ -108,6 +118,16 @@ class StatusActor(Actor):
         """Say who handles what."""
         total, page = self._node.overview().contracts(_offset(request.offset))
         return ContractPage(total, tuple(page))
+
+
+@cache
+def own_versions() -> Mapping[str, str]:
+    """Give the versions of hopwire and of Python that run here; hopwire has none where it is not installed."""
+    try:
+        own = metadata.version("hopwire")
+    except metadata.PackageNotFoundError:
+        own = ""
+    return {"hopwire": own, "python": platform.python_version()}
 
 
 def _offset(offset: int) -> int:
