@@ -113,6 +113,7 @@ def test_a_node_of_blocking_code_does_what_a_node_does() -> None:
 
 
 LEFT_OUT = {
+    "overview",
     "expects",
     "find_route",
     "is_closed",

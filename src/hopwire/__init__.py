@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         Tls,
         handles,
     )
+    from hopwire.runner import run
 
 __version__ = "0.1.0"
 
@@ -126,6 +127,7 @@ __all__ = [
     "WireError",
     "__version__",
     "handles",
+    "run",
     "sync",
     "testing",
 ]
@@ -164,6 +166,8 @@ _MODULES = ("sync", "testing")
 def __getattr__(name: str) -> Any:
     if name in _NETWORK:
         value = getattr(import_module("hopwire.node"), name)
+    elif name == "run":
+        value = import_module("hopwire.runner").run
     elif name in _MODULES:
         value = import_module(f"hopwire.{name}")
     else:

@@ -266,6 +266,15 @@ class Node:
         return self._portal.call_plain(lambda: self._node.peers)
 
     @property
+    def unanswered(self) -> tuple[str, ...]:
+        """The addresses that were given to this node and have not answered yet."""
+        return self._portal.call_plain(lambda: self._node.unanswered)
+
+    def node_at(self, uri: str) -> bytes:
+        """Give the node that has answered at an address that was given to this node, or nothing."""
+        return self._portal.call_plain(self._node.node_at, uri)
+
+    @property
     def capture_status(self) -> CaptureStatus | None:
         """How much of the traffic was captured, if it is."""
         return self._node.capture_status

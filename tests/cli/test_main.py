@@ -20,7 +20,7 @@ GOOD = [frame.hex() for frame in encode(Message("Größe".encode()), V6)]
 
 # fmt: off
 WRONG_USAGE = [
-    (["nope"],                          "No such command 'nope'."),
+    (["zzz"],                           "No such command 'zzz'."),
     (["decode", "--nope"],              "No such option: --nope"),
     (["decode", "zz"],                 "argument 1: found 'zz', expected one frame in hex; a file is read with --file"),
     (["decode", "--file", "/no/such"],  "/no/such: No such file or directory"),

@@ -2,6 +2,6 @@
 
 import sys
 
-from hopwire.cli.main import run
+from hopwire.cli.launch import start
 
-sys.exit(run())
+sys.exit(start())

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -23,14 +23,14 @@ from rich.text import Text
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.flows import glyphs_of
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
-from hopwire.demo.agreement import Disagreement
-from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet, summarise, summary_to_json
-from hopwire.demo.pipeline import build_lake, what_is_missing
-from hopwire.demo.supervisor import live
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import SettingsError
 from hopwire.report.flow_tree import lines_of_flow, request_line, took
 from hopwire.report.words import plural
+
+if TYPE_CHECKING:
+    from hopwire.demo.agreement import Disagreement
+    from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 
 __all__ = ["demo", "show_day"]
 
@@ -55,6 +55,11 @@ def demo(
     killed. Spark makes tables of their captures. Then the tables are compared with what the nodes saw. All this takes
     about a minute. The command ends with 1 if nodes and tables do not agree. Without Spark only the network runs.
     """
+    # not with the command line: a user's own contracts may have the names of those of the demonstration
+    from hopwire.demo.day_summary import summarise, summary_to_json
+    from hopwire.demo.pipeline import build_lake, what_is_missing
+    from hopwire.demo.supervisor import live
+
     began = monotonic()
     with _directory(keep) as directory, _steps() as on_step:
         day = asyncio.run(live(directory, seed, orders, on_step))

@@ -1,7 +1,7 @@
 """How a command ends: with a code, and with one line if something is wrong; never with a traceback.
 
 Each command is wrapped by `guarded`. An unforeseen error is a fault of hopwire itself. Such an error is one line
-too; HOPWIRE_TRACEBACK=1 shows its traceback.
+too; HOPWIRE_TRACEBACK=1 shows its traceback, and that of a module of the user that failed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NoReturn, ParamSpec
 
 import typer
 
-from hopwire.errors import BalanceError, HopwireError, SecurityError, WireError
+from hopwire.errors import BalanceError, DeliveryError, Escalated, HopwireError, SecurityError, WireError
 from hopwire.report.words import printable, printable_lines
 
 __all__ = ["EXIT_CODES", "ExitCode", "complain", "fail", "guarded"]
@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
 # fmt: off
 EXIT_CODES = {
     ExitCode.FINE:        "fine",
-    ExitCode.BAD:         "a message is bad or was refused, or a lake differs from the truth",
+    ExitCode.BAD:         "a message is bad, refused or unanswered, an actor stopped its node, a lake is not the truth",
     ExitCode.USAGE:       "wrong usage, or input that cannot be read",
     ExitCode.UNBALANCED:  "the rows of a lake do not add up",
     ExitCode.INCOMPLETE:  "the lake is built, but some sources are bad and could not be read, or not in full",
@@ -79,11 +79,13 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(ExitCode.CLOSED) from None
         except KeyboardInterrupt:
             fail("interrupted", ExitCode.INTERRUPTED)
-        except (WireError, SecurityError) as error:
+        except (WireError, SecurityError, DeliveryError, Escalated) as error:
             fail(str(error), ExitCode.BAD)
         except BalanceError as error:
             fail(str(error), ExitCode.UNBALANCED)
         except HopwireError as error:
+            if error.__cause__ is not None:  # what a user's own module raised
+                _show_traceback(error.__cause__)
             fail(str(error), ExitCode.USAGE)
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
@@ -99,11 +101,15 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _fail_ourselves(error: Exception) -> NoReturn:
-    if os.environ.get(TRACEBACK) == "1":
-        print(printable_lines("".join(traceback.format_exception(error))), file=sys.stderr)
+    _show_traceback(error)
     first = (str(error).splitlines() or [""])[0]
     words = f"{type(error).__name__}: {first}" if first else type(error).__name__
     fail(f"internal fault: {words} ({TRACEBACK}=1 shows where)", ExitCode.FAULT)
+
+
+def _show_traceback(error: BaseException) -> None:
+    if os.environ.get(TRACEBACK) == "1":
+        print(printable_lines("".join(traceback.format_exception(error))), file=sys.stderr)
 
 
 def _discard_output() -> None:

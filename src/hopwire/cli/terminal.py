@@ -8,6 +8,7 @@ lines and the colours of rich. No command prints in another way (`tests/cli/test
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable
 
 from rich import box
@@ -15,10 +16,11 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
-from hopwire.report.words import printable_lines
+from hopwire.report.words import printable, printable_lines
 
-__all__ = ["error_screen", "plain_table", "say", "screen"]
+__all__ = ["error_screen", "plain_table", "redraw", "say", "screen", "size"]
 
+HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # what every terminal obeys
 PIPED_WIDTH = 120  # wide enough for every column of a dissection
 
 
@@ -34,6 +36,18 @@ class _GuardedConsole(Console):
 def say(text: str, *, flush: bool = False) -> None:
     """Write lines to stdout."""
     print(printable_lines(text), flush=flush)
+
+
+def size() -> tuple[int, int]:
+    """Give the columns and lines of the terminal."""
+    found = shutil.get_terminal_size()
+    return found.columns, found.lines
+
+
+def redraw(lines: Iterable[str]) -> None:
+    """Write lines over the screen of a terminal, from its top."""
+    shown = "".join(f"{printable(line)}{CLEAR_LINE}\n" for line in lines)
+    print(f"{HOME}{shown}{CLEAR_BELOW}", end="", flush=True)
 
 
 def screen() -> Console:

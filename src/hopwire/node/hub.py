@@ -69,6 +69,7 @@ from hopwire.node.demand import NO_MORE, Demand, Enough
 from hopwire.node.envelope import HEADER_BYTES, Envelope
 from hopwire.node.express import KnownMessage
 from hopwire.node.insistence import Insistence, Queues
+from hopwire.node.latencies import EVERY_SECONDS, Latencies
 from hopwire.node.loads import Loads
 from hopwire.node.parts import Ending, StreamParts
 from hopwire.node.promise import (
@@ -161,6 +162,7 @@ class Hub:
         on_close: Callable[[Hub], None],
         loads: Loads,
         longest_wait: float = math.inf,
+        latencies: Latencies | None = None,
     ) -> None:
         self.identity = identity
         self._node, self._router, self._timing = router.here, router, router.timing
@@ -177,6 +179,10 @@ class Hub:
         self._deadlines = Deadlines(self._time_out)
         self._waits = Deadlines(Within.end)  # of those who wait for room
         self._is_closed = False
+        self._latencies = latencies
+        self._measure_at = (
+            math.inf if latencies is None else 0.0
+        )  # the time from which on the next question is measured
 
     def use(self, domains: Domains) -> None:
         """Speak for these domains from now on."""
@@ -436,6 +442,10 @@ class Hub:
     ) -> Any:
         check_seconds("timeout", timeout)
         began = self._timing.clock()
+        if began >= self._measure_at and not is_trace:
+            return await self._measured(
+                payload, began, self._promised(payload, expected, timeout, at_least_once, towards)
+            )
         if self._timing.hub_share.is_full():
             await self._turn(payload, began, timeout)
         while (key := self._new_key()) in self._promises:
@@ -465,6 +475,12 @@ class Hub:
             del self._promises[key]
             self._loads.move(promise, ())
 
+    async def _measured(self, payload: Payload, now: float, call: Coroutine[Any, Any, Any]) -> Any:
+        """Wait for a question and measure it; the next question that is measured comes some time later."""
+        assert self._latencies is not None
+        self._measure_at = now + EVERY_SECONDS
+        return await self._latencies.asking(type(payload), call, self._timing.clock)
+
     # -- the express way of a question
 
     def _learn(self, kind: type[Payload], reply: type[Payload]) -> None:
@@ -491,6 +507,8 @@ class Hub:
             self._timeout, self._ticks = timeout, ticks_from_seconds(timeout)
         ticks = all_ticks = self._ticks
         share = timing.hub_share
+        if now >= self._measure_at:
+            return await self._measured(payload, now, self._ask_known(question, payload, timeout, correlation_id))
         if (share.waiters or share.clock() >= share.ends_at) and share.is_full():
             await self._turn(payload, now, timeout)
             ticks = 0  # some of its time is over

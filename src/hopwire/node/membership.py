@@ -146,6 +146,17 @@ class Membership:
         """The addresses that were given and have not answered yet."""
         return tuple(link.uri for link in self._cluster.links.values() if not link.node and link.tries_left is None)
 
+    def node_at(self, uri: str) -> bytes:
+        """The node that has answered at an address that was given, or nothing."""
+        link = self._cluster.links.get(uri)
+        return link.node if link is not None else b""
+
+    def health_of(self, node: bytes) -> tuple[float, int]:
+        """How many seconds ago a peer was last heard, as far as that is known, and how many routes it has."""
+        peer = self._cluster.peers.get(node)
+        silent_ns = 0 if peer is None else max(0, self._now_ns() - peer.heard_at_ns)
+        return silent_ns / NS_PER_SECOND, self._route_counts[node]
+
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
         gives_credit = self._settings.overflow is Overflow.WAIT  # else what finds no room is refused

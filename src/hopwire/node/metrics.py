@@ -2,38 +2,29 @@
 
     prometheus_client.REGISTRY.register(NodeCollector(node))
 
-The node counts whether anybody looks or not; this module only gives the counts their names.
+The node counts whether anybody looks or not; `metric_families.py` gives the counts their names. How long questions and
+handlers take is among them with `NodeSettings(latencies=True)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from hopwire.node.latencies import BOUNDS_SECONDS, Histogram
+from hopwire.node.metric_families import MetricFamily, families_of
 from hopwire.node.node import Node
 
 __all__ = ["NodeCollector"]
 
-# fmt: off
-COUNTERS = {
-    # field of the statistics   meaning
-    "messages_in":              "Messages that came from other nodes.",
-    "messages_out":             "Messages that were sent to other nodes.",
-    "bytes_in":                 "Bytes of the messages that came from other nodes.",
-    "bytes_out":                "Bytes of the messages that were sent to other nodes.",
+LEAST_LABELS = {
+    "hopwire_dead_letters": ("node", "reason"),
+    "hopwire_ask_seconds": ("node", "contract", "ended"),
+    "hopwire_handle_seconds": ("node", "contract"),
 }
-GAUGES = {
-    "peers":                    "Nodes that can be talked to.",
-    "actors":                   "Actors that take messages here.",
-    "open_promises":            "Questions that wait for an answer.",
-    "inbox_messages":           "Messages that wait for an actor.",
-    "inbox_bytes":              "Bytes that wait for an actor.",
-    "outbox_messages":          "Messages that wait for a peer.",
-    "outbox_bytes":             "Bytes that wait for a peer.",
-}
-# fmt: on
 
 
 class NodeCollector(Collector):
@@ -44,15 +35,21 @@ class NodeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Give every metric with its present value."""
-        labels = ["node"]
-        name = [self._node.name or self._node.identity.decode(errors="replace")]
-        statistics = self._node.statistics()
-        for kinds, family in ((COUNTERS, CounterMetricFamily), (GAUGES, GaugeMetricFamily)):
-            for field, meaning in kinds.items():
-                metric = family(f"hopwire_{field}", meaning, labels=labels)
-                metric.add_metric(name, getattr(statistics, field))
-                yield metric
-        dead = CounterMetricFamily("hopwire_dead_letters", "Messages that went no further.", labels=["node", "reason"])
-        for reason, count in statistics.dead_letters.items():
-            dead.add_metric([*name, reason], count)
-        yield dead
+        return map(_metric, families_of(self._node))
+
+
+def _metric(family: MetricFamily) -> Metric:
+    names = LEAST_LABELS.get(family.name, ("node",))
+    if family.kind == "histogram":
+        histogram = HistogramMetricFamily(family.name, family.meaning, labels=names)
+        for labels, value in family.series:
+            assert isinstance(value, Histogram)
+            totals = zip((*map(repr, BOUNDS_SECONDS), "+Inf"), accumulate(value.counts), strict=True)
+            histogram.add_metric([labels[name] for name in names], list(totals), value.sum_seconds)
+        return histogram
+    made = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    plain: CounterMetricFamily | GaugeMetricFamily = made(family.name, family.meaning, labels=names)
+    for labels, value in family.series:
+        assert not isinstance(value, Histogram)
+        plain.add_metric([labels[name] for name in names], value)
+    return plain

@@ -46,11 +46,13 @@ from hopwire.node.foreign import Foreign, foreign_from
 from hopwire.node.foreign_peers import ForeignPeers
 from hopwire.node.hub import Hub
 from hopwire.node.kept_identity import KeptIdentity
+from hopwire.node.latencies import Latencies
 from hopwire.node.loads import Loads
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, KeysMoved, News
 from hopwire.node.notices import Notice, Notices, shown
+from hopwire.node.overview import Overview
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
 from hopwire.node.router import Router
@@ -192,7 +194,8 @@ class Node:
         self._dead, notices = DeadLetters(), Notices(timing.now)
         self._notices = notices
         self._news = News()
-        credits = Credits()
+        self.latencies = Latencies() if settings.latencies else None
+        self._credits = credits = Credits()
         self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation)
         self._consumption = consumption = Consumption(
             here, self._incarnation, settings.inbox_messages, settings.inbox_bytes, self._outgoing.tell
@@ -243,6 +246,7 @@ class Node:
             self._route,
             self._unroute,
             self._escalate,
+            self.latencies,
         )
         self._foreign_peers = ForeignPeers(
             self._foreign,
@@ -464,6 +468,20 @@ class Node:
         """The nodes that can be talked to."""
         return (*self._membership.peers, *self._foreign_peers.there) if self._state == "running" else ()
 
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """The addresses that were given to this node and have not answered yet."""
+        return self._membership.unanswered() if self._state == "running" else ()
+
+    def node_at(self, uri: str) -> bytes:
+        """Give the node that has answered at an address that was given to this node, or nothing."""
+        return self._membership.node_at(uri) if self._state == "running" else b""
+
+    def overview(self) -> Overview:
+        """Give what this node knows of others: for those who look at it."""
+        self._refuse_unless_running()
+        return Overview(self._tables, self._credits, self._membership.health_of)
+
     # -- actors and hubs
 
     def host(
@@ -575,6 +593,7 @@ class Node:
             self._forget_hub,
             self._loads,
             longest_wait,
+            self.latencies,
         )
         self._hubs[hub.identity] = hub
         self._router.open_home(hub.identity, hub)

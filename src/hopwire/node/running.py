@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from hopwire.node.actors import Actor, Handler, Supervision, handlers_of, payloa
 from hopwire.node.calls import Address
 from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
+from hopwire.node.latencies import EVERY_SECONDS, Latencies
 from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, News
 from hopwire.node.notices import Notice, Notices
 from hopwire.node.router import Inbox, Router
@@ -40,6 +42,7 @@ class Workplace(NamedTuple):
     route: Callable[[Running], None]  # lets messages find the actor
     unroute: Callable[[Running], None]
     escalate: Callable[[Running, BaseException, str], None]  # stops the node
+    latencies: Latencies | None = None  # none: nobody measures
 
 
 class Running:
@@ -139,9 +142,11 @@ class Running:
     async def _work(self, stepping: Stepping) -> None:
         inbox, telemetry, share, life = self.inbox, self._router.telemetry, self._router.timing.share, self.life
         clock, self._clock = share.clock, self._router.timing.clock
+        measure_at = math.inf if self._place.latencies is None else 0.0  # when the next message is measured
         while not life.is_ending:
             try:
-                if clock() >= share.ends_at and share.is_over():
+                now = clock()
+                if now >= share.ends_at and share.is_over():
                     await asyncio.sleep(0)
                 envelope = inbox.pop() or await inbox.take()
             except asyncio.CancelledError as error:
@@ -154,17 +159,33 @@ class Running:
             if envelope.came_from:
                 self._router.consumed(envelope)
             try:
+                if now >= measure_at:
+                    measure_at = clock() + EVERY_SECONDS
+                    handling = self._measured(envelope, stepping)
+                else:
+                    handling = self._handle(envelope, stepping)
                 if telemetry is None:
-                    await self._handle(envelope, stepping)
+                    await handling
                 else:
                     with telemetry.handling(envelope.message):
-                        await self._handle(envelope, stepping)
+                        await handling
             except BaseException as error:
                 if not stepping.is_ending(error):
                     self._router.fail(envelope, error, f"a worker of {self._name}")
                 raise
             finally:
                 self._at_work -= 1
+
+    async def _measured(self, envelope: Envelope, stepping: Stepping) -> None:
+        """Handle a message, and count how long that takes by the contract of the handler."""
+        latencies, began = self._place.latencies, self._clock()
+        assert latencies is not None
+        try:
+            await self._handle(envelope, stepping)
+        finally:
+            known = envelope.known
+            contract = known.contract if known is not None else envelope.message.contract
+            latencies.of_handler(contract if contract in self.handlers else None).observe(self._clock() - began)
 
     async def _handle(self, envelope: Envelope, stepping: Stepping) -> None:
         known, payload = envelope.known, envelope.payload

@@ -50,11 +50,12 @@ class NodeSettings:
     express: bool = True  # messages that repeat themselves take fewer steps; without it all take the ordinary way
     answer_foreign: bool = False  # questions of programs that are no nodes, over the connection that they came over
     telemetry: bool = False  # carry OpenTelemetry's context along, and make spans; needs hopwire[otel]
+    latencies: bool = False  # measure how long questions and handlers take, for the metrics
 
     def __post_init__(self) -> None:
         for name in NUMBERS:
             _check(self, name, lambda value: isinstance(value, int) and value >= 1, "a number from 1")
-        for name in ("express", "telemetry", "answer_foreign"):
+        for name in ("express", "telemetry", "answer_foreign", "latencies"):
             _check(self, name, lambda value: isinstance(value, bool), "True or False")
         for name in ("replay_seconds", "clock_skew_seconds"):
             _check(self, name, lambda value: isinstance(value, int | float) and value >= 0, "a number of seconds")

@@ -1,0 +1,264 @@
+"""A node for the time of one command: it joins by an address, with the keys that the command was given.
+
+The command is a member of the network like any other: where messages are signed, it needs the key of `hopwire.*` to be
+met, and the keys of the contracts that it speaks. Keys and certificates come from `--domains`, from HOPWIRE_DOMAINS and
+HOPWIRE_TLS_..., or from `--config`; nothing else of these settings is used.
+
+A node tells of its own routes only. So if the node at the address does not handle a contract, it is asked who does, and
+the command joins once more, by these nodes too.
+
+Bodies are MessagePack maps, given and shown as JSON. Their contracts are known by name alone: the command has no class
+for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import new_class
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+import msgspec
+import typer
+
+from hopwire.errors import DeliveryError, NoRoute, PayloadError, SettingsError, Unreachable
+from hopwire.model import Codec, Contract, Payload, contract_of
+from hopwire.model.payload import MAX_VERSION, PayloadContract
+from hopwire.node import Address, Node
+from hopwire.node.addresses import check_uri
+from hopwire.node.overview import KnownContract, KnownMember
+from hopwire.node.spawn import words_of
+from hopwire.node.status import ContractPage, ContractPageWanted, MemberPage, MemberPageWanted
+from hopwire.report.words import REFUSALS
+from hopwire.runner.settings import read_settings
+
+__all__ = [
+    "AsJson",
+    "Body",
+    "ConfigFile",
+    "ContractName",
+    "CorrelationId",
+    "Domains",
+    "Joined",
+    "Partition",
+    "RawPayload",
+    "Seconds",
+    "Uri",
+    "all_contracts",
+    "all_members",
+    "body_from_json",
+    "join",
+    "joined",
+    "json_from_body",
+    "raw_payload",
+    "within",
+]
+
+T = TypeVar("T")
+NAME = "hopwire-cli"
+STDIN = "-"
+MOST_OTHERS = 4  # nodes that are met to talk to one of them
+CONTRACT = re.compile(r"(?P<identity>.+?)(?:(?:@| v)(?P<version>\d+))?")
+
+
+def _option(*names: str, metavar: str, help: str, show: bool = False) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, show_default=show)
+
+
+Uri: TypeAlias = Annotated[str, typer.Argument(metavar="ADDRESS", help="A node: tcp://host:port.", show_default=False)]
+ContractName: TypeAlias = Annotated[
+    str, typer.Argument(metavar="CONTRACT", help="IDENTITY@VERSION; version 1 if none is given.", show_default=False)
+]
+Body: TypeAlias = Annotated[
+    str, typer.Argument(metavar="JSON", help="The body, a JSON object; - reads stdin.", show_default=False)
+]
+Domains: TypeAlias = Annotated[
+    Path | None, _option("--domains", metavar="FILE", help="Domains, and where their keys are.")
+]
+ConfigFile: TypeAlias = Annotated[
+    Path | None, _option("--config", "-c", metavar="FILE", help="Settings of a node; only its keys are used.")
+]
+Seconds: TypeAlias = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", help="For all of it.", min=0.001, max=1e6)
+]
+Partition: TypeAlias = Annotated[str, _option("--partition", metavar="TEXT", help="The partition of the contract.")]
+CorrelationId: TypeAlias = Annotated[
+    str, _option("--correlation-id", metavar="TEXT", help="The flow that it belongs to; otherwise a new one.")
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+
+
+# -- contracts and bodies
+
+
+class RawPayload(Payload):
+    """A body as bytes, for contracts that this process has no class for."""
+
+    body: bytes
+
+
+def raw_payload(name: str) -> type[RawPayload]:
+    """Give a payload class for a contract that is only known by name: `shop.order@2`, or `shop.order v2`."""
+    match = CONTRACT.fullmatch(name)
+    version = int(match["version"] or 1) if match is not None and len(match["version"] or "") < 9 else MAX_VERSION + 1
+    if match is None or version > MAX_VERSION:
+        raise SettingsError(f"found {name!r:.80}, expected a contract such as shop.order@2")
+    contract = Contract(match["identity"].encode(), version, b"")
+    made: Any = new_class("RawPayload", (RawPayload,))
+    made.__contract__ = PayloadContract(contract.identity, version, Codec.RAW, contract, _written, made)
+    kind: type[RawPayload] = made
+    return kind
+
+
+def _written(payload: RawPayload) -> bytes:
+    return payload.body
+
+
+def body_from_json(text: str) -> bytes:
+    """Read a JSON object and write it as a MessagePack map."""
+    text = sys.stdin.read() if text == STDIN else text
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise SettingsError(f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise SettingsError("the body is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise SettingsError(f"the body is a JSON object, found {type(value).__name__}")
+    try:
+        return msgspec.msgpack.encode(value)
+    except REFUSALS as error:
+        raise PayloadError(f"the body cannot be written as MessagePack: {error}") from None
+
+
+def json_from_body(body: bytes) -> str:
+    """Give a MessagePack body as JSON; other bytes as an object with their hex."""
+    try:
+        return msgspec.json.encode(msgspec.msgpack.decode(body)).decode()
+    except REFUSALS:
+        return json.dumps({"hex": body.hex()})
+
+
+# -- joining
+
+
+class _Elsewhere(Exception):
+    """A contract is handled by nodes that have to be met first."""
+
+    def __init__(self, uris: tuple[str, ...]) -> None:
+        self.uris = uris
+
+
+class Joined:
+    """A node that has met another by its address."""
+
+    def __init__(self, node: Node, address: str, may_go_further: bool = True) -> None:
+        self.node, self.address, self.may_go_further = node, address, may_go_further
+        self.met = Address(node.node_at(address))
+        self.hub = node.hub()
+
+    async def ask_it(self, question: Payload, answer: type[T], timeout: float) -> T:
+        """Ask the node at the address about itself."""
+        try:
+            return await self.hub.ask(question, answer, to=self.met, timeout=timeout)  # type: ignore[type-var]
+        except NoRoute as error:
+            text = (
+                f"{self.address} answers no questions about itself: it is not run by `hopwire node`, or status is off"
+            )
+            raise NoRoute(error.reason, text) from None
+
+
+@asynccontextmanager
+async def joined(
+    address: str, domains: Path | None, config: Path | None, timeout: float, others: tuple[str, ...] = ()
+) -> AsyncIterator[Joined]:
+    """Be a member of the network for a while; an Unreachable says that nobody answered at the address."""
+    check_uri(address, "a node")
+    given = {} if domains is None else {"domains": str(domains)}
+    settings = read_settings(given, os.environ, config, {"domains": "--domains"})
+    async with Node(peers=[address, *others], name=NAME, domains=settings.domains(), tls=settings.tls()) as node:
+        events = node.events()
+        try:
+            async with asyncio.timeout(timeout):
+                while not node.node_at(address):
+                    await anext(events)
+        except TimeoutError:
+            text = f"no answer from {address} in {timeout:g} s: is it running, are address and keys right?"
+            raise Unreachable("unreachable", text) from None
+        yield Joined(node, address, not others)
+
+
+def join(
+    address: str,
+    domains: Path | None,
+    config: Path | None,
+    timeout: float,
+    act: Callable[[Joined], Awaitable[T]],
+) -> T:
+    """Join by an address, do something there, leave, and give what was done."""
+
+    async def run(others: tuple[str, ...] = ()) -> T:
+        async with joined(address, domains, config, timeout, others) as there:
+            return await act(there)
+
+    try:
+        return asyncio.run(run())
+    except _Elsewhere as elsewhere:
+        return asyncio.run(run(elsewhere.uris))
+
+
+async def within(there: Joined, kind: type[RawPayload], partition: str, timeout: float) -> None:
+    """Wait until somebody is known who handles a contract; nodes that have to be met first are met by `join`."""
+    contract = contract_of(kind, partition.encode())
+    uris = await _elsewhere(there, contract, timeout) if there.may_go_further else ()
+    if uris:
+        raise _Elsewhere(uris)
+    try:
+        await there.node.knows(kind, partition=contract.partition, timeout=timeout)
+    except NoRoute:
+        words = words_of(contract)
+        raise NoRoute("no_route", f"nobody handles {words}, as far as {there.address} says", words) from None
+
+
+async def _elsewhere(there: Joined, contract: Contract, timeout: float) -> tuple[str, ...]:
+    """Give where a contract is handled, if not at the address itself; nothing if the node there cannot say."""
+    try:
+        handled = [each for each in await all_contracts(there, timeout) if each[:3] == contract]
+        nodes = {node for each in handled if not each.actors_here for node in each.nodes} - {there.node.identity}
+        members = await all_members(there, timeout) if nodes else []
+    except DeliveryError:
+        return ()
+    return tuple(member.uri for member in members if member.node in nodes and member.uri)[:MOST_OTHERS]
+
+
+# -- pages
+
+
+async def all_members(there: Joined, timeout: float) -> list[KnownMember]:
+    """Ask a node for all members, page by page."""
+    found: dict[bytes, KnownMember] = {}
+    offset = 0
+    while True:
+        page = await there.ask_it(MemberPageWanted(offset), MemberPage, timeout)
+        found |= {each.node: each for each in page.members}
+        offset += len(page.members)
+        if not page.members or offset >= page.total:
+            return list(found.values())
+
+
+async def all_contracts(there: Joined, timeout: float, most: int | None = None) -> list[KnownContract]:
+    """Ask a node for all contracts, or the first ones, page by page."""
+    found: dict[tuple[object, ...], KnownContract] = {}
+    offset = 0
+    while True:
+        page = await there.ask_it(ContractPageWanted(offset), ContractPage, timeout)
+        found |= {each[:3]: each for each in page.contracts}
+        offset += len(page.contracts)
+        if not page.contracts or offset >= page.total or (most is not None and offset >= most):
+            return list(found.values())

@@ -1,0 +1,51 @@
+"""`hopwire routes`: which contracts a node can route, and to whom."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from hopwire.cli.network_client import ConfigFile, Domains, Joined, Seconds, Uri, all_contracts, join
+from hopwire.cli.terminal import plain_table, say, screen
+from hopwire.model import Contract
+from hopwire.node.overview import KnownContract
+from hopwire.node.spawn import words_of
+from hopwire.report.words import text_or_hex
+
+__all__ = ["routes"]
+
+SHOWN_NODES = 3
+
+
+def routes(
+    address: Uri,
+    contract: Annotated[str, typer.Option("--contract", metavar="TEXT", help="Only contracts with this in it.")] = "",
+    timeout: Seconds = 10.0,
+    domains: Domains = None,
+    config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each contract.")] = False,
+) -> None:
+    """List the contracts that a node can route: how many of its own actors handle each, and which other nodes do."""
+
+    async def act(there: Joined) -> list[KnownContract]:
+        return await all_contracts(there, timeout)
+
+    found = join(address, domains, config, timeout, act)
+    table = plain_table()
+    for title in ("contract", "actors here", "nodes elsewhere"):
+        table.add_column(title, no_wrap=title == "contract", style="cyan" if title == "contract" else "")
+    for each in sorted(found):
+        words = words_of(Contract(each.identity, each.version, each.partition))
+        if contract not in words:
+            continue
+        nodes = [text_or_hex(node) for node in each.nodes]
+        if as_json:
+            line = {"contract": words, "actors_here": each.actors_here, "nodes": nodes, "node_count": each.node_count}
+            say(json.dumps(line))
+            continue
+        more = f" and {each.node_count - SHOWN_NODES} more" if each.node_count > SHOWN_NODES else ""
+        table.add_row(words, str(each.actors_here or ""), ", ".join(nodes[:SHOWN_NODES]) + more)
+    if not as_json:
+        screen().print(table)

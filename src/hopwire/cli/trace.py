@@ -1,0 +1,53 @@
+"""`hopwire trace`: the way that a message would take."""
+
+from __future__ import annotations
+
+import json
+
+from hopwire.cli.network_client import (
+    AsJson,
+    ConfigFile,
+    ContractName,
+    Domains,
+    Joined,
+    Partition,
+    Seconds,
+    Uri,
+    join,
+    raw_payload,
+    within,
+)
+from hopwire.cli.terminal import say
+from hopwire.model.names import is_actor
+from hopwire.node.spawn import Way
+from hopwire.report.words import text_or_hex
+
+__all__ = ["trace"]
+
+
+def trace(
+    address: Uri,
+    contract: ContractName,
+    partition: Partition = "",
+    timeout: Seconds = 10.0,
+    domains: Domains = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show which way a message of a contract would take from here, and who would get it; nothing is delivered."""
+    kind = raw_payload(contract)
+
+    async def act(there: Joined) -> Way:
+        await within(there, kind, partition, timeout)
+        return await there.hub.trace(kind(b"\x80"), timeout=timeout, partition=partition.encode())
+
+    way = join(address, domains, config, timeout, act)
+    passed = [{"uri": uri, "node": text_or_hex(node)} for uri, node in way.passed]
+    receivers = [f"actor {text_or_hex(receiver[1:])}" if is_actor(receiver) else "a hub" for receiver in way.receivers]
+    if as_json:
+        end = {"uri": way.uri, "node": text_or_hex(way.node), "receivers": receivers}
+        say(json.dumps({"contract": contract, "passed": passed, "end": end}))
+        return
+    for number, hop in enumerate(passed):
+        say(f"{number}  {hop['node']}  {hop['uri']}")
+    say(f"{len(passed)}  {text_or_hex(way.node)}  {way.uri}  -> {', '.join(receivers) or 'nobody'}")

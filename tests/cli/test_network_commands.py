@@ -1,0 +1,280 @@
+"""Talking to a network from the shell: questions, messages, what arrives; each mistake is one line and a code."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hopwire import sync
+from hopwire.cli.doctor import _version_there
+from hopwire.cli.exits import ExitCode
+from hopwire.cli.main import run
+from hopwire.cli.terminal import redraw
+from hopwire.cli.top import Picture, _lines
+from hopwire.errors import UnexpectedAnswer
+from hopwire.model import contract_of
+from hopwire.node import Address
+from hopwire.node.overview import KnownContract, KnownMember
+from hopwire.node.status import Status, StatusActor
+from hopwire.security import Domain, Domains, Key
+from tests.cli.running import hopwire
+from tests.runner.shop import Order, Shop, Sold
+
+NETWORK = """\
+[domains.network]
+identities = ["hopwire.*", "till.*"]
+
+[[domains.network.keys]]
+id = "1"
+secret_name = "NETWORK_KEY"
+"""
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[sync.Node]:
+    with sync.Node(name="till") as node:
+        node.host(Shop())
+        node._portal.call_plain(lambda: node._node.host(StatusActor(node._node), local_only=True))
+        yield node
+
+
+@pytest.mark.slow
+def test_a_question_is_answered_as_json(node: sync.Node) -> None:
+    found = hopwire("ask", node.uri, "till.order@1", '{"what": "tea"}', "--reply", "till.sold@2")
+    assert (found.code, found.err, found.out) == (0, "", '{"what":"tea","count":1}\n')
+    found = hopwire("ask", node.uri, "till.order", "-", "--reply", "till.sold v2", "--json", given='{"what": "Größe"}')
+    said = json.loads(found.out)
+    assert said["body"] == {"what": "Größe", "count": 1}
+    assert said["took_ms"] > 0
+
+
+def test_a_message_gets_its_receipt_and_belongs_to_its_flow(node: sync.Node) -> None:
+    identity = node.identity.decode()
+    assert hopwire("send", node.uri, "till.order", '{"what": "x"}').out == f"taken by {identity}\n"
+    found = hopwire("send", node.uri, "till.order", '{"what": "x"}', "--json", "--at-least-once")
+    assert json.loads(found.out) == {"taken_by": identity}
+
+
+@pytest.mark.slow
+def test_what_is_told_arrives_and_is_listened_to() -> None:
+    with sync.Node() as node:
+        lines: list[str] = []
+        listening = threading.Thread(
+            target=lambda: lines.append(hopwire("listen", node.uri, "till.order", "--count", "3", "--json").out)
+        )
+        listening.start()
+        node.knows(Order)
+        node.hub().tell(Order("b"), correlation_id=b"flow-2")
+        node.hub().broadcast(Order("c"))
+        with pytest.raises(UnexpectedAnswer):
+            node.hub().ask(Order("d"), Sold)
+        listening.join()
+        said = [json.loads(line) for line in lines[0].splitlines()]
+        assert [each["body"]["what"] for each in said] == ["b", "c", "d"]
+        assert [each["is_question"] for each in said] == [False, False, True]
+        assert said[0]["contract"] == "till.order v1"
+        assert said[0]["correlation_id"] == "flow-2"
+        assert said[0]["from"] == node.identity.decode()
+
+
+@pytest.mark.slow
+def test_what_is_told_is_handled(node: sync.Node) -> None:
+    with sync.Node() as other:
+        shop = Shop()
+        other.host(shop)
+        assert hopwire("tell", other.uri, "till.order", '{"what": "a"}', "--correlation-id", "f").code == 0
+        assert (
+            hopwire("tell", other.uri, "till.order", '{"what": "b"}', "--all", "--json").out
+            == '{"told": "till.order"}\n'
+        )
+        other.drain()
+        assert shop.orders == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_a_contract_that_another_node_handles_is_found_through_the_one_that_is_named() -> None:
+    with sync.Node() as door, sync.Node(peers=[door.uri]) as shop:
+        door._portal.call_plain(lambda: door._node.host(StatusActor(door._node), local_only=True))
+        shop.host(Shop())
+        door.knows(Order)
+        found = hopwire("ask", door.uri, "till.order", '{"what": "tea"}', "--reply", "till.sold@2")
+        assert (found.code, found.err, found.out) == (0, "", '{"what":"tea","count":1}\n')
+        assert json.loads(hopwire("trace", door.uri, "till.order", "--json").out)["end"]["uri"] == shop.uri
+
+
+@pytest.mark.slow
+def test_a_signed_network_needs_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = b"a secret of the network"
+    domains = Domains([Domain("network", [Key("1", secret)], ["hopwire.*", "till.*"])])
+    file = tmp_path / "domains.toml"
+    file.write_text(NETWORK, "utf-8")
+    question = ("ask", "", "till.order", '{"what": "tea"}', "--reply", "till.sold@2", "--domains", str(file))
+    with sync.Node(domains=domains) as node:
+        node.host(Shop())
+        monkeypatch.setenv("NETWORK_KEY", secret.decode())
+        assert hopwire("ask", node.uri, *question[2:]).code == 0
+        monkeypatch.setenv("NETWORK_KEY", "another secret, of others")
+        found = hopwire("ask", node.uri, *question[2:], "--timeout", "0.2")
+        line = f"hopwire: unreachable: no answer from {node.uri} in 0.2 s: is it running, are address and keys right?\n"
+        assert (found.code, found.err) == (ExitCode.BAD, line)
+
+
+@pytest.mark.slow
+def test_members_and_routes_of_a_node_are_listed(node: sync.Node) -> None:
+    with sync.Node(peers=[node.uri]) as other:
+        other.host(Shop())
+        other.knows(Order)
+        node.knows(Order)
+        wait_for_routes(node, 2)
+        found = json.loads(hopwire("members", node.uri, "--json").out)
+        assert (found["name"], found["uri"]) == ("till", node.uri)
+        assert [(each["node"], each["uri"], each["routes"]) for each in found["members"]] == [
+            (other.identity.decode(), other.uri, 1)
+        ]
+        shown = hopwire("members", node.uri).out
+        assert f"{node.identity.decode()} (till)" in shown
+        assert other.uri in shown
+        lines = hopwire("routes", node.uri, "--json", "--contract", "till.order").out.splitlines()
+        assert [json.loads(line) for line in lines] == [
+            {"contract": "till.order v1", "actors_here": 1, "nodes": [other.identity.decode()], "node_count": 1}
+        ]
+        assert "till.order v1" in hopwire("routes", node.uri).out
+        assert "hopwire.status.wanted v1" in hopwire("routes", node.uri).out
+
+
+def wait_for_routes(node: sync.Node, count: int) -> None:
+    """Wait until the node knows of so many handlers of an order."""
+    events = node.events()
+    while len(node._portal.call_plain(node._node._tables.handlers_of, contract_of(Order))) < count:
+        next(events)
+
+
+def test_the_way_of_a_message_is_shown_and_nothing_is_delivered() -> None:
+    with sync.Node() as node:
+        shop = Shop()
+        node.host(shop)
+        found = json.loads(hopwire("trace", node.uri, "till.order", "--json").out)
+        assert (found["end"]["node"], found["end"]["uri"]) == (node.identity.decode(), node.uri)
+        assert (len(found["passed"]), len(found["end"]["receivers"])) == (1, 1)
+        first, last = hopwire("trace", node.uri, "till.order").out.splitlines()
+        assert first.startswith("0  ")
+        assert last.startswith(f"1  {node.identity.decode()}  {node.uri}  -> ")
+        assert shop.orders == []
+
+
+@pytest.mark.slow
+def test_top_shows_a_node_once(node: sync.Node) -> None:
+    with sync.Node(peers=[node.uri]) as other:
+        other.knows(Order)
+        other.hub().tell(Sold("to nobody"), to=Address(node.identity))
+        found = json.loads(hopwire("top", node.uri, "--once", "--json", "--every", "0.1").out)
+        assert (found["name"], found["counts"]["actors"]) == ("till", 2)
+        assert set(found["rates"]) == {"messages_in", "messages_out", "bytes_in", "bytes_out"}
+        assert found["contracts"]["till.order v1"] == [1, 0]
+        assert other.identity.decode() in {each["node"] for each in found["members"]}
+        assert sum(found["dead_letters"].values()) > 0
+        lines = hopwire("top", node.uri, "--once", "--every", "0.1").out.splitlines()
+        assert lines[0] == f"{node.identity.decode()} (till)  {node.uri}"
+        assert any(line.startswith(f"  alive  {other.identity.decode()}") for line in lines)
+        assert any(line == "  till.order v1  1 here, 0 nodes elsewhere" for line in lines)
+
+
+def test_what_does_not_fit_the_screen_is_counted() -> None:
+    status = Status(b"n", "", "tcp://a:1", 2, {}, {}, 51, 40)
+    members = [KnownMember(b"m%02d" % number, "tcp://b:1", 1, 0.0, 1, 0, 0, 0) for number in range(50)]
+    contracts = [KnownContract(b"c%02d" % number, 1, b"", 1, (), 0) for number in range(40)]
+    picture = Picture(status, members, contracts)
+    lines = _lines(picture, picture, 24, 80)
+    assert len(lines) <= 24
+    assert [line for line in lines if "more" in line] == ["  and 44 more", "  and 34 more"]
+    assert len(_lines(picture, picture, None, 80)) > 90
+
+
+def test_a_screen_is_redrawn_and_what_comes_from_others_does_not_command_it(capsys: pytest.CaptureFixture[str]) -> None:
+    redraw(["a\x1b[2J", "b"])
+    assert capsys.readouterr().out == "\x1b[Ha\\x1b[2J\x1b[K\nb\x1b[K\n\x1b[J"
+
+
+def test_the_doctor_finds_nothing_wrong_with_a_node_that_runs(node: sync.Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = hopwire("doctor", node.uri, "--json")
+    said = {each["check"]: each for each in map(json.loads, found.out.splitlines())}
+    assert found.code == 0
+    assert {"python", "packages", "keys", "listen", "name", "node", "clock", "version"} <= said.keys()
+    assert said["node"]["found"] == f"{node.uri} is {node.identity.decode()}"
+    assert said["clock"]["verdict"] == said["version"]["verdict"] == "fine"
+    monkeypatch.setenv("HOPWIRE_LISTEN", node.uri)
+    said = {each["check"]: each for each in map(json.loads, hopwire("doctor", "--json").out.splitlines())}
+    assert said["listen"]["verdict"] == "doubtful"
+    assert said["listen"]["remedy"].startswith("is the node running already?")
+    assert "is the node running already?" in hopwire("doctor", columns=200).out
+
+
+def test_the_doctor_compares_versions() -> None:
+    other = _version_there("tcp://a:1", {"hopwire": "99", "python": "3.99"})
+    assert (other.verdict, other.found) == ("doubtful", "tcp://a:1 has hopwire 99 on Python 3.99")
+    assert _version_there("tcp://a:1", {}).found == "tcp://a:1 has hopwire (not said) on Python (not said)"
+
+
+@pytest.mark.slow
+def test_the_doctor_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "domains.toml"
+    file.write_text(NETWORK + "not_after = 2020-01-01T00:00:00Z\n", "utf-8")
+    monkeypatch.setenv("NETWORK_KEY", "a secret of the network")
+    monkeypatch.setenv("HOPWIRE_HTTP", "0")
+    arguments = ("doctor", "--peer", "tcp://127.0.0.1:1", "--peer", f"tcp://{64 * 'a'}.b:1", "nonsense")
+    found = hopwire(*arguments, "--domains", str(file), "--json", "--timeout", "0.5")
+    assert found.code == ExitCode.BAD
+    bad = [each for each in map(json.loads, found.out.splitlines()) if each["verdict"] == "bad"]
+    assert all(each["remedy"] for each in bad)
+    assert {each["check"] for each in bad} == {"keys of network", "name", "node"}
+    assert "a secret of the network" not in found.out
+    monkeypatch.delenv("NETWORK_KEY")
+    found = hopwire(*arguments[:1], "--domains", str(file), "--json")
+    assert found.code == ExitCode.BAD
+    assert "secret_name was not found" in found.out
+    monkeypatch.setenv("HOPWIRE_LISTEN", "tcp://0.0.0.0:7400")
+    assert "tcp://0.0.0.0:7400 is no address that others can reach" in hopwire("doctor", "--json").out
+
+
+@pytest.mark.slow
+def test_a_node_that_answers_no_questions_is_one_line() -> None:
+    with sync.Node() as node:
+        for command in ("members", "routes", "top"):
+            found = hopwire(command, node.uri)
+            assert (found.code, found.err.count("\n")) == (ExitCode.BAD, 1)
+            assert (
+                f"no_route: {node.uri} answers no questions about itself: it is not run by `hopwire node`" in found.err
+            )
+
+
+SOLD = ("--reply", "till.sold@2")
+NONE = "expected a contract such as shop.order@2"
+# fmt: off
+WRONG = (
+    (["ask", "x", "till.order", "{}", *SOLD],            2, "the address of a node is like tcp://host:port, found 'x'"),
+    (["ask", "URI", "till.order", "{", *SOLD],           2, "the body is not JSON: Expecting property name"),
+    (["ask", "URI", "till.order", "[]", *SOLD],          2, "the body is a JSON object, found list"),
+    (["ask", "URI", "till.order", "{}"],                 2, "Missing option '--reply'"),
+    (["ask", "URI", "till.order@99999999", "{}", *SOLD], 2, f"found 'till.order@99999999', {NONE}"),
+    (["send", "URI", "", "{}"],                          2, f"found '', {NONE}"),
+    (["tell", "URI", "a", "{}", "--domains", "/none"],   2, "/none: No such file or directory"),
+    (["send", "URI", "till.x", "{}", "--timeout", "0.2"], 1, "no_route: nobody handles till.x v1, as far as tcp://"),
+    (["ask", "URI", "till.order", "{}", *SOLD],          1, "PayloadError: "),
+    (["ask", "URI", "till.order", '{"what": "x"}', "--reply", "till.y"], 1, "unexpected_answer: "),
+    (["send", "tcp://127.0.0.1:1", "a", "{}", "--timeout", "0.1"], 1, "unreachable: no answer from tcp://127.0.0.1:1"),
+)
+# fmt: on
+
+
+@pytest.mark.parametrize(("arguments", "code", "line"), WRONG)
+def test_what_is_wrong_is_one_line_and_a_code(
+    arguments: list[str], code: int, line: str, node: sync.Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([node.uri if each == "URI" else each for each in arguments]) == code
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"hopwire: {line}"), err
