@@ -27,7 +27,8 @@ def connection(node: Node, peer: Node) -> object:
     streams = node._transport
     assert isinstance(streams, Streams)
     names = node._membership._trust.callers.of(peer.identity)
-    return [streams._names.get(name) or streams._dialled[name][0] for name in names]
+    open_ones = {**streams._names, **{name: each for name, (each, _) in streams._dialled.items()}}
+    return [open_ones[name] for name in names if name in open_ones]
 
 
 @asynccontextmanager

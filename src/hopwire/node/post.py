@@ -40,7 +40,6 @@ from hopwire.security import ANYONE, Domains, Recipient, has_domain_of, must_sig
 from hopwire.security.schemes import NONCE_BYTES
 from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
-from hopwire.wire.connection import claimed_node
 from hopwire.wire.extension import extension_of
 from hopwire.wire.known import USUAL_FRAMES, KnownMetas
 from hopwire.wire.train import is_train, queued_at_ns, unpack_train
@@ -393,7 +392,7 @@ class Incoming:
             frames[0] = node
             self._trust.alive.add(node)
         elif frames:
-            frames[0] = claimed_node(connection)
+            frames[0] = self._trust.claim(connection)
         messages, is_met = [frames], True  # a message that comes alone is judged by itself
         if is_train(frames):
             try:
