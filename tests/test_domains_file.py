@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hopwire.domains_file import domains_from_file
+from hopwire.domains_file import DomainsFile, domains_from_file
 from hopwire.errors import SettingsError
 
 
@@ -60,3 +60,29 @@ def test_the_file_in_the_guide_can_be_read(tmp_path: Path, monkeypatch: pytest.M
     domains = domains_from_file(file)
     assert domains.domain_of(b"hopwire.hello").name == "network"
     assert domains.domain_of(b"greeter.greet").keys[0].secret == b"sixteen bytes or more"
+
+
+# -- a file that changes
+
+
+def test_a_change_of_the_file_or_of_a_secret_is_seen_and_a_mistake_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "the.key").write_bytes(b"first")
+    file = Path(domains_file(tmp_path, 'secret_name = "file:the.key"'))
+    followed = DomainsFile(file)
+    assert not followed.look()
+    (tmp_path / "the.key").write_bytes(b"the second")
+    assert followed.look()
+    assert followed.domains.domains[0].keys[0].secret == b"the second"
+    text = file.read_text()
+    file.write_text("[domains")
+    with pytest.raises(SettingsError, match="is not TOML"):
+        followed.look()
+    assert followed.domains.domains[0].keys[0].secret == b"the second"
+    file.write_text(text + "\n# the same again\n")
+    assert followed.look()
+    assert not followed.look()
+
+
+def test_a_file_of_domains_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot read the domains"):
+        DomainsFile(tmp_path / "none.toml")

@@ -51,7 +51,8 @@ def _signing(scheme: str) -> NodeOptions:
 
 
 def _encrypting() -> NodeOptions:
-    return {"tls": Tls(PEM / "ours-node.pem", PEM / "ours-node.key", PEM / "ours-authority.pem")}
+    files = (PEM / "ours-node.pem", PEM / "ours-node.key", PEM / "ours-authority.pem")
+    return {"tls": Tls(*files, any_identity=True)}  # one certificate for both sides
 
 
 OPTIONS: dict[str, Callable[[], NodeOptions]] = {

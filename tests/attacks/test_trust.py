@@ -319,6 +319,8 @@ def test_a_certificate_of_the_authority_is_that_of_one_node(
                 await until(refused(asker, "bad_control", "its certificate is that of 'mallory'"))
                 monkeypatch.undo()
                 assert asker.peers == ()
+                letters = [each.message for each in asker.dead_letters.latest if each.message is not None]
+                assert {each.socket_identity for each in letters} == {b"mallory"}  # and in captures, by its own name
                 async with node_in(places["honest"], asker) as honest:
                     honest.host(Greeter())
                     await asker.knows(Greet)

@@ -14,6 +14,8 @@ from hopwire.errors import SettingsError
 from hopwire.node import Node, Tls
 from hopwire.node.admission import LOOK_SECONDS, named_in
 from hopwire.node.streams import GONE_SECONDS, Streams
+from hopwire.security import OPEN, Domain, Domains, Key
+from hopwire.testing import Network, run
 from tests.node.certificates import HERE, OURS, tls_of
 from tests.node.networks import key_folder, member, needs_openssl, node_in, tls_in
 from tests.node.stories import Greet, Greeter, Greeting
@@ -27,7 +29,8 @@ def connection(node: Node, peer: Node) -> object:
     streams = node._transport
     assert isinstance(streams, Streams)
     names = node._membership._trust.callers.of(peer.identity)
-    return [streams._names.get(name) or streams._dialled[name][0] for name in names]
+    open_ones = {**streams._names, **{name: each for name, (each, _) in streams._dialled.items()}}
+    return [open_ones[name] for name in names if name in open_ones]
 
 
 @asynccontextmanager
@@ -281,3 +284,29 @@ def test_a_file_of_domains_is_seen_to_change_and_a_mistake_changes_nothing(
             assert await asker.hub().ask(Greet("x"), Greeting, timeout=5) == Greeting("hello x")
 
     told(story)
+
+
+def test_a_node_takes_other_domains_and_keeps_to_signing() -> None:
+    first, second = (Domain("all", [Key(each, each.encode() * 16)], ["*"]) for each in ("a", "b"))
+
+    async def story(network: Network) -> None:
+        async with (
+            network.node(domains=Domains([first])) as one,
+            network.node(domains=Domains([first]), peers=[one.uri]) as other,
+        ):
+            one.host(Greeter())
+            await other.knows(Greet)
+            for keys in ((first, second), (second, first), (second,)):
+                domain = Domain("all", [key for each in keys for key in each.keys], ["*"])
+                for node in (one, other):
+                    node.reload(Domains([domain]))
+                    assert await other.hub().ask(Greet("x"), Greeting) == Greeting("hello x")
+            for wrong, words in (
+                (OPEN, "cannot change"),
+                (Domains([Domain("x", second.keys, ["x"])]), "no domain owns"),
+            ):
+                with pytest.raises(SettingsError, match=words):
+                    one.reload(wrong)
+            assert await other.hub().ask(Greet("x"), Greeting) == Greeting("hello x")
+
+    run(story)

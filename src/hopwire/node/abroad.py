@@ -43,7 +43,6 @@ from hopwire.node.timing import Timing
 from hopwire.node.transport import ADOPTED, Frames, Transport
 from hopwire.routing import Tables
 from hopwire.wire import VERSIONS, WireFormat, recognise
-from hopwire.wire.connection import claimed_node
 from hopwire.wire.exception_body import RaisedError, write_exception
 
 __all__ = ["Abroad", "Surroundings"]
@@ -112,9 +111,9 @@ class Abroad:
     # -- what comes in
 
     def name_of(self, connection: bytes) -> bytes:
-        """Give the name of whoever is at the other end, as captures show it."""
+        """Give the name of the foreign peer at the other end, as captures show it; nothing of anybody else."""
         peer = self._peers.at(connection)
-        return claimed_node(connection) if peer is None else peer.identity
+        return b"" if peer is None else peer.identity
 
     def admit(self, message: Message, frames: Frames, connection: bytes) -> Message | None:
         """Give a message as the router takes it; nothing where it goes no further."""

@@ -202,7 +202,9 @@ class Node:
         )
         seen = SeenMessages(settings.seen_messages)
         me = Recipient(here, self._incarnation)
-        self._trust = trust = Trust(self._domains, settings, self._dead, notices, self._outgoing.met, me)
+        self._trust = trust = Trust(
+            self._domains, settings, self._dead, notices, self._outgoing.met, me, self._transport.certificate_of
+        )
         self._router = Router(
             here,
             self._tables,

@@ -43,7 +43,6 @@ from hopwire.security import ANYONE, Domains, Recipient, has_domain_of, must_sig
 from hopwire.security.schemes import NONCE_BYTES
 from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
-from hopwire.wire.connection import claimed_node
 from hopwire.wire.extension import extension_of
 from hopwire.wire.known import USUAL_FRAMES, KnownMetas
 from hopwire.wire.train import is_train, queued_at_ns, unpack_train
@@ -80,7 +79,7 @@ class Customs(Protocol):
     """Looks at what comes over connections whose other side has not said hello (`abroad.py`)."""
 
     def name_of(self, connection: bytes) -> bytes:
-        """Give the name of whoever is at the other end, as captures show it."""
+        """Give the name of the foreign peer at the other end, as captures show it; nothing of anybody else."""
 
     def admit(self, message: Message, frames: Frames, connection: bytes) -> Message | None:
         """Give a message as the router takes it; nothing where it goes no further."""
@@ -457,7 +456,8 @@ class Incoming:
             frames[0] = node
             self._trust.alive.add(node)
         elif frames:
-            frames[0] = claimed_node(connection) if self._customs is None else self._customs.name_of(connection)
+            named = b"" if self._customs is None else self._customs.name_of(connection)
+            frames[0] = named or self._trust.claim(connection)
         messages, is_met = [frames], True  # a message that comes alone is judged by itself
         if is_train(frames):
             try:

@@ -27,12 +27,14 @@ from hopwire.errors import PayloadError
 from hopwire.model import Message, contract_of, payload_from_body
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.callers import Callers
+from hopwire.node.certificate import Certificate
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.notices import Notice, Notices, shown, why_refused
 from hopwire.node.settings import NodeSettings
 from hopwire.node.transit import Transit
 from hopwire.security import ANYONE, Domains, Listener, Recipient, ReplayWindows, Verdict, is_accepted, proof_of, verify
 from hopwire.security.known_seal import KnownSeal, seal_of
+from hopwire.wire.connection import claimed_node
 
 __all__ = ["HELLO", "Alive", "Trust", "identities_of"]
 
@@ -90,12 +92,14 @@ class Trust:
         notices: Notices,
         met: Container[bytes],
         here: Recipient,
+        certificate_of: Callable[[bytes], Certificate | None],
     ) -> None:
         self.is_signing = bool(domains.signing)
         self.callers = Callers(met)
         self.transit = Transit()
         self.alive = Alive()
         self._domains, self._dead, self._notices = domains, dead, notices
+        self._certificate_of = certificate_of
         self._replay = ReplayWindows(
             round(settings.replay_seconds * NS_PER_SECOND),
             settings.seen_messages,
@@ -112,6 +116,13 @@ class Trust:
         """Forget what was known of a connection that has ended."""
         self.callers.end(connection)
         self.transit.forget(connection)
+
+    def claim(self, connection: bytes) -> bytes:
+        """Give the node that is at the other end before its hello: by its certificate, or as its name claims."""
+        certificate = self._certificate_of(connection)
+        if certificate is None or certificate.node is None:
+            return claimed_node(connection)
+        return certificate.node
 
     def is_believed(self, message: Message) -> bool:
         """Tell whether the signature of a message is accepted; if not, the message is a dead letter."""
