@@ -19,7 +19,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.slow
 def test_a_node_that_was_given_a_door_is_found_by_all() -> None:
     async def main() -> None:
         loop, end = asyncio.get_running_loop(), EndWish()
