@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -62,6 +63,18 @@ def test_every_request_gets_its_answer(request_bytes: bytes, status: bytes, end:
         assert answer.startswith(status)
         assert answer.endswith(end)
         assert b"Connection: close" in answer
+
+    with_server(story)
+
+
+def test_no_request_ends_the_server() -> None:
+    async def story(port: int) -> None:
+        chance = random.Random(7)
+        for _ in range(200):
+            noise = bytes(chance.choices(b"GET /page HTTP1.\r\n\r\n\0\xff: ", k=chance.randrange(60)))
+            answer = await said(port, noise + b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 "), noise
+        assert b" 200 " in await said(port, b"GET /page HTTP/1.1\r\n\r\n")
 
     with_server(story)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,42 @@ def test_a_context_is_left_when_the_stack_is_closed() -> None:
     shop.left.clear()
     assert actors_of(f"{PLACE}:opened") == ["Shop"]
     assert find_named(f"{PLACE}:left") == ["opened"]
+
+
+def test_plain_contexts_are_entered_and_left_too() -> None:
+    @contextmanager
+    def plain() -> Iterator[shop.Shop]:
+        yield shop.Shop()
+        shop.left.append("plain")
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            assert len(await open_actors(plain, "plain", stack)) == 1
+            assert shop.left == []
+
+    shop.left.clear()
+    asyncio.run(main())
+    assert shop.left == ["plain"]
+
+
+def test_a_context_that_fails_when_it_is_left_is_one_line() -> None:
+    @asynccontextmanager
+    async def waiting() -> AsyncIterator[shop.Shop]:
+        yield shop.Shop()
+        raise OSError("no more till")
+
+    @contextmanager
+    def plain() -> Iterator[shop.Shop]:
+        yield shop.Shop()
+        raise OSError("no more till")
+
+    async def main(given: object) -> None:
+        async with AsyncExitStack() as stack:
+            await open_actors(given, "shop:opened", stack)
+
+    for given in (waiting, plain):
+        with pytest.raises(SettingsError, match=r"^shop:opened raised when it was left: OSError: no more till$"):
+            asyncio.run(main(given))
 
 
 def test_a_module_that_fails_is_one_line(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from hopwire.cli.network_client import AsJson, ConfigFile, Domains, Joined, Seconds, Uri, all_members, join
 from hopwire.cli.terminal import plain_table, say, screen
@@ -27,31 +26,25 @@ def members(
     member too, and is left out.
     """
 
-    async def act(there: Joined) -> _Members:
+    async def act(there: Joined) -> tuple[Status, list[KnownMember]]:
         status = await there.ask_it(StatusWanted(), Status, timeout)
         found = await all_members(there, timeout)
-        return _Members(status, [each for each in found if each.node != there.node.identity])
+        return status, [each for each in found if each.node != there.node.identity]
 
-    found = join(address, domains, config, timeout, act)
+    own, others = join(address, domains, config, timeout, act)
     if as_json:
-        own = {"node": text_or_hex(found.own.node), "name": found.own.name, "uri": found.own.uri}
-        say(json.dumps({**own, "members": [member_to_json(each) for each in found.others]}))
+        shown = {"node": text_or_hex(own.node), "name": own.name, "uri": own.uri}
+        say(json.dumps({**shown, "members": [member_to_json(each) for each in others]}))
         return
     table = plain_table()
     for title in ("node", "address", "last heard", "routes", "waiting"):
         table.add_column(title, no_wrap=title != "address")
-    name = f" ({found.own.name})" if found.own.name else ""
-    table.add_row(f"{text_or_hex(found.own.node)}{name}", found.own.uri, "answers", str(found.own.contracts), "")
-    for each in found.others:
+    name = f" ({own.name})" if own.name else ""
+    table.add_row(f"{text_or_hex(own.node)}{name}", own.uri, "answers", str(own.contracts), "")
+    for each in others:
         heard = f"{each.silent_seconds:.1f} s ago"
         table.add_row(text_or_hex(each.node), each.uri, heard, str(each.routes), str(each.waiting))
     screen().print(table)
-
-
-@dataclass(frozen=True, slots=True)
-class _Members:
-    own: Status
-    others: list[KnownMember]
 
 
 def member_to_json(member: KnownMember) -> dict[str, object]:

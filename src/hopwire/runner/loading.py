@@ -58,7 +58,8 @@ async def open_actors(given: Any, where: str, stack: AsyncExitStack, layers: int
     if layers and isinstance(given, AbstractAsyncContextManager):
         return await open_actors(await _entered(given, where, stack), where, stack, layers - 1)
     if layers and isinstance(given, AbstractContextManager):
-        entered = _called(lambda: stack.enter_context(given), where, "raised")
+        entered = _called(given.__enter__, where, "raised")
+        stack.push(_leaving(given, where))
         return await open_actors(entered, where, stack, layers - 1)
     if layers and callable(given) and not (isinstance(given, type) and not issubclass(given, Actor)):
         result = _called(given, where, "raised")
@@ -73,9 +74,25 @@ async def open_actors(given: Any, where: str, stack: AsyncExitStack, layers: int
 
 async def _entered(given: AbstractAsyncContextManager[Any], where: str, stack: AsyncExitStack) -> Any:
     try:
-        return await stack.enter_async_context(given)
+        entered = await given.__aenter__()
     except (Exception, SystemExit) as error:
         raise _raised(where, "raised", error) from error
+
+    async def leave(*details: Any) -> bool | None:
+        try:
+            return await given.__aexit__(*details)
+        except (Exception, SystemExit) as error:
+            raise _raised(where, "raised when it was left", error) from error
+
+    stack.push_async_exit(leave)
+    return entered
+
+
+def _leaving(given: AbstractContextManager[Any], where: str) -> Callable[..., bool | None]:
+    def leave(*details: Any) -> bool | None:
+        return bool(_called(lambda: given.__exit__(*details), where, "raised when it was left"))
+
+    return leave
 
 
 def _called(function: Callable[[], Any], where: str, what: str) -> Any:

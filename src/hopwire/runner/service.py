@@ -7,8 +7,8 @@
 | 3 | SIGTERM or SIGINT: not ready any more, routes are withdrawn, work is finished, for `drain_seconds` at most |
 | 4 | goodbyes, `on_stop` of the actors, for `stop_seconds`; contexts are left in the reverse order |
 
-A second signal ends the process at once, whatever it does; so does a signal that comes while a handler holds the loop
-and the first has not been heard. A signal in step 1 cancels whatever is waited for, and contexts are left.
+A second signal ends the process at once, also while a handler holds the loop and nobody has heard the first. A signal
+in step 1 cancels whatever is waited for, and contexts are left.
 """
 
 from __future__ import annotations
