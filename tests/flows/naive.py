@@ -394,9 +394,10 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
     silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
     end = end_of_capture(coverage, home)
     said = [each for each in hops if not each["is_reply"]]
-    last = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))["to_node"]
+    latest = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))
+    last = latest["from_node"] if latest["fate"] == "dead" else latest["to_node"]
     until = min(silent_at, end)
-    if silent_at < end and not can_miss_answer(coverage, rules, last, home, asked, until):
+    if silent_at < end and last != home and not can_miss_answer(coverage, rules, last, home, asked, until):
         end_of_trace = max(hops, key=last_seen)
         unseen = end_of_trace["to_node"] if end_of_trace["fate"] == "unwitnessed" else None
         ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
@@ -412,18 +413,19 @@ def is_enough(hop: Row, request: Row) -> bool:
 
 def can_miss_answer(coverage: Coverage, rules: Rules, sender: bytes, home: bytes, asked: int, until: int) -> bool:
     """Whether an answer can have left and come home while neither end wrote anything down."""
-    is_looking = sender in {span.node for span in coverage.spans}
-    mute = blind_times(coverage, rules, sender) if is_looking else [(-(2**62), 2**62)]
-    for left, left_last in mute:
+    for left, left_last in blind_times(coverage, rules, sender):
         for came, came_last in blind_times(coverage, rules, home):
-            earliest, latest = max(left, came), min(left_last + rules.patience_ns, came_last)
-            if earliest <= latest and earliest <= until and latest >= asked:
+            leaves = max(left, asked)
+            arrives = max(came, leaves)
+            if leaves <= left_last and arrives <= min(came_last, left_last + rules.patience_ns, until):
                 return True
     return False
 
 
 def blind_times(coverage: Coverage, rules: Rules, node: bytes) -> list[tuple[int, int]]:
-    """When a node skipped, and from the last that it wrote to when it was killed."""
+    """When a node skipped, and from the last that it wrote to when it was killed; always, if it does not capture."""
+    if not node or node not in {span.node for span in coverage.spans}:
+        return [(-(2**62), 2**62)]
     unclosed = [span for span in coverage.spans if span.ending != "closed"]
     kills = [(last, last + rules.unwritten_ns) for _, last in stretches(coverage, unclosed, node)]
     return stretches(coverage, coverage.skips, node) + kills

@@ -298,6 +298,28 @@ def test_answer_is_called_lost_if_its_ends_were_blind_at_times_too_far_apart() -
     assert judged(story)["outcome"] == "lost"
 
 
+def test_answer_does_not_leave_before_its_question() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", ttl_ticks=SECOND_OF_TTL, **asking())
+    story.skips = [
+        LifeSpan(B, BEGIN - 4 * SECOND, BEGIN - 2 * SECOND),
+        LifeSpan(A, BEGIN + SECOND // 10, BEGIN + SECOND),
+    ]
+    assert judged(story)["outcome"] == "lost"
+
+
+def test_dead_letter_of_a_copy_does_not_make_its_node_blind() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", ttl_ticks=SECOND_OF_TTL, **asking())
+    story.dead(B, 2, b"q", "duplicate", ttl_ticks=SECOND_OF_TTL, **asking())
+    story.skips = [LifeSpan(A, BEGIN + SECOND // 10, BEGIN + SECOND)]
+    assert judged(story)["outcome"] == "lost"
+
+
+def test_what_home_would_have_answered_itself_is_not_called_lost() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", ttl_ticks=SECOND_OF_TTL, **asking())
+    story.hop(B, A, 2, 3, b"on", ttl_ticks=SECOND_OF_TTL, **asking(identity=b"onward"))
+    assert judged(story)["outcome"] == "open"
+
+
 def streamed(*numbers: int, ttl_ticks: int = SECOND_OF_TTL) -> Story:
     """A question that awaits a stream, and equal parts that come home, each with an id of its own."""
     wanted = asking(A, 1, b"orders.placed", b"hopwire.stream", ttl_ticks=ttl_ticks)

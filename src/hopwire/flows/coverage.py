@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints
-from hopwire.flows.groups import NO_TIME, Groups, number_codes, pack
+from hopwire.flows.groups import NEVER, NO_TIME, Groups, number_codes, pack
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import OPEN, OVERHEARD
 
@@ -207,36 +207,45 @@ class NodeCoverage:
         """Tell where a message can have come from one node to another between two times, unseen by both.
 
         A is blind from 10 s to 12 s, and B from 16 s to 20 s. A message takes 5 s at most: B can have missed a message
-        of A between 16 s and 17 s, and at no other time. A node that does not capture is always blind as a source.
+        of A between 16 s and 17 s, and at no other time. A message that has to leave after 13 s is seen by A. A node
+        that does not capture is always blind.
         """
         found: Bools = np.zeros(len(source), dtype=np.bool_)
         since = begin - rules.unwritten_ns  # whoever was killed may have written its last sighting before
         is_deaf = self.skips_within(target, begin, end) | self.broke_off_within(target, since, end)
-        rows = np.flatnonzero(is_deaf)
+        rows = np.flatnonzero(is_deaf | ~self.captures[target])
         pairs = Groups(pack(source[rows], target[rows]))
         for places in np.split(pairs.order, pairs.starts[1:]) if len(rows) else ():
             own = rows[places]
-            first, last = self._unseen_times(int(source[own[0]]), int(target[own[0]]), rules)
-            found[own] = np.searchsorted(first, end[own], "right") > np.searchsorted(last, begin[own], "left")
+            came, left = self._unseen_times(int(source[own[0]]), int(target[own[0]]), rules)
+            begun = np.searchsorted(came, end[own], "right")  # times that begin until the end
+            found[own] = (begun > 0) & (np.append(NO_TIME, left)[begun] >= begin[own])
         return found
 
     def _unseen_times(self, source: int, target: int, rules: Rules) -> tuple[Ints, Ints]:
-        """When a message of one node can have come to the other, unseen by both: from when and to when, sorted each."""
+        """When a message of one node can have come to the other, unseen by both.
+
+        Two columns: from when on a message can have come, in order; and the latest time until which, of this row and of
+        those before, a message can have left and come.
+        """
         first, last = self._blind_times(target, rules.unwritten_ns)
-        if not self.captures[source]:
-            return first, last
-        left_first, left_last = self._blind_times(source, rules.unwritten_ns, longer_ns=rules.patience_ns)
-        begin, end = np.searchsorted(left_last, first, "left"), np.searchsorted(left_first, last, "right")
+        left_first, left_last = self._blind_times(source, rules.unwritten_ns)
+        longest = np.minimum(left_last, NEVER - rules.patience_ns) + rules.patience_ns  # a message takes so long at most
+        begin, end = np.searchsorted(longest, first, "left"), np.searchsorted(left_first, last, "right")
         count = np.maximum(end - begin, 0)
         row = np.repeat(np.arange(len(first)), count)
         other = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + begin[row]
-        return np.maximum(first[row], left_first[other]), np.minimum(last[row], left_last[other])
+        came, left = np.maximum(first[row], left_first[other]), np.minimum(last[row], left_last[other])
+        order = np.argsort(came, kind="stable")
+        return came[order], np.maximum.accumulate(left[order])
 
-    def _blind_times(self, node: int, unwritten_ns: int, longer_ns: int = 0) -> tuple[Ints, Ints]:
+    def _blind_times(self, node: int, unwritten_ns: int) -> tuple[Ints, Ints]:
         """When a node wrote nothing down, from when to when: in order, and apart from one another."""
+        if not self.captures[node]:
+            return np.array([NO_TIME]), np.array([NEVER])
         found = self._coverage.blind.get(self._nodes[node], [])
         first = _numbers(span.first_ns for span, _ in found)
-        last = _numbers(span.last_ns + longer_ns + unwritten_ns * is_killed for span, is_killed in found)
+        last = _numbers(span.last_ns + unwritten_ns * is_killed for span, is_killed in found)
         order = np.argsort(first, kind="stable")
         first, last = first[order], np.maximum.accumulate(last[order])
         is_new = np.ones(len(first), dtype=np.bool_)

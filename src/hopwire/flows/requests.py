@@ -15,7 +15,7 @@ first outcome of this table that fits is the outcome of the request:
 
 *Unseen by both ends.* An answer leaves while whoever would have answered is blind, and comes home while home is blind.
 A node is blind while it skips sightings, and in the last moments before it is killed. A node that does not capture is
-always blind.
+always blind. What home says to itself is not captured: if home would have answered, nobody can tell.
 
 *When a reply was taken.* The node at home writes a dead letter for every reply that its hub does not take.
 
@@ -167,9 +167,11 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     silence = np.where(ttl > 0, deadline + rules.patience_ns, asked_at + rules.patience_without_ttl_ns)
     home = asked.home[first]
     end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of all, where home does not capture
-    last = hops.target[_latest(groups, np.maximum(hops.left, hops.came), ~hops.is_reply)]  # who would have answered
+    latest = _latest(groups, np.maximum(hops.left, hops.came), ~hops.is_reply)
+    last = np.where(hops.is_dead, hops.source, hops.target)[latest]  # who would have answered
     until = np.minimum(silence, end)
-    is_silent = (silence < end) & ~cover.can_pass_unseen(last, home, asked_at, until, rules)
+    is_seen = (last != home) & ~cover.can_pass_unseen(last, home, asked_at, until, rules)
+    is_silent = (silence < end) & is_seen
     outcome = np.select(
         [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
         [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost")],
