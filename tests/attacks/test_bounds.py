@@ -128,6 +128,11 @@ def made_up_contracts(uri: str, stack: ExitStack) -> None:
         poured(peer, b"".join(map(wire, made_up)))
 
 
+def two_bytes_each(uri: str, stack: ExitStack) -> None:
+    for stranger in strangers(uri, stack, 20):
+        poured(stranger, frame(b"") * 100_000)
+
+
 def garbage(uri: str, stack: ExitStack) -> None:
     for number, stranger in enumerate(strangers(uri, stack, 100)):
         poured(stranger, bytes((number * each) % 251 for each in range(5000)))
@@ -143,6 +148,7 @@ ATTACKS = [
     very_many_routes,
     made_up_contracts,
     garbage,
+    two_bytes_each,
 ]
 
 
@@ -152,6 +158,17 @@ def test_an_attack_costs_a_node_little(attack: Attack) -> None:
     cost = cost_of(attack)
     assert cost.more_bytes < MOST_BYTES
     assert cost.turn < MOST_TURN
+
+
+@pytest.mark.slow
+def test_a_newcomer_has_its_turn_while_strangers_pour_messages_of_two_bytes() -> None:
+    with victim() as it, ExitStack() as stack:
+        pouring = threading.Thread(target=two_bytes_each, args=(it.uri, stack))
+        pouring.start()
+        peer_of(it.uri, stack)
+        while it.report()["peers"] != 1:
+            pass
+        pouring.join()
 
 
 # -- what is not a message yet

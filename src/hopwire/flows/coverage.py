@@ -230,7 +230,9 @@ class NodeCoverage:
         """
         first, last = self._blind_times(target, rules.unwritten_ns)
         left_first, left_last = self._blind_times(source, rules.unwritten_ns)
-        longest = np.minimum(left_last, NEVER - rules.patience_ns) + rules.patience_ns  # a message takes so long at most
+        longest = (
+            np.minimum(left_last, NEVER - rules.patience_ns) + rules.patience_ns
+        )  # a message takes so long at most
         begin, end = np.searchsorted(longest, first, "left"), np.searchsorted(left_first, last, "right")
         count = np.maximum(end - begin, 0)
         row = np.repeat(np.arange(len(first)), count)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import islice, takewhile
 from typing import TypeAlias
 
 from hopwire.cluster.announce import Credit, CreditWanted
@@ -88,6 +89,21 @@ class CreditLine:
             return True
         return on_the_way < self.max_messages and self.sent_bytes - self.taken_bytes < self.max_bytes
 
+    def wake(self) -> None:
+        """Let those who wait go on in their order, as far as there is room.
+
+        A question in line is sent at once. Who waits as a task is woken, and sends in its own turn of the loop: nobody
+        behind it goes on before.
+        """
+        waiters = self.waiters
+        while waiters and not waiters.called and self.has_room:
+            first = next(iter(waiters))
+            if isinstance(first, asyncio.Future):
+                tasks = takewhile(lambda waiter: isinstance(waiter, asyncio.Future), waiters)
+                waiters.wake(sum(1 for _ in islice(tasks, self.room())))
+                return
+            waiters.wake()
+
     def room(self) -> int:
         """Give how many messages more may go, if they are as large as those before; at least one."""
         mean_bytes = self.sent_bytes // self.sent + 1 if self.sent else 1
@@ -118,6 +134,7 @@ class Credits:
         if line is not None:
             if line.timer is not None:
                 line.timer.cancel()
+            line.grant(line.sent, line.sent_bytes, MOST_MESSAGES, MOST_BYTES)  # nobody waits for room any more
             line.waiters.wake(len(line.waiters))
 
     def line(self, node: bytes, what: bytes) -> CreditLine | None:
@@ -146,8 +163,7 @@ class Credits:
         if line is None:
             return
         line.grant(min(max(said.taken, 0), line.sent), min(max(said.taken_bytes, 0), line.sent_bytes), *room)
-        if line.waiters:
-            line.waiters.wake(line.room() - line.waiters.called)
+        line.wake()
 
 
 class _Taken:

@@ -8,6 +8,7 @@ timeout later, never earlier.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Hashable
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 __all__ = ["Deadlines", "Group", "Within"]
 
+log = logging.getLogger("hopwire.node")
 PARTS = 32  # of a timeout: how exact it is
 K = TypeVar("K", bound=Hashable)
 Group: TypeAlias = dict[K, None]  # keys that end together; a dict, so that one of them is removed as fast as added
@@ -53,7 +55,10 @@ class Deadlines(Generic[K]):
         if group is self._last:
             self._last_timeout = 0.0
         for key in list(group):
-            self._on_end(key)
+            try:
+                self._on_end(key)
+            except Exception:  # a fault of ours must not cost the deadlines behind it
+                log.exception("a deadline could not be kept")
 
     def end_all(self) -> None:
         """Let every key end now; no timer is left."""

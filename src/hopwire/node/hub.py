@@ -94,7 +94,7 @@ from hopwire.node.spawn import (
     ticks_from_seconds,
     words_of,
 )
-from hopwire.node.waiters import Waiter, Waiters
+from hopwire.node.waiters import Waiter
 from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, extension_of, with_extension
@@ -115,6 +115,9 @@ class Exit(Queues, Outlet, Protocol):
     def park(self, node: bytes, what: bytes, line: CreditLine, waiter: Waiter) -> None:
         """Let somebody wait for credit behind those who came before, who does at once what is to be done with it."""
 
+    def address(self, node: bytes) -> str:
+        """Give the address of a node that can be talked to; nothing of any other."""
+
 
 class _Question(NamedTuple):
     """A question that is asked again and again."""
@@ -132,17 +135,20 @@ class _LeftLine(Exception):
 class _InLine:
     """A question in the line of those who wait for credit; when its turn comes, it is sent at once."""
 
-    __slots__ = ("_promise", "_send", "_waiters")
+    __slots__ = ("_line", "_promise", "_send")
 
-    def __init__(self, promise: Promise, waiters: Waiters, send: Callable[[], bool]) -> None:
-        self._promise, self._waiters, self._send = promise, waiters, send
+    def __init__(self, promise: Promise, line: CreditLine, send: Callable[[], bool]) -> None:
+        self._promise, self._line, self._send = promise, line, send
 
     def done(self) -> bool:
         return self._promise.future.done()
 
     def set_result(self, _: None) -> None:
-        self._waiters.called -= 1
-        if not self._send():
+        waiters = self._line.waiters
+        waiters.called -= 1
+        if not self._line.has_room:  # whoever gave up has woken the next, and there is no room yet
+            waiters.return_to_front(self)
+        elif not self._send() and not self.done():
             self._promise.future.set_exception(_LeftLine())
 
 
@@ -176,6 +182,7 @@ class Hub:
         self._promises: dict[int, Promise] = {}
         self._questions: dict[tuple[type[Payload], type[Payload]], _Question] = {}  # that were asked before
         self._timeout, self._ticks = 0.0, 0  # of the last question: most have the same
+        self._timeout_type: type = float
         self._deadlines = Deadlines(self._time_out)
         self._waits = Deadlines(Within.end)  # of those who wait for room
         self._is_closed = False
@@ -502,9 +509,9 @@ class Hub:
     async def _ask_known(self, question: _Question, payload: Payload, timeout: float, correlation_id: bytes) -> Any:
         """Ask as `_promised` does, by the express way where everything is as usual."""
         timing, known, now = self._timing, question.known, self._timing.clock()
-        if timeout != self._timeout:
+        if timeout != self._timeout or type(timeout) is not self._timeout_type:
             check_seconds("timeout", timeout)
-            self._timeout, self._ticks = timeout, ticks_from_seconds(timeout)
+            self._timeout, self._ticks, self._timeout_type = timeout, ticks_from_seconds(timeout), type(timeout)
         ticks = all_ticks = self._ticks
         share = timing.hub_share
         if now >= self._measure_at:
@@ -521,9 +528,11 @@ class Hub:
         if line is not None:
             has_room = (line.sent < line.sure and line.sent_bytes < line.sure_bytes) or line.has_room
             if line.waiters or not has_room:
-                if self._longest_wait == math.inf:
+                # what nobody can change, and can be written, waits unwritten; the rest by the ordinary way
+                size = -1 if question.weigh is None or self._longest_wait < math.inf else question.weigh(payload)
+                if 0 <= size <= self._max_body_bytes // 2:
                     return await self._ask_in_line(question, payload, now, timeout, correlation_id, node, line)
-                node = b""  # the router says how long a handler waits
+                node = b""
         promises, handed_over = self._promises, None
         while (key := self._new_key()) in promises:
             pass
@@ -574,7 +583,7 @@ class Hub:
         envelope = Envelope(None, now + timeout, b"", True, known, b"", key, flow, self._ticks, payload)
         promise = promises[key] = Promise(future, question.expected.types, envelope, flow, is_in_line=True)
         ending = self._deadlines.add(key, now, timeout)
-        waiting = _InLine(promise, line.waiters, lambda: self._send_from_line(promise, envelope, node, line))
+        waiting = _InLine(promise, line, lambda: self._send_from_line(promise, envelope, node, line))
         self._outgoing.park(node, known.line, line, waiting)
         try:
             return await future
@@ -589,17 +598,17 @@ class Hub:
     def _send_from_line(self, promise: Promise, envelope: Envelope, node: bytes, line: CreditLine) -> bool:
         """Write and send a question whose turn has come; False says that it needs the ordinary way."""
         payload, known = envelope.payload, envelope.known
-        if payload is None or known is None:
-            return False
-        try:
-            body = body_from_payload(payload)
-        except PayloadError:  # whoever asks is told on the ordinary way
-            return False
-        said = (known, body, envelope.key, envelope.correlation_id, envelope.deadline, line)
-        if len(body) > self._max_body_bytes or not self._send_known(node, *said):
+        assert payload is not None
+        assert known is not None
+        promise.is_in_line = False
+        if not self._outgoing.address(node):  # the node has left meanwhile
+            self._router.give_up(envelope, "unreachable")
+            return True
+        body = body_from_payload(payload)
+        if not self._send_known(node, known, body, envelope.key, envelope.correlation_id, envelope.deadline, line):
             return False
         envelope.body, envelope.payload, envelope.size = body, None, HEADER_BYTES + len(body)
-        promise.sent_to, promise.is_in_line = (node,), False
+        promise.sent_to = (node,)
         return True
 
     async def _streamed(

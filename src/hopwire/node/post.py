@@ -252,19 +252,19 @@ class Outgoing:
         what = envelope.line
         is_new = True
         while (line := self._credits.line(node, what)) and (not line.has_room or (is_new and line.waiters)):
+            await self._credit(node, what, line, is_again=not is_new)
             is_new = False
-            await self._credit(node, what, line)
         while (reason := self._send_on(node, envelope, line)) == "queue_full":
             if not await self._transport.room(self.address(node)):  # the node may have moved meanwhile
                 return "unreachable"
-        if line is not None and line.waiters and not line.waiters.called and line.has_room:
-            line.waiters.wake()  # there was more room than was thought
+        if line is not None:
+            line.wake()
         return reason
 
-    async def _credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
-        """Wait for credit behind those who came before."""
+    async def _credit(self, node: bytes, what: bytes, line: CreditLine, is_again: bool) -> None:
+        """Wait for credit behind those who came before; who was woken in vain waits in front of them."""
         self._begin_to_ask(node, what, line)
-        await line.waiters.wait()
+        await line.waiters.wait(is_again)
 
     def park(self, node: bytes, what: bytes, line: CreditLine, waiter: Waiter) -> None:
         """Let somebody wait for credit behind those who came before, who does at once what is to be done with it."""
@@ -286,7 +286,7 @@ class Outgoing:
             return
         line.timer = self._timing.loop.call_later(ASK_FOR_CREDIT_SECONDS, self._ask_for_credit, node, what, line)
         if line.has_room:  # who was woken gave up, and nobody woke the next
-            line.waiters.wake()
+            line.wake()
         else:
             self.tell(node, CreditWanted(self._identity, self._incarnation, what, line.sent, line.sent_bytes))
 
@@ -445,7 +445,7 @@ class Incoming:
         self._known = KnownMetas()
 
     def take_frames(self, frames: Frames) -> int:
-        """Take what arrived: a train, a control message, a message, or noise; gives the number of messages."""
+        """Take what arrived: a train, a control message, a message, or noise; gives the number of messages, or 0."""
         size_bytes = sum(map(len, frames))
         self.byte_count += size_bytes
         limits = self._limits
@@ -464,7 +464,7 @@ class Incoming:
                 messages = unpack_train(frames, limits)  # a train within a train is noise
             except WireError as error:
                 self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
-                return 1
+                return 0
             is_met = node is not None
             queued_ns = queued_at_ns(frames[1])
             if queued_ns is not None and is_met:
@@ -473,9 +473,10 @@ class Incoming:
         if self._tap is not None:
             self._tap.saw_in(messages[0] if len(messages) == 1 else frames, len(messages))
         self.message_count += len(messages)
+        is_noise = False
         if node is None or not self._router.is_express:
-            for message in messages:
-                self._take_safely(message, read, connection, is_met)
+            read_well = [self._take_safely(message, read, connection, is_met) for message in messages]
+            is_noise = True not in read_well
         else:
             find, now, homes = self._known.find, self._timing.clock() - self._late, self._plain_homes
             for message in messages:
@@ -488,15 +489,17 @@ class Incoming:
                 if found is None or not self._take_known(message, now, *found):
                     self._take_safely(message, read, connection, is_met)
         self._late = 0.0
-        return len(messages)
+        return 0 if is_noise else len(messages)
 
     def _take_safely(
         self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes, is_met: bool
-    ) -> None:
+    ) -> bool:
+        """Take a message, and tell whether it is one."""
         try:
-            self._take_one(frames, read, connection, is_met)
+            return self._take_one(frames, read, connection, is_met)
         except Exception as error:  # a fault of ours; the messages behind this one must not suffer from it
             self._failed(frames, error)
+            return True
 
     def _failed(self, frames: Frames, error: Exception) -> None:
         log.exception("a message could not be taken")
@@ -504,24 +507,25 @@ class Incoming:
 
     def _take_one(
         self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes, is_met: bool
-    ) -> None:
+    ) -> bool:
+        """Take a message, and tell whether it could be read; what it is worth is another question."""
         message = None
         try:
             message = read(frames, self._limits)
             if message.socket_identity != frames[0]:  # frames in front, or none: the sender does not choose its name
                 message = message.replace(socket_identity=frames[0])
             if self._trust.is_signing and not self._trust.is_believed(message):
-                return
+                return True
             if type(message.version) is bytes:  # V3 and V4 spell versions, contracts number them
                 message = transcode(message, V6)
         except WireError as error:
             self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
             if message is not None and self._customs is not None and connection not in self._trust.callers.nodes:
                 self._customs.refuse(message, frames, connection, error.reason)
-            return
+            return message is not None
         if not is_met:  # most such trains come from before a restart
             self._router.give_up(Envelope(message), "not_met", shown(frames[0]))
-            return
+            return True
         if message.identity in CONTROL_IDENTITIES and message.contract in CONTROL_PAYLOADS:
             self._control.take(message, CONTROL_PAYLOADS[message.contract], connection)
         elif self._customs is not None and connection not in self._trust.callers.nodes:
@@ -532,6 +536,7 @@ class Incoming:
             if self._router.is_express:
                 self._learn(message, frames)
             self._take_message(message)
+        return True
 
     def _take_known(
         self,

@@ -356,7 +356,7 @@ class Router:
             return None
         if inbox.overflow is Overflow.WAIT and not inbox.is_closed and envelope.may_wait:
             return inbox
-        self.give_up(envelope, "queue_full")
+        self.give_up(envelope, "closed" if inbox.is_closed else "queue_full")
         return None
 
     def consumed(self, envelope: Envelope) -> None:

@@ -4,8 +4,9 @@ A connection that others opened is unproved until a hello over it was believed. 
 is counted together.
 
 - Messages that are not complete: `MAX_UNPROVED_BYTES` of all of them.
-- Time: in one turn of the loop they are read for `TURN_SECONDS`. Who has to wait comes first in the next turn, in the
-  order in which they came, so that a newcomer has its turn however much the others say.
+- Time: in one turn of the loop they are read, and what was read is taken, for `TURN_SECONDS`. Who has to wait comes
+  first in the next turn, in the order in which they came, so that a newcomer has its turn however much the others say.
+- Noise: after `MOST_NOISE` messages over one of them that cannot be read, the connection is cut off.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from time import monotonic
 
 from hopwire.wire.zmtp import ZmtpError
 
-__all__ = ["MAX_UNPROVED_BYTES", "Strangers"]
+__all__ = ["MAX_UNPROVED_BYTES", "MOST_NOISE", "TAKE_AT_MOST", "Strangers"]
 
 MAX_UNPROVED_BYTES = 32 * 1024 * 1024  # of messages that are not complete
 TURN_SECONDS = 0.01  # a read takes some milliseconds at most
+TAKE_AT_MOST = 32  # messages of one of them before the next has its turn
+MOST_NOISE = 100  # messages of one of them that cannot be read; each is a dead letter, and may be captured
 
 Read = Callable[[], None]
 
@@ -41,6 +44,12 @@ class Strangers:
         if more > 0 and self.held > MAX_UNPROVED_BYTES:
             raise ZmtpError("too_large", f"nodes that nobody knows hold more than {MAX_UNPROVED_BYTES} bytes")
 
+    def read_later(self, read: Read) -> None:
+        """Go on with a connection behind all others that wait."""
+        if not self._ends_at:
+            self._begin_turn()
+        self._waiting[read] = None
+
     def read(self, read: Read) -> None:
         """Read from a connection now, or in the next turn if this one is over."""
         if not self._ends_at:
@@ -59,7 +68,9 @@ class Strangers:
         if not self._waiting:
             return
         self._begin_turn()
-        while self._waiting and monotonic() < self._ends_at:
+        for _ in range(len(self._waiting)):  # each once: who goes on waits for the next turn
             read = next(iter(self._waiting))
             del self._waiting[read]
             read()
+            if monotonic() >= self._ends_at:
+                return

@@ -102,6 +102,7 @@ CUT_OFF = {
     "too_large":        "it sent a message above the limits",
     "too_many_frames":  "it sent a message above the limits",
     "unread":           "it asks and does not read the answers",
+    "noise":            "it sends what is no message",
     NO_TLS:             "it does not speak TLS, or shows no certificate of our authority",
     **REFUSALS,
 }

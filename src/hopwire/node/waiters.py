@@ -61,3 +61,8 @@ class Waiters(OrderedDict[Waiter, None]):
                 self.wake()
             raise
         self.called -= 1
+
+    def return_to_front(self, waiter: Waiter) -> None:
+        """Let somebody who was woken in vain wait again, in front of all others."""
+        self[waiter] = None
+        self.move_to_end(waiter, last=False)

@@ -14,14 +14,14 @@ import errno
 import logging
 import socket
 import ssl
-import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 from hopwire.errors import WireError
 from hopwire.node.certificate import Certificate, certificate_from
-from hopwire.node.strangers import MAX_UNPROVED_BYTES, Strangers
+from hopwire.node.strangers import MAX_UNPROVED_BYTES, MOST_NOISE, TAKE_AT_MOST, Strangers
 from hopwire.node.transport import Frames, OnFrames
 from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError
 
@@ -43,6 +43,7 @@ READ_BYTES = 256 * 1024  # of one connection in one turn of the loop
 HAND_OVER_AT_MOST = 500  # messages of one connection in one turn, so that handlers get theirs
 UNPROVED_BUFFER_BYTES = 16 * 1024  # of what one unproved connection says
 MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
+PIECE_BYTES = 256 * 1024  # that are encrypted together
 MAX_PARTS = 512  # buffers of one call; Linux takes 1,024
 NO_TLS = "tls"  # the end of a connection whose other side does not encrypt as this one does
 DISCONNECTED = "disconnected"  # the end of a connection that this side wants
@@ -51,12 +52,11 @@ DISCONNECTED = "disconnected"  # the end of a connection that this side wants
 class ZmtpSocket:
     """One socket with ZMTP on it."""
 
-    most_parts = MAX_PARTS  # that are written together
-
     __slots__ = (
         "_heard",
         "_held",
         "_loop",
+        "_noise",
         "_on_closed",
         "_on_frames",
         "_on_ready",
@@ -92,7 +92,7 @@ class ZmtpSocket:
         self.on_written: Callable[[], None] | None = None
         self.certificate: Certificate | None = None  # of the other side, once both sides have shown theirs
         self.is_open, self.has_stirred = True, False  # whether bytes came since somebody looked
-        self._strangers, self._held = strangers, 0
+        self._strangers, self._held, self._noise = strangers, 0, 0
         if strangers is not None:
             zmtp.buffer_bytes, zmtp.frame_bytes = UNPROVED_BUFFER_BYTES, min(zmtp.frame_bytes, MAX_UNPROVED_BYTES)
         self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
@@ -110,9 +110,9 @@ class ZmtpSocket:
             return self._sock.recv_into(room, min(len(room), READ_BYTES))
         return self._sock.recvmsg_into((room, more))[0]
 
-    def _transmit(self, parts: Sequence[bytes | memoryview]) -> int:
+    def _transmit(self, parts: Iterable[bytes | memoryview]) -> int:
         """Hand bytes to the kernel, and give how many it took."""
-        return self._sock.sendmsg(parts[:MAX_PARTS])
+        return self._sock.sendmsg(islice(parts, MAX_PARTS))
 
     def _readable(self) -> None:
         if self._strangers is None:
@@ -160,19 +160,32 @@ class ZmtpSocket:
     def _hand_over(self, is_paused: bool = False) -> None:
         """Hand over what was heard, up to the share of a turn; nothing more is read until all of it is handed over."""
         heard, name, taken = self._heard, self.zmtp.identity or self.name, 0
-        while heard and taken < HAND_OVER_AT_MOST:
+        most = HAND_OVER_AT_MOST if self._strangers is None else TAKE_AT_MOST
+        while heard and taken < most:
             taken += 1
             try:
-                self._on_frames([name, *heard.popleft()])
+                is_noise = not self._on_frames([name, *heard.popleft()])
             except Exception:  # a fault of ours must not cost the messages behind it
                 log.exception("a message could not be taken")
+                continue
+            if is_noise and self._strangers is not None:
+                self._noise += 1
+                if self._noise > MOST_NOISE:
+                    heard.clear()
+                    self.close("noise")
         if heard:
             if not is_paused and self.is_open:
                 self._loop.remove_reader(self._sock)
-            self._loop.call_soon(self._hand_over, True)
+            if self._strangers is None:
+                self._loop.call_soon(self._hand_over, True)
+            else:
+                self._strangers.read_later(self._hand_on)
         elif is_paused and self.is_open:
             self._loop.add_reader(self._sock, self._readable)
             self._loop.call_soon(self._readable)  # the loop does not see what TLS holds
+
+    def _hand_on(self) -> None:
+        self._hand_over(True)
 
     @property
     def is_proved(self) -> bool:
@@ -223,10 +236,15 @@ class ZmtpSocket:
     def _wait_to_write(self) -> None:
         self._loop.add_writer(self._sock, self._writable)
 
+    def _parts(self) -> Iterable[memoryview]:
+        """Give what is written next, as far as one call takes it."""
+        rest = self._rest
+        return [rest[i] for i in range(min(len(rest), MAX_PARTS))]
+
     def _writable(self) -> None:
         rest = self._rest
         try:
-            sent = self._transmit([rest[i] for i in range(min(len(rest), self.most_parts))])
+            sent = self._transmit(self._parts())
         except BlockingIOError:
             return
         except OSError as error:
@@ -265,8 +283,6 @@ class ZmtpSocket:
 
 class TlsSocket(ZmtpSocket):
     """The same within TLS: nothing is written or read before both sides have shown their certificates."""
-
-    most_parts = sys.maxsize  # OpenSSL wants no less in the next attempt than in the one before
 
     __slots__ = ("_admit", "_is_secure", "_tls")
 
@@ -334,8 +350,18 @@ class TlsSocket(ZmtpSocket):
         except ssl.SSLEOFError:
             return 0
 
-    def _transmit(self, parts: Sequence[bytes | memoryview]) -> int:
-        return self._send_all(b"".join(parts))
+    def _parts(self) -> Iterable[memoryview]:
+        return self._rest
+
+    def _transmit(self, parts: Iterable[bytes | memoryview]) -> int:
+        """Encrypt a piece: OpenSSL wants no less in the next attempt than in the one before, and the same bytes."""
+        piece, size = [], 0
+        for part in parts:
+            piece.append(part[: PIECE_BYTES - size])
+            size += len(piece[-1])
+            if size >= PIECE_BYTES:
+                break
+        return self._send_all(b"".join(piece))
 
     def _send_all(self, data: bytes) -> int:
         """Encrypt as much as the kernel takes."""
