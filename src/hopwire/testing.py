@@ -183,6 +183,9 @@ class _Memory:
             chance = next(self._network._names).to_bytes(CHANCE_BYTES, "big")
             self.connections[uri] = connection_name(self.identity, chance)
 
+    def why_silent(self, uri: str) -> str:
+        return ""
+
     def dial(self, uri: str) -> None:
         pass
 

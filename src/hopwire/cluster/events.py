@@ -159,6 +159,13 @@ Event: TypeAlias = Dialled | Heard | Doubted | Overheard | RoutesChanged | Refus
 
 # -- commands
 
+LOST = {  # why a node is lost, in words
+    "unreachable": "its connection closed",
+    "left": "it said goodbye",
+    "silent": "it says nothing any more",
+    "restarted": "it was started again",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Connect:

@@ -47,6 +47,7 @@ __all__ = [
     "PayloadContract",
     "body_from_payload",
     "check_readable",
+    "class_name_of",
     "contract_of",
     "payload_from_body",
     "rule_of",
@@ -159,6 +160,12 @@ def _warn_of_another(cls: Any, identity: bytes, version: int, codec: Codec) -> N
     elif other.shape != made.shape:
         text = f"{made.place} and {other.place} have one identity and version and differ: {identity!r} v{version}"
         warnings.warn(text, PayloadWarning, stacklevel=4)
+
+
+def class_name_of(contract: Contract) -> str:
+    """Give the name of the payload class with this identity and version, or dots where none was made here."""
+    made = _MADE.get((contract.identity, contract.version)) if isinstance(contract.version, int) else None
+    return "..." if made is None else made.place.rpartition(".")[2]
 
 
 def _spelled(hint: Any) -> str:

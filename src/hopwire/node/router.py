@@ -123,6 +123,7 @@ class Router:
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
         self.homes: dict[bytes, Home] = {}
+        self.why_nobody: Callable[[Contract], str] = words_of  # says what is known of a contract without a route
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
     def open(self, actor: bytes, inbox: Inbox) -> None:

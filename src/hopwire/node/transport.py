@@ -152,6 +152,9 @@ class Transport(Protocol):
         `over` names a connection that others opened and that the address was heard over: it may serve as well.
         """
 
+    def why_silent(self, uri: str) -> str:
+        """Say in words why an address could not be reached, as far as that is known; nothing where it is not."""
+
     def dial(self, uri: str) -> None:
         """Reach an address by a connection of our own, and by none that others opened."""
 
