@@ -166,7 +166,9 @@ def test_typos_in_faults_and_network_are_errors() -> None:
     with pytest.raises(AttributeError):
         hw.testing.Faults().dorp = 0.5
     with pytest.raises(AttributeError):
-        hw.testing.Network().fault = hw.testing.Faults()  # type: ignore[attr-defined]
+        hw.testing.Network().fault = hw.testing.Faults()
+    with pytest.raises(hw.SettingsError, match="faults must be Faults"):
+        hw.testing.Network().faults = 0.5  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(("how", "reason"), [("kill", "its connection closed"), ("crash", "it says nothing any more")])

@@ -176,8 +176,6 @@ FAULTS = frozenset(each.name for each in fields(Faults))
 class Network:
     """Nodes that reach each other through memory; `faults` is what goes wrong between all of them."""
 
-    __slots__ = ("_count", "_cuts", "_latest", "_names", "_transports", "chance", "faults")
-
     def __init__(self, seed: int = 0) -> None:
         self.faults = Faults()
         self.chance = Random(seed)  # noqa: S311
@@ -186,6 +184,13 @@ class Network:
         self._latest: dict[tuple[str, str], float] = {}  # when the last message from one address to another arrives
         self._names = count()
         self._count = 0
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in ("chance", "faults") and not name.startswith("_"):
+            raise AttributeError(f"a Network has no {name!r}; its faults are in `faults`")
+        if name == "faults" and not isinstance(value, Faults):
+            raise SettingsError(f"faults must be Faults(...), found {value!r:.80}")
+        object.__setattr__(self, name, value)
 
     def node(self, **settings: Any) -> Node:
         """Make a node on this network; takes the settings of `Node`."""

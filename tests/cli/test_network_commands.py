@@ -235,7 +235,7 @@ def test_the_doctor_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("NETWORK_KEY")
     found = hopwire(*arguments[:1], "--domains", str(file), "--json")
     assert found.code == ExitCode.BAD
-    assert "secret_name was not found" in found.out
+    assert "the environment variable NETWORK_KEY is not set" in found.out
     monkeypatch.setenv("HOPWIRE_LISTEN", "tcp://0.0.0.0:7400")
     assert "tcp://0.0.0.0:7400 is no address that others can reach" in hopwire("doctor", "--json").out
 

@@ -610,6 +610,8 @@ class Node:
         What is given says how many handle it, and how one of them is chosen.
         """
         self._refuse_unless_running()
+        if isinstance(payload, Payload):
+            raise SettingsError(f"expected the class {type(payload).__name__}, found an instance")
         contract = contract_of(payload, partition)
         try:
             async with asyncio.timeout(timeout):
