@@ -40,6 +40,7 @@ import msgspec
 from hopwire.errors import PayloadError, PayloadWarning, SettingsError
 from hopwire.model.choice import TURNS, ChoiceRule, Choose, rule_from
 from hopwire.model.message import Contract
+from hopwire.model.names import OWN_PREFIX
 
 __all__ = [
     "Codec",
@@ -125,6 +126,8 @@ def _contract(cls: Any, identity: str | bytes, version: int, codec: Codec, rule:
     raw = identity.encode() if isinstance(identity, str) else identity
     if not isinstance(raw, bytes) or not 1 <= len(raw) <= MAX_IDENTITY_BYTES:
         raise SettingsError(f"{name}: the identity has 1 to {MAX_IDENTITY_BYTES} bytes, found {identity!r:.80}")
+    if raw.startswith(OWN_PREFIX) and cls.__module__.partition(".")[0] != "hopwire":
+        raise SettingsError(f"{name}: the identity {identity!r:.80} is reserved: what begins with hopwire. is of nodes")
     if not isinstance(version, int) or not 0 <= version <= MAX_VERSION:
         raise SettingsError(f"{name}: the version is a number from 0 to {MAX_VERSION}, found {version!r:.80}")
     if codec not in tuple(Codec):
@@ -158,7 +161,8 @@ def _warn_of_another(cls: Any, identity: bytes, version: int, codec: Codec) -> N
     if other.place == made.place:
         _MADE[identity, version] = made
     elif other.shape != made.shape:
-        text = f"{made.place} and {other.place} have one identity and version and differ: {identity!r} v{version}"
+        both = f"{made.place} and {other.place}"
+        text = f"{both} have one identity and version and differ: {identity!r} v{version}; raise the version of one"
         warnings.warn(text, PayloadWarning, stacklevel=4)
 
 

@@ -87,11 +87,12 @@ ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseco
 ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
+OWN_NAMES = "give each process its own identity= or name="
 # fmt: off
 REPORTS = {
     # what              in words
-    "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}",
-    "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran",
+    "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}; " + OWN_NAMES,
+    "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran; " + OWN_NAMES,
     "impostor":         "refused the hello of {peer} at {uri}: the certificate of the connection is {detail}",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
