@@ -65,9 +65,8 @@ async def orders(folder: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["payments"]:
-        place = Path(sys.argv[3])
-        shared = {"capture": str(place / "capture"), "domains": str(place / "domains.toml")}
-        hw.run(Payments, name="payments", peers=[sys.argv[2]], log_level="warning", **shared)
+        capture, domains = (str(Path(sys.argv[3]) / name) for name in ("capture", "domains.toml"))
+        hw.run(Payments, name="payments", peers=[sys.argv[2]], capture=capture, domains=domains, log_level="warning")
     else:
         with tempfile.TemporaryDirectory() as made:
             asyncio.run(orders(Path(made)))
