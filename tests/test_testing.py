@@ -33,7 +33,7 @@ def test_the_clock_does_not_run_ahead_of_a_handler_in_a_thread() -> None:
             began = asyncio.get_running_loop().time()
             for number in range(10):
                 assert (await b.hub().ask(Greet(str(number)), Greeting, timeout=30)).text == str(number)
-            assert 0.5 <= asyncio.get_running_loop().time() - began < 10
+            assert 0.25 <= asyncio.get_running_loop().time() - began < 10  # time outside of the selector is not counted
 
     hw.testing.run(story)
 
