@@ -286,6 +286,9 @@ class _Memory:
     def why_silent(self, uri: str) -> str:
         return ""
 
+    def turned_away(self) -> list[str]:
+        return []
+
     def dial(self, uri: str) -> None:
         pass
 

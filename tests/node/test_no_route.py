@@ -13,6 +13,7 @@ from hopwire.model import Contract, Payload
 from hopwire.node import Actor, Address, Node, handles
 from hopwire.node.no_route import MOST_NAMED, MOST_REFUSALS, Refusals, Surmise, why_nobody
 from hopwire.testing import Network, run
+from tests.node.certificates import OURS, THEIRS
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_notices import WRONG, domains
 
@@ -139,3 +140,18 @@ def test_peers_that_are_met_and_lost_are_logged(caplog: pytest.LogCaptureFixture
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
     assert "met node 'till' at 'memory://2'" in lines
     assert "lost node 'till' at 'memory://2': it said goodbye" in lines
+
+
+@pytest.mark.parametrize("is_dialling", [True, False])
+def test_knows_says_whose_certificate_was_refused(is_dialling: bool) -> None:
+    async def story() -> None:
+        async with Node(tls=OURS) as a, Node(tls=THEIRS, peers=[a.uri]) as b:
+            words = "it does not speak TLS, or shows no certificate of our authority"
+            found = ""
+            while words not in found:
+                with pytest.raises(NoRoute) as caught:
+                    await (b if is_dialling else a).knows(Greet, timeout=0.05)
+                found = str(caught.value)
+            assert (f"no answer from {a.uri} ({words})" if is_dialling else "cut off a connection from") in found
+
+    asyncio.run(asyncio.wait_for(story(), 20))

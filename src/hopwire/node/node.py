@@ -631,7 +631,8 @@ class Node:
         silent = (*self._membership.unanswered(), *self._foreign_peers.unanswered())
         whys = [(uri, self._transport.why_silent(uri)) for uri in silent]
         is_alone = not silent and not self.peers
-        return Surmise(self._tables.candidates, whys, self._trust.refusals.words(), is_alone)
+        refusals = [*self._trust.refusals.words(), *self._transport.turned_away()]
+        return Surmise(self._tables.candidates, whys, refusals, is_alone)
 
     def _why_nobody(self, contract: Contract) -> str:
         """Say why a question found nobody, and what to do about it."""

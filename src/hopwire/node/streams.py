@@ -89,6 +89,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts t
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 EXPIRY_LOOKS = 40  # at files, after which connections are closed whose certificate has expired: ten seconds
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
+TURNED_AWAY_SECONDS, MOST_TURNED_AWAY = 60.0, 8  # for how long, and how many, it is remembered who was cut off
 MOST_ADOPTED = 1024  # connections of programs that are no nodes, each with a queue of its own
 ADOPTED_LIMITS = OutboxLimits(1_000, 256 * 1024)  # what waits for one of them: who does not read gets no more
 ADOPTED_CHANCE_BYTES = 16  # of an address that stands for a connection: no hello can name it
@@ -199,6 +200,7 @@ class Streams(Outboxes):
         self._adopted = 0  # connections that an address stands for
         self._looking: asyncio.TimerHandle | None = None  # when files are looked at next
         self._looks = 0
+        self._turned_away: dict[tuple[str, str], float] = {}  # when somebody was cut off, by host and reason
         self.closed: Counter[str] = Counter()  # connections by the reason of their end
 
     @property
@@ -385,6 +387,10 @@ class Streams(Outboxes):
             self._link_closed(link, connection, reason)
         host = self._hosts.pop(connection, "")
         if reason in CUT_OFF and not self._is_closed:
+            self._turned_away.pop((host, reason), None)
+            if len(self._turned_away) >= MOST_TURNED_AWAY:
+                del self._turned_away[next(iter(self._turned_away))]
+            self._turned_away[host, reason] = self._loop.time()
             self._notices.warn(("cut_off", host, reason), partial(_cut_off, host, reason))
         self._from[host] -= 1
         if not self._from[host]:
@@ -410,6 +416,12 @@ class Streams(Outboxes):
         """Say in words why an address could not be reached, as far as that is known; nothing where it is not."""
         link = self._links.get(uri)
         return "" if link is None else link.fault
+
+    def turned_away(self) -> list[str]:
+        """Say in words which connections of others were cut off in the last minute, and why."""
+        now = self._loop.time()
+        recent = [who for who, at in self._turned_away.items() if now - at < TURNED_AWAY_SECONDS]
+        return [f"cut off a connection from {shown(host)}: {CUT_OFF[reason]}" for host, reason in recent]
 
     def dial(self, uri: str) -> None:
         """Send what is for an address over a connection of our own, where one that others opened was used so far."""

@@ -155,6 +155,9 @@ class Transport(Protocol):
     def why_silent(self, uri: str) -> str:
         """Say in words why an address could not be reached, as far as that is known; nothing where it is not."""
 
+    def turned_away(self) -> list[str]:
+        """Say in words which connections of others were cut off of late, and why."""
+
     def dial(self, uri: str) -> None:
         """Reach an address by a connection of our own, and by none that others opened."""
 
