@@ -12,6 +12,8 @@ from pathlib import Path
 
 os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 
+import option_tables
+
 from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
 from hopwire.flows.findings import KINDS as FINDINGS
@@ -108,6 +110,11 @@ REASONS_INTRODUCTION = """\
 may come, none is renamed. Dead letters of a node have any of them, or one of those under *In a node*; errors of a hub
 have any that became of the question, or one of the last.
 """
+
+
+def calls() -> str:
+    """Every call and option."""
+    return f"{NOTE}\n{option_tables.calls()}"
 
 
 def columns() -> str:
@@ -224,6 +231,7 @@ def _first_sentence(path: Path) -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "wire/formats.md": formats,
     "reasons.md": reasons,
+    "calls.md": calls,
     "columns.md": columns,
     "cli.md": commands,
     "tables.md": tables,

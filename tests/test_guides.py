@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PRINTED = {
     "network.md": """\
 Greeting(text='hello Ada')
+hello Eve
 no_route {'no_route': 1}
 Handled(contract='bank.deposit v1', choose='key', key='account', actors=3, nodes=1)
 [10, 20, 30, 40]
@@ -42,3 +44,12 @@ def test_the_code_of_a_guide_runs_from_top_to_bottom(name: str, capsys: pytest.C
 def test_every_link_leads_somewhere(path: Path) -> None:
     for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
         assert (path.parent / link).exists(), link
+
+
+def test_every_option_of_every_call_has_its_line() -> None:
+    spec = importlib.util.spec_from_file_location("option_tables", DOCS / "option_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    assert (DOCS / "calls.md").read_text(encoding="utf-8").endswith(tables.calls())

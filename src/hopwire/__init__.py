@@ -21,6 +21,7 @@ from hopwire.errors import (
     QueueFull,
     SecurityError,
     SettingsError,
+    StoryStuck,
     Timeout,
     UnexpectedAnswer,
     Unreachable,
@@ -118,6 +119,7 @@ __all__ = [
     "SecurityError",
     "Selectors",
     "SettingsError",
+    "StoryStuck",
     "Supervision",
     "Timeout",
     "Tls",
@@ -161,6 +163,10 @@ _NETWORK = (
     "handles",
 )
 _MODULES = ("sync", "testing")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

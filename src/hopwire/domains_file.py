@@ -13,15 +13,20 @@ files again and again (`DomainsFile`).
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 
 from hopwire.disk import FileStamp, file_stamp
 from hopwire.errors import SettingsError
-from hopwire.security.domain_settings import domains_from_table
+from hopwire.security.domain_settings import SecretMissing, domains_from_table
 from hopwire.security.domains import Domains
 
 __all__ = ["DomainsFile", "domains_from_file"]
+
+# what is plainly a name and no secret that somebody has pasted in its place
+VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,15}(_[A-Z0-9]{1,15}){1,4}")
+FILE = re.compile(r"[A-Za-z0-9_./-]{1,100}\.[a-z]{2,8}")
 
 
 def domains_from_file(path: str | Path) -> Domains:
@@ -47,12 +52,22 @@ class DomainsFile:
     def _read(self) -> Domains:
         path = Path(self._path)
         stamp = file_stamp(path)  # before it is read: what changes meanwhile is read again
-        try:
-            domains, files = _read(path)
-        except OSError as error:
-            raise SettingsError(f"cannot read the domains {path}: {error.strerror or error}") from None
+        domains, files = _read(path)
         self._stamps = {path: stamp, **files}
         return domains
+
+
+def _no_variable(name: str) -> Exception:
+    """Give the error of a variable that is not set, with its name if that is plainly a name and no secret."""
+    return SecretMissing(f"the environment variable {name} is not set") if VARIABLE.fullmatch(name) else LookupError()
+
+
+def _no_file(name: str, beside: str, error: OSError) -> Exception:
+    if not FILE.fullmatch(name):
+        return LookupError()
+    if isinstance(error, FileNotFoundError):
+        return SecretMissing(f"there is no file {name} beside {beside}")
+    return SecretMissing(f"the file {name} beside {beside} cannot be read: {error.strerror or error}")
 
 
 def _read(path: str | Path) -> tuple[Domains, dict[Path, FileStamp]]:
@@ -62,14 +77,22 @@ def _read(path: str | Path) -> tuple[Domains, dict[Path, FileStamp]]:
         table = tomllib.loads(Path(path).read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"cannot read the domains {path}: {error.strerror or error}") from None
 
     def secret(name: str) -> bytes:
         kind, _, rest = name.partition(":")
         if kind == "file":
             file = Path(path).parent / rest
             files[file] = file_stamp(file)
-            return file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
-        return os.fsencode(os.environ[rest if kind == "env" else name])
+            try:
+                return file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
+            except OSError as error:
+                raise _no_file(rest, Path(path).name, error) from None
+        variable = rest if kind == "env" else name
+        if variable not in os.environ:
+            raise _no_variable(variable)
+        return os.fsencode(os.environ[variable])
 
     try:
         return domains_from_table(table, secret), files

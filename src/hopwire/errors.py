@@ -12,6 +12,7 @@ HopwireError                  catch this error to catch them all
 │   ├── HandlerFailed         the actor that took the message raised an error
 │   └── UnexpectedAnswer      the actor returned nothing, or an answer that was not asked for and that nobody takes
 ├── Closed                    a node or hub that has been stopped
+├── StoryStuck                a story of `hopwire.testing` that waits for something that never comes
 ├── Escalated                 a node that stopped because one of its actors had failed
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
 │   └── NotInDomain           an identity that no domain, or another domain, owns
@@ -42,6 +43,7 @@ __all__ = [
     "QueueFull",
     "SecurityError",
     "SettingsError",
+    "StoryStuck",
     "Timeout",
     "UnexpectedAnswer",
     "Unreachable",
@@ -157,6 +159,10 @@ class Escalated(HopwireError):
 
     def __str__(self) -> str:
         return f"{self.where} failed: {self.error}"
+
+
+class StoryStuck(HopwireError):
+    """A story of `hopwire.testing` that waits for something that never comes."""
 
 
 class SecurityError(HopwireError):

@@ -11,19 +11,27 @@ timer. So a minute of timeouts takes milliseconds, and a test never waits. While
 goes as fast as the clock on the wall, or timeouts would be over before the thread had its time.
 
     an `ask` with timeout=30 to a node that is gone: the test goes on at once, and its clock has moved by 30 s
+
+A story that waits for something that never comes is cancelled, and `run` raises `StoryStuck`: at once if nothing is
+left that could happen, or else after an hour of its own clock, since the beats of nodes go on for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count
+from math import inf
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from hopwire.errors import SettingsError, StoryStuck
+from hopwire.model.units import NS_PER_SECOND
+from hopwire.node.calls import check_seconds
 from hopwire.node.node import Node
 from hopwire.node.transport import (
     FirstWords,
@@ -39,11 +47,19 @@ from hopwire.node.transport import (
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
 
-__all__ = ["Faults", "Network", "run"]
+__all__ = ["Faults", "Network", "StoryStuck", "run"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 STEP = 1e-9  # seconds between two messages that arrive one after the other
+GRACE_SECONDS = 1.0  # on the wall, for threads that nobody has told the loop of
+ENDING_SECONDS = 60.0  # of its own clock, for a story that was cancelled
+NOTHING_LEFT = "nothing is left that could happen: the story waits for ever"
 
 
 class _Selector(selectors.SelectSelector):
@@ -51,8 +67,18 @@ class _Selector(selectors.SelectSelector):
 
     clock = 1000.0  # seconds
     threads = 0  # that work for the loop
+    ends_at = inf  # when the story should be over
+    on_stuck: Callable[[bool], None] | None = None  # while there is a story; told whether time is over
 
     def select(self, timeout: float | None = None) -> Any:
+        if self.on_stuck is not None and not self.threads:
+            if timeout is None and not self._may_be_woken():
+                self.on_stuck(False)
+                return []
+            if timeout is not None and self.clock + timeout > self.ends_at:
+                self.clock, self.ends_at = self.ends_at, self.ends_at + ENDING_SECONDS
+                self.on_stuck(True)
+                return []
         if self.threads and timeout is not None:
             began = time.monotonic()
             ready = super().select(timeout)
@@ -63,11 +89,39 @@ class _Selector(selectors.SelectSelector):
             self.clock += timeout
         return ready
 
+    def _may_be_woken(self) -> bool:
+        """Tell whether a socket or a thread may still wake a loop that waits for no timer."""
+        if len(self.get_map()) > 1:  # the first is the loop's own
+            return True
+        return threading.active_count() > 1 and bool(super().select(GRACE_SECONDS))
+
 
 class _Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._virtual = _Selector()
         super().__init__(self._virtual)
+
+    async def tell(self, story: Awaitable[T], seconds: float) -> T:
+        """Wait for a story, and cancel it when it waits for ever."""
+        task, stuck, virtual = asyncio.current_task(), list[str](), self._virtual
+        assert task is not None
+
+        def end(is_late: bool) -> None:
+            words = f"the story is not over after {seconds:g} s of its own clock" if is_late else NOTHING_LEFT
+            if stuck:  # it was told, and goes on
+                raise StoryStuck(stuck[0])
+            stuck.append(words)
+            task.cancel()
+
+        virtual.ends_at, virtual.on_stuck = virtual.clock + seconds, end
+        try:
+            return await story
+        except asyncio.CancelledError as error:
+            if not stuck:
+                raise
+            raise StoryStuck(stuck[0]) from error
+        finally:
+            virtual.on_stuck = None
 
     def time(self) -> float:
         return self._virtual.clock
@@ -82,11 +136,17 @@ class _Loop(asyncio.SelectorEventLoop):
         self._virtual.threads -= 1
 
 
-def run(story: Callable[[Network], Awaitable[T]], *, seed: int = 0) -> T:
-    """Run a test on a network of its own, with a clock of its own."""
+def run(story: Callable[[Network], Awaitable[T]], *, seed: int = 0, seconds: float = 3600.0) -> T:
+    """Run a test on a network of its own, with a clock of its own; a StoryStuck says that the test would never end.
+
+    `seed` decides all chance. `seconds` is the time that the story has by its own clock.
+    """
+    check_seconds("seconds", seconds)
 
     async def tell() -> T:
-        return await story(Network(seed))
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _Loop)
+        return await loop.tell(story(Network(seed)), seconds)
 
     with asyncio.Runner(loop_factory=_Loop) as runner:
         return runner.run(tell())
@@ -94,16 +154,27 @@ def run(story: Callable[[Network], Awaitable[T]], *, seed: int = 0) -> T:
 
 @dataclass(slots=True)
 class Faults:
-    """What goes wrong between nodes."""
+    """What goes wrong between nodes; a value that makes no sense is a SettingsError, also when it is set later."""
 
     drop: float = 0.0  # the share of messages that are lost, 0 to 1
     duplicate: float = 0.0  # the share of messages that arrive once more, 0 to 1
     delay: float = 0.0  # seconds
     jitter: float = 0.0  # up to so many seconds more, different for each message: messages overtake each other
 
+    def __setattr__(self, name: str, value: float) -> None:
+        most, expected = (1.0, "a share from 0 to 1") if name in SHARES else (inf, "seconds from 0")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name in FAULTS and not (is_number and 0 <= value <= most and value != inf):
+            raise SettingsError(f"Faults: {name} must be {expected}, found {value!r:.80}")
+        object.__setattr__(self, name, value)
+
+
+SHARES = ("drop", "duplicate")
+FAULTS = frozenset(each.name for each in fields(Faults))
+
 
 class Network:
-    """Nodes that reach each other through memory."""
+    """Nodes that reach each other through memory; `faults` is what goes wrong between all of them."""
 
     def __init__(self, seed: int = 0) -> None:
         self.faults = Faults()
@@ -114,13 +185,20 @@ class Network:
         self._names = count()
         self._count = 0
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in ("chance", "faults") and not name.startswith("_"):
+            raise AttributeError(f"a Network has no {name!r}; its faults are in `faults`")
+        if name == "faults" and not isinstance(value, Faults):
+            raise SettingsError(f"faults must be Faults(...), found {value!r:.80}")
+        object.__setattr__(self, name, value)
+
     def node(self, **settings: Any) -> Node:
         """Make a node on this network; takes the settings of `Node`."""
         self._count += 1
         uri = f"memory://{self._count}"
         transport = _Memory(self, uri)
         node = Node(uri, transport=transport, **settings)
-        transport.identity = node.identity
+        transport.identity, transport.gone_seconds = node.identity, node.settings.pace.gone_ns / NS_PER_SECOND
         node._timing.hub_share.clock = lambda: 0.0
         node._timing.share.clock = lambda: 0.0  # the speed of the machine changes nothing
         node._timing.chance = self.chance.random
@@ -135,8 +213,21 @@ class Network:
         self._cuts.clear()
 
     def crash(self, node: Node) -> None:
-        """Let a node fall silent, like a process that is killed."""
+        """Let a node vanish, like a machine without power: its connections stay open, and nothing comes over them.
+
+        The others give such a node up when it was silent for too long. The objects of the node are still there.
+        """
         self._transports.pop(node.uri, None)
+
+    def kill(self, node: Node) -> None:
+        """End a node like a process that is killed: its connections close at once, and it says no goodbye.
+
+        The others miss such a node after the time of `Pace.gone_ns`. The objects of the node are still there.
+        """
+        killed = self._transports.pop(node.uri, None)
+        for other in self._transports.values() if killed is not None else ():
+            if frozenset((node.uri, other.uri)) not in self._cuts:
+                other.lose(node.uri, killed.connections.get(other.uri, b"") if killed else b"")
 
     def _carry(self, sender: _Memory, uri: str, frames: Frames) -> None:
         if frozenset((sender.uri, uri)) in self._cuts or sender.uri not in self._transports:
@@ -163,6 +254,7 @@ class _Memory:
         self.uri, self.identity = uri, b""
         self._network = network
         self.connections: dict[str, bytes] = {}  # address: name of the connection
+        self.gone_seconds = 0.0
         self.open_address = ""
 
     def start(
@@ -174,14 +266,28 @@ class _Memory:
         on_ended: OnEnded = forget_nothing,
         on_sent: OnSent | None = None,
     ) -> str:
-        self.on_frames, self._on_sent = on_frames, on_sent
+        self.on_frames, self._on_sent, self._on_gone, self._on_ended = on_frames, on_sent, on_gone, on_ended
         self._network._transports[self.uri] = self
         return self.uri
+
+    def lose(self, uri: str, name: bytes) -> None:
+        """The connections to and from an address are closed; the second one had this name."""
+        loop = asyncio.get_running_loop()
+        if name:
+            loop.call_soon(self._on_ended, name)
+        if uri in self.connections:
+            loop.call_later(self.gone_seconds, self._on_gone, uri)
 
     def connect(self, uri: str, over: bytes = b"") -> None:
         if uri not in self.connections:
             chance = next(self._network._names).to_bytes(CHANCE_BYTES, "big")
             self.connections[uri] = connection_name(self.identity, chance)
+
+    def why_silent(self, uri: str) -> str:
+        return ""
+
+    def turned_away(self) -> list[str]:
+        return []
 
     def dial(self, uri: str) -> None:
         pass

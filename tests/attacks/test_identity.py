@@ -221,6 +221,8 @@ def test_two_nodes_with_one_identity_are_found_out_and_both_are_told(
                     assert words == {f"'{one.uri}'", f"'{other.uri}'"}
                     await asyncio.sleep(1.0)  # some hellos more
                     assert len(_told(caplog, "doubled")) == 2
+                    advice = "give each process its own identity= or name="
+                    assert all(record.getMessage().endswith(advice) for record in _told(caplog, "doubled"))
                     assert len(_told(caplog, "duplicate")) == 1
 
     caplog.set_level(logging.WARNING)

@@ -270,7 +270,7 @@ WRONG_USAGE = [
     (("--file", "/no/such/file"),   "/no/such/file: No such file or directory"),
     (("--file", "/"),               "/: Is a directory"),
     (("--format", "V9", "00"),      "--format: found 'V9', expected one of V3, V4, V5, V6"),
-    (("--domains", "/no/such", "00"), "/no/such: No such file or directory"),
+    (("--domains", "/no/such", "00"), "cannot read the domains /no/such: No such file or directory"),
 ]
 # fmt: on
 

@@ -235,7 +235,7 @@ def test_the_doctor_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("NETWORK_KEY")
     found = hopwire(*arguments[:1], "--domains", str(file), "--json")
     assert found.code == ExitCode.BAD
-    assert "secret_name was not found" in found.out
+    assert "the environment variable NETWORK_KEY is not set" in found.out
     monkeypatch.setenv("HOPWIRE_LISTEN", "tcp://0.0.0.0:7400")
     assert "tcp://0.0.0.0:7400 is no address that others can reach" in hopwire("doctor", "--json").out
 
@@ -261,7 +261,7 @@ WRONG = (
     (["ask", "URI", "till.order", "{}"],                 2, "Missing option '--reply'"),
     (["ask", "URI", "till.order@99999999", "{}", *SOLD], 2, f"found 'till.order@99999999', {NONE}"),
     (["send", "URI", "", "{}"],                          2, f"found '', {NONE}"),
-    (["tell", "URI", "a", "{}", "--domains", "/none"],   2, "/none: No such file or directory"),
+    (["tell", "URI", "a", "{}", "--domains", "/none"],   2, "cannot read the domains /none: No such file or directory"),
     (["send", "URI", "till.x", "{}", "--timeout", "0.2"], 1, "no_route: nobody handles till.x v1, as far as tcp://"),
     (["ask", "URI", "till.order", "{}", *SOLD],          1, "PayloadError: "),
     (["ask", "URI", "till.order", '{"what": "x"}', "--reply", "till.y"], 1, "unexpected_answer: "),

@@ -47,7 +47,7 @@ WRONG = (
     (["--listen", "x"],                     2, "the address of this node is like tcp://host:port, found 'x'"),
     (["--peer", "x"],                       2, "the address of a peer is like tcp://host:port, found 'x'"),
     (["--http", "x"],                       2, "http: found 'x', expected HOST:PORT, or a port on 127.0.0.1"),
-    (["--domains", "/no/such"],             2, "/no/such: No such file or directory"),
+    (["--domains", "/no/such"],             2, "cannot read the domains /no/such: No such file or directory"),
     (["--config", "/no/such"],              2, "/no/such: No such file or directory"),
     (["--drain-seconds", "x"],              2, "Invalid value for '--drain-seconds'"),
     (["--drain-seconds", "-1"],             2, "--drain-seconds: found -1.0, expected a number of seconds"),

@@ -231,7 +231,18 @@ def test_second_class_with_the_same_identity_and_other_fields_is_warned_of() -> 
     make("shop", item=str)
     make("shop", item=str, quantity=int)  # made again in the same place, as in a notebook
     make("stock", item="str", quantity="int")  # the same fields
-    with pytest.warns(PayloadWarning, match=r"billing\.Twin and shop\.Twin .* b'twin' v1"):
+    with pytest.warns(PayloadWarning, match=r"billing\.Twin and shop\.Twin .* b'twin' v1; raise the version of one"):
         make("billing", item=int)
     make("shop", item=str)
     make("stock", item=str)
+
+
+@pytest.mark.parametrize("identity", ["hopwire.status", b"hopwire.mine"])
+def test_identities_of_nodes_are_reserved(identity: str | bytes) -> None:
+    with pytest.raises(SettingsError, match=r"Mine: the identity b?'hopwire\.\w+' is reserved"):
+
+        class Mine(Payload, identity=identity):
+            pass
+
+    class Yours(Payload, identity="hopwired.status"):
+        pass

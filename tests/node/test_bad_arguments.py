@@ -96,6 +96,17 @@ def test_a_reply_type_that_is_none_is_refused(reply: Any, text: str) -> None:
     refused(lambda hub: hub.ask(Greet("x"), reply), SettingsError, text)
 
 
+def test_knows_takes_the_class_and_no_instance() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            with pytest.raises(SettingsError, match=r"^expected the class Greet, found an instance$"):
+                await node.knows(Greet("x"))  # type: ignore[arg-type]
+            with pytest.raises(SettingsError, match="str is no payload"):
+                await node.knows(str)  # type: ignore[arg-type]
+
+    run(story)
+
+
 # -- for how long
 
 

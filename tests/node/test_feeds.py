@@ -464,6 +464,47 @@ def test_handler_of_a_stream_that_returns_nothing_or_nonsense_is_told() -> None:
     run(story)
 
 
+class Line(Payload, identity="feeds.line", version=1):
+    text: str
+
+
+class Astray(Actor):
+    """Answers with something that was not asked for, after some parts; beside a part it does no harm."""
+
+    @handles
+    async def count(self, request: Count) -> AsyncIterator[Any]:
+        for value in range(request.up_to):
+            yield Number(value), Line("beside a part")
+        yield Line("in place of a part")
+        yield Number(99)
+
+    @handles
+    async def greet(self, request: Greet) -> Any:
+        return Line("returned") if request.name == "one" else (Line("returned"), Line("returned"))
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+def test_part_of_another_type_that_nobody_takes_ends_the_stream_in_words(is_far: bool) -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as far, network.node(peers=[far.uri]) as near:
+            far.host(Astray())
+            await near.knows(Count)
+            hub = (near if is_far else far).hub()
+            for parts in (0, 3):
+                seen: list[int] = []
+                with pytest.raises(UnexpectedAnswer) as caught:
+                    await collect(hub.stream(Count(parts), Number), seen)
+                assert seen == list(range(parts))
+                expected = "was answered with feeds.line v1, which nobody takes, expected counter.number v2"
+                assert str(caught.value) == f"unexpected_answer: counter.count v2 {expected}"
+            for name in ("one", "two"):
+                with pytest.raises(UnexpectedAnswer, match=r"greeter.greet v1 was answered with feeds.line v1, which"):
+                    await values(hub.stream(Greet(name), Greeting))
+            assert hub.open_promises == 0
+
+    run(story)
+
+
 def test_answer_without_a_number_is_given_and_then_refused_as_a_stream() -> None:
     async def story(network: Network) -> None:
         five = NodeSettings(formats=(5, 4, 3))  # extensions travel in V6 alone

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hopwire.errors import NoRoute, SettingsError
+from hopwire.errors import CaptureError, NoRoute, SettingsError
 from hopwire.testing import Network, run
 from tests.node.stories import Greet
 
@@ -24,6 +24,15 @@ def test_a_node_with_a_capture_and_a_name_keeps_its_identity_across_restarts(tmp
         assert [path.stat().st_mode & 0o777 for path in tmp_path.glob(".*.identity")] == [0o600, 0o600]
 
     run(story)
+
+
+@pytest.mark.parametrize("name", ["", "shop"])
+def test_a_capture_that_is_a_file_is_refused_with_and_without_a_name(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "a_file"
+    file.touch()
+    for place in (file, file / "below"):
+        with pytest.raises(CaptureError, match=r"a_file.*: no capture can be written here: "):
+            Network().node(capture=place, name=name)
 
 
 def test_two_nodes_of_one_name_at_one_time_have_two_identities_and_are_told(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hopwire.errors import NoRoute
-from hopwire.node import Address
+from hopwire.node import Address, NodeSettings
 from tests.node.stories import NETWORKS, Greet, Greeter, Greeting, Nodes
 
 pytestmark = pytest.mark.parametrize("tell", NETWORKS.values(), ids=NETWORKS)
@@ -49,6 +49,23 @@ def test_a_way_that_leads_nowhere_says_why_and_leaves_no_dead_letter(tell: Any) 
             with pytest.raises(NoRoute, match="unknown_node"):
                 await node.hub().trace(Greet("Ada"), to=Address(b"nobody"))
             assert not node.dead_letters.counts
+
+    tell(story)
+
+
+def test_a_trace_is_not_handled_by_a_peer_that_knows_no_traces(tell: Any) -> None:
+    async def story(nodes: Nodes) -> None:
+        old = NodeSettings(formats=(5, 4, 3))
+        async with nodes.node(settings=old, identity=b"old") as a, nodes.node(peers=[a.uri]) as b:
+            greeter = Greeter()
+            a.host(greeter)
+            await b.knows(Greet)
+            with pytest.raises(NoRoute) as caught:
+                await b.hub().trace(Greet("Ada"))
+            words = "greeter.greet v1 at this node: node 'old' reads no V6, so it would handle the message"
+            assert str(caught.value) == f"cannot_carry: {words}"
+            assert await b.hub().ask(Greet("Bob"), Greeting) == Greeting("hello Bob")
+            assert greeter.greeted == ["Bob"]
 
     tell(story)
 

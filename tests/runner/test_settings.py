@@ -61,7 +61,7 @@ FILES = (
 )
 NODES = (
     ({"listen": "nonsense"},           "the address of this node is like tcp://host:port, found 'nonsense'"),
-    ({"domains": "/no/such.toml"},     "/no/such.toml: No such file or directory"),
+    ({"domains": "/no/such.toml"},     "cannot read the domains /no/such.toml: No such file or directory"),
     ({"tls_key": "x"},                 "TLS needs tls_certificate, tls_key, tls_authority; tls_certificate, "
                                        "tls_authority is not given"),
     ({"silence_seconds": 0.5},         "a pace needs 0 < beat < silence"),

@@ -110,7 +110,7 @@ KEYS: list[tuple[dict[str, Any], str]] = [
     ({"secret_hex": ""},                "key 'k': the secret must be bytes, at least one"),
     ({"secret_hex": None, "secret_base64": SECRET.decode() + "~"}, "secret_base64 is not base64"),
     ({"secret_hex": None, "secret_base64": "é"},    "secret_base64 is not base64"),
-    ({"secret_hex": None, "secret_name": "NONE"},   f"{NOT_FOUND} (KeyError)"),
+    ({"secret_hex": None, "secret_name": "NONE"},   NOT_FOUND),
     ({"secret_hex": None, "secret_name": "LOUD"},   f"{NOT_FOUND} (ValueError)"),
     ({"secret_hex": None, "secret_name": "TEXT"},   "secret_name gave str, expected bytes"),
     ({"id": None},                      "key id must be text of 1 to 64 bytes, found ''"),

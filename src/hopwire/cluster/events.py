@@ -42,11 +42,11 @@ __all__ = [
 class Pace:
     """How often peers are talked to, and how long their silence is borne."""
 
-    beat_ns: int = 1 * NS_PER_SECOND
+    beat_ns: int = 1 * NS_PER_SECOND  # between two beats to a peer
     silence_ns: int = 5 * NS_PER_SECOND  # five beats: one lost message, or a pause for garbage, is not death
     gone_ns: int = 3 * NS_PER_SECOND // 10  # a peer whose connection died, and that was not reached again, is gone
     hello_ns: int = NS_PER_SECOND // 10  # the first pause between two hellos; the pause doubles each time
-    longest_hello_ns: int = 5 * NS_PER_SECOND
+    longest_hello_ns: int = 5 * NS_PER_SECOND  # the longest such pause
     hearsay_tries: int = 5  # hellos to an address that only a stranger has named
     unanswered_ns: int = 5 * NS_PER_SECOND  # until a warning about an address without an answer; doubles each time
 
@@ -158,6 +158,13 @@ Event: TypeAlias = Dialled | Heard | Doubted | Overheard | RoutesChanged | Refus
 
 
 # -- commands
+
+LOST = {  # why a node is lost, in words
+    "unreachable": "its connection closed",
+    "left": "it said goodbye",
+    "silent": "it says nothing any more",
+    "restarted": "it was started again",
+}
 
 
 @dataclass(frozen=True, slots=True)

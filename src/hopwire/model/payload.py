@@ -40,6 +40,7 @@ import msgspec
 from hopwire.errors import PayloadError, PayloadWarning, SettingsError
 from hopwire.model.choice import TURNS, ChoiceRule, Choose, rule_from
 from hopwire.model.message import Contract
+from hopwire.model.names import OWN_PREFIX
 
 __all__ = [
     "Codec",
@@ -47,6 +48,7 @@ __all__ = [
     "PayloadContract",
     "body_from_payload",
     "check_readable",
+    "class_name_of",
     "contract_of",
     "payload_from_body",
     "rule_of",
@@ -124,6 +126,8 @@ def _contract(cls: Any, identity: str | bytes, version: int, codec: Codec, rule:
     raw = identity.encode() if isinstance(identity, str) else identity
     if not isinstance(raw, bytes) or not 1 <= len(raw) <= MAX_IDENTITY_BYTES:
         raise SettingsError(f"{name}: the identity has 1 to {MAX_IDENTITY_BYTES} bytes, found {identity!r:.80}")
+    if raw.startswith(OWN_PREFIX) and cls.__module__.partition(".")[0] != "hopwire":
+        raise SettingsError(f"{name}: the identity {identity!r:.80} is reserved: what begins with hopwire. is of nodes")
     if not isinstance(version, int) or not 0 <= version <= MAX_VERSION:
         raise SettingsError(f"{name}: the version is a number from 0 to {MAX_VERSION}, found {version!r:.80}")
     if codec not in tuple(Codec):
@@ -157,8 +161,15 @@ def _warn_of_another(cls: Any, identity: bytes, version: int, codec: Codec) -> N
     if other.place == made.place:
         _MADE[identity, version] = made
     elif other.shape != made.shape:
-        text = f"{made.place} and {other.place} have one identity and version and differ: {identity!r} v{version}"
+        both = f"{made.place} and {other.place}"
+        text = f"{both} have one identity and version and differ: {identity!r} v{version}; raise the version of one"
         warnings.warn(text, PayloadWarning, stacklevel=4)
+
+
+def class_name_of(contract: Contract) -> str:
+    """Give the name of the payload class with this identity and version, or dots where none was made here."""
+    made = _MADE.get((contract.identity, contract.version)) if isinstance(contract.version, int) else None
+    return "..." if made is None else made.place.rpartition(".")[2]
 
 
 def _spelled(hint: Any) -> str:

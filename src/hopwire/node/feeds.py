@@ -1,9 +1,10 @@
 """Streams of answers, where they are made: a generator handler is asked for parts, and each part is sent home.
 
 A part is an answer like any other, with a number in the extension frame: 1, 2, 3 ... Behind the last part comes an
-outcome with the next number: `ended`, or what the handler raised. The handler is not asked for the next part while
-`WINDOW_PARTS` parts, or `WINDOW_BYTES` bytes, are on the way that nobody has taken. Whoever takes the parts says how
-many were taken, by a `Demand` to the receiver `FEEDS` of this node, and after each half of a window.
+outcome with the next number: `ended`, what the handler raised, or that it made something else that nobody takes. The
+handler is not asked for the next part while `WINDOW_PARTS` parts, or `WINDOW_BYTES` bytes, are on the way that nobody
+has taken. Whoever takes the parts says how many were taken, by a `Demand` to the receiver `FEEDS` of this node, and
+after each half of a window.
 
     32 parts were sent, none was taken: the handler waits. A demand says that 16 were taken: it goes on to part 48.
 
@@ -71,18 +72,31 @@ class _Feed:
                     return
         finally:
             await parts.aclose()
-        told = self._router.outcome(self.envelope.message, Outcome("ended"))
+        await self._end(self.envelope.message, Outcome("ended"))
+
+    async def _end(self, about: Message, outcome: Outcome) -> None:
+        """Send the end of the stream: what became of the question, or of something that was said in its place."""
+        told = self._router.outcome(about, outcome)
         if told is not None:
             await self._send(numbered(told, self.envelope.parts + 1, self._new_id()))
 
     async def _give(self, payloads: Sequence[Payload]) -> None:
-        """Send what the handler made: what was asked for goes home, and nobody waits for anything else."""
+        """Send what the handler made: what was asked for goes home, and anything else to whoever takes it.
+
+        What nobody takes ends the stream, unless the handler made it together with a part.
+        """
         cause, deadline = self.envelope.message, self.envelope.deadline
-        for payload in payloads:
-            message = spawned(cause, payload, cause.ttl_ticks, partition=cause.partition)
+        messages = [(spawned(cause, each, cause.ttl_ticks, partition=cause.partition), each) for each in payloads]
+        has_part = any(message.receiver_identity for message, _ in messages)
+        for message, payload in messages:
             if not message.receiver_identity:
+                is_astray = not has_part and message.contract not in self._router.candidates
                 choice = choice_within(payload, message)
                 self._router.say(Envelope(without_callback(message), deadline, choice=choice))
+                if is_astray:
+                    await self._end(message, Outcome("undelivered", "no_route"))
+                    self.is_stopped = True
+                    return
                 continue
             while not self._has_room():
                 self._room = asyncio.get_running_loop().create_future()

@@ -26,17 +26,20 @@ The trap: the peer may have begun anew without a word. So whatever was asked ove
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from hopwire.cluster.events import LOST
 from hopwire.errors import WireError
 from hopwire.model import CallbackPoint, Message, body_from_payload
 from hopwire.model.names import ACTOR, FEEDS, HUB, KINO_EXCEPTION, KINO_RECEIPT, is_hub
 from hopwire.model.outcome import Outcome
 from hopwire.node.foreign import Foreign
 from hopwire.node.news import News, PeerLost, PeerMet, RoutesUpdated
+from hopwire.node.notices import shown
 from hopwire.node.post import Outgoing
 from hopwire.node.spawn import OUTCOME, RECEIPT, STREAM
 from hopwire.node.transport import Frames, Transport
@@ -47,6 +50,8 @@ from hopwire.wire.exception_body import RaisedError, read_exception
 from hopwire.wire.extension import extension_of
 
 __all__ = ["EXCEPTION_POINT", "RECEIPT_POINT", "ForeignPeers"]
+
+log = logging.getLogger("hopwire.node")
 
 MOST_ASKED = 10_000  # questions in V3 and V4 whose answers are waited for; the oldest are forgotten
 EXCEPTION_POINT = CallbackPoint(KINO_EXCEPTION, 1)
@@ -112,6 +117,8 @@ class ForeignPeers:
         self._outgoing.meet_foreign(peer.identity, uri, peer.wire_format, partial(self._adapted, peer))
         node, contracts = KnownNode(peer.identity, (uri,)), peer.contracts
         self._tables.remote.register(node, ACTOR + peer.identity, contracts)
+        fields = {"hopwire_event": "peer_met", "hopwire_peer": shown(peer.identity), "hopwire_uri": uri}
+        log.info("met foreign peer %s at %s", shown(peer.identity), shown(uri), extra=fields)
         if self._news:
             self._news.tell(PeerMet(peer.identity, uri))
             self._news.tell(RoutesUpdated(peer.identity, len(contracts), 0, True))
@@ -128,6 +135,9 @@ class ForeignPeers:
             self._tables.remote.unregister_node(peer.identity)
             self._outgoing.lose_foreign(peer.identity)
             self._asked = {name: who for name, who in self._asked.items() if who.peer != peer.identity}
+            fields = {"hopwire_event": "peer_lost", "hopwire_peer": shown(peer.identity), "hopwire_uri": uri}
+            why = LOST["unreachable"]
+            log.info("lost foreign peer %s at %s: %s", shown(peer.identity), shown(uri), why, extra=fields)
             self._on_lost(peer.identity, "unreachable")
             if self._news:
                 self._news.tell(PeerLost(peer.identity, "unreachable"))

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
+from hopwire.cluster.events import LOST
 from hopwire.errors import (
     Closed,
     PayloadError,
@@ -735,7 +736,7 @@ class Hub:
 
     def _take_part(self, promise: Promise, parts: StreamParts, message: Message) -> None:
         """Take a part of a stream, or what ends the stream."""
-        item = _item(promise, message)
+        item = self._item(promise, message)
         if item is None:
             return
         number, node = extension_of(message).part, message.socket_identity or self._node
@@ -761,6 +762,18 @@ class Hub:
         else:
             promise.future.set_exception(ending.error)
 
+    def _item(self, promise: Promise, message: Message) -> Payload | Ending | None:
+        """Give what a message brings to a stream: a part, the end, or nothing."""
+        expected = promise.expected.get((message.identity, message.version, message.partition))
+        if expected is not None:
+            return payload_from_body(expected, message.body)
+        outcome = payload_from_body(Outcome, message.body)
+        if outcome.kind == "received":
+            return None
+        if outcome.kind == "ended":
+            return Ending()
+        return Ending(judged(promise, outcome, self._node, self._router.why_nobody)[1])
+
     def _stop_producer(self, message: Message) -> None:
         """A part came that nobody waits for: whoever makes it is told, or would go on as long as there is time."""
         node = message.socket_identity or self._node
@@ -778,7 +791,7 @@ class Hub:
                 promise.future.set_result(Receipt(node))
             promise.last = "received"
             return
-        is_last_word, error = judged(promise, outcome)
+        is_last_word, error = judged(promise, outcome, self._node, self._router.why_nobody)
         if is_last_word:
             promise.future.set_exception(error)
         elif promise.taken_by and outcome.kind == "undelivered":  # who had it has it no longer
@@ -810,7 +823,8 @@ class Hub:
                 tell_news(promise)
                 continue
             contract = words_of(promise.question.contract)
-            detail = f"{contract} at {text_or_hex(node)}: the node is gone: {reason}"
+            gone = f"the node is gone ({LOST.get(reason, reason)}); it may have been handled"
+            detail = f"{contract} at {text_or_hex(node)}: {gone}"
             promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
 
     def close(self) -> None:
@@ -824,17 +838,6 @@ class Hub:
         self._waits.end_all()  # who waits for room gives up
         self._deadlines.end_all()
         self._on_close(self)
-
-
-def _item(promise: Promise, message: Message) -> Payload | Ending | None:
-    """Give what a message brings to a stream: a part, the end, or nothing."""
-    expected = promise.expected.get((message.identity, message.version, message.partition))
-    if expected is not None:
-        return payload_from_body(expected, message.body)
-    outcome = payload_from_body(Outcome, message.body)
-    if outcome.kind == "received":
-        return None
-    return Ending(None if outcome.kind == "ended" else judged(promise, outcome)[1])
 
 
 def _word_on(stream: Message, node: bytes, word: Payload) -> Message:

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 
 from hopwire.disk import OWNER_ONLY, local_path, make_directory
-from hopwire.errors import SettingsError
+from hopwire.errors import CaptureError, SettingsError
 
 __all__ = ["KeptIdentity"]
 
@@ -29,7 +29,10 @@ class KeptIdentity:
 
     def __init__(self, directory: str | Path, name: str) -> None:
         where = local_path(directory)
-        make_directory(where)
+        try:
+            make_directory(where)
+        except OSError as error:
+            raise CaptureError(f"{where}: no capture can be written here: {error.strerror}") from None
         safe = NOT_IN_A_FILE_NAME.sub(lambda found: f"%{ord(found[0]):x}", name)[:200]
         self._path = where / f".{safe}.identity"
         self._file = -1

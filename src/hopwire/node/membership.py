@@ -10,6 +10,7 @@ routes by their number, and routes that are entered in one turn of the loop.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
@@ -29,6 +30,7 @@ from hopwire.cluster.announce import (
     is_route,
 )
 from hopwire.cluster.events import (
+    LOST,
     ApplyRoutes,
     Command,
     Connect,
@@ -76,6 +78,7 @@ from hopwire.wire.train import DATED_CAPABILITY as DATED_TRAINS
 
 __all__ = ["Membership"]
 
+log = logging.getLogger("hopwire.node")
 TICK_SECONDS = 0.1
 HELLOS_PER_SECOND = 20  # over one connection; an honest node says some at its start
 DOUBTS_PER_SECOND = 10  # about one name: each is a message to whom the name belongs
@@ -84,11 +87,12 @@ ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseco
 ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
+OWN_NAMES = "give each process its own identity= or name="
 # fmt: off
 REPORTS = {
     # what              in words
-    "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}",
-    "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran",
+    "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}; " + OWN_NAMES,
+    "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran; " + OWN_NAMES,
     "impostor":         "refused the hello of {peer} at {uri}: the certificate of the connection is {detail}",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
@@ -275,6 +279,7 @@ class Membership:
         if certificate is not None and not certificate.is_of(said.node):
             self._dead.add(DeadLetter("bad_control", f"its certificate is {certificate.shown}", message))
             self._report("impostor", shown(said.node), shown(said.uri), certificate.shown)
+            self._trust.refusals.note(said.node, shown(said.uri), f"its certificate is {certificate.shown}")
             return
         if said.incarnation > time.time_ns() + FUTURE_NS:
             self._dead.add(DeadLetter("bad_control", "a start in the future: is the clock of the node right?", message))
@@ -498,13 +503,14 @@ class Membership:
                 readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
                 fmt = max(readable, key=lambda fmt: fmt.number, default=V6)
                 self._trust.alive.forget(peer.node)
+                self._trust.refusals.forget(peer.node)
                 self._outgoing.meet(peer.node, peer.incarnation, peer.uri, fmt)
                 if self._is_contested(peer.uri, peer.node):  # who lives there is found out by going there
                     self._transport.dial(peer.uri)
                 if TRAINS in peer.capabilities:
                     self._transport.allow_trains(peer.uri, DATED_TRAINS in peer.capabilities)
-                if self._news and peer.node not in self._tables.remote:
-                    self._news.tell(PeerMet(peer.node, peer.uri))
+                if peer.node not in self._tables.remote:
+                    self._tell_met(peer.node, peer.uri)
                 if CREDIT in peer.capabilities and CREDIT in self._cluster.me.capabilities:
                     self._credits.meet(peer.node)
                     self._consumption.meet(peer.node)
@@ -520,7 +526,16 @@ class Membership:
         text = REPORTS[what].format(peer=peer, uri=uri, detail=detail)
         self._notices.warn((what, peer, uri), lambda: Notice(text, {"event": what, "peer": peer, "uri": uri}))
 
+    def _tell_met(self, node: bytes, uri: str) -> None:
+        fields = {"hopwire_event": "peer_met", "hopwire_peer": shown(node), "hopwire_uri": uri}
+        log.info("met node %s at %s", shown(node), shown(uri), extra=fields)
+        if self._news:
+            self._news.tell(PeerMet(node, uri))
+
     def _lose(self, node: bytes, reason: str) -> None:
+        uri = self._outgoing.address(node)
+        fields = {"hopwire_event": "peer_lost", "hopwire_peer": shown(node), "hopwire_uri": uri}
+        log.info("lost node %s at %s: %s", shown(node), shown(uri), LOST.get(reason, reason), extra=fields)
         self._tables.remote.unregister_node(node)
         del self._route_counts[node]
         self._entering.pop(node, None)

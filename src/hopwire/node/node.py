@@ -30,7 +30,7 @@ from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsErr
 from hopwire.model import Contract, Payload, contract_of
 from hopwire.model.choice import Choice, Choose
 from hopwire.model.names import ACTOR, FEEDS, FOREIGN, HUB
-from hopwire.model.payload import rule_of
+from hopwire.model.payload import class_name_of, rule_of
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.abroad import Abroad, Surroundings
 from hopwire.node.actors import Actor, Supervision
@@ -51,6 +51,7 @@ from hopwire.node.loads import Loads
 from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, KeysMoved, News
+from hopwire.node.no_route import Surmise, why_nobody
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.overview import Overview
 from hopwire.node.post import Incoming, Outgoing
@@ -218,6 +219,7 @@ class Node:
             is_express=settings.express,
             telemetry=Telemetry() if settings.telemetry else None,
         )
+        self._router.why_nobody = self._why_nobody
         self._feeds = Feeds(self._router, _new_ids())
         self._router.open_home(FEEDS, self._feeds)
         self._membership = Membership(
@@ -610,20 +612,34 @@ class Node:
         What is given says how many handle it, and how one of them is chosen.
         """
         self._refuse_unless_running()
+        if isinstance(payload, Payload):
+            raise SettingsError(f"expected the class {type(payload).__name__}, found an instance")
         contract = contract_of(payload, partition)
         try:
             async with asyncio.timeout(timeout):
                 while not (routes := self._tables.handlers_of(contract)):
                     await self._next_change()
         except TimeoutError:
-            silent = ", ".join((*self._membership.unanswered(), *self._foreign_peers.unanswered()))
             words = words_of(contract)
-            more = f"; no answer from {silent}" if silent else ""
-            raise NoRoute("no_route", f"nobody handles {payload.__name__} ({words}){more}", words) from None
+            text = why_nobody(contract, self._surmise(), who=f"{payload.__name__} ({words})")
+            raise NoRoute("no_route", text, words) from None
         rule, nodes = rule_of(payload), len({route.node for route in routes})
         if rule.choose in (Choose.KEY, Choose.STICKY):  # the ring is there from now on, and grows with the routes
             self._tables.choose(contract, Choice(rule.choose, 1), is_trial=True)
         return Handled(words_of(contract), rule.choose.value, rule.words(), len(routes), nodes)
+
+    def _surmise(self) -> Surmise:
+        """Give what this node knows that may be the reason that it finds nobody."""
+        silent = (*self._membership.unanswered(), *self._foreign_peers.unanswered())
+        whys = [(uri, self._transport.why_silent(uri)) for uri in silent]
+        is_alone = not silent and not self.peers
+        refusals = [*self._trust.refusals.words(), *self._transport.turned_away()]
+        return Surmise(self._tables.candidates, whys, refusals, is_alone)
+
+    def _why_nobody(self, contract: Contract) -> str:
+        """Say why a question found nobody, and what to do about it."""
+        advice = f"await node.knows({class_name_of(contract)}) first"
+        return why_nobody(contract, self._surmise(), advice)
 
     async def _next_change(self) -> None:
         """Wait until a route is new, or gone."""

@@ -354,6 +354,8 @@ class Outgoing:
     def _written(self, node: bytes, message: Message, fmt: WireFormat) -> Frames:
         """Sign and write a message; the first frame names the node that it is for, and does not leave."""
         if fmt is not V6:
+            if message.extensions and extension_of(message).trace_only:  # without the extension it would be handled
+                raise WireError("cannot_carry", "a trace travels in V6 alone")
             message = transcode(message.replace(extensions=()), fmt)
         if self._domains.signing and must_sign(message, self._domains):
             is_hello = message.identity == HELLO  # to whoever lives at an address; what it has heard says whom it means

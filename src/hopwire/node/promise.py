@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -40,6 +40,7 @@ __all__ = [
     "timeout_of",
 ]
 
+WhyNobody: TypeAlias = Callable[[Contract], str]
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
 ERRORS: Mapping[str, type[DeliveryError]] = {
@@ -120,8 +121,11 @@ def tell_news(promise: Promise) -> None:
         promise.news.set_result(None)
 
 
-def judged(promise: Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
-    """Give the error that an outcome is, and whether a promise ends with it."""
+def judged(promise: Promise, outcome: Outcome, here: bytes, why_nobody: WhyNobody) -> tuple[bool, DeliveryError]:
+    """Give the error that an outcome is, and whether a promise ends with it.
+
+    `here` is the node of whoever waits; `why_nobody` says what that node knows about a contract that nobody handles.
+    """
     reason, detail = outcome.reason, outcome.detail
     facts = (outcome.contract, outcome.node)
     asked = words_of(promise.question.contract)
@@ -135,9 +139,27 @@ def judged(promise: Promise, outcome: Outcome) -> tuple[bool, DeliveryError]:
     if reason == "no_route" and is_further_on:
         text = f"{asked} was answered with {outcome.contract}, which nobody takes, expected {expected}"
         return promise.attempts < 2, UnexpectedAnswer("unexpected_answer", text, *facts)
-    where = f"{outcome.contract or asked} at {text_or_hex(outcome.node)}" if outcome.node else asked
-    error = ERRORS.get(reason, NoRoute)(reason, f"{where}: {detail}" if detail else where, *facts)
-    return not promise.is_insisted or reason in FOR_GOOD, error
+    is_last_word = not promise.is_insisted or reason in FOR_GOOD
+    text = _undelivered(promise, outcome, asked, here)
+    if is_last_word and reason == "no_route" and outcome.node == here and not promise.question.receiver_node_identity:
+        text = why_nobody(promise.question.contract)
+    return is_last_word, ERRORS.get(reason, NoRoute)(reason, text, *facts)
+
+
+def _undelivered(promise: Promise, outcome: Outcome, asked: str, here: bytes) -> str:
+    """Say which message went no further, and where."""
+    what, detail = outcome.contract or asked, outcome.detail
+    if not outcome.node:
+        where = what
+    elif outcome.node != here:
+        where = f"{what} at {text_or_hex(outcome.node)}"
+        if outcome.reason == "no_route":
+            where = f"nobody handles {what} at node {text_or_hex(outcome.node)}, which was asked"
+    elif outcome.reason == "unreachable" and detail:
+        return f"{what} could not be sent to {detail}"
+    else:
+        where = f"{what} at this node"
+    return f"{where}: {detail}" if detail else where
 
 
 def timeout_of(promise: Promise) -> Timeout:

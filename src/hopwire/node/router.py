@@ -123,6 +123,7 @@ class Router:
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
         self.homes: dict[bytes, Home] = {}
+        self.why_nobody: Callable[[Contract], str] = words_of  # says what is known of a contract without a route
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
@@ -417,15 +418,17 @@ class Router:
         if decision.reason == "unknown_receiver" and self._is_chosen_anew(envelope):
             message = envelope.message
             decision = peek(message, self._tables, self.here, envelope.came_from, self._hop_limit)
-        reason = decision.reason
+        reason, detail = decision.reason, ""
         for node in decision.nodes:
             reason = self._outlet.send(node, envelope)
+            if reason == "cannot_carry":
+                detail = f"node {shown(node)} reads no V6, so it would handle the message"
         if decision.receivers:
             passed = tuple([(entry.uri, entry.identity) for entry in message.routing])
             way = Way(self.here, self._outlet.uri, decision.receivers, passed)
             self.route(Envelope(spawned(message, way, message.ttl_ticks), envelope.deadline))
         elif reason:
-            self.tell_outcome(envelope, Outcome("undelivered", reason))
+            self.tell_outcome(envelope, Outcome("undelivered", reason, detail))
 
     def received(self, envelope: Envelope) -> None:
         """A message was taken here: its receipt, where one is wanted."""

@@ -33,20 +33,20 @@ class NodeSettings:
     """What can be set of a node, each with a default that is safe."""
 
     inbox_messages: int = 10_000  # that wait for one actor
-    inbox_bytes: int = 64 * 1024 * 1024
+    inbox_bytes: int = 64 * 1024 * 1024  # that wait for one actor
     outbox_messages: int = 10_000  # that wait for one peer
-    outbox_bytes: int = 64 * 1024 * 1024
+    outbox_bytes: int = 64 * 1024 * 1024  # that wait for one peer
     overflow: Overflow = Overflow.WAIT  # what happens when one of these is full
     peer_routes: int = 100_000  # that one peer may announce; the rest are refused
-    hop_limit: int = HOP_LIMIT
+    hop_limit: int = HOP_LIMIT  # nodes that a message may pass
     node_turns: int = MOST_TURNS  # of one node in a round of one contract, however many actors it announces
     sticky_callers: int = MOST_KEPT  # whose actors are remembered, where a contract is sticky
     formats: tuple[int, ...] = tuple(fmt.number for fmt in reversed(FORMATS))  # that it tells others it reads
     seen_messages: int = 100_000  # that are remembered, to drop what arrives twice
     replay_seconds: float = 300.0  # how old a signed message may be
     clock_skew_seconds: float = 30.0  # by how much the clocks of nodes may differ
-    limits: Limits = field(default_factory=Limits)
-    pace: Pace = field(default_factory=Pace)
+    limits: Limits = field(default_factory=Limits)  # how large a message may be
+    pace: Pace = field(default_factory=Pace)  # how often peers are talked to, and how long their silence is borne
     express: bool = True  # messages that repeat themselves take fewer steps; without it all take the ordinary way
     answer_foreign: bool = False  # questions of programs that are no nodes, over the connection that they came over
     telemetry: bool = False  # carry OpenTelemetry's context along, and make spans; needs hopwire[otel]

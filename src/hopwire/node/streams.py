@@ -89,6 +89,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts t
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 EXPIRY_LOOKS = 40  # at files, after which connections are closed whose certificate has expired: ten seconds
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
+TURNED_AWAY_SECONDS, MOST_TURNED_AWAY = 60.0, 8  # for how long, and how many, it is remembered who was cut off
 MOST_ADOPTED = 1024  # connections of programs that are no nodes, each with a queue of its own
 ADOPTED_LIMITS = OutboxLimits(1_000, 256 * 1024)  # what waits for one of them: who does not read gets no more
 ADOPTED_CHANCE_BYTES = 16  # of an address that stands for a connection: no hello can name it
@@ -116,6 +117,7 @@ class _OutgoingLink:
         "candidate",
         "connection",
         "dialling",
+        "fault",
         "is_adopted",
         "is_foreign",
         "missed",
@@ -134,6 +136,7 @@ class _OutgoingLink:
         self.missed: asyncio.TimerHandle | None = None  # when a peer that was connected counts as gone
         self.dialling: asyncio.Task[None] | None = None
         self.pause = FIRST_PAUSE_SECONDS
+        self.fault = ""  # why the last attempt to connect failed, in words
         self.sending: list[Frames] = []  # messages of which the kernel has taken a part
         self.is_foreign = self.is_adopted = False  # to a program that is no node: dialled, or over its own connection
 
@@ -143,6 +146,15 @@ class _OutgoingLink:
             if going_on is not None:
                 going_on.cancel()
         self.dialling = self.proof = self.missed = None
+
+
+def _fault(error: Exception) -> str:
+    """Say in words why a connection could not be opened: connection refused, no such file or directory."""
+    if isinstance(error, TimeoutError):
+        return "nothing answers there in time"
+    number = getattr(error, "errno", None)
+    text = os.strerror(number) if number else str(error) or type(error).__name__
+    return text[:1].lower() + text[1:]
 
 
 def _cut_off(host: str, reason: str) -> Notice:
@@ -189,6 +201,7 @@ class Streams(Outboxes):
         self._adopted = 0  # connections that an address stands for
         self._looking: asyncio.TimerHandle | None = None  # when files are looked at next
         self._looks = 0
+        self._turned_away: dict[tuple[str, str], float] = {}  # when somebody was cut off, by host and reason
         self.closed: Counter[str] = Counter()  # connections by the reason of their end
 
     @property
@@ -375,6 +388,10 @@ class Streams(Outboxes):
             self._link_closed(link, connection, reason)
         host = self._hosts.pop(connection, "")
         if reason in CUT_OFF and not self._is_closed:
+            self._turned_away.pop((host, reason), None)
+            if len(self._turned_away) >= MOST_TURNED_AWAY:
+                del self._turned_away[next(iter(self._turned_away))]
+            self._turned_away[host, reason] = self._loop.time()
             self._notices.warn(("cut_off", host, reason), partial(_cut_off, host, reason))
         self._from[host] -= 1
         if not self._from[host]:
@@ -395,6 +412,17 @@ class Streams(Outboxes):
             return
         link.candidate, self._users[candidate] = candidate, link
         link.proof = self._loop.call_later(PROOF_SECONDS, self._dial_unproved, link)
+
+    def why_silent(self, uri: str) -> str:
+        """Say in words why an address could not be reached, as far as that is known; nothing where it is not."""
+        link = self._links.get(uri)
+        return "" if link is None else link.fault
+
+    def turned_away(self) -> list[str]:
+        """Say in words which connections of others were cut off in the last minute, and why."""
+        now = self._loop.time()
+        recent = [who for who, at in self._turned_away.items() if now - at < TURNED_AWAY_SECONDS]
+        return [f"cut off a connection from {shown(host)}: {CUT_OFF[reason]}" for host, reason in recent]
 
     def dial(self, uri: str) -> None:
         """Send what is for an address over a connection of our own, where one that others opened was used so far."""
@@ -483,7 +511,7 @@ class Streams(Outboxes):
     async def _dial(self, link: _OutgoingLink) -> None:
         """Try to connect, again and again with growing pauses; names are looked up anew each time."""
         while not self._is_closed and link.uri in self._links:
-            sock = await self._connected(link.uri)
+            sock = await self._connected(link)
             if sock is None:
                 await self._pause(link)
                 continue
@@ -505,24 +533,28 @@ class Streams(Outboxes):
         await self._pause(link)  # or a listener that hangs up at once would be dialled without end
         await self._dial(link)
 
-    async def _connected(self, uri: str) -> socket.socket | None:
+    async def _connected(self, link: _OutgoingLink) -> socket.socket | None:
         """Connect to the first of the addresses behind a name that answers; nothing where none does."""
+        uri = link.uri
         found: list[tuple[Any, ...]] = [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", path_of(uri))]
         if not is_ipc(uri):
             try:
                 found = await self._loop.getaddrinfo(host_of(uri), port_of(uri), type=socket.SOCK_STREAM)
             except (OSError, ValueError):  # no such host, or what cannot be the name of one
+                link.fault = "unknown host"
                 return None
         for family, kind, _, _, address in sorted(found, key=is_not_ipv4):
             try:
                 sock = socket.socket(family, kind)
-            except OSError:  # no descriptor is left
+            except OSError as error:  # no descriptor is left
+                link.fault = _fault(error)
                 return None
             try:
                 prepare(sock)
                 async with asyncio.timeout(HANDSHAKE_SECONDS):
                     await self._loop.sock_connect(sock, address)
-            except (OSError, ValueError, TimeoutError):
+            except (OSError, ValueError) as error:
+                link.fault = _fault(error)
                 sock.close()
             except BaseException:  # nobody wants the link any more
                 sock.close()
@@ -547,6 +579,7 @@ class Streams(Outboxes):
     def _dialled_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
         name = _name_of(connection)
         self._stirred_at.pop(connection, None)
+        link.fault = CUT_OFF.get(reason, link.fault)
         if reason in REFUSALS and not self._is_closed:
             self._notices.warn(("cut_off", link.uri, reason), partial(_cut_off, link.uri, reason))
         if self._dialled.get(name, (None,))[0] is connection:

@@ -152,6 +152,12 @@ class Transport(Protocol):
         `over` names a connection that others opened and that the address was heard over: it may serve as well.
         """
 
+    def why_silent(self, uri: str) -> str:
+        """Say in words why an address could not be reached, as far as that is known; nothing where it is not."""
+
+    def turned_away(self) -> list[str]:
+        """Say in words which connections of others were cut off of late, and why."""
+
     def dial(self, uri: str) -> None:
         """Reach an address by a connection of our own, and by none that others opened."""
 

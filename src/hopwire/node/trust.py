@@ -29,6 +29,7 @@ from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.callers import Callers
 from hopwire.node.certificate import Certificate
 from hopwire.node.dead import DeadLetter, DeadLetters
+from hopwire.node.no_route import Refusals
 from hopwire.node.notices import Notice, Notices, shown, why_refused
 from hopwire.node.settings import NodeSettings
 from hopwire.node.transit import Transit
@@ -98,6 +99,7 @@ class Trust:
         self.callers = Callers(met)
         self.transit = Transit()
         self.alive = Alive()
+        self.refusals = Refusals()
         self._domains, self._dead, self._notices = domains, dead, notices
         self._certificate_of = certificate_of
         self._replay = ReplayWindows(
@@ -132,6 +134,8 @@ class Trust:
             return True
         self._dead.add(DeadLetter("bad_signature", str(verdict), message))
         self._notices.warn((message.socket_identity, verdict), partial(_refusal, verdict, message, self._domains))
+        who = _claimed_uri(message) or message.socket_identity
+        self.refusals.note(message.socket_identity, shown(who), why_refused(verdict, message, self._domains)[0])
         return False
 
     def proved(self, said: Routes, message: Message, hosts: Container[str] | None) -> Routes:
@@ -148,6 +152,7 @@ class Trust:
         counted = Counter(refusal for _, identity, *_ in said.added if (refusal := refusals.get(identity, "")))
         for refusal, count in counted.items():
             self._dead.add(DeadLetter("no_proof", f"{count} routes of {refusal}", message))
+            self.refusals.note(said.node, f"node {shown(said.node)}", f"it announces {refusal}")
             self._notices.warn((said.node, refusal), partial(_refused_routes, said.node, refusal))
         if any(refusal != "" for refusal in refusals.values()):
             added = tuple([route for route in said.added if not route[1] or refusals[route[1]] == ""])
@@ -207,13 +212,18 @@ def _refused_routes(node: bytes, refusal: str) -> Notice:
     return Notice(text, {"event": "routes_refused", "peer": peer})
 
 
+def _claimed_uri(message: Message) -> str:
+    """Give the address that a hello names, which may not be true; nothing of any other message."""
+    try:
+        return payload_from_body(Hello, message.body).uri if message.identity == HELLO else ""
+    except PayloadError:
+        return ""
+
+
 def _refusal(verdict: Verdict, message: Message, domains: Domains) -> Notice:
     """Say who was not believed, and why; the address is that of a hello, which may not be true."""
     why, key_id = why_refused(verdict, message, domains)
-    try:
-        uri = payload_from_body(Hello, message.body).uri if message.identity == HELLO else ""
-    except PayloadError:
-        uri = ""
+    uri = _claimed_uri(message)
     peer = shown(message.socket_identity)
     where, key = f" at {shown(uri)}" if uri else "", f", key {shown(key_id)}" if key_id else ""
     text = f"refused what node {peer}{where} says: {why} ({verdict}{key})"

@@ -286,12 +286,7 @@ class RunSettings:
     def domains(self) -> Domains:
         """Read the file of domains and the keys that it names; without a file nothing is signed."""
         path = self["domains"]
-        if not path:
-            return OPEN
-        try:
-            return domains_from_file(path)
-        except OSError as error:
-            raise SettingsError(f"{path}: {error.strerror or error}") from None
+        return domains_from_file(path) if path else OPEN
 
     def tls(self) -> Tls | None:
         """Give the certificate, its key and the authority, if they are set."""

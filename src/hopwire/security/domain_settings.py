@@ -18,7 +18,7 @@ A `secret_name` is looked up by a function of the caller. So secrets can live in
 module opens neither. Every mistake is a SettingsError of one line that names its place.
 
 The trap: that line never repeats a value that could be a secret. It does not repeat a `secret_name` either, since users
-paste secrets there by mistake.
+paste secrets there by mistake. Only the function of the caller may: it raises `SecretMissing` with words that are safe.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ from hopwire.model.units import NS_PER_US
 from hopwire.security.domains import ALWAYS, NEVER, Domain, Domains, Key
 from hopwire.security.schemes import DEFAULT_SCHEME
 
-__all__ = ["Secrets", "domains_from_table"]
+__all__ = ["SecretMissing", "Secrets", "domains_from_table"]
+
+
+class SecretMissing(SettingsError):
+    """A secret that is not where its name says; the text is safe to show."""
+
 
 Secrets: TypeAlias = Callable[[str], bytes]
 
@@ -98,6 +103,10 @@ def _from_name(name: str, where: str, secrets: Secrets | None) -> bytes:
         raise SettingsError(f"{where}: secret_name cannot be looked up, no secrets were passed in")
     try:
         secret = secrets(name)
+    except SecretMissing as error:
+        raise SettingsError(f"{where}: {error}") from None
+    except LookupError:
+        raise SettingsError(f"{where}: {NOT_FOUND}") from None
     except Exception as error:  # the caller's function may raise anything; the text could hold the secret
         raise SettingsError(f"{where}: {NOT_FOUND} ({type(error).__name__})") from None
     if not isinstance(secret, bytes):
