@@ -16,11 +16,27 @@ from itertools import islice
 
 from benchmarks.cluster_simulation import START_NS, Simulation, name_of, uri_of
 from benchmarks.timing import print_table
-from hopwire.cluster.gossip import Accusation, Rumours
+from hopwire.cluster.gossip import Accusation, MemberRecord, Rumours
 from hopwire.cluster.member_events import MemberSaid, Tempo
 from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["run"]
+__all__ = [
+    "at_rest",
+    "cloned",
+    "flapping",
+    "future",
+    "halves",
+    "joins",
+    "killed",
+    "lossy",
+    "lying",
+    "many_killed",
+    "one_way",
+    "restarted",
+    "routes",
+    "run",
+    "slow_nodes",
+]
 
 PUBLISHED = (
     (
@@ -227,8 +243,7 @@ def cloned(size: int, seed: int = 0) -> Found:
     simulation = _settled(size, seed)
     simulation.doors = (uri_of(0),)
     name, later = name_of(5), START_NS + simulation.now
-    record = simulation.members[name].me
-    clone = type(record)(name, later, 1, "tcp://10.9.9.9:7400", (6,), ("members",))
+    clone = MemberRecord(name, later, 1, "tcp://10.9.9.9:7400", (6,), ("members",))
     for node in (name_of(0), name_of(1)):
         simulation.step(node, MemberSaid(Rumours(name_of(2), 0, (clone,))))
     is_warned = lambda: bool(simulation.warned[name, "duplicate"])  # noqa: E731
@@ -259,7 +274,7 @@ def future(size: int, seed: int = 0) -> Found:
     """Let a member pass on a record whose start lies years ahead."""
     simulation = _settled(size, seed)
     record = simulation.members[name_of(5)].me
-    forged = type(record)(record.node, record.incarnation + 10**18, 1, "tcp://10.6.6.6:1")
+    forged = MemberRecord(record.node, record.incarnation + 10**18, 1, "tcp://10.6.6.6:1")
     simulation.step(name_of(0), MemberSaid(Rumours(name_of(1), 0, (forged,))))
     simulation.run(5)
     taken = sum(member.find(record.node) == forged for member in simulation.members.values())

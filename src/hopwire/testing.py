@@ -163,6 +163,7 @@ class _Memory:
         self.uri, self.identity = uri, b""
         self._network = network
         self.connections: dict[str, bytes] = {}  # address: name of the connection
+        self._sent_at: dict[str, float] = {}
         self.open_address = ""
 
     def start(
@@ -215,6 +216,7 @@ class _Memory:
             return "unreachable"
         if self._on_sent is not None:
             self._on_sent(frames, 1)
+        self._sent_at[uri] = asyncio.get_running_loop().time()
         self._network._carry(self, uri, frames)
         return ""
 
@@ -223,6 +225,9 @@ class _Memory:
 
     def waiting(self) -> tuple[int, int]:
         return 0, 0
+
+    def is_idle(self, uri: str, seconds: float) -> bool:
+        return asyncio.get_running_loop().time() - self._sent_at.get(uri, 0.0) > seconds
 
     def mark(self, uri: str) -> int:
         return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import cluster
+from hopwire.cluster.member_events import Tempo
+from hopwire.model.units import NS_PER_SECOND
 
 
 def test_cost_of_a_node_does_not_grow_with_the_cluster() -> None:
@@ -67,7 +69,7 @@ def test_halves_join_again_by_themselves(seed: int) -> None:
 
 @pytest.mark.slow
 def test_halves_join_again_after_a_day() -> None:
-    assert cluster.halves(6, 25 * 3600, tempo=cluster.Tempo(120 * cluster.NS_PER_SECOND)).is_right
+    assert cluster.halves(6, 25 * 3600, tempo=Tempo(120 * NS_PER_SECOND)).is_right
 
 
 @pytest.mark.slow

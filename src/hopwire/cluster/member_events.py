@@ -33,6 +33,7 @@ __all__ = [
     "Tempo",
     "Tie",
     "TimePassed",
+    "Urged",
 ]
 
 
@@ -96,6 +97,11 @@ class RoutesSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Urged:
+    """Whoever is connected has to know at once what changed last of the routes of this node."""
+
+
+@dataclass(frozen=True, slots=True)
 class Departing:
     """This node is about to leave."""
 
@@ -106,7 +112,7 @@ class TimePassed:
 
 
 MemberEvent: TypeAlias = (
-    LinkOpened | LinkClosed | MemberSaid | SignsOfLife | OwnRoutes | RoutesSeen | Departing | TimePassed
+    LinkOpened | LinkClosed | MemberSaid | SignsOfLife | OwnRoutes | RoutesSeen | Urged | Departing | TimePassed
 )
 
 

@@ -87,6 +87,7 @@ from hopwire.cluster.member_events import (
     Tempo,
     Tie,
     TimePassed,
+    Urged,
 )
 from hopwire.cluster.ring import Ring, place_of
 from hopwire.model import Payload
@@ -114,6 +115,7 @@ OTHERS = 8  # members that are named instead
 SETTLED_BEATS = 5  # after which a node passes on what it learns by comparing
 KNOCK_BEATS = 10  # between two knocks of a node, in a cluster of up to as many members
 ALONE_BEATS = 5  # between two knocks of a node that has no neighbour, after some that are quicker
+KNOCKS_TO_WARN = 5  # without an answer
 MAX_MEMBERS = 20_000
 MOST_ACCUSERS = 8  # of one member
 MOST_WAITING = 2000  # records, and accusations, that wait to be passed on; what is left out is found by comparing
@@ -191,6 +193,7 @@ class Members:
         self.count = 0  # of living members, this node included
         self._enter(me)
         self.holdings: dict[bytes, Holding] = {me.node: Holding(me.incarnation)}
+        self._own_routes: dict[AnnouncedRoute, None] = {}
         self.links: set[bytes] = set()
         self.watched: list[bytes] = []
         self.long: list[bytes] = []
@@ -208,7 +211,7 @@ class Members:
         self._wanted: dict[bytes, bytes] = {}  # owners whose routes are to be asked for, and whom to ask
         self._pulls: dict[bytes, _Pull] = {}
         self._askers: dict[bytes, dict[bytes, tuple[int, int]]] = {}  # who waits for routes of an owner
-        self._knock_pause, self._knock_beat = 0, 0
+        self._knock_pause, self._knock_beat, self._knocks = 0, 0, 0
         self.is_doubled, self._is_leaving, self._is_ring_new = False, False, True
         self.beat = 0
         self._beat_ns = now_ns
@@ -270,6 +273,8 @@ class Members:
                 self._change_routes(added, removed, now_ns)
             case RoutesSeen(neighbour, owners):
                 self._see_routes(neighbour, owners, now_ns)
+            case Urged():
+                self._urge()
             case Departing():
                 self._leave()
         return self._commands
@@ -557,6 +562,16 @@ class Members:
         if not self.is_doubled:
             self._spread(record, b"", now_ns)
 
+    def _urge(self) -> None:
+        """Tell everybody who is connected what changed last, before anything else is said to them."""
+        holding = self.holdings[self.me.node]
+        part = holding.since(self.me.node, max(holding.version - 1, 0), 0, ROUTES_AT_A_TIME)
+        if part is None or self.is_doubled:
+            return
+        for node in sorted(self.links):
+            self._tell(node, Rumours(self.me.node, self.me.incarnation, (self.me,)))
+            self._tell(node, RoutesGiven(self.me.node, self.me.incarnation, (part,)))
+
     def _leave(self) -> None:
         if self.is_doubled or self._is_leaving:
             return
@@ -743,6 +758,13 @@ class Members:
     def _change_routes(
         self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], now_ns: int
     ) -> None:
+        added = tuple([route for route in added if route not in self._own_routes])
+        removed = tuple([route for route in removed if route in self._own_routes])
+        if not added and not removed:
+            return
+        self._own_routes.update(dict.fromkeys(added))
+        for route in removed:
+            del self._own_routes[route]
         holding = self.holdings[self.me.node]
         holding.change(added, removed, holding.version + 1)
         me = replace(self.me, sequence=self.me.sequence + 1, routes_version=holding.version, routes_hash=holding.hash)
@@ -896,11 +918,14 @@ class Members:
         if not self.links and self.count == 1:
             self._knock_pause = min(self._knock_pause + 1, ALONE_BEATS)
             self._knock_beat = self.beat + self._knock_pause
+            self._knocks += 1
             for door in self.doors:
                 self._commands.append(Knock(door))
+                if self._knocks % KNOCKS_TO_WARN == 0:
+                    self._commands.append(Warn("unanswered", b"", door, f"no answer to {self._knocks} knocks"))
             self._knock_at_lost(chance)
             return
-        self._knock_pause = 0
+        self._knock_pause, self._knocks = 0, 0
         if chance() * max(self.count, KNOCK_BEATS) >= 1:
             return
         if not self._knock_at_lost(chance) or chance() < 0.5:

@@ -651,6 +651,12 @@ class Hub:
         if promise is not None and not promise.future.done():
             promise.future.set_exception(timeout_of(promise))
 
+    def sent_late(self, key: int, nodes: tuple[bytes, ...]) -> None:
+        """Hear to which nodes a question went for which a route had to be found first."""
+        promise = self._promises.get(key)
+        if promise is not None:
+            promise.sent_to = nodes
+
     def find_route(self) -> None:
         """There are new routes: who insists and found nobody tries again at once."""
         for promise in self._promises.values():

@@ -41,6 +41,7 @@ from hopwire.cluster.events import (
     MeetNode,
     Overheard,
     Refused,
+    Released,
     RoutesChanged,
     Say,
     Self,
@@ -48,6 +49,8 @@ from hopwire.cluster.events import (
     Ticked,
     Warn,
 )
+from hopwire.cluster.gossip import CAPABILITY as MEMBERS
+from hopwire.cluster.gossip import GOSSIP, MemberRecord, beyond_limits
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Contract, Message, Payload, payload_from_body
@@ -57,6 +60,7 @@ from hopwire.node.callers import CHANCE_BYTES
 from hopwire.node.credit import CAPABILITY as CREDIT
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
+from hopwire.node.joining import Joining
 from hopwire.node.mailbox import Overflow
 from hopwire.node.news import News, PeerLost, PeerMet, RoutesUpdated
 from hopwire.node.notices import Notice, Notices, shown
@@ -69,7 +73,7 @@ from hopwire.node.trust import Trust
 from hopwire.routing import RemoteNode as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
-from hopwire.wire import FORMATS, V6
+from hopwire.wire import FORMATS, V6, WireFormat
 from hopwire.wire.connection import claimed_node
 from hopwire.wire.train import CAPABILITY as TRAINS
 from hopwire.wire.train import DATED_CAPABILITY as DATED_TRAINS
@@ -80,6 +84,7 @@ TICK_SECONDS = 0.1
 HELLOS_PER_SECOND = 20  # over one connection; an honest node says some at its start
 DOUBTS_PER_SECOND = 10  # about one name: each is a message to whom the name belongs
 HELD_MESSAGES, HELD_BYTES = 8, 16 * MEBIBYTE  # of a connection until it has proved itself, and of all of them
+HELLOS_TO_OPEN = 5  # to a member that a message is for: about three seconds, then the message is refused
 ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseconds
 ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
@@ -89,6 +94,7 @@ REPORTS = {
     # what              in words
     "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}",
     "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran",
+    "future":           "node {peer} at {uri} is said to have started in the future: is its clock right?",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
 }
@@ -115,6 +121,7 @@ class Membership:
         on_lost: Callable[[bytes, str], None],
         on_routes: Callable[[], None],
         news: News,
+        doors: tuple[str, ...] | None = None,
     ) -> None:
         self._identity, self._transport, self._outgoing, self._trust = identity, transport, outgoing, trust
         self._tables, self._dead, self._notices = tables, dead, notices
@@ -134,11 +141,16 @@ class Membership:
         ] = {}  # with all routes: when the next may go
         self._entering: dict[bytes, _Entering] = {}  # routes of peers that are entered turn by turn
         self._is_closing = False
+        self._doors = doors or ()
+        # A node that joins nobody and waits for nobody has no cluster.
+        self.joining = None if doors is None else Joining(doors, settings.tempo, timing, self)
 
     @property
     def peers(self) -> tuple[bytes, ...]:
         """The nodes that can be talked to."""
-        return tuple(self._cluster.peers)
+        if self.joining is None:
+            return tuple(self._cluster.peers)
+        return tuple(dict.fromkeys((*self._cluster.peers, *self.joining.living())))
 
     def unanswered(self) -> tuple[str, ...]:
         """The addresses that were given and have not answered yet."""
@@ -148,11 +160,15 @@ class Membership:
         """Greet the addresses that are known, and begin to beat."""
         gives_credit = self._settings.overflow is Overflow.WAIT  # else what finds no room is refused
         capabilities = (TRAINS, DATED_TRAINS, *((CREDIT,) if gives_credit else ()))
+        if self.joining is not None:
+            capabilities = (*capabilities, MEMBERS)
         me = Self(self._identity, incarnation, uri, self._settings.formats, capabilities)
         self._cluster = Cluster(me, self._settings.pace)
+        self._dial = frozenset((*dial, *self._doors))
+        if self.joining is not None:
+            self.joining.start(MemberRecord(me.node, me.incarnation, 1, me.uri, me.formats, me.capabilities))
         self.announce(added=self._tables.local.public_routes())
         self._flush()
-        self._dial = frozenset(dial)
         for address in dial:
             self._step(Dialled(address))
         self._tick_at = self._timing.now() + TICK_SECONDS
@@ -166,6 +182,8 @@ class Membership:
             if timer is not None:
                 timer.cancel()
         self._entering.clear()
+        if self.joining is not None:
+            self.joining.stop()
         bye = Bye(self._identity, self._cluster.me.incarnation)
         for peer in self._cluster.peers.values():
             self._say(peer.uri, bye, peer.node)
@@ -176,6 +194,8 @@ class Membership:
         A peer that answers a question sends nothing behind the answer that it decided on before it.
         """
         self._flush()
+        if self.joining is not None:
+            self.joining.urge()
         self._asked = {node: self._timing.loop.create_future() for node in self._cluster.peers}
         for peer in self._cluster.peers.values():
             self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
@@ -200,6 +220,8 @@ class Membership:
         added = tuple([_announced(route) for route, is_there in changes.items() if is_there])
         removed = tuple([_announced(route) for route, is_there in changes.items() if not is_there])
         self._step(RoutesChanged(added, removed))
+        if self.joining is not None:
+            self.joining.change_routes(added, removed)
         if self._news:
             self._news.tell(RoutesUpdated(self._identity, len(added), len(removed)))
 
@@ -214,7 +236,7 @@ class Membership:
         except PayloadError as error:
             self._dead.add(DeadLetter("bad_payload", str(error), message))
             return
-        if field := beyond(said):
+        if field := beyond_limits(said) if payload in GOSSIP else beyond(said):
             self._dead.add(DeadLetter("bad_control", f"{field} of {payload.__name__} is beyond its limit", message))
             return
         node, speaker = self._trust.callers.nodes.get(connection), getattr(said, "node", b"")
@@ -226,6 +248,9 @@ class Membership:
             self._take_credit(said)
         elif isinstance(said, Doubled):
             self._take_doubled(said, connection, message)
+        elif node == speaker and payload in GOSSIP:
+            if self.joining is not None:
+                self.joining.take(said)
         elif node == speaker and isinstance(said, RoutesWanted):
             self._answer_in_time(said)
         elif node == speaker:
@@ -423,8 +448,11 @@ class Membership:
         for name in self._transport.stirred():
             if name in nodes:
                 alive.add(nodes[name])
-        if stirred := alive.take():
+        stirred = alive.take()
+        if stirred:
             self._step(Stirred(stirred))
+        if self.joining is not None:
+            self.joining.stir(stirred)
         self._step(Ticked(round(max(0.0, late) * NS_PER_SECOND)))
 
     def _now_ns(self) -> int:
@@ -463,10 +491,8 @@ class Membership:
             case Say(uri, payload, node):
                 self._say(uri, payload, node)
             case MeetNode(peer):
-                readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
-                fmt = max(readable, key=lambda fmt: fmt.number, default=V6)
                 self._trust.alive.forget(peer.node)
-                self._outgoing.meet(peer.node, peer.incarnation, peer.uri, fmt)
+                self._outgoing.meet(peer.node, peer.incarnation, peer.uri, _format_of(peer.formats))
                 if self._is_contested(peer.uri, peer.node):  # who lives there is found out by going there
                     self._transport.dial(peer.uri)
                 if TRAINS in peer.capabilities:
@@ -477,8 +503,13 @@ class Membership:
                     self._credits.meet(peer.node)
                     self._consumption.meet(peer.node)
                 self._tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))
+                if self.joining is not None and self._cluster.is_member(peer):
+                    self.joining.opened(peer.node)
             case LoseNode(node, reason):
-                self._lose(node, reason)
+                if self.joining is not None and reason != "restarted" and self.joining.is_living(node):
+                    self._unlink(node, reason)
+                else:
+                    self._lose(node, reason)
             case ApplyRoutes(node, added, removed, is_all):
                 self._apply(node, added, removed, is_all)
             case Warn(what, node, uri, detail):
@@ -488,7 +519,93 @@ class Membership:
         text = REPORTS[what].format(peer=peer, uri=uri, detail=detail)
         self._notices.warn((what, peer, uri), lambda: Notice(text, {"event": what, "peer": peer, "uri": uri}))
 
+    # -- the cluster
+
+    def dial(self, uri: str, tries: int) -> None:
+        """Open a connection to a member or a door, and say hello."""
+        if uri != self._cluster.me.uri and not self._is_closing:
+            self._step(Dialled(uri, tries))
+
+    def open(self, node: bytes) -> bool:
+        """Open a connection to a member that there is none to, because a message is for it."""
+        joining = self.joining
+        if joining is None or self._is_closing or not joining.is_living(node):
+            return False
+        record = joining.members.find(node)
+        if record is None:
+            return False
+        self._outgoing.meet(node, record.incarnation, record.uri, _format_of(record.formats))
+        self.dial(record.uri, HELLOS_TO_OPEN)
+        return True
+
+    def tell(self, node: bytes, payload: Payload) -> None:
+        """Say something to a member that there is a link to."""
+        peer = self._cluster.peers.get(node)
+        if peer is not None:
+            self._say(peer.uri, payload, node)
+
+    def admit(self, record: MemberRecord) -> None:
+        """Let a member be talked to: a connection is opened when a message is for it."""
+        peer = self._cluster.peers.get(record.node)
+        if peer is not None and peer.incarnation >= record.incarnation:
+            return
+        if self._news and record.node not in self._tables.remote:
+            self._news.tell(PeerMet(record.node, record.uri))
+        self._outgoing.meet(record.node, record.incarnation, record.uri, _format_of(record.formats))
+        self._tables.remote.register(KnownNode(record.node, (record.uri,), record.incarnation))
+
+    def dismiss(self, node: bytes, reason: str) -> None:
+        """Forget a member that is gone; of one that restarted, what is known of the process before."""
+        assert self.joining is not None
+        peer, record = self._cluster.peers.get(node), self.joining.members.find(node)
+        is_met = peer is not None and record is not None and peer.incarnation >= record.incarnation
+        if reason == "restarted" and is_met:  # the process itself was quicker than the word of it
+            return
+        self._lose(node, reason)
+        self._step(Refused(node))
+
+    def hold(
+        self, owner: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
+    ) -> None:
+        """Enter routes of a member."""
+        self._apply(owner, added, removed, is_all)
+
+    def warn(self, warning: Warn) -> None:
+        """Tell people what is wrong in the cluster."""
+        self._report(warning.what, shown(warning.node), shown(warning.uri), warning.detail)
+
+    def release(self, nodes: Iterable[bytes], seconds: float) -> None:
+        """Close links over which nothing was said for so long, in either direction."""
+        for node in nodes:
+            peer = self._cluster.peers.get(node)
+            if peer is not None and self._transport.is_idle(peer.uri, seconds):
+                self._step(Released(node))
+
+    def owners_of(self, contract: Contract) -> list[bytes]:
+        """Give the nodes that handle a contract, this one among them."""
+        found = self._tables.candidates.get(contract)
+        if found is None:
+            return []
+        is_own = any(not route.is_local_only for route in self._tables.local.handlers_of(contract))
+        return [*([self._identity] if is_own else ()), *found.remote]
+
+    def _unlink(self, node: bytes, reason: str) -> None:
+        """The connection to a member is gone, and the member is not: its routes stay."""
+        assert self.joining is not None
+        record = self.joining.members.find(node)
+        self._trust.callers.forget(node)
+        self._credits.forget(node)
+        self._consumption.forget(node)
+        self._answered(node)
+        if record is not None:
+            self._outgoing.meet(node, record.incarnation, record.uri, _format_of(record.formats))
+            self._tables.remote.register(KnownNode(node, (record.uri,), record.incarnation))
+        if reason == "unreachable":
+            self._on_lost(node, reason)
+        self.joining.closed(node, is_gone=reason == "unreachable")
+
     def _lose(self, node: bytes, reason: str) -> None:
+        is_known = node in self._tables.remote
         self._tables.remote.unregister_node(node)
         del self._route_counts[node]
         self._entering.pop(node, None)
@@ -504,8 +621,10 @@ class Membership:
         self._consumption.forget(node)
         self._answered(node)
         self._on_lost(node, reason)
-        if self._news:
+        if self._news and is_known:
             self._news.tell(PeerLost(node, reason))
+        if self.joining is not None:
+            self.joining.closed(node, is_gone=False)
 
     def _apply(
         self, node: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
@@ -517,11 +636,15 @@ class Membership:
             waiting = self._entering[node] = _Entering()
             waiting.add(self._enter(node, added, removed, is_all), len(added) + len(removed))
             self._enter_some(node, waiting)
-        elif waiting.routes + len(added) + len(removed) <= self._settings.peer_routes:
+        elif self._is_trusted(node) or waiting.routes + len(added) + len(removed) <= self._settings.peer_routes:
             waiting.add(self._enter(node, added, removed, is_all), len(added) + len(removed))
         else:  # faster than routes can be entered: once all of them is less
             del self._entering[node]
             self._outgoing.tell(node, RoutesWanted(self._identity, self._cluster.me.incarnation))
+
+    def _is_trusted(self, node: bytes) -> bool:
+        """Tell whether routes come through the cluster: they fit a hash, and are asked for a page at a time."""
+        return self.joining is not None and self.joining.is_living(node)
 
     def _enter_some(self, node: bytes, waiting: _Entering) -> None:
         """Enter some routes of a peer, and the others in the next turns of the loop, in their order."""
@@ -587,6 +710,12 @@ class _Entering:
         self._changes.popleft()
         self.routes -= routes
         return bool(self._changes)
+
+
+def _format_of(numbers: Iterable[int]) -> WireFormat:
+    """Give the newest format that a node reads."""
+    readable = [BY_NUMBER[number] for number in numbers if number in BY_NUMBER]
+    return max(readable, key=lambda fmt: fmt.number, default=V6)
 
 
 def _announced(route: TableRoute) -> AnnouncedRoute:

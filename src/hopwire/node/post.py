@@ -15,6 +15,7 @@ from collections.abc import Callable, Container
 from typing import NamedTuple, Protocol
 
 from hopwire.cluster.announce import CONTROL, CreditWanted
+from hopwire.cluster.gossip import GOSSIP
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.limits import Limits
@@ -48,7 +49,9 @@ log = logging.getLogger("hopwire.node")
 LATE_NS = 5 * NS_PER_MS  # less is no lateness
 LEARN_SECONDS = 0.002  # between two messages that are learned: a sender that never repeats itself costs little
 ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks for it
-CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
+CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {
+    contract_of(each): each for each in (*CONTROL, *GOSSIP)
+}
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
 
 
@@ -83,6 +86,7 @@ class Outgoing:
         self._credits, self._incarnation, self._timing = credits, incarnation, timing
         self._is_signing = domains.signing
         self._peers: dict[bytes, _Addressee] = {}
+        self.open: Callable[[bytes], bool] = _opens_nothing  # a connection to a member that there is none to
         self.uri = ""
         self.message_count = 0
         self.byte_count = 0
@@ -293,6 +297,8 @@ class Outgoing:
             return "cannot_sign"
         size_bytes = _size_bytes(frames)
         reason = self._transport.send(uri, frames, size_bytes, is_control)
+        if reason == "unreachable" and not is_control and self.open(node):
+            reason = self._transport.send(self.address(node), frames, size_bytes)
         if not reason:
             self._count(size_bytes)
         return reason
@@ -300,6 +306,10 @@ class Outgoing:
     def _count(self, size_bytes: int) -> None:
         self.message_count += 1
         self.byte_count += size_bytes
+
+
+def _opens_nothing(_node: bytes) -> bool:
+    return False
 
 
 def _size_bytes(frames: Frames) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hopwire.cluster.events import Pace
+from hopwire.cluster.member_events import Tempo
 from hopwire.errors import SettingsError
 from hopwire.model.limits import Limits
 from hopwire.node.mailbox import Overflow
@@ -43,6 +44,7 @@ class NodeSettings:
     clock_skew_seconds: float = 30.0  # by how much the clocks of nodes may differ
     limits: Limits = field(default_factory=Limits)
     pace: Pace = field(default_factory=Pace)
+    tempo: Tempo = field(default_factory=Tempo)  # of a cluster: how often its members look after each other
     express: bool = True  # messages that repeat themselves take fewer steps; without it all take the ordinary way
     telemetry: bool = False  # carry OpenTelemetry's context along, and make spans; needs hopwire[otel]
 

@@ -178,6 +178,9 @@ class Transport(Protocol):
     def waiting(self) -> tuple[int, int]:
         """Give the messages and bytes that wait in all queues."""
 
+    def is_idle(self, uri: str, seconds: float) -> bool:
+        """Tell whether nothing waits for a peer, and nothing was sent to it for so long."""
+
     def mark(self, uri: str) -> int:
         """Give the number of the last message in the queue of a peer, or 0 where none waits."""
 
