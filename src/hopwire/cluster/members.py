@@ -217,6 +217,7 @@ class Members:
         self._beat_ns = now_ns
         self._flush_ns: float = inf
         self._verdict_ns: float = inf
+        self._retie_ns: float = inf
         self._commands: Commands = []
 
     # -- what others may ask
@@ -224,7 +225,7 @@ class Members:
     @property
     def due_ns(self) -> int:
         """The time at which `TimePassed` is to be handed in."""
-        return int(min(self._beat_ns, self._flush_ns, self._verdict_ns))
+        return int(min(self._beat_ns, self._flush_ns, self._verdict_ns, self._retie_ns))
 
     def find(self, node: bytes) -> MemberRecord | None:
         """Give the record of a member, also of one that is lost."""
@@ -277,6 +278,8 @@ class Members:
                 self._urge()
             case Departing():
                 self._leave()
+        if self._is_ring_new and self._retie_ns == inf:
+            self._retie_ns = now_ns + FLUSH * self._period
         return self._commands
 
     def _tell(self, node: bytes, payload: Payload) -> None:
@@ -309,6 +312,8 @@ class Members:
     def _pass_time(self, now_ns: int, chance: Chance) -> None:
         if now_ns >= self._beat_ns:
             self._pulse(now_ns, chance)
+        elif now_ns >= self._retie_ns:
+            self._retie(chance)
         if now_ns >= self._verdict_ns:
             self._judge(now_ns)
         if now_ns >= self._flush_ns:
@@ -339,10 +344,6 @@ class Members:
         self._knock(chance)
         if self.beat % 60 == 0:
             self._forget(now_ns)
-        if self._is_ring_new:
-            self._is_ring_new = False
-            for node, suspicion in self.suspects.items():
-                self._weigh(node, suspicion)
 
     def _look_after_myself(self, late: float, now_ns: int) -> None:
         """Trust myself less if I was late: then it was me who did not listen."""
@@ -362,7 +363,11 @@ class Members:
     def _retie(self, chance: Chance) -> None:
         """Watch those who follow on the ring, and keep some long links."""
         me, lost = self.me.node, self.lost
+        self._retie_ns = inf
         if self._is_ring_new:
+            self._is_ring_new = False
+            for node, suspicion in self.suspects.items():
+                self._weigh(node, suspicion)
             self.watched = self.ring.after(me, MONITORED, lost)
             self._heard = {node: self._heard.get(node, self.beat) for node in self.watched}
             self._patience = {node: times for node, times in self._patience.items() if node in self._heard}

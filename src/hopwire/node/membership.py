@@ -142,6 +142,7 @@ class Membership:
         self._entering: dict[bytes, _Entering] = {}  # routes of peers that are entered turn by turn
         self._is_closing = False
         self._doors = doors or ()
+        self._opened: list[bytes] = []  # members that were met just now
         # A node that joins nobody and waits for nobody has no cluster.
         self.joining = None if doors is None else Joining(doors, settings.tempo, timing, self)
 
@@ -476,6 +477,8 @@ class Membership:
                 self._carry_out(command)
             except SettingsError as error:  # an address or a receiver that another node named, and that is none
                 self._dead.add(DeadLetter("bad_control", str(error)))
+        while self._opened and self.joining is not None:  # now that our own hello has gone there
+            self.joining.opened(self._opened.pop())
 
     def _carry_out(self, command: Command) -> None:
         match command:
@@ -503,8 +506,8 @@ class Membership:
                     self._credits.meet(peer.node)
                     self._consumption.meet(peer.node)
                 self._tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))
-                if self.joining is not None and self._cluster.is_member(peer):
-                    self.joining.opened(peer.node)
+                if self._cluster.is_member(peer):
+                    self._opened.append(peer.node)
             case LoseNode(node, reason):
                 if self.joining is not None and reason != "restarted" and self.joining.is_living(node):
                     self._unlink(node, reason)
