@@ -26,6 +26,7 @@ from hopwire.cli.demo import demo
 from hopwire.cli.encode import encode
 from hopwire.cli.exits import EXIT_CODES, ExitCode, complain, guarded
 from hopwire.cli.reasons import reasons
+from hopwire.cli.rendezvous import rendezvous
 from hopwire.cli.simulate import simulate
 from hopwire.cli.terminal import say
 
@@ -37,6 +38,7 @@ COMMANDS = (
     reasons,
     demo,
     simulate,
+    rendezvous,
 )
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "capture": ("Look into what nodes have recorded.", capture.COMMANDS),

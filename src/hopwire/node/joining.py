@@ -4,8 +4,8 @@
 looked up anew at each attempt, words are said, time passes, and a link that nobody needs is closed. How a link is
 opened and proved is a matter of `membership.py`, which hands over what members say.
 
-A message that finds no route asks the cluster once: some neighbours are asked who handles the contract. The message
-waits for their answers, for a second at most, and no longer than it lives.
+A message that finds no route asks the cluster once: all neighbours are asked who handles the contract. The message
+waits for their answers, for 0.25 s at least and a second at most, and no longer than it lives.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ __all__ = ["Joining", "Links"]
 DNS = "dns://"
 TRIES = 5  # hellos to a member or a door: about three seconds
 DOORS_AT_ONCE = 3  # of the addresses behind one name
-ASKED = 3  # neighbours that are asked for a route
-SEEK_SECONDS = 1.0  # for their answers
+SEEK_SECONDS = 1.0  # for the answers of neighbours that are asked for a route
+NEWS_SECONDS = 0.25  # at least: a route that was announced just now is on its way
 JOIN_SECONDS = 3.0  # for the first neighbour, where there are doors and none has opened yet
 SEEKS = 1000  # contracts that are looked for at one time
 SEEKS_PER_SECOND = 100  # answered to one neighbour
 IDLE_SECONDS = 60.0  # without a word in either direction, and a link that is no neighbour's is closed
+SHORT_IDLE_SECONDS, MANY_LINKS = 5.0, 256  # and sooner at a door through which many come
 IDLE_LOOK_SECONDS = 5.0
 
 
@@ -167,8 +168,9 @@ class Joining:
         if now >= self._looked_at + IDLE_LOOK_SECONDS:
             self._looked_at = now
             needed = {*self.members.neighbours(), *self.members.watched, *self.members.long}
-            idle = [node for node, at in self._stirred_at.items() if now - at >= IDLE_SECONDS and node not in needed]
-            self._links.release(idle, IDLE_SECONDS)
+            seconds = IDLE_SECONDS if len(self._stirred_at) <= MANY_LINKS else SHORT_IDLE_SECONDS
+            idle = [node for node, at in self._stirred_at.items() if now - at >= seconds and node not in needed]
+            self._links.release(idle, seconds)
 
     def take(self, said: Payload) -> None:
         """Take what a member said over a connection of its own."""
@@ -257,15 +259,16 @@ class Joining:
         future = self._seeks[contract]
         try:
             await self._wait_for(lambda: bool(self.members.neighbours()), self._join_until())
-            asked = self.members.neighbours()[:ASKED]
+            asked = self.members.neighbours()
             self._waited[contract] = {*asked}
             me = self.members.me
             identity, version, partition = contract
             if isinstance(version, int):
                 for node in asked:
                     self._links.tell(node, Sought(me.node, me.incarnation, identity, version, partition))
-            until = self._timing.now() + SEEK_SECONDS
-            await self._wait_for(lambda: is_there() or not self._waited[contract], until)
+            now = self._timing.now()
+            await self._wait_for(lambda: is_there() or not self._waited[contract], now + SEEK_SECONDS)
+            await self._wait_for(is_there, now + NEWS_SECONDS)
         finally:
             self._seeks.pop(contract, None)
             self._waited.pop(contract, None)
