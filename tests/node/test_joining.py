@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from hopwire.cluster.member_events import Tempo
 from hopwire.errors import NoRoute, SettingsError
 from hopwire.model.units import NS_PER_SECOND
-from hopwire.node import Node, NodeSettings
+from hopwire.node import Node
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from tests.node.stories import Greet, Greeter, Greeting
@@ -84,13 +83,16 @@ def test_everything_goes_on_without_the_door() -> None:
     run(story)
 
 
-def test_links_are_few_and_open_when_a_message_needs_one() -> None:
+def test_links_are_few_and_open_when_a_message_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hopwire.node.joining.IDLE_SECONDS", 8.0)
+
     async def story(network: Network) -> None:
-        nodes = await cluster(network, 30, settings=NodeSettings(tempo=Tempo(5 * NS_PER_SECOND)))
-        await asyncio.sleep(90)  # links to the door that nobody needs are closed by now
+        nodes = await cluster(network, 26)
+        await asyncio.sleep(20)  # links to the door that nobody needs are closed by now
         assert max(len(node._membership._cluster.peers) for node in nodes) < 25
         far = next(node for node in nodes[1:] if node.identity not in nodes[0]._membership._cluster.peers)
         far.host(Greeter())
+        await nodes[0].knows(Greet)
         assert (await nodes[0].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
         assert far.identity in nodes[0]._membership._cluster.peers
         await until(lambda: far.identity not in nodes[0]._membership._cluster.peers, 300)

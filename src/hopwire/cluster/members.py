@@ -212,7 +212,8 @@ class Members:
         self._pulls: dict[bytes, _Pull] = {}
         self._askers: dict[bytes, dict[bytes, tuple[int, int]]] = {}  # who waits for routes of an owner
         self._knock_pause, self._knock_beat, self._knocks = 0, 0, 0
-        self.is_doubled, self._is_leaving, self._is_ring_new = False, False, True
+        self.is_doubled, self._is_leaving = False, False
+        self._is_ring_new, self._are_monitors_new = True, False
         self.beat = 0
         self._beat_ns = now_ns
         self._flush_ns: float = inf
@@ -344,6 +345,10 @@ class Members:
         self._knock(chance)
         if self.beat % 60 == 0:
             self._forget(now_ns)
+        if self._are_monitors_new:  # whose accusations count
+            self._are_monitors_new = False
+            for node, suspicion in self.suspects.items():
+                self._weigh(node, suspicion)
 
     def _look_after_myself(self, late: float, now_ns: int) -> None:
         """Trust myself less if I was late: then it was me who did not listen."""
@@ -365,9 +370,7 @@ class Members:
         me, lost = self.me.node, self.lost
         self._retie_ns = inf
         if self._is_ring_new:
-            self._is_ring_new = False
-            for node, suspicion in self.suspects.items():
-                self._weigh(node, suspicion)
+            self._is_ring_new, self._are_monitors_new = False, True
             self.watched = self.ring.after(me, MONITORED, lost)
             self._heard = {node: self._heard.get(node, self.beat) for node in self.watched}
             self._patience = {node: times for node, times in self._patience.items() if node in self._heard}
