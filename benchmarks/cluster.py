@@ -246,7 +246,10 @@ def cloned(size: int, seed: int = 0) -> Found:
     clone = MemberRecord(name, later, 1, "tcp://10.9.9.9:7400", (6,), ("members",))
     for node in (name_of(0), name_of(1)):
         simulation.step(node, MemberSaid(Rumours(name_of(2), 0, (clone,))))
-    is_warned = lambda: bool(simulation.warned[name, "duplicate"])  # noqa: E731
+
+    def is_warned() -> bool:
+        return simulation.warned[name, "duplicate"] > 0
+
     seconds = simulation.run(20, is_warned, 0.05)
     simulation.run(1)
     found = [member.find(name) for node, member in simulation.members.items() if node != name]

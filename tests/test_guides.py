@@ -12,6 +12,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PRINTED = {
     "network.md": """\
 Greeting(text='hello Ada')
+Greeting(text='hello Ada')
 no_route {'no_route': 1}
 Greeting(text='hello Ada')
 Patient.on_start no database yet 0.1

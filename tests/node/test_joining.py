@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hopwire.cluster.gossip import MemberRecord, Rumours
 from hopwire.errors import NoRoute, SettingsError
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node
@@ -214,3 +215,52 @@ async def _asked(node: Node, name: str) -> Greeting:
 def test_doors_that_are_none_are_refused(join: Any) -> None:
     with pytest.raises(SettingsError):
         Node(join=join)
+
+
+def test_name_that_is_looked_up_is_a_door() -> None:
+    async def story() -> None:
+        async with Node(join=[]) as door:
+            name = f"dns://localhost:{door.uri.rpartition(':')[2]}"
+            async with Node(join=[name, "dns://nowhere.invalid:1"]) as node:
+                node.host(Greeter())
+                assert (await door.hub().ask(Greet("Ada"), Greeting, timeout=10)).text == "hello Ada"
+
+    asyncio.run(story())
+
+
+def test_who_speaks_for_another_member_is_not_heeded() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 3)
+        forged = Rumours(nodes[2].identity, 1, (MemberRecord(b"ghost", 1, 1, "memory://9"),))
+        nodes[1]._membership.tell(nodes[0].identity, forged)
+        await asyncio.sleep(1)
+        assert nodes[0].dead_letters.counts["bad_control"] == 1
+        assert b"ghost" not in nodes[0].peers
+        await stop(*nodes)
+
+    run(story)
+
+
+def test_words_of_members_say_nothing_to_a_node_without_a_cluster() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as plain, network.node(peers=[plain.uri]) as other:
+            await until(lambda: bool(plain.peers))
+            other._membership.tell(plain.identity, Rumours(other.identity, 1, (MemberRecord(b"ghost", 1, 1, ""),)))
+            await asyncio.sleep(1)
+            assert plain.peers == (other.identity,)
+
+    run(story)
+
+
+def test_record_with_an_address_that_is_none_does_no_harm() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 3)
+        incarnation = nodes[1]._incarnation
+        bad = tuple(MemberRecord(b"ghost-%d" % number, incarnation, 1, "\0" * number) for number in range(20))
+        nodes[1]._membership.tell(nodes[0].identity, Rumours(nodes[1].identity, incarnation, bad))
+        nodes[2].host(Greeter())
+        assert (await nodes[0].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        await until(lambda: all(len(node.peers) == 2 for node in nodes), 200)
+        await stop(*nodes)
+
+    run(story)

@@ -98,6 +98,7 @@ __all__ = ["Members"]
 MONITORED = 4  # members behind one on the ring
 COUNTED = 6  # members in front of one that count as its monitors: rings differ while news travel
 LONG = 3  # links to members that chance has chosen
+LONG_BEATS = 10  # without an answer over a long link, and another is chosen
 TURN_BEATS = 64  # after which one long link is given up for another
 MISSED_BEATS = 3  # without a word, and a monitored member is accused
 MOST_PATIENCE = 16  # times that: an accusation that was refuted makes its accuser more patient
@@ -199,6 +200,7 @@ class Members:
         self.long: list[bytes] = []
         self._callers: dict[bytes, int] = {}  # who pings this node, and the beat of the last ping
         self._heard: dict[bytes, int] = {}  # the beat of the last word of a monitored member
+        self._long_heard: dict[bytes, int] = {}
         self._patience: dict[bytes, int] = {}
         self._tied: dict[bytes, int] = {}  # links that were asked for, and when
         self._differs: dict[bytes, int] = {}  # neighbours with another digest, since which beat
@@ -375,6 +377,7 @@ class Members:
             self._heard = {node: self._heard.get(node, self.beat) for node in self.watched}
             self._patience = {node: times for node, times in self._patience.items() if node in self._heard}
             self.long = [node for node in self.long if node not in lost and node not in self._heard]
+        self.long = [node for node in self.long if self.beat - self._long_heard[node] <= LONG_BEATS]
         if self.beat % TURN_BEATS == place_of(me) % TURN_BEATS and self.long:
             self.long.pop(0)
         tries = LONG - len(self.long) if self.count > MONITORED + 1 else 0
@@ -382,6 +385,9 @@ class Members:
             node = self.ring.at(chance())
             if node != me and node not in lost and node not in self._heard and node not in self.long:
                 self.long.append(node)
+                self._long_heard[node] = self.beat
+        if len(self._long_heard) > 4 * LONG:
+            self._long_heard = {node: self._long_heard[node] for node in self.long}
         for node in (*self.watched, *self.long):
             if node not in self.links and self.beat - self._tied.get(node, -TIE_BEATS) >= TIE_BEATS:
                 if node in self.long and node in self._tied:  # it was not reached: another will do
@@ -424,6 +430,8 @@ class Members:
         elif isinstance(said, Ack):
             source = said.node
             self._note(source, said.digest)
+            if source in self._long_heard:
+                self._long_heard[source] = self.beat
         elif isinstance(said, Rumours):
             source = said.node
         elif isinstance(said, Compare):

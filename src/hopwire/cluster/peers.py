@@ -42,7 +42,8 @@ A peer that lives stays where it is (`holds`): it was heard in the last two beat
 over another connection moves it, or takes its place, only if the connection proves to be the peer's (`Doubted`).
 
 Members of one cluster (`members.py`) look after each other, and tell each other of routes. So a peer that is a member,
-as this node is, gets no beats and no routes from here, may be silent, and holds its place while it is connected.
+as this node is, gets no beats and no routes from here, and may be silent. A member that was heard in the last 15 beats
+holds its place. A link to a member that is not needed is closed 2 s after a goodbye: what is on its way still arrives.
 
 The trap: two processes with one identity. While a peer lives, another process with its identity is warned of as
 `duplicate`, told so itself, and not believed. Once the peer is gone, the process with the larger incarnation is the
@@ -89,6 +90,7 @@ __all__ = ["Cluster", "step"]
 MAX_PEERS = 1000  # each costs a connection and a beat a second; a peer that was dialled is let in beyond the limit
 LEAVE_NS = 2 * NS_PER_SECOND  # messages inside the old connection of a peer still have to arrive
 HOLD_BEATS = 2  # a peer that was heard within so many beats lives
+HOLD_MEMBER_BEATS = 15  # a member says nothing over a link that it does not need
 MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; a stranger can name any number
 
 
@@ -115,7 +117,8 @@ class Cluster:
         peer = self.peers.get(node)
         if peer is None:
             return False
-        return self.is_member(peer) or now_ns - peer.heard_at_ns <= HOLD_BEATS * self.pace.beat_ns
+        beats = HOLD_MEMBER_BEATS if self.is_member(peer) else HOLD_BEATS
+        return now_ns - peer.heard_at_ns <= beats * self.pace.beat_ns
 
     def is_member(self, peer: Peer) -> bool:
         """Tell whether a peer and this node are members of a cluster, which looks after its members."""
@@ -392,11 +395,15 @@ def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
 
 
 def _release(cluster: Cluster, node: bytes, now_ns: int) -> Step:
+    """Say goodbye over a link that is not needed, and close it once everything has arrived that is on its way."""
     peer = cluster.peers.get(node)
     if peer is None:
         return cluster, []
     bye = Say(peer.uri, Bye(cluster.me.node, cluster.me.incarnation), peer.node)
-    cluster, commands = _lose(cluster, node, "idle", now_ns)
+    cluster, commands = _forget(cluster, peer, "idle")
+    for uri in [link.uri for link in cluster.links.values() if link.node == node]:
+        cluster = _without_link(cluster, uri)
+    cluster = _with_link(cluster, Link(peer.uri, LEAVE_NS, now_ns + LEAVE_NS, tries_left=0))
     return cluster, [bye, *commands]
 
 

@@ -155,7 +155,9 @@ class Membership:
 
     def unanswered(self) -> tuple[str, ...]:
         """The addresses that were given and have not answered yet."""
-        return tuple(link.uri for link in self._cluster.links.values() if not link.node and link.tries_left is None)
+        given = [link.uri for link in self._cluster.links.values() if not link.node and link.tries_left is None]
+        is_alone = self.joining is not None and not self.joining.living()
+        return (*given, *(self._doors if is_alone else ()))
 
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
