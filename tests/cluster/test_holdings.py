@@ -58,6 +58,6 @@ def test_whoever_follows_holds_the_same(changes: list[tuple[set[int], int]]) -> 
         if newer is not None and newer.base:
             follower.change(newer.added, newer.removed, newer.version)
         elif newer is not None:
-            follower.replace(newer.added, newer.version)
+            follower.replace(newer.added, newer.version, hash_of(newer.added))
         assert follower.hash == owner.hash == hash_of(map(route, there))
         assert {*follower.routes()} == set(map(route, there))

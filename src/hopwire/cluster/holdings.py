@@ -59,7 +59,7 @@ class Holding:
         self._merged: tuple[int, tuple[AnnouncedRoute, ...]] = 0, ()
 
     def routes(self) -> tuple[AnnouncedRoute, ...]:
-        """Give all routes, in order."""
+        """Give all routes, in an order that stays as long as the version."""
         version, merged = self._merged
         if version != self.version:
             found: dict[AnnouncedRoute, None] = {}
@@ -67,7 +67,7 @@ class Holding:
                 for route in removed:
                     found.pop(route, None)
                 found.update(dict.fromkeys(added))
-            merged = tuple(sorted(found))
+            merged = tuple(found)
             self._merged = self.version, merged
         return merged
 
@@ -86,10 +86,10 @@ class Holding:
                 found.update(dict.fromkeys(more))
             self._changes = [(0, oldest, tuple(found), ()), *rest]
 
-    def replace(self, routes: tuple[AnnouncedRoute, ...], version: int) -> None:
-        """Hold these routes and no others."""
+    def replace(self, routes: tuple[AnnouncedRoute, ...], version: int, hashed: int) -> None:
+        """Hold these routes, whose hash is known, and no others."""
         self._changes = [(0, version, routes, ())]
-        self.version, self.hash, self._merged = version, hash_of(routes), (0, ())
+        self.version, self.hash, self._merged = version, hashed, (version, routes)
 
     def since(self, owner: bytes, version: int, offset: int, room: int) -> OwnedRoutes | None:
         """Give what is newer than a version, as changes or as a page of all; nothing if that is more than fits."""

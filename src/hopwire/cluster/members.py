@@ -168,6 +168,7 @@ class _Pull:
     tries: int = 0
     version: int = 0  # of the pages that have come
     pages: list[AnnouncedRoute] = field(default_factory=list)
+    hash: int = 0  # of the pages that have come
 
 
 class Members:
@@ -880,32 +881,34 @@ class Members:
             self._commands.append(HoldRoutes(owner, given.added, given.removed, False))
             self._serve(owner)
             return True
-        routes = self._pages(given)
+        routes, hashed = self._pages(given)
         if routes is None:
             return False
-        if given.version == record.routes_version and hash_of(routes) != record.routes_hash:
+        if given.version == record.routes_version and hashed != record.routes_hash:
             return False
         holding = self.holdings[owner] = Holding(record.incarnation)
-        holding.replace(routes, given.version)
+        holding.replace(routes, given.version, hashed)
         self._commands.append(HoldRoutes(owner, routes, (), True))
         self._serve(owner)
         return True
 
-    def _pages(self, given: OwnedRoutes) -> tuple[AnnouncedRoute, ...] | None:
-        """Put a page to those before it; give all routes once they are complete."""
+    def _pages(self, given: OwnedRoutes) -> tuple[tuple[AnnouncedRoute, ...] | None, int]:
+        """Put a page to those before it; give all routes and their hash, once they are complete."""
+        hashed = hash_of(given.added)
         if not given.offset and len(given.added) == given.total:
-            return given.added
+            return given.added, hashed
         pull = self._pulls.get(given.owner)
         if pull is None:
-            return None
+            return None, 0
         if pull.version != given.version or len(pull.pages) != given.offset:
-            pull.version, pull.pages = given.version, []
+            pull.version, pull.pages, pull.hash = given.version, [], 0
         if len(pull.pages) == given.offset:
             pull.pages += given.added
+            pull.hash ^= hashed
         if len(pull.pages) < given.total:
-            return None
+            return None, 0
         routes, pull.pages = tuple(pull.pages), []
-        return routes
+        return routes, pull.hash
 
     def _pull_again(self, chance: Chance) -> None:
         if not self._pulls:

@@ -125,8 +125,6 @@ class Joining:
             self._timer.cancel()
         for task in self._looking:
             task.cancel()
-        for future in self._seeks.values():
-            future.cancel()
 
     def is_living(self, node: bytes) -> bool:
         """Tell whether a node is a member that is there."""
