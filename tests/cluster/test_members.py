@@ -318,8 +318,28 @@ def test_routes_that_do_not_fit_their_hash_are_not_held() -> None:
     script = among("b", "c")
     script.hear(Rumours(b"b", START, (replace(record_of("c", sequence=2), routes_version=1, routes_hash=1),)))
     script.wait(0.06)
-    commands = script.hear(RoutesGiven(b"b", START, (OwnedRoutes(b"c", START, 0, 1, (GREET,), (), 0, 1),)))
-    assert not [each for each in commands if isinstance(each, HoldRoutes)]
+    for wrong in (
+        OwnedRoutes(b"c", START, 0, 1, (GREET,), (), 0, 1),
+        OwnedRoutes(b"c", START, 0, 1, (), (), 0, 9),
+        OwnedRoutes(b"c", START, 0, 1, (GREET,), (), 7, 9),
+        OwnedRoutes(b"c", START, 3, 4, (GREET,)),
+    ):
+        assert script.hear(RoutesGiven(b"b", START, (wrong,))) == []  # nor asked for again at once
+    assert told(script.wait(4), RoutesAsked)
+
+
+def test_many_routes_come_in_pages() -> None:
+    script = among("b", "c")
+    routes = tuple((b"\1actor", b"contract.%d" % number, 1, b"") for number in range(25))
+    record = replace(record_of("c", sequence=2), routes_version=3, routes_hash=hash_of(routes))
+    script.hear(Rumours(b"b", START, (record,)))
+    script.wait(0.06)
+    for offset in (0, 10):
+        page = OwnedRoutes(b"c", START, 0, 3, routes[offset : offset + 10], (), offset, 25)
+        (asked,) = told(script.hear(RoutesGiven(b"b", START, (page,))), RoutesAsked)
+        assert asked == (b"b", RoutesAsked(b"me", START, ((b"c", START, 0, offset + 10),)))
+    last = OwnedRoutes(b"c", START, 0, 3, routes[20:], (), 20, 25)
+    assert script.hear(RoutesGiven(b"b", START, (last,)))[0] == HoldRoutes(b"c", routes, (), True)
 
 
 def test_there_are_only_so_many_members() -> None:

@@ -126,6 +126,7 @@ PULL_BEATS, PULLS_AT_A_TIME = 2, 64
 KEEP_LOST_NS = 24 * 3600 * NS_PER_SECOND
 FUTURE_NS = KEEP_LOST_NS
 MASK = 2**64 - 1
+HELD, MORE, WRONG = "held", "more", "wrong"  # what became of routes that were given
 
 Chance = Callable[[], float]
 Commands = list[MemberCommand]
@@ -849,8 +850,12 @@ class Members:
                 continue
             if given.total > MOST_ROUTES:
                 continue
-            if not self._take_routes(record, given):
+            taken = self._take_routes(record, given)
+            if taken == MORE:
                 again.append(given.owner)
+            elif taken == WRONG:  # somebody else is asked, after a while
+                pull = self._pulls.setdefault(given.owner, _Pull(said.node, self.beat))
+                pull.pages, pull.hash = [], 0
             elif self.holdings[given.owner].version < record.routes_version:
                 self._pulls.pop(given.owner, None)
                 again.append(given.owner)
@@ -863,52 +868,53 @@ class Members:
         if left and not again and len(said.given) > 1:  # what found no room in the answer
             self._ask_routes(said.node, left[:PULLS_AT_A_TIME])
 
-    def _take_routes(self, record: MemberRecord, given: OwnedRoutes) -> bool:
-        """Hold routes that were given; False says that more have to be asked for."""
+    def _take_routes(self, record: MemberRecord, given: OwnedRoutes) -> str:
+        """Hold routes that were given, and tell what became of them."""
         owner = given.owner
         holding = self.holdings.get(owner)
         version = 0 if holding is None else holding.version
         if given.version <= version:
-            return True
+            return HELD
+        is_latest = given.version == record.routes_version
         if given.base:
+            hashed = 0 if holding is None else holding.hash ^ hash_of(given.added) ^ hash_of(given.removed)
             if holding is None or given.base != version:
-                return False
-            fits = holding.hash ^ hash_of(given.added) ^ hash_of(given.removed) == record.routes_hash
-            if given.version == record.routes_version and not fits:
+                return WRONG
+            if is_latest and hashed != record.routes_hash:
                 del self.holdings[owner]
-                return False
+                return WRONG
             holding.change(given.added, given.removed, given.version)
             self._commands.append(HoldRoutes(owner, given.added, given.removed, False))
-            self._serve(owner)
-            return True
-        routes, hashed = self._pages(given)
-        if routes is None:
-            return False
-        if given.version == record.routes_version and hashed != record.routes_hash:
-            return False
-        holding = self.holdings[owner] = Holding(record.incarnation)
-        holding.replace(routes, given.version, hashed)
-        self._commands.append(HoldRoutes(owner, routes, (), True))
+        else:
+            taken, routes, hashed = self._pages(given)
+            if taken != HELD:
+                return taken
+            if is_latest and hashed != record.routes_hash:
+                return WRONG
+            holding = self.holdings[owner] = Holding(record.incarnation)
+            holding.replace(routes, given.version, hashed)
+            self._commands.append(HoldRoutes(owner, routes, (), True))
         self._serve(owner)
-        return True
+        return HELD
 
-    def _pages(self, given: OwnedRoutes) -> tuple[tuple[AnnouncedRoute, ...] | None, int]:
+    def _pages(self, given: OwnedRoutes) -> tuple[str, tuple[AnnouncedRoute, ...], int]:
         """Put a page to those before it; give all routes and their hash, once they are complete."""
         hashed = hash_of(given.added)
         if not given.offset and len(given.added) == given.total:
-            return given.added, hashed
+            return HELD, given.added, hashed
         pull = self._pulls.get(given.owner)
-        if pull is None:
-            return None, 0
-        if pull.version != given.version or len(pull.pages) != given.offset:
+        if pull is None or not given.added:
+            return WRONG, (), 0
+        if pull.version != given.version and not given.offset:
             pull.version, pull.pages, pull.hash = given.version, [], 0
-        if len(pull.pages) == given.offset:
-            pull.pages += given.added
-            pull.hash ^= hashed
+        if pull.version != given.version or len(pull.pages) != given.offset:
+            return WRONG, (), 0
+        pull.pages += given.added
+        pull.hash ^= hashed
         if len(pull.pages) < given.total:
-            return None, 0
-        routes, pull.pages = tuple(pull.pages), []
-        return routes, pull.hash
+            return MORE, (), 0
+        routes, hashed, pull.pages, pull.hash = tuple(pull.pages), pull.hash, [], 0
+        return HELD, routes, hashed
 
     def _pull_again(self, chance: Chance) -> None:
         if not self._pulls:
@@ -918,7 +924,7 @@ class Members:
         for owner in late[:PULLS_AT_A_TIME]:
             pull = self._pulls[owner]
             pull.tries += 1
-            pull.pages = []
+            pull.pages, pull.hash = [], 0
             source = neighbours[int(chance() * len(neighbours))] if neighbours else owner
             if pull.tries > 2:  # nobody around has them
                 source = owner
