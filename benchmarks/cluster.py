@@ -33,6 +33,7 @@ __all__ = [
     "many_killed",
     "one_way",
     "restarted",
+    "rolling",
     "routes",
     "run",
     "slow_nodes",
@@ -154,10 +155,10 @@ def _routes(number: int, each: int, word: str = "shop") -> list[tuple[bytes, byt
 
 
 def _holds_all(simulation: Simulation) -> bool:
-    own = {name: member.holdings[name] for name, member in simulation.members.items()}
+    own = {name: member.routes.holdings[name] for name, member in simulation.members.items()}
     for member in simulation.members.values():
         for owner, holding in own.items():
-            held = member.holdings.get(owner)
+            held = member.routes.holdings.get(owner)
             if held is None or held.version != holding.version or held.hash != holding.hash:
                 return False
     return True
@@ -236,6 +237,20 @@ def restarted(size: int, seed: int = 0, is_moved: bool = False) -> Found:
 
     seconds = simulation.run(60, is_known, 0.05)
     return Found(seconds, is_known(), _false_deaths(simulation, (name,)))
+
+
+def rolling(size: int, seed: int = 0) -> Found:
+    """Restart every process, one in a second; doors among them."""
+    simulation = _settled(size, seed)
+    simulation.doors = (uri_of(0), uri_of(1))
+    for number in range(size):
+        simulation.kill(name_of(number))
+        simulation.run(0.2)
+        simulation.add(number)
+        simulation.run(0.8)
+    seconds = simulation.run(60, simulation.is_agreed, 0.25)
+    alive = {name for name, member in simulation.members.items() if not member.is_doubled}
+    return Found(seconds, simulation.is_agreed() and len(alive) == size)
 
 
 def cloned(size: int, seed: int = 0) -> Found:
@@ -343,6 +358,7 @@ def run(largest: int = 1000) -> None:
         ("one flaps ten times", 100, flapping(100)),
         ("restart, same address", 100, restarted(100)),
         ("restart, new address", 100, restarted(100, is_moved=True)),
+        ("every process restarts, one in a second", 100, rolling(100)),
         ("a cloned identity", 100, cloned(100)),
         ("one accuses all others for a minute", 100, lying(100)),
         ("a start in the future", 10, future(10)),

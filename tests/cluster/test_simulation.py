@@ -82,6 +82,11 @@ def test_restart_is_known_at_once(is_moved: bool) -> None:
     assert cluster.restarted(20, is_moved=is_moved).seconds < 1
 
 
+@pytest.mark.slow
+def test_every_process_may_restart_one_after_another() -> None:
+    assert cluster.rolling(20).is_right
+
+
 def test_clone_is_warned_of() -> None:
     assert cluster.cloned(20).is_right
 

@@ -56,24 +56,20 @@ from hopwire.cluster.gossip import (
     LEFT,
     MOST_ACCUSED,
     MOST_RECORDS,
-    ROUTES_AT_A_TIME,
     Accusation,
     Ack,
     Compare,
     MemberRecord,
-    OwnedRoutes,
     Ping,
     Roster,
     RoutesAsked,
     RoutesGiven,
     Rumours,
 )
-from hopwire.cluster.holdings import Holding, hash_of
 from hopwire.cluster.member_events import (
     Admit,
     Departing,
     Dismiss,
-    HoldRoutes,
     Knock,
     LinkClosed,
     LinkOpened,
@@ -90,6 +86,7 @@ from hopwire.cluster.member_events import (
     Urged,
 )
 from hopwire.cluster.ring import Ring, place_of
+from hopwire.cluster.route_exchange import RouteExchange
 from hopwire.model import Payload
 from hopwire.model.units import NS_PER_SECOND
 
@@ -120,13 +117,9 @@ KNOCKS_TO_WARN = 5  # without an answer
 MAX_MEMBERS = 20_000
 MOST_ACCUSERS = 8  # of one member
 MOST_WAITING = 2000  # records, and accusations, that wait to be passed on; what is left out is found by comparing
-MOST_ROUTES = 200_000  # of one owner
-MOST_ASKERS = 16  # that wait for routes of one owner
-PULL_BEATS, PULLS_AT_A_TIME = 2, 64
 KEEP_LOST_NS = 24 * 3600 * NS_PER_SECOND
 FUTURE_NS = KEEP_LOST_NS
 MASK = 2**64 - 1
-HELD, MORE, WRONG = "held", "more", "wrong"  # what became of routes that were given
 
 Chance = Callable[[], float]
 Commands = list[MemberCommand]
@@ -160,18 +153,6 @@ class _Loss:
     accusers: tuple[bytes, ...] = ()
 
 
-@dataclass(slots=True)
-class _Pull:
-    """Routes that are asked for."""
-
-    source: bytes  # who is asked
-    beat: int  # of the question
-    tries: int = 0
-    version: int = 0  # of the pages that have come
-    pages: list[AnnouncedRoute] = field(default_factory=list)
-    hash: int = 0  # of the pages that have come
-
-
 class Members:
     """All that a node knows of the members of its cluster."""
 
@@ -195,9 +176,8 @@ class Members:
         self.digest, self.buckets = 0, [0] * BUCKETS
         self.count = 0  # of living members, this node included
         self._enter(me)
-        self.holdings: dict[bytes, Holding] = {me.node: Holding(me.incarnation)}
-        self._own_routes: dict[AnnouncedRoute, None] = {}
         self.links: set[bytes] = set()
+        self.routes = RouteExchange(me.node, me.incarnation, self.links, self._living_record)
         self.watched: list[bytes] = []
         self.long: list[bytes] = []
         self._callers: dict[bytes, int] = {}  # who pings this node, and the beat of the last ping
@@ -212,9 +192,6 @@ class Members:
         self._pardoned = 0  # until this beat nobody is accused
         self._fresh: dict[bytes, tuple[MemberRecord, bytes]] = {}  # news, and who told them
         self._fresh_accused: dict[tuple[bytes, bytes], tuple[Accusation, bytes]] = {}
-        self._wanted: dict[bytes, bytes] = {}  # owners whose routes are to be asked for, and whom to ask
-        self._pulls: dict[bytes, _Pull] = {}
-        self._askers: dict[bytes, dict[bytes, tuple[int, int]]] = {}  # who waits for routes of an owner
         self._knock_pause, self._knock_beat, self._knocks = 0, 0, 0
         self.is_doubled, self._is_leaving = False, False
         self._is_ring_new, self._are_monitors_new = True, False
@@ -240,6 +217,9 @@ class Members:
         """Tell whether a member is there."""
         return node not in self.lost and self.find(node) is not None
 
+    def _living_record(self, node: bytes) -> MemberRecord | None:
+        return None if node in self.lost else self.find(node)
+
     def living(self) -> list[MemberRecord]:
         """Give the records of all members that are there, this node included."""
         merged = {**self._base, **self._records} if self._base else self._records
@@ -261,7 +241,7 @@ class Members:
 
     def step(self, event: MemberEvent, now_ns: int, chance: Chance) -> Commands:
         """Change the state by an event, and give what is to be done about it."""
-        self._commands = []
+        self._commands = self.routes.commands = []
         match event:
             case MemberSaid(said):
                 self._hear(said, now_ns, chance)
@@ -328,7 +308,7 @@ class Members:
         """Do what is done in every period."""
         late = (now_ns - self._beat_ns) / self._period
         self._beat_ns = now_ns + self._period
-        self.beat += 1
+        self.beat = self.routes.beat = self.beat + 1
         self._rosters = 0
         self._look_after_myself(late, now_ns)
         self._retie(chance)
@@ -345,7 +325,8 @@ class Members:
                 if self.beat - self._heard[node] > patience:
                     self._accuse(node, now_ns)
         self._compare(chance)
-        self._pull_again(chance)
+        for owner in self.routes.pull_again(self.neighbours(), chance) if self.routes.is_pulling else ():
+            self._tie(owner)
         self._knock(chance)
         if self.beat % 60 == 0:
             self._forget(now_ns)
@@ -443,10 +424,10 @@ class Members:
             self._hear_roster(said, now_ns)
             return
         elif isinstance(said, RoutesAsked):
-            self._hear_asked(said)
+            self.routes.hear_asked(said)
             return
         elif isinstance(said, RoutesGiven):
-            self._hear_given(said, now_ns)
+            self.routes.hear_given(said)
             return
         else:
             return
@@ -526,8 +507,7 @@ class Members:
             self._is_ring_new = True
         is_restarted = known is not None and known.incarnation != record.incarnation
         if is_restarted:
-            self.holdings.pop(node, None)
-            self._pulls.pop(node, None)
+            self.routes.forget(node)
             if loss is None:
                 self._commands.append(Dismiss(node, "restarted"))
         is_same = known is not None and known.uri == record.uri and known.formats == record.formats
@@ -551,10 +531,7 @@ class Members:
         suspicion = self.suspects.pop(node, None)
         accusers = () if suspicion is None else tuple(suspicion.accusers)
         self.lost[node] = _Loss(now_ns, reason == "left", accusers)
-        self.holdings.pop(node, None)
-        self._pulls.pop(node, None)
-        self._wanted.pop(node, None)
-        self._askers.pop(node, None)
+        self.routes.forget(node)
         self._is_ring_new = True
         if is_new:
             self._commands.append(Dismiss(node, reason))
@@ -582,8 +559,7 @@ class Members:
 
     def _urge(self) -> None:
         """Tell everybody who is connected what changed last, before anything else is said to them."""
-        holding = self.holdings[self.me.node]
-        part = holding.since(self.me.node, max(holding.version - 1, 0), 0, ROUTES_AT_A_TIME)
+        part = self.routes.latest()
         if part is None or self.is_doubled:
             return
         for node in sorted(self.links):
@@ -701,13 +677,8 @@ class Members:
                 accusations = tuple([each for each, source in accused if source != node])
                 if news or accusations:
                     self._tell(node, Rumours(*me, news, accusations))
-        by_source: dict[bytes, list[bytes]] = {}
-        for owner in list(self._wanted)[: 4 * PULLS_AT_A_TIME]:
-            by_source.setdefault(self._wanted.pop(owner), []).append(owner)
-        for source, owners in by_source.items():
-            for start in range(0, len(owners), PULLS_AT_A_TIME):
-                self._ask_routes(source, owners[start : start + PULLS_AT_A_TIME])
-        is_more = bool(self._fresh or self._fresh_accused or self._wanted)
+        self.routes.ask()
+        is_more = bool(self._fresh or self._fresh_accused or self.routes.is_wanting)
         self._flush_ns = now_ns + FLUSH * self._period if is_more else inf
 
     # -- comparing
@@ -776,24 +747,15 @@ class Members:
     def _change_routes(
         self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], now_ns: int
     ) -> None:
-        added = tuple([route for route in added if route not in self._own_routes])
-        removed = tuple([route for route in removed if route in self._own_routes])
-        if not added and not removed:
-            return
-        self._own_routes.update(dict.fromkeys(added))
-        for route in removed:
-            del self._own_routes[route]
-        holding = self.holdings[self.me.node]
-        holding.change(added, removed, holding.version + 1)
-        me = replace(self.me, sequence=self.me.sequence + 1, routes_version=holding.version, routes_hash=holding.hash)
-        self._rewrite(me, now_ns)
-        self._serve(self.me.node)
+        holding = self.routes.change(added, removed)
+        if holding is not None:
+            sequence = self.me.sequence + 1
+            me = replace(self.me, sequence=sequence, routes_version=holding.version, routes_hash=holding.hash)
+            self._rewrite(me, now_ns)
+            self.routes.serve(self.me.node)
 
     def _want(self, record: MemberRecord, source: bytes, now_ns: int) -> None:
-        holding = self.holdings.get(record.node)
-        is_behind = holding is None or holding.version < record.routes_version
-        if is_behind and record.node not in self._pulls:
-            self._wanted[record.node] = source
+        if self.routes.want(record, source):
             self._flush_soon(now_ns)
 
     def _see_routes(self, neighbour: bytes, owners: tuple[bytes, ...], now_ns: int) -> None:
@@ -803,136 +765,6 @@ class Members:
                 self._compare_with(neighbour)
             elif owner != self.me.node:
                 self._want(record, neighbour, now_ns)
-
-    def _ask_routes(self, source: bytes, owners: Iterable[bytes]) -> None:
-        wanted: list[tuple[bytes, int, int, int]] = []
-        for owner in owners:
-            record, holding = self.find(owner), self.holdings.get(owner)
-            if record is None or owner in self.lost:
-                continue
-            pull = self._pulls.setdefault(owner, _Pull(source, self.beat))
-            pull.source, pull.beat = source, self.beat
-            wanted.append((owner, record.incarnation, 0 if holding is None else holding.version, len(pull.pages)))
-        if wanted and source in self.links:
-            self._tell(source, RoutesAsked(self.me.node, self.me.incarnation, tuple(wanted)))
-
-    def _hear_asked(self, said: RoutesAsked) -> None:
-        room, given = ROUTES_AT_A_TIME, list[OwnedRoutes]()
-        for owner, incarnation, version, offset in said.wanted:
-            holding = self.holdings.get(owner)
-            if holding is not None and holding.incarnation == incarnation and holding.version > version:
-                part = holding.since(owner, version, offset, room) if room > 0 else None
-                if part is not None:
-                    given.append(part)
-                    room -= len(part.added) + len(part.removed) + 1
-            elif self.is_living(owner):
-                askers = self._askers.setdefault(owner, {})
-                if len(askers) < MOST_ASKERS:
-                    askers[said.node] = version, self.beat
-        if given:
-            self._tell(said.node, RoutesGiven(self.me.node, self.me.incarnation, tuple(given)))
-
-    def _serve(self, owner: bytes) -> None:
-        """Give those who wait for routes of an owner what has come."""
-        holding = self.holdings[owner]
-        for node, (version, beat) in self._askers.pop(owner, {}).items():
-            if node in self.links and self.beat - beat <= 2 * PULL_BEATS and holding.version > version:
-                part = holding.since(owner, version, 0, ROUTES_AT_A_TIME)
-                if part is not None:
-                    self._tell(node, RoutesGiven(self.me.node, self.me.incarnation, (part,)))
-
-    def _hear_given(self, said: RoutesGiven, now_ns: int) -> None:
-        again: list[bytes] = []
-        for given in said.given:
-            record = self.find(given.owner)
-            is_sound = record is not None and record.incarnation == given.incarnation
-            if record is None or not is_sound or given.owner in self.lost or given.owner == self.me.node:
-                continue
-            if given.total > MOST_ROUTES:
-                continue
-            taken = self._take_routes(record, given)
-            if taken == MORE:
-                again.append(given.owner)
-            elif taken == WRONG:  # somebody else is asked, after a while
-                pull = self._pulls.setdefault(given.owner, _Pull(said.node, self.beat))
-                pull.pages, pull.hash = [], 0
-            elif self.holdings[given.owner].version < record.routes_version:
-                self._pulls.pop(given.owner, None)
-                again.append(given.owner)
-            else:
-                self._pulls.pop(given.owner, None)
-                self._wanted.pop(given.owner, None)
-        for start in range(0, len(again), PULLS_AT_A_TIME):
-            self._ask_routes(said.node, again[start : start + PULLS_AT_A_TIME])
-        left = [owner for owner, pull in self._pulls.items() if pull.source == said.node and owner not in again]
-        if left and not again and len(said.given) > 1:  # what found no room in the answer
-            self._ask_routes(said.node, left[:PULLS_AT_A_TIME])
-
-    def _take_routes(self, record: MemberRecord, given: OwnedRoutes) -> str:
-        """Hold routes that were given, and tell what became of them."""
-        owner = given.owner
-        holding = self.holdings.get(owner)
-        version = 0 if holding is None else holding.version
-        if given.version <= version:
-            return HELD
-        is_latest = given.version == record.routes_version
-        if given.base:
-            hashed = 0 if holding is None else holding.hash ^ hash_of(given.added) ^ hash_of(given.removed)
-            if holding is None or given.base != version:
-                return WRONG
-            if is_latest and hashed != record.routes_hash:
-                del self.holdings[owner]
-                return WRONG
-            holding.change(given.added, given.removed, given.version)
-            self._commands.append(HoldRoutes(owner, given.added, given.removed, False))
-        else:
-            taken, routes, hashed = self._pages(given)
-            if taken != HELD:
-                return taken
-            if is_latest and hashed != record.routes_hash:
-                return WRONG
-            holding = self.holdings[owner] = Holding(record.incarnation)
-            holding.replace(routes, given.version, hashed)
-            self._commands.append(HoldRoutes(owner, routes, (), True))
-        self._serve(owner)
-        return HELD
-
-    def _pages(self, given: OwnedRoutes) -> tuple[str, tuple[AnnouncedRoute, ...], int]:
-        """Put a page to those before it; give all routes and their hash, once they are complete."""
-        hashed = hash_of(given.added)
-        if not given.offset and len(given.added) == given.total:
-            return HELD, given.added, hashed
-        pull = self._pulls.get(given.owner)
-        if pull is None or not given.added:
-            return WRONG, (), 0
-        if pull.version != given.version and not given.offset:
-            pull.version, pull.pages, pull.hash = given.version, [], 0
-        if pull.version != given.version or len(pull.pages) != given.offset:
-            return WRONG, (), 0
-        pull.pages += given.added
-        pull.hash ^= hashed
-        if len(pull.pages) < given.total:
-            return MORE, (), 0
-        routes, hashed, pull.pages, pull.hash = tuple(pull.pages), pull.hash, [], 0
-        return HELD, routes, hashed
-
-    def _pull_again(self, chance: Chance) -> None:
-        if not self._pulls:
-            return
-        neighbours = self.neighbours()
-        late = [owner for owner, pull in self._pulls.items() if self.beat - pull.beat >= PULL_BEATS]
-        for owner in late[:PULLS_AT_A_TIME]:
-            pull = self._pulls[owner]
-            pull.tries += 1
-            pull.pages, pull.hash = [], 0
-            source = neighbours[int(chance() * len(neighbours))] if neighbours else owner
-            if pull.tries > 2:  # nobody around has them
-                source = owner
-                if owner not in self.links:
-                    self._tie(owner)
-            self._ask_routes(source, [owner])
-        for owner in [owner for owner in self._askers if not self.is_living(owner)]:
-            del self._askers[owner]
 
     # -- doors, and those who are lost
 
