@@ -40,13 +40,6 @@ __all__ = [
 ]
 
 PUBLISHED = (
-    (
-        "hopwire",
-        "1 s pings on a ring, 2 accusers; a dead connection at once",
-        "see below",
-        "see below",
-        "10,000, simulated",
-    ),
     ("memberlist, LAN", "probe 1 s, suspicion 4 log10(N) s at least", "17", "4 to 16 s and more", "5,000 advised"),
     ("Pekko", "beat 1 s, 9 monitors, then a resolver of 20 s", "36", "about 5.5 s, 25 s with the resolver", "2,400"),
     ("Orleans", "probe 10 s, 3 misses, 2 votes", "4", "about 30 s", "200"),
@@ -303,7 +296,7 @@ def run(largest: int = 1000) -> None:
     """Print the tables."""
     gc.disable()
     print_table(
-        "Membership of others, by their documentation: messages a node and second, time to know of a death",
+        "Membership of others, from their documents and defaults: messages of a node a second, time to know of a death",
         ("system", "detection", "messages/s", "known after", "size"),
         PUBLISHED,
     )
