@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hopwire.cluster.gossip import MemberRecord, Rumours
-from hopwire.errors import NoRoute, SettingsError
+from hopwire.errors import NoRoute, SettingsError, Unreachable
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node
 from hopwire.security import Domain, Domains, Key
@@ -84,6 +84,7 @@ def test_everything_goes_on_without_the_door() -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_links_are_few_and_open_when_a_message_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hopwire.node.joining.IDLE_SECONDS", 8.0)
 
@@ -103,6 +104,26 @@ def test_links_are_few_and_open_when_a_message_needs_one(monkeypatch: pytest.Mon
     run(story)
 
 
+@pytest.mark.slow
+def test_who_alone_does_not_reach_a_member_is_told() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 22)
+        joining = nodes[0]._membership.joining
+        assert joining is not None
+        far = next(node for node in nodes[1:] if node.identity not in joining.members.neighbours())
+        far.host(Greeter())
+        await nodes[0].knows(Greet)
+        await nodes[0].hub().ask(Greet("Ada"), Greeting, timeout=5)
+        network.cut(nodes[0], far)
+        with pytest.raises(Unreachable):
+            await nodes[0].hub().ask(Greet("Ada"), Greeting, timeout=60)
+        assert all(len(node.peers) == 21 for node in nodes)
+        await stop(*nodes)
+
+    run(story)
+
+
+@pytest.mark.slow
 def test_halves_that_were_cut_join_again_and_share_their_routes() -> None:
     async def story(network: Network) -> None:
         nodes = await cluster(network, 8)
@@ -252,6 +273,7 @@ def test_words_of_members_say_nothing_to_a_node_without_a_cluster() -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_record_with_an_address_that_is_none_does_no_harm() -> None:
     async def story(network: Network) -> None:
         nodes = await cluster(network, 3)

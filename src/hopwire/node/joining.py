@@ -4,6 +4,9 @@
 looked up anew at each attempt, words are said, time passes, and a link that nobody needs is closed. How a link is
 opened and proved is a matter of `membership.py`, which hands over what members say.
 
+Nobody monitors a link that carries messages. Where messages go out and nothing comes back for 5 s, the member is
+pinged. After 15 s the link is given up, and what waited for answers over it ends.
+
 A message that finds no route asks the cluster once: all neighbours are asked who handles the contract. The message
 waits for their answers, for 0.25 s at least and a second at most, and no longer than it lives.
 """
@@ -17,7 +20,7 @@ from typing import Protocol
 
 from hopwire.cluster.announce import AnnouncedRoute
 from hopwire.cluster.events import Warn
-from hopwire.cluster.gossip import MOST_WANTED, Found, MemberRecord, Sought
+from hopwire.cluster.gossip import MOST_WANTED, Found, MemberRecord, Ping, Sought
 from hopwire.cluster.member_events import (
     Admit,
     Departing,
@@ -58,6 +61,7 @@ SEEKS_PER_SECOND = 100  # answered to one neighbour
 IDLE_SECONDS = 60.0  # without a word in either direction, and a link that is no neighbour's is closed
 SHORT_IDLE_SECONDS, MANY_LINKS = 5.0, 256  # and sooner at a door through which many come
 IDLE_LOOK_SECONDS = 5.0
+SILENT_SECONDS = 15.0  # without a word over a link that is used, also after pings, and the link is given up
 
 
 class Links(Protocol):
@@ -85,6 +89,12 @@ class Links(Protocol):
 
     def release(self, nodes: Iterable[bytes], seconds: float) -> None:
         """Close links to these members over which nothing was said for so long."""
+
+    def is_used(self, node: bytes, seconds: float) -> bool:
+        """Tell whether something waits for a member that there is a link to, or was sent to it within that time."""
+
+    def drop(self, node: bytes) -> None:
+        """Give up a link over which nothing comes."""
 
     def owners_of(self, contract: Contract) -> list[bytes]:
         """Give the nodes that handle a contract, this one among them."""
@@ -169,6 +179,19 @@ class Joining:
             seconds = IDLE_SECONDS if len(self._stirred_at) <= MANY_LINKS else SHORT_IDLE_SECONDS
             idle = [node for node, at in self._stirred_at.items() if now - at >= seconds and node not in needed]
             self._links.release(idle, seconds)
+            self._look_at_silent([node for node, at in self._stirred_at.items() if node not in needed], now)
+
+    def _look_at_silent(self, nodes: Iterable[bytes], now: float) -> None:
+        """Ping those who are talked to and say nothing: others may reach them, and this node may not."""
+        me = self.members.me
+        for node in nodes:
+            silent = now - self._stirred_at[node]
+            if silent < IDLE_LOOK_SECONDS or not self._links.is_used(node, IDLE_SECONDS):
+                continue
+            if silent >= SILENT_SECONDS:
+                self._links.drop(node)
+            else:
+                self._links.tell(node, Ping(me.node, me.incarnation, 0, self.members.digest))
 
     def take(self, said: Payload) -> None:
         """Take what a member said over a connection of its own."""

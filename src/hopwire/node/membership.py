@@ -586,6 +586,15 @@ class Membership:
             if peer is not None and self._transport.is_idle(peer.uri, seconds):
                 self._step(Released(node))
 
+    def is_used(self, node: bytes, seconds: float) -> bool:
+        """Tell whether something waits for a member that there is a link to, or was sent to it within that time."""
+        peer = self._cluster.peers.get(node)
+        return peer is not None and not self._transport.is_idle(peer.uri, seconds)
+
+    def drop(self, node: bytes) -> None:
+        """Give up a link over which nothing comes; the member may still be there for others."""
+        self._step(Refused(node))
+
     def owners_of(self, contract: Contract) -> list[bytes]:
         """Give the nodes that handle a contract, this one among them."""
         found = self._tables.candidates.get(contract)
