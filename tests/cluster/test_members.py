@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from msgspec.structs import replace
 
 from hopwire.cluster.announce import AnnouncedRoute
@@ -231,6 +232,15 @@ def test_node_that_slept_accuses_nobody() -> None:
     assert not [payload for _, payload in told(script.wait(4), Rumours) if payload.accused]  # type: ignore[attr-defined]
 
 
+def test_node_that_slept_believes_what_others_say_since() -> None:
+    script = among("b", "c", "d")
+    script.now += 30
+    script.hand(TimePassed())
+    script.hear(accusation("b", "c", is_gone=True))
+    script.hear(accusation("b", "d", is_gone=True))
+    assert Dismiss(b"b", "dead") in script.wait(0.21)
+
+
 def test_member_that_leaves_is_gone_at_once_and_does_not_come_back_by_an_old_record() -> None:
     script = among("b", "c")
     left = replace(record_of("b", sequence=2), status=LEFT)
@@ -342,6 +352,7 @@ def test_many_routes_come_in_pages() -> None:
     assert script.hear(RoutesGiven(b"b", START, (last,)))[0] == HoldRoutes(b"c", routes, (), True)
 
 
+@pytest.mark.slow
 def test_there_are_only_so_many_members() -> None:
     script = alone()
     for start in range(0, MAX_MEMBERS + 500, 100):

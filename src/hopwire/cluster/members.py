@@ -17,7 +17,7 @@ in pings and acks: two neighbours whose digests differ compare their tables.
 | accused by two monitors | dead after 4 T |
 | accused by one monitor, or by two others | dead after 24 T |
 | a member that hears of an accusation | says that it lives: a record with the next sequence, which makes it void |
-| a node that slept for more than 3 T | accuses nobody for 5 T |
+| a node that slept for more than 3 T | accuses nobody for 5 T; what it had heard before counts from its waking |
 | a member that is lost | is kept in mind for 24 h; somebody of the cluster knocks at its address now and then |
 
 Example: X is killed at 10.00 s. The connections of its four monitors die, and none can open another within 0.3 s. At
@@ -642,13 +642,12 @@ class Members:
 
     def _judge(self, now_ns: int) -> None:
         for node, suspicion in list(self.suspects.items()):
-            if now_ns >= suspicion.verdict_ns and self.beat >= self._pardoned:
+            if now_ns >= suspicion.verdict_ns:
                 record = self.find(node)
                 if record is not None:
                     self._withdraw(record)
                 self._lose(node, "dead", now_ns)
-        later = now_ns + self._period if self.beat < self._pardoned else 0
-        self._verdict_ns = max(later, min((each.verdict_ns for each in self.suspects.values()), default=inf))
+        self._verdict_ns = min((each.verdict_ns for each in self.suspects.values()), default=inf)
 
     # -- news
 
