@@ -205,6 +205,9 @@ class _Memory:
     def believe(self, connection: bytes) -> None:
         pass
 
+    def hang_up(self, connection: bytes) -> None:
+        pass
+
     def disconnect(self, uri: str) -> None:
         self.connections.pop(uri, None)
 

@@ -566,8 +566,14 @@ class Membership:
         is_met = peer is not None and record is not None and peer.incarnation >= record.incarnation
         if reason == "restarted" and is_met:  # the process itself was quicker than the word of it
             return
+        self._hang_up(node)
         self._lose(node, reason)
         self._step(Refused(node))
+
+    def _hang_up(self, node: bytes) -> None:
+        """Close the connections of a member that is given up: if it is alive after all, it comes back with a hello."""
+        for connection in self._trust.callers.of(node):
+            self._transport.hang_up(connection)
 
     def hold(
         self, owner: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
@@ -607,6 +613,8 @@ class Membership:
         """The connection to a member is gone, and the member is not: its routes stay."""
         assert self.joining is not None
         record = self.joining.members.find(node)
+        if reason == "unreachable":
+            self._hang_up(node)
         self._trust.callers.forget(node)
         self._credits.forget(node)
         self._consumption.forget(node)

@@ -159,6 +159,9 @@ class Transport(Protocol):
     def believe(self, connection: bytes) -> None:
         """Say that a hello over a connection was believed: whoever is there is no stranger any more."""
 
+    def hang_up(self, connection: bytes) -> None:
+        """Close a connection that others opened: who is at the other end has to say hello again."""
+
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
 
