@@ -4,8 +4,8 @@
 looked up anew at each attempt, words are said, time passes, and a link that nobody needs is closed. How a link is
 opened and proved is a matter of `membership.py`, which hands over what members say.
 
-Nobody monitors a link that carries messages. Where messages go out and nothing comes back for 5 s, the member is
-pinged. After 15 s the link is given up, and what waited for answers over it ends.
+Monitors look after members, and nobody looks after a link. Where words go out and nothing comes back for 5 s, the
+member is pinged. After 15 s the link is given up, and what waited for answers over it ends.
 
 A message that finds no route asks the cluster once: all neighbours are asked who handles the contract. The message
 waits for their answers, for 0.25 s at least and a second at most, and no longer than it lives.
@@ -61,6 +61,7 @@ SEEKS_PER_SECOND = 100  # answered to one neighbour
 IDLE_SECONDS = 60.0  # without a word in either direction, and a link that is no neighbour's is closed
 SHORT_IDLE_SECONDS, MANY_LINKS = 5.0, 256  # and sooner at a door through which many come
 IDLE_LOOK_SECONDS = 5.0
+SLEPT_SECONDS = 2.0  # between two looks at who has said something, which are a tenth of a second apart
 SILENT_SECONDS = 15.0  # without a word over a link that is used, also after pings, and the link is given up
 
 
@@ -113,8 +114,7 @@ class Joining:
         self._waited: dict[Contract, set[bytes]] = {}  # neighbours whose answer is missing
         self._answers = Rate(SEEKS_PER_SECOND)
         self._stirred_at: dict[bytes, float] = {}
-        self._looked_at = 0.0
-        self._started_at = 0.0
+        self._looked_at, self._last_stir, self._started_at = 0.0, 0.0, 0.0
 
     @property
     def members(self) -> Members:
@@ -168,6 +168,9 @@ class Joining:
     def stir(self, nodes: tuple[bytes, ...]) -> None:
         """Note that nodes have said something; now and then, close links that nobody needs."""
         now = self._timing.now()
+        if now - self._last_stir > SLEPT_SECONDS:  # it was this node that did not listen
+            self._stirred_at = dict.fromkeys(self._stirred_at, now)
+        self._last_stir = now
         for node in nodes:
             if node in self._stirred_at:
                 self._stirred_at[node] = now
@@ -179,13 +182,13 @@ class Joining:
             seconds = IDLE_SECONDS if len(self._stirred_at) <= MANY_LINKS else SHORT_IDLE_SECONDS
             idle = [node for node, at in self._stirred_at.items() if now - at >= seconds and node not in needed]
             self._links.release(idle, seconds)
-            self._look_at_silent([node for node, at in self._stirred_at.items() if node not in needed], now)
+            self._look_at_silent(now)
 
-    def _look_at_silent(self, nodes: Iterable[bytes], now: float) -> None:
+    def _look_at_silent(self, now: float) -> None:
         """Ping those who are talked to and say nothing: others may reach them, and this node may not."""
         me = self.members.me
-        for node in nodes:
-            silent = now - self._stirred_at[node]
+        for node, at in list(self._stirred_at.items()):
+            silent = now - at
             if silent < IDLE_LOOK_SECONDS or not self._links.is_used(node, IDLE_SECONDS):
                 continue
             if silent >= SILENT_SECONDS:

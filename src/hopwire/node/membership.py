@@ -143,6 +143,7 @@ class Membership:
         self._is_closing = False
         self._doors = doors or ()
         self._opened: list[bytes] = []  # members that were met just now
+        self._dropped = b""  # the member whose link is being given up
         # A node that joins nobody and waits for nobody has no cluster.
         self.joining = None if doors is None else Joining(doors, settings.tempo, timing, self)
 
@@ -599,7 +600,9 @@ class Membership:
 
     def drop(self, node: bytes) -> None:
         """Give up a link over which nothing comes; the member may still be there for others."""
+        self._dropped = node
         self._step(Refused(node))
+        self._dropped = b""
 
     def owners_of(self, contract: Contract) -> list[bytes]:
         """Give the nodes that handle a contract, this one among them."""
@@ -624,7 +627,7 @@ class Membership:
             self._tables.remote.register(KnownNode(node, (record.uri,), record.incarnation))
         if reason == "unreachable":
             self._on_lost(node, reason)
-        self.joining.closed(node, is_gone=reason == "unreachable")
+        self.joining.closed(node, is_gone=reason == "unreachable" and node != self._dropped)
 
     def _lose(self, node: bytes, reason: str) -> None:
         is_known = node in self._tables.remote
