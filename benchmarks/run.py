@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import ask, batch, capture, codec, lake, routing
+from benchmarks import ask, batch, capture, cluster, codec, lake, routing
 
 
 def main() -> None:
@@ -19,6 +19,7 @@ def main() -> None:
     batch.run()
     capture.run()
     routing.run()
+    cluster.run()
     ask.run()
     lake.run()
 

@@ -13,6 +13,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PRINTED = {
     "network.md": """\
 Greeting(text='hello Ada')
+Greeting(text='hello Ada')
 hello Eve
 no_route {'no_route': 1}
 Handled(contract='bank.deposit v1', choose='key', key='account', actors=3, nodes=1)

@@ -119,6 +119,7 @@ LEFT_OUT = {
     "is_closed",
     "lose_node",
     "open_promises",
+    "sent_late",
     "take",
     "take_answer",
     "take_known",

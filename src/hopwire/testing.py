@@ -255,6 +255,7 @@ class _Memory:
         self._network = network
         self.connections: dict[str, bytes] = {}  # address: name of the connection
         self.gone_seconds = 0.0
+        self._sent_at: dict[str, float] = {}
         self.open_address = ""
 
     def start(
@@ -322,6 +323,9 @@ class _Memory:
     def believe(self, connection: bytes) -> None:
         pass
 
+    def hang_up(self, connection: bytes) -> None:
+        pass
+
     def disconnect(self, uri: str) -> None:
         self.connections.pop(uri, None)
 
@@ -333,6 +337,7 @@ class _Memory:
             return "unreachable"
         if self._on_sent is not None:
             self._on_sent(frames, 1)
+        self._sent_at[uri] = asyncio.get_running_loop().time()
         self._network._carry(self, uri, frames)
         return ""
 
@@ -341,6 +346,9 @@ class _Memory:
 
     def waiting(self) -> tuple[int, int]:
         return 0, 0
+
+    def is_idle(self, uri: str, seconds: float) -> bool:
+        return asyncio.get_running_loop().time() - self._sent_at.get(uri, 0.0) > seconds
 
     def mark(self, uri: str) -> int:
         return 0

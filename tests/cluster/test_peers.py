@@ -25,6 +25,7 @@ from hopwire.cluster.events import (
     Pace,
     Peer,
     Refused,
+    Released,
     RoutesChanged,
     Say,
     Self,
@@ -538,3 +539,45 @@ def test_a_peer_that_was_silent_is_met_again_with_its_first_word() -> None:
 def test_a_peer_that_left_or_died_is_not_met_again_by_a_late_word(last: Event) -> None:
     cluster, _ = run(met(), last)
     assert run(cluster, Stirred((b"B",))) == (cluster, [])
+
+
+# -- members of a cluster
+
+MEMBER = Self(b"A", 1, "tcp://a:1", capabilities=("members",))
+OTHER = Self(b"B", 7, "tcp://b:1", capabilities=("members",))
+
+
+def met_member() -> Cluster:
+    return run(Cluster(MEMBER), Heard(hello_of(OTHER, heard=MEMBER.incarnation)))[0]
+
+
+def test_members_tell_each_other_no_routes_and_beat_to_nobody() -> None:
+    cluster, commands = run(Cluster(MEMBER), Heard(hello_of(OTHER, heard=MEMBER.incarnation)))
+    assert not [each for each in commands if isinstance(each, Say) and isinstance(each.payload, Routes)]
+    cluster, commands = run(cluster, RoutesChanged((GREET,)))
+    assert commands == []
+    assert run(cluster, Ticked(), now_ns=60 * NS_PER_SECOND)[1] == []
+    assert run(cluster, Heard(Routes(b"B", 7, 2, 0, (GREET,))))[1] == []
+
+
+def test_node_without_a_cluster_is_a_plain_peer_of_a_member() -> None:
+    _, commands = run(Cluster(MEMBER), Heard(hello_of(B, heard=MEMBER.incarnation)))
+    assert [each for each in commands if isinstance(each, Say) and isinstance(each.payload, Routes)]
+
+
+def test_link_that_is_not_needed_is_closed_after_a_goodbye() -> None:
+    cluster, commands = run(met_member(), Released(b"B"))
+    assert commands == [Say("tcp://b:1", Bye(b"A", 1), b"B"), LoseNode(b"B", "idle")]
+    assert run(cluster, Released(b"B"))[1] == []
+    assert run(cluster, Ticked(), now_ns=3 * NS_PER_SECOND)[1] == [Disconnect("tcp://b:1")]
+
+
+def test_address_of_a_member_is_dialled_a_few_times() -> None:
+    cluster, commands = run(Cluster(MEMBER), Dialled("tcp://b:1", 2))
+    assert commands[0] == Connect("tcp://b:1")
+    said: list[Command] = []
+    for second in (1, 2, 4, 8, 16):
+        cluster, commands = run(cluster, Ticked(), now_ns=second * NS_PER_SECOND)
+        said += commands
+    assert len([each for each in said if isinstance(each, Say)]) == 2
+    assert said[-1] == Disconnect("tcp://b:1")

@@ -25,6 +25,7 @@ from hopwire.cli.encode import encode
 from hopwire.cli.exits import EXIT_CODES, ExitCode
 from hopwire.cli.launch import app_of, launch
 from hopwire.cli.reasons import reasons
+from hopwire.cli.rendezvous import rendezvous
 from hopwire.cli.simulate import simulate
 from hopwire.cli.terminal import say
 
@@ -36,6 +37,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     reasons,
     demo,
     simulate,
+    rendezvous,
     *network.COMMANDS,
 )
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {

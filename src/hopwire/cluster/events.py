@@ -29,6 +29,7 @@ __all__ = [
     "Pace",
     "Peer",
     "Refused",
+    "Released",
     "RoutesChanged",
     "Say",
     "Self",
@@ -98,9 +99,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Dialled:
-    """An address was given."""
+    """An address was given; with `tries`, it is greeted so often at most."""
 
     uri: str
+    tries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,13 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Released:
+    """The connection to a member of the cluster is not needed for now."""
+
+    node: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Stirred:
     """Something came over connections of these nodes, whatever it was: they are alive, also those that were silent."""
 
@@ -154,7 +163,7 @@ class Ticked:
     late_ns: int = 0
 
 
-Event: TypeAlias = Dialled | Heard | Doubted | Overheard | RoutesChanged | Refused | Stirred | Ticked
+Event: TypeAlias = Dialled | Heard | Doubted | Overheard | RoutesChanged | Refused | Released | Stirred | Ticked
 
 
 # -- commands
@@ -217,7 +226,7 @@ class ApplyRoutes:
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """Warn people: `duplicate`, `unanswered` or `too_many_peers`."""
+    """Warn people: `duplicate`, `future`, `unanswered` or `too_many_peers`."""
 
     what: str
     node: bytes

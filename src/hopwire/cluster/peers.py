@@ -15,6 +15,7 @@ events and carries out commands.
 | `Heard(Bye)` | the peer is lost at once, without waiting for silence |
 | `RoutesChanged(...)` | every peer is told what changed |
 | `Refused(node)` | the transport cannot reach the node: the peer is lost |
+| `Released(node)` | a member that is not needed for now: the connection is closed with a goodbye |
 | `Stirred(nodes)` | something came over connections of these nodes: they are alive; who was silent is met again |
 | `Ticked(late)` | beats go out, silent peers are lost, unanswered hellos are repeated, and warned of after a while |
 
@@ -39,6 +40,10 @@ Addresses:
 
 A peer that lives stays where it is (`holds`): it was heard in the last two beats, and has an open connection. A hello
 over another connection moves it, or takes its place, only if the connection proves to be the peer's (`Doubted`).
+
+Members of one cluster (`members.py`) look after each other, and tell each other of routes. So a peer that is a member,
+as this node is, gets no beats and no routes from here, and may be silent. A member that was heard in the last 15 beats
+holds its place. A link to a member that is not needed is closed 2 s after a goodbye: what is on its way still arrives.
 
 The trap: two processes with one identity. While a peer lives, another process with its identity is warned of as
 `duplicate`, told so itself, and not believed. Once the peer is gone, the process with the larger incarnation is the
@@ -68,6 +73,7 @@ from hopwire.cluster.events import (
     Pace,
     Peer,
     Refused,
+    Released,
     RoutesChanged,
     Say,
     Self,
@@ -75,6 +81,7 @@ from hopwire.cluster.events import (
     Ticked,
     Warn,
 )
+from hopwire.cluster.gossip import CAPABILITY as MEMBERS
 from hopwire.cluster.layers import RouteLayers
 from hopwire.model.units import NS_PER_SECOND
 
@@ -83,6 +90,7 @@ __all__ = ["Cluster", "step"]
 MAX_PEERS = 1000  # each costs a connection and a beat a second; a peer that was dialled is let in beyond the limit
 LEAVE_NS = 2 * NS_PER_SECOND  # messages inside the old connection of a peer still have to arrive
 HOLD_BEATS = 2  # a peer that was heard within so many beats lives
+HOLD_MEMBER_BEATS = 15  # a member says nothing over a link that it does not need
 MAX_HEARSAY = 64  # addresses that are dialled because a stranger named them; a stranger can name any number
 
 
@@ -107,7 +115,14 @@ class Cluster:
     def holds(self, node: bytes, now_ns: int) -> bool:
         """Tell whether a peer was heard of late: nobody takes its place by a word."""
         peer = self.peers.get(node)
-        return peer is not None and now_ns - peer.heard_at_ns <= HOLD_BEATS * self.pace.beat_ns
+        if peer is None:
+            return False
+        beats = HOLD_MEMBER_BEATS if self.is_member(peer) else HOLD_BEATS
+        return now_ns - peer.heard_at_ns <= beats * self.pace.beat_ns
+
+    def is_member(self, peer: Peer) -> bool:
+        """Tell whether a peer and this node are members of a cluster, which looks after its members."""
+        return MEMBERS in peer.capabilities and MEMBERS in self.me.capabilities
 
     def all_routes(self) -> Routes:
         """Give everything that this node announces."""
@@ -120,8 +135,8 @@ Step: TypeAlias = tuple[Cluster, list[Command]]
 def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
     """Give the state after an event, and what is to be done about it."""
     match event:
-        case Dialled(uri):
-            return _dial(cluster, uri, now_ns)
+        case Dialled(uri, tries):
+            return _dial(cluster, uri, now_ns, tries)
         case Heard(Hello() as said):
             return _hear_hello(cluster, said, now_ns)
         case Doubted(said, proof):
@@ -141,6 +156,8 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
 
         case Refused(node):
             return _lose(cluster, node, "unreachable", now_ns)
+        case Released(node):
+            return _release(cluster, node, now_ns)
         case Stirred(nodes):
             return _stir(cluster, nodes, now_ns)
         case Ticked(late_ns):
@@ -196,7 +213,7 @@ def _hear_hello(cluster: Cluster, said: Hello, now_ns: int) -> Step:
         commands.append(MeetNode(met))
     if is_connected or not is_answer or known is None:  # an answer to an answer proves that this node is here
         commands.append(Say(met.uri, cluster.hello("" if is_answer else said.via, heard=said.incarnation)))
-    if known is None:
+    if known is None and not cluster.is_member(met):
         commands.append(Say(met.uri, cluster.all_routes(), met.node))
     return cluster, commands
 
@@ -261,7 +278,7 @@ def _hear_beat(cluster: Cluster, said: Beat, now_ns: int) -> Step:
         return _dial_hearsay(cluster, said.uri, now_ns)
     if said.incarnation < peer.incarnation:
         return cluster, [Warn("duplicate", said.node, said.uri)]
-    wanted = [_want(cluster, peer)] if said.revision != peer.revision else []
+    wanted = [_want(cluster, peer)] if said.revision != peer.revision and not cluster.is_member(peer) else []
     return _with_peer(cluster, replace(peer, heard_at_ns=now_ns)), [*wanted]
 
 
@@ -288,6 +305,8 @@ def _hear_routes(cluster: Cluster, said: Routes, now_ns: int) -> Step:
     if peer is None:
         return cluster, []
     peer = replace(peer, heard_at_ns=now_ns)
+    if cluster.is_member(peer):
+        return _with_peer(cluster, peer), []
     is_all = said.base == 0
     if not is_all and said.base != peer.revision:
         missed = said.revision > peer.revision
@@ -318,13 +337,13 @@ def _change_routes(cluster: Cluster, added: tuple[AnnouncedRoute, ...], removed:
     routes = cluster.routes.changed(new, gone)
     said = Routes(cluster.me.node, cluster.me.incarnation, cluster.revision + 1, cluster.revision, new, gone)
     cluster = replace(cluster, routes=routes, revision=said.revision)
-    return cluster, [Say(peer.uri, said, peer.node) for peer in cluster.peers.values()]
+    return cluster, [Say(peer.uri, said, peer.node) for peer in cluster.peers.values() if not cluster.is_member(peer)]
 
 
 def _tick(cluster: Cluster, now_ns: int) -> Step:
     commands: list[Command] = []
     for peer in list(cluster.peers.values()):
-        if now_ns - peer.heard_at_ns > cluster.pace.silence_ns:
+        if now_ns - peer.heard_at_ns > cluster.pace.silence_ns and not cluster.is_member(peer):
             cluster, lost = _lose(cluster, peer.node, "silent", now_ns)
             commands += lost
     for link in list(cluster.links.values()):
@@ -334,7 +353,8 @@ def _tick(cluster: Cluster, now_ns: int) -> Step:
     if now_ns >= cluster.next_beat_ns:
         me = cluster.me
         beat = Beat(me.node, me.incarnation, me.uri, cluster.revision)
-        commands += [Say(peer.uri, beat, peer.node) for peer in cluster.peers.values()]
+        beaten = [peer for peer in cluster.peers.values() if not cluster.is_member(peer)]
+        commands += [Say(peer.uri, beat, peer.node) for peer in beaten]
         cluster = replace(cluster, next_beat_ns=now_ns + cluster.pace.beat_ns)
     return cluster, commands
 
@@ -372,6 +392,19 @@ def _lose(cluster: Cluster, node: bytes, reason: str, now_ns: int) -> Step:
     dialled = [link.uri for link in cluster.links.values() if link.node == node]
     cluster = _redialled(cluster, node, now_ns)
     return cluster, commands + _hang_up(cluster, peer.uri, *dialled)
+
+
+def _release(cluster: Cluster, node: bytes, now_ns: int) -> Step:
+    """Say goodbye over a link that is not needed, and close it once everything has arrived that is on its way."""
+    peer = cluster.peers.get(node)
+    if peer is None:
+        return cluster, []
+    bye = Say(peer.uri, Bye(cluster.me.node, cluster.me.incarnation), peer.node)
+    cluster, commands = _forget(cluster, peer, "idle")
+    for uri in [link.uri for link in cluster.links.values() if link.node == node]:
+        cluster = _without_link(cluster, uri)
+    cluster = _with_link(cluster, Link(peer.uri, LEAVE_NS, now_ns + LEAVE_NS, tries_left=0))
+    return cluster, [bye, *commands]
 
 
 def _redialled(cluster: Cluster, node: bytes, now_ns: int) -> Cluster:

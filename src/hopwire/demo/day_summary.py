@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hopwire.cluster.announce import CONTROL
+from hopwire.cluster.gossip import GOSSIP
 from hopwire.demo.agreement import Disagreement, disagreements
 from hopwire.demo.supervisor import Day
 from hopwire.demo.trouble import TROUBLES, Trouble, trouble_of
@@ -23,7 +24,7 @@ from hopwire.report.words import text_or_hex
 
 __all__ = ["DaySummary", "LinkTraffic", "TroubleMet", "summarise", "summary_to_json"]
 
-CONTROLS = frozenset(contract_of(each).identity for each in CONTROL)
+CONTROLS = frozenset(contract_of(each).identity for each in (*CONTROL, *GOSSIP))
 PERCENTILES = (50, 95, 99)
 ARRIVED = ("arrived", "unsent", "foreign", "duplicate")  # fates of hops that came to a node
 NOT_SENT = ("dead", "duplicate", "foreign")  # fates of hops that no node sent

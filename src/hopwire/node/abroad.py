@@ -108,6 +108,9 @@ class Abroad:
     def __len__(self) -> int:
         return len(self._questions)
 
+    def sent_late(self, key: int, nodes: tuple[bytes, ...]) -> None:
+        """Nothing depends on where a question went: its answer comes home, or its time is over."""
+
     # -- what comes in
 
     def name_of(self, connection: bytes) -> bytes:

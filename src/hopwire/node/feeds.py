@@ -192,6 +192,9 @@ class Feeds:
         """Nobody waits here for an answer."""
         return False
 
+    def sent_late(self, key: int, nodes: tuple[bytes, ...]) -> None:
+        """Nobody waits here for an answer."""
+
     def lose_node(self, node: bytes) -> None:
         """A node is gone: the streams that went there end."""
         for place, feed in list(self._open.items()):

@@ -806,6 +806,12 @@ class Hub:
         if promise.is_in_line and promise.envelope is not None:
             self._router.give_up(promise.envelope, "expired", "there was no room for it in time")
 
+    def sent_late(self, key: int, nodes: tuple[bytes, ...]) -> None:
+        """Hear to which nodes a question went for which a route had to be found first."""
+        promise = self._promises.get(key)
+        if promise is not None:
+            promise.sent_to = nodes
+
     def find_route(self) -> None:
         """There are new routes: who insists and found nobody tries again at once."""
         for promise in self._promises.values():

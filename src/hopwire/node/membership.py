@@ -43,6 +43,7 @@ from hopwire.cluster.events import (
     MeetNode,
     Overheard,
     Refused,
+    Released,
     RoutesChanged,
     Say,
     Self,
@@ -50,6 +51,8 @@ from hopwire.cluster.events import (
     Ticked,
     Warn,
 )
+from hopwire.cluster.gossip import CAPABILITY as MEMBERS
+from hopwire.cluster.gossip import GOSSIP, MemberRecord, beyond_limits
 from hopwire.cluster.peers import Cluster, step
 from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Contract, Message, Payload, payload_from_body
@@ -59,6 +62,7 @@ from hopwire.node.callers import CHANCE_BYTES
 from hopwire.node.credit import CAPABILITY as CREDIT
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
+from hopwire.node.joining import Joining
 from hopwire.node.mailbox import Overflow
 from hopwire.node.news import News, PeerLost, PeerMet, RoutesUpdated
 from hopwire.node.notices import Notice, Notices, shown
@@ -71,7 +75,7 @@ from hopwire.node.trust import Trust
 from hopwire.routing import RemoteNode as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
-from hopwire.wire import FORMATS, V6
+from hopwire.wire import FORMATS, V6, WireFormat
 from hopwire.wire.connection import claimed_node
 from hopwire.wire.train import CAPABILITY as TRAINS
 from hopwire.wire.train import DATED_CAPABILITY as DATED_TRAINS
@@ -83,6 +87,7 @@ TICK_SECONDS = 0.1
 HELLOS_PER_SECOND = 20  # over one connection; an honest node says some at its start
 DOUBTS_PER_SECOND = 10  # about one name: each is a message to whom the name belongs
 HELD_MESSAGES, HELD_BYTES = 8, 16 * MEBIBYTE  # of a connection until it has proved itself, and of all of them
+HELLOS_TO_OPEN = 5  # to a member that a message is for: about three seconds, then the message is refused
 ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseconds
 ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
@@ -94,6 +99,7 @@ REPORTS = {
     "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}; " + OWN_NAMES,
     "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran; " + OWN_NAMES,
     "impostor":         "refused the hello of {peer} at {uri}: the certificate of the connection is {detail}",
+    "future":           "node {peer} at {uri} is said to have started in the future: is its clock right?",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
 }
@@ -120,6 +126,7 @@ class Membership:
         on_lost: Callable[[bytes, str], None],
         on_routes: Callable[[], None],
         news: News,
+        doors: tuple[str, ...] | None = None,
     ) -> None:
         self._identity, self._transport, self._outgoing, self._trust = identity, transport, outgoing, trust
         self._tables, self._dead, self._notices = tables, dead, notices
@@ -140,15 +147,24 @@ class Membership:
         self._entering: dict[bytes, _Entering] = {}  # routes of peers that are entered turn by turn
         self.reserved: Container[bytes | str] = ()  # identities and addresses that no node may have
         self._is_closing = False
+        self._doors = doors or ()
+        self._opened: list[bytes] = []  # members that were met just now
+        self._dropped = b""  # the member whose link is being given up
+        # A node that joins nobody and waits for nobody has no cluster.
+        self.joining = None if doors is None else Joining(doors, settings.tempo, timing, self)
 
     @property
     def peers(self) -> tuple[bytes, ...]:
         """The nodes that can be talked to."""
-        return tuple(self._cluster.peers)
+        if self.joining is None:
+            return tuple(self._cluster.peers)
+        return tuple(dict.fromkeys((*self._cluster.peers, *self.joining.living())))
 
     def unanswered(self) -> tuple[str, ...]:
         """The addresses that were given and have not answered yet."""
-        return tuple(link.uri for link in self._cluster.links.values() if not link.node and link.tries_left is None)
+        given = [link.uri for link in self._cluster.links.values() if not link.node and link.tries_left is None]
+        is_alone = self.joining is not None and not self.joining.living()
+        return (*given, *(self._doors if is_alone else ()))
 
     def node_at(self, uri: str) -> bytes:
         """The node that has answered at an address that was given, or nothing."""
@@ -165,11 +181,15 @@ class Membership:
         """Greet the addresses that are known, and begin to beat."""
         gives_credit = self._settings.overflow is Overflow.WAIT  # else what finds no room is refused
         capabilities = (TRAINS, DATED_TRAINS, *((CREDIT,) if gives_credit else ()))
+        if self.joining is not None:
+            capabilities = (*capabilities, MEMBERS)
         me = Self(self._identity, incarnation, uri, self._settings.formats, capabilities)
         self._cluster = Cluster(me, self._settings.pace)
+        self._dial = frozenset((*dial, *self._doors))
+        if self.joining is not None:
+            self.joining.start(MemberRecord(me.node, me.incarnation, 1, me.uri, me.formats, me.capabilities))
         self.announce(added=self._tables.local.public_routes())
         self._flush()
-        self._dial = frozenset(dial)
         for address in dial:
             self._step(Dialled(address))
         self._tick_at = self._timing.now() + TICK_SECONDS
@@ -183,6 +203,8 @@ class Membership:
             if timer is not None:
                 timer.cancel()
         self._entering.clear()
+        if self.joining is not None:
+            self.joining.stop()
         bye = Bye(self._identity, self._cluster.me.incarnation)
         for peer in self._cluster.peers.values():
             self._say(peer.uri, bye, peer.node)
@@ -193,6 +215,8 @@ class Membership:
         A peer that answers a question sends nothing behind the answer that it decided on before it.
         """
         self._flush()
+        if self.joining is not None:
+            self.joining.urge()
         self._asked = {node: self._timing.loop.create_future() for node in self._cluster.peers}
         for peer in self._cluster.peers.values():
             self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
@@ -217,6 +241,8 @@ class Membership:
         added = tuple([_announced(route) for route, is_there in changes.items() if is_there])
         removed = tuple([_announced(route) for route, is_there in changes.items() if not is_there])
         self._step(RoutesChanged(added, removed))
+        if self.joining is not None:
+            self.joining.change_routes(added, removed)
         if self._news:
             self._news.tell(RoutesUpdated(self._identity, len(added), len(removed)))
 
@@ -238,7 +264,7 @@ class Membership:
         except PayloadError as error:
             self._dead.add(DeadLetter("bad_payload", str(error), message))
             return
-        if field := beyond(said):
+        if field := beyond_limits(said) if payload in GOSSIP else beyond(said):
             self._dead.add(DeadLetter("bad_control", f"{field} of {payload.__name__} is beyond its limit", message))
             return
         node, speaker = self._trust.callers.nodes.get(connection), getattr(said, "node", b"")
@@ -252,6 +278,9 @@ class Membership:
             self._take_credit(said)
         elif isinstance(said, Doubled):
             self._take_doubled(said, connection, message)
+        elif node == speaker and payload in GOSSIP:
+            if self.joining is not None:
+                self.joining.take(said)
         elif node == speaker and isinstance(said, RoutesWanted):
             self._answer_in_time(said)
         elif node == speaker:
@@ -460,8 +489,11 @@ class Membership:
         for name in self._transport.stirred():
             if name in nodes:
                 alive.add(nodes[name])
-        if stirred := alive.take():
+        stirred = alive.take()
+        if stirred:
             self._step(Stirred(stirred))
+        if self.joining is not None:
+            self.joining.stir(stirred)
         self._step(Ticked(round(max(0.0, late) * NS_PER_SECOND)))
 
     def _now_ns(self) -> int:
@@ -485,6 +517,8 @@ class Membership:
                 self._carry_out(command)
             except SettingsError as error:  # an address or a receiver that another node named, and that is none
                 self._dead.add(DeadLetter("bad_control", str(error)))
+        while self._opened and self.joining is not None:  # now that our own hello has gone there
+            self.joining.opened(self._opened.pop())
 
     def _carry_out(self, command: Command) -> None:
         match command:
@@ -500,11 +534,9 @@ class Membership:
             case Say(uri, payload, node):
                 self._say(uri, payload, node)
             case MeetNode(peer):
-                readable = [BY_NUMBER[number] for number in peer.formats if number in BY_NUMBER]
-                fmt = max(readable, key=lambda fmt: fmt.number, default=V6)
                 self._trust.alive.forget(peer.node)
                 self._trust.refusals.forget(peer.node)
-                self._outgoing.meet(peer.node, peer.incarnation, peer.uri, fmt)
+                self._outgoing.meet(peer.node, peer.incarnation, peer.uri, _format_of(peer.formats))
                 if self._is_contested(peer.uri, peer.node):  # who lives there is found out by going there
                     self._transport.dial(peer.uri)
                 if TRAINS in peer.capabilities:
@@ -515,8 +547,13 @@ class Membership:
                     self._credits.meet(peer.node)
                     self._consumption.meet(peer.node)
                 self._tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))
+                if self._cluster.is_member(peer):
+                    self._opened.append(peer.node)
             case LoseNode(node, reason):
-                self._lose(node, reason)
+                if self.joining is not None and reason != "restarted" and self.joining.is_living(node):
+                    self._unlink(node, reason)
+                else:
+                    self._lose(node, reason)
             case ApplyRoutes(node, added, removed, is_all):
                 self._apply(node, added, removed, is_all)
             case Warn(what, node, uri, detail):
@@ -532,7 +569,112 @@ class Membership:
         if self._news:
             self._news.tell(PeerMet(node, uri))
 
+    # -- the cluster
+
+    def dial(self, uri: str, tries: int) -> None:
+        """Open a connection to a member or a door, and say hello."""
+        if uri != self._cluster.me.uri and not self._is_closing:
+            self._step(Dialled(uri, tries))
+
+    def open(self, node: bytes) -> bool:
+        """Open a connection to a member that there is none to, because a message is for it."""
+        joining = self.joining
+        if joining is None or self._is_closing or not joining.is_living(node):
+            return False
+        record = joining.members.find(node)
+        if record is None:
+            return False
+        self._outgoing.meet(node, record.incarnation, record.uri, _format_of(record.formats))
+        self.dial(record.uri, HELLOS_TO_OPEN)
+        return True
+
+    def tell(self, node: bytes, payload: Payload) -> None:
+        """Say something to a member that there is a link to."""
+        peer = self._cluster.peers.get(node)
+        if peer is not None:
+            self._say(peer.uri, payload, node)
+
+    def admit(self, record: MemberRecord) -> None:
+        """Let a member be talked to: a connection is opened when a message is for it."""
+        peer = self._cluster.peers.get(record.node)
+        if peer is not None and peer.incarnation >= record.incarnation:
+            return
+        if self._news and record.node not in self._tables.remote:
+            self._news.tell(PeerMet(record.node, record.uri))
+        self._outgoing.meet(record.node, record.incarnation, record.uri, _format_of(record.formats))
+        self._tables.remote.register(KnownNode(record.node, (record.uri,), record.incarnation))
+
+    def dismiss(self, node: bytes, reason: str) -> None:
+        """Forget a member that is gone; of one that restarted, what is known of the process before."""
+        assert self.joining is not None
+        peer, record = self._cluster.peers.get(node), self.joining.members.find(node)
+        is_met = peer is not None and record is not None and peer.incarnation >= record.incarnation
+        if reason == "restarted" and is_met:  # the process itself was quicker than the word of it
+            return
+        self._hang_up(node)
+        self._lose(node, reason)
+        self._step(Refused(node))
+
+    def _hang_up(self, node: bytes) -> None:
+        """Close the connections of a member that is given up: if it is alive after all, it comes back with a hello."""
+        for connection in self._trust.callers.of(node):
+            self._transport.hang_up(connection)
+
+    def hold(
+        self, owner: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
+    ) -> None:
+        """Enter routes of a member."""
+        self._apply(owner, added, removed, is_all)
+
+    def warn(self, warning: Warn) -> None:
+        """Tell people what is wrong in the cluster."""
+        self._report(warning.what, shown(warning.node), shown(warning.uri), warning.detail)
+
+    def release(self, nodes: Iterable[bytes], seconds: float) -> None:
+        """Close links over which nothing was said for so long, in either direction."""
+        for node in nodes:
+            peer = self._cluster.peers.get(node)
+            if peer is not None and self._transport.is_idle(peer.uri, seconds):
+                self._step(Released(node))
+
+    def is_used(self, node: bytes, seconds: float) -> bool:
+        """Tell whether something waits for a member that there is a link to, or was sent to it within that time."""
+        peer = self._cluster.peers.get(node)
+        return peer is not None and not self._transport.is_idle(peer.uri, seconds)
+
+    def drop(self, node: bytes) -> None:
+        """Give up a link over which nothing comes; the member may still be there for others."""
+        self._dropped = node
+        self._step(Refused(node))
+        self._dropped = b""
+
+    def owners_of(self, contract: Contract) -> list[bytes]:
+        """Give the nodes that handle a contract, this one among them."""
+        found = self._tables.candidates.get(contract)
+        if found is None:
+            return []
+        is_own = any(not route.is_local_only for route in self._tables.local.handlers_of(contract))
+        return [*([self._identity] if is_own else ()), *found.remote]
+
+    def _unlink(self, node: bytes, reason: str) -> None:
+        """The connection to a member is gone, and the member is not: its routes stay."""
+        assert self.joining is not None
+        record = self.joining.members.find(node)
+        if reason == "unreachable":
+            self._hang_up(node)
+        self._trust.callers.forget(node)
+        self._credits.forget(node)
+        self._consumption.forget(node)
+        self._answered(node)
+        if record is not None:
+            self._outgoing.meet(node, record.incarnation, record.uri, _format_of(record.formats))
+            self._tables.remote.register(KnownNode(node, (record.uri,), record.incarnation))
+        if reason == "unreachable":
+            self._on_lost(node, reason)
+        self.joining.closed(node, is_gone=reason == "unreachable" and node != self._dropped)
+
     def _lose(self, node: bytes, reason: str) -> None:
+        is_known = node in self._tables.remote
         uri = self._outgoing.address(node)
         fields = {"hopwire_event": "peer_lost", "hopwire_peer": shown(node), "hopwire_uri": uri}
         log.info("lost node %s at %s: %s", shown(node), shown(uri), LOST.get(reason, reason), extra=fields)
@@ -551,8 +693,10 @@ class Membership:
         self._consumption.forget(node)
         self._answered(node)
         self._on_lost(node, reason)
-        if self._news:
+        if self._news and is_known:
             self._news.tell(PeerLost(node, reason))
+        if self.joining is not None:
+            self.joining.closed(node, is_gone=False)
 
     def _apply(
         self, node: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
@@ -564,11 +708,15 @@ class Membership:
             waiting = self._entering[node] = _Entering()
             waiting.add(self._enter(node, added, removed, is_all), len(added) + len(removed))
             self._enter_some(node, waiting)
-        elif waiting.routes + len(added) + len(removed) <= self._settings.peer_routes:
+        elif self._is_trusted(node) or waiting.routes + len(added) + len(removed) <= self._settings.peer_routes:
             waiting.add(self._enter(node, added, removed, is_all), len(added) + len(removed))
         else:  # faster than routes can be entered: once all of them is less
             del self._entering[node]
             self._outgoing.tell(node, RoutesWanted(self._identity, self._cluster.me.incarnation))
+
+    def _is_trusted(self, node: bytes) -> bool:
+        """Tell whether routes come through the cluster: they fit a hash, and are asked for a page at a time."""
+        return self.joining is not None and self.joining.is_living(node)
 
     def _enter_some(self, node: bytes, waiting: _Entering) -> None:
         """Enter some routes of a peer, and the others in the next turns of the loop, in their order."""
@@ -636,6 +784,12 @@ class _Entering:
         self._changes.popleft()
         self.routes -= routes
         return bool(self._changes)
+
+
+def _format_of(numbers: Iterable[int]) -> WireFormat:
+    """Give the newest format that a node reads."""
+    readable = [BY_NUMBER[number] for number in numbers if number in BY_NUMBER]
+    return max(readable, key=lambda fmt: fmt.number, default=V6)
 
 
 def _announced(route: TableRoute) -> AnnouncedRoute:

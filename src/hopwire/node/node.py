@@ -106,6 +106,7 @@ class NodeOptions(TypedDict, total=False):
 
     advertise: str
     peers: Iterable[str]
+    join: Iterable[str] | None
     identity: bytes | None
     name: str
     capture: str | Path | None
@@ -121,10 +122,12 @@ class Node:
     """One node of the network.
 
     `listen` is where others reach the node, `advertise` what they are told where that differs, `peers` whom the node
-    greets first. A node with a `capture` and a `name` keeps its identity across restarts. A node without `domains` that
-    sign and without `tls` listens on this machine only, unless `insecure` says otherwise. `domains` may be the path of
-    a file: then the node sees when the file changes, as it does with the files of `tls`. `foreign` are programs that
-    are no nodes, which the node dials and talks to in their format.
+    greets first. `join` names doors of a cluster, which are addresses of any of its members, or DNS names: through one
+    of them a node finds all members; without a door (`join=[]`) the node waits to be found. A node with a `capture` and
+    a `name` keeps its identity across restarts. A node without `domains` that sign and without `tls` listens on this
+    machine only, unless `insecure` says otherwise. `domains` may be the path of a file: then the node sees when the
+    file changes, as it does with the files of `tls`. `foreign` are programs that are no nodes, which the node dials and
+    talks to in their format.
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class Node:
         *,
         advertise: str = "",
         peers: Iterable[str] = (),
+        join: Iterable[str] | None = None,
         identity: bytes | None = None,
         name: str = "",
         capture: str | Path | None = None,
@@ -154,7 +158,10 @@ class Node:
         self.name = name
         self.settings = settings or NodeSettings()
         _refuse_text(peers)
+        _refuse_text(join, "join")
         self._dial = tuple(peers)
+        self._doors = None if join is None else tuple(join)
+        _check_doors(self._doors or (), is_tcp=transport is None)
         _check(self.identity, self._dial, given, self.settings, tls, is_tcp=transport is None)
         self._foreign = foreign_from(foreign, self.identity, listen, self._dial, tls is not None)
         self._incarnation = time.time_ns()
@@ -238,7 +245,11 @@ class Node:
             self._lose,
             self._wake_watchers,
             self._news,
+            self._doors,
         )
+        self._outgoing.open = self._membership.open
+        if self._membership.joining is not None:
+            self._router.seek = self._membership.joining.seek
         self._workplace = Workplace(
             here,
             self._router,
@@ -731,9 +742,15 @@ def _supervision(found: Any) -> Supervision:
         raise SettingsError(f"supervision must be one of {', '.join(Supervision)}, found {found!r:.80}") from None
 
 
-def _refuse_text(peers: object) -> None:
-    if isinstance(peers, str | bytes):
-        raise SettingsError(f"peers is a list of addresses, found {peers!r:.80}")
+def _refuse_text(addresses: object, name: str = "peers") -> None:
+    if isinstance(addresses, str | bytes):
+        raise SettingsError(f"{name} is a list of addresses, found {addresses!r:.80}")
+
+
+def _check_doors(doors: Iterable[object], is_tcp: bool) -> None:
+    for door in doors if is_tcp else ():
+        is_name = isinstance(door, str) and door.startswith("dns://")
+        check_uri(f"tcp://{door[6:]}" if is_name and isinstance(door, str) else door, "a door")
 
 
 def _check(

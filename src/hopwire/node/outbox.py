@@ -17,6 +17,7 @@ from itertools import count
 from time import monotonic_ns
 from typing import NamedTuple, TypeAlias
 
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.mailbox import BoundedQueue, Overflow
 from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
 from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, pack_train
@@ -158,6 +159,11 @@ class Outboxes(ABC):
         """Give the messages and bytes that wait in all queues."""
         outboxes = self._peers.values()
         return sum(map(len, outboxes)), sum(outbox.size_bytes for outbox in outboxes)
+
+    def is_idle(self, uri: str, seconds: float) -> bool:
+        """Tell whether nothing waits for a peer, and nothing was sent to it for so long."""
+        outbox = self._peers.get(uri)
+        return outbox is None or (not outbox and monotonic_ns() - outbox.sent_at > seconds * NS_PER_SECOND)
 
     def mark(self, uri: str) -> int:
         """Give the number of the last message in the queue of a peer, or 0 where none waits."""

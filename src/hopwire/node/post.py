@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from hopwire.cluster.announce import CONTROL, CreditWanted, Routes, proved_bytes
+from hopwire.cluster.gossip import GOSSIP
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.choice import Choice, Choose
@@ -54,7 +55,9 @@ NONCES_AT_A_TIME = 256
 LATE_NS = 5 * NS_PER_MS  # less is no lateness
 LEARN_SECONDS = 0.002  # between two messages that are learned: a sender that never repeats itself costs little
 ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks for it
-CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {contract_of(each): each for each in CONTROL}
+CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {
+    contract_of(each): each for each in (*CONTROL, *GOSSIP)
+}
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
 Adapt: TypeAlias = Callable[[Message], Message | str]  # a message as a program reads it that is no node, or a reason
 
@@ -108,6 +111,7 @@ class Outgoing:
         self._is_signing, self._new_nonce = domains.signing, _new_nonces()
         self._peers: dict[bytes, _Addressee] = {}
         self._foreign: dict[bytes, _Addressee] = {}  # programs that are no nodes, and get no word of nodes
+        self.open: Callable[[bytes], bool] = _opens_nothing  # a connection to a member that there is none to
         self.uri = ""
         self.message_count = 0
         self.byte_count = 0
@@ -382,6 +386,8 @@ class Outgoing:
             frames[0] = name
         size_bytes = _size_bytes(frames)
         reason = self._transport.send(uri, frames, size_bytes, is_control)
+        if reason == "unreachable" and not is_control and self.open(node):
+            reason = self._transport.send(self.address(node), frames, size_bytes)
         if not reason:
             self._count(size_bytes)
         return reason
@@ -399,6 +405,10 @@ def _new_nonces() -> Callable[[], bytes]:
 def _random_nonces() -> list[bytes]:
     drawn = os.urandom(NONCE_BYTES * NONCES_AT_A_TIME)
     return [drawn[at : at + NONCE_BYTES] for at in range(0, len(drawn), NONCE_BYTES)]
+
+
+def _opens_nothing(_node: bytes) -> bool:
+    return False
 
 
 def _size_bytes(frames: Frames) -> int:

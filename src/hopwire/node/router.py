@@ -91,8 +91,12 @@ class Home(Protocol):
     def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
         """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
 
+    def sent_late(self, key: int, nodes: tuple[bytes, ...]) -> None:
+        """Hear to which nodes a question went for which a route had to be found first."""
+
 
 Inbox = Mailbox[Envelope]
+Seek: TypeAlias = Callable[[Contract, Callable[[], bool]], Awaitable[None]]  # asks others for a route, and waits
 Room: TypeAlias = Callable[[Envelope], Awaitable[str]]  # waits for room and puts the message there, or gives a reason
 NOWHERE: tuple[tuple[bytes, ...], Sequence[Room]] = ((), ())
 
@@ -125,6 +129,7 @@ class Router:
         self.homes: dict[bytes, Home] = {}
         self.why_nobody: Callable[[Contract], str] = words_of  # says what is known of a contract without a route
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
+        self.seek: Seek | None = None  # where there is a cluster to ask
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
         """Let an actor take messages, into a queue."""
@@ -170,9 +175,29 @@ class Router:
         if avoid and decision.reason == "excluded":
             decision = decide(message, self._tables, self.here, (), came_from, self._hop_limit)
         if decision.reason:
+            if decision.reason == "no_route" and self.seek is not None and envelope.may_wait:
+                return (), (partial(self._route_late, self.seek, avoid),)
             self.give_up(envelope, decision.reason)
             return NOWHERE
         return self._carry_out(decision, envelope, avoid)
+
+    async def _route_late(self, seek: Seek, avoid: Collection[bytes], envelope: Envelope) -> str:
+        """Ask the cluster for a route that is not known here, once, and pass the message on."""
+        message = envelope.message
+        contract = Contract(message.identity, message.version, message.partition)
+        await seek(contract, lambda: bool(self.candidates.get(contract)))
+        decision = decide(message, self._tables, self.here, avoid, envelope.came_from, self._hop_limit)
+        if decision.reason:
+            return decision.reason
+        nodes, full = self._carry_out(decision, envelope, avoid)
+        home = self.homes.get(message.callback_receiver_identity)
+        if home is not None and nodes:
+            home.sent_late(message.callback_key, nodes)
+        for put in full:
+            reason = await put(envelope)
+            if reason:
+                return reason
+        return ""
 
     def _carry_out(
         self, decision: Decision, envelope: Envelope, avoid: Collection[bytes] = ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hopwire.cluster.events import Pace
+from hopwire.cluster.member_events import Tempo
 from hopwire.errors import SettingsError
 from hopwire.model.limits import Limits
 from hopwire.node.mailbox import Overflow
@@ -47,6 +48,7 @@ class NodeSettings:
     clock_skew_seconds: float = 30.0  # by how much the clocks of nodes may differ
     limits: Limits = field(default_factory=Limits)  # how large a message may be
     pace: Pace = field(default_factory=Pace)  # how often peers are talked to, and how long their silence is borne
+    tempo: Tempo = field(default_factory=Tempo)  # of a cluster: how often its members look after each other
     express: bool = True  # messages that repeat themselves take fewer steps; without it all take the ordinary way
     answer_foreign: bool = False  # questions of programs that are no nodes, over the connection that they came over
     telemetry: bool = False  # carry OpenTelemetry's context along, and make spans; needs hopwire[otel]

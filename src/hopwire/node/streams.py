@@ -634,6 +634,12 @@ class Streams(Outboxes):
             link.missed = None
             self._on_gone(link.uri)
 
+    def hang_up(self, connection: bytes) -> None:
+        """Close a connection that others opened: who is at the other end has to say hello again."""
+        there = self._names.get(connection)
+        if there is not None:
+            there.close(DISCONNECTED)
+
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
         link = self._links.pop(uri, None)

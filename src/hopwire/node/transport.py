@@ -197,6 +197,9 @@ class Transport(Protocol):
     def believe(self, connection: bytes) -> None:
         """Say that a hello over a connection was believed: whoever is there is no stranger any more."""
 
+    def hang_up(self, connection: bytes) -> None:
+        """Close a connection that others opened: who is at the other end has to say hello again."""
+
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
 
@@ -215,6 +218,9 @@ class Transport(Protocol):
 
     def waiting(self) -> tuple[int, int]:
         """Give the messages and bytes that wait in all queues."""
+
+    def is_idle(self, uri: str, seconds: float) -> bool:
+        """Tell whether nothing waits for a peer, and nothing was sent to it for so long."""
 
     def mark(self, uri: str) -> int:
         """Give the number of the last message in the queue of a peer, or 0 where none waits."""

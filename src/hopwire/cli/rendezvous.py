@@ -1,0 +1,69 @@
+"""`hopwire rendezvous`: an ordinary member of a cluster, with a stable address and no actors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hopwire.cli.terminal import say
+from hopwire.domains_file import domains_from_file
+from hopwire.errors import SettingsError
+from hopwire.node import Node, Tls
+from hopwire.security import OPEN
+
+__all__ = ["rendezvous"]
+
+
+def rendezvous(
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="URI", help="Where members reach it.")
+    ] = "tcp://127.0.0.1:7400",
+    advertise: Annotated[
+        str, typer.Option("--advertise", metavar="URI", help="What members are told, where that differs.")
+    ] = "",
+    join: Annotated[
+        list[str] | None,
+        typer.Option("--join", metavar="URI", help="Another door, or dns://name:port; may be repeated."),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="A name, for captures.")] = "rendezvous",
+    capture: Annotated[Path | None, typer.Option("--capture", metavar="DIR", help="Record its traffic.")] = None,
+    domains: Annotated[Path | None, typer.Option("--domains", metavar="FILE", help="Domains with keys, TOML.")] = None,
+    certificate: Annotated[Path | None, typer.Option("--certificate", metavar="FILE", help="Its own, PEM.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate.")] = None,
+    authority: Annotated[Path | None, typer.Option("--authority", metavar="FILE", help="Who signed them all.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without any key.")] = False,
+) -> None:
+    """Be a door of a cluster: a member with a stable address, through which others find each other.
+
+    A rendezvous knows what every member knows, and decides nothing. Run several, and name them all to each other and to
+    every node. While all of them are down, the cluster goes on as it is; nodes that start meanwhile wait. It runs until
+    it is interrupted.
+    """
+    files = (certificate, key, authority)
+    if any(files) and not all(files):
+        raise SettingsError("--certificate, --key and --authority belong together")
+    tls = None
+    if certificate is not None and key is not None and authority is not None:
+        tls = Tls(certificate, key, authority)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    node = Node(
+        listen,
+        advertise=advertise,
+        join=join or [],
+        name=name,
+        capture=capture,
+        domains=OPEN if domains is None else domains_from_file(domains),
+        tls=tls,
+        insecure=insecure,
+    )
+    asyncio.run(_serve(node))
+
+
+async def _serve(node: Node) -> None:
+    async with node:
+        say(node.uri, flush=True)
+        await node.wait_closed()

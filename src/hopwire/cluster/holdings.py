@@ -1,0 +1,130 @@
+"""The routes of all owners, as every member holds them: versions, changes, and a hash that proves them.
+
+An owner numbers the versions of its routes from 1. Whoever holds version 4 and hears of version 6 asks any other holder
+for what changed since 4. A holder remembers the last `MOST_CHANGES` changes of each owner. Who is further behind gets
+all routes, in pages. The hash of all routes is in the owner's record: what does not fit the hash is thrown away and
+asked for anew, of somebody else.
+
+    B holds version 4 of A. The record of A says 6. B asks C, which gives the changes from 4 to 6.
+    D has just come and holds nothing. D asks C, which gives all routes of version 6.
+
+The hash of a set of routes is the exclusive or of the hashes of its routes, so a change costs as much as it changes.
+Changes are kept as they came and are merged when somebody asks for all: most holders are never asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+
+from hopwire.cluster.announce import AnnouncedRoute
+from hopwire.cluster.gossip import ROUTES_AT_A_TIME, OwnedRoutes
+
+__all__ = ["Holding", "hash_of"]
+
+MOST_CHANGES = 256  # that are kept of each owner; who has missed more gets all routes
+Change = tuple[int, int, tuple[AnnouncedRoute, ...], tuple[AnnouncedRoute, ...]]  # base, version, added, removed
+
+
+@lru_cache(maxsize=65_536)
+def _hash(route: AnnouncedRoute) -> int:
+    receiver, identity, version, partition = route
+    text = b"%d:%d:%d:%d:" % (len(receiver), len(identity), version, len(partition))
+    return int.from_bytes(blake2b(text + receiver + identity + partition, digest_size=8).digest(), "big")
+
+
+def hash_of(routes: Iterable[AnnouncedRoute]) -> int:
+    """Give the hash of a set of routes.
+
+    >>> hash_of([(b"a", b"greet", 1, b"")]) ^ hash_of([(b"b", b"greet", 1, b"")]) == hash_of(
+    ...     [(b"b", b"greet", 1, b""), (b"a", b"greet", 1, b"")]
+    ... )
+    True
+    """
+    found = 0
+    for route in routes:
+        found ^= _hash(route)
+    return found
+
+
+class Holding:
+    """The routes of one owner, in one incarnation."""
+
+    __slots__ = ("_changes", "_merged", "hash", "incarnation", "version")
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation, self.version, self.hash = incarnation, 0, 0
+        self._changes: list[Change] = []  # the first may stand for all before it, and has base 0
+        self._merged: tuple[int, tuple[AnnouncedRoute, ...]] = 0, ()
+
+    def routes(self) -> tuple[AnnouncedRoute, ...]:
+        """Give all routes, in an order that stays as long as the version."""
+        version, merged = self._merged
+        if version != self.version:
+            found: dict[AnnouncedRoute, None] = {}
+            for _, _, added, removed in self._changes:
+                for route in removed:
+                    found.pop(route, None)
+                found.update(dict.fromkeys(added))
+            merged = tuple(found)
+            self._merged = self.version, merged
+        return merged
+
+    def change(self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], version: int) -> None:
+        """Go on to another version; the changes are those from the version that is held."""
+        self._changes.append((self.version, version, added, removed))
+        self.version = version
+        self.hash ^= hash_of(added) ^ hash_of(removed)
+        if len(self._changes) > 2 * MOST_CHANGES:
+            rest = self._changes[-MOST_CHANGES:]
+            oldest = rest[0][0]
+            found: dict[AnnouncedRoute, None] = {}
+            for _, _, more, fewer in self._changes[:-MOST_CHANGES]:
+                for route in fewer:
+                    found.pop(route, None)
+                found.update(dict.fromkeys(more))
+            self._changes = [(0, oldest, tuple(found), ()), *rest]
+
+    def replace(self, routes: tuple[AnnouncedRoute, ...], version: int, hashed: int) -> None:
+        """Hold these routes, whose hash is known, and no others."""
+        self._changes = [(0, version, routes, ())]
+        self.version, self.hash, self._merged = version, hashed, (version, routes)
+
+    def since(self, owner: bytes, version: int, offset: int, room: int) -> OwnedRoutes | None:
+        """Give what is newer than a version, as changes or as a page of all; nothing if that is more than fits."""
+        if not offset:
+            for index, (base, _, _, _) in enumerate(self._changes):
+                if base == version and (base or index == 0):
+                    newer = self._changes[index:]
+                    if version == 0 and len(newer) > 1:
+                        break
+                    added, removed = _joined(newer)
+                    if len(added) + len(removed) <= room:
+                        return OwnedRoutes(owner, self.incarnation, base, self.version, added, removed, 0, len(added))
+                    break
+        routes = self.routes()
+        page = routes[offset : offset + min(room, ROUTES_AT_A_TIME)]
+        if not page and len(routes) > offset:
+            return None
+        return OwnedRoutes(owner, self.incarnation, 0, self.version, page, (), offset, len(routes))
+
+
+def _joined(changes: list[Change]) -> tuple[tuple[AnnouncedRoute, ...], tuple[AnnouncedRoute, ...]]:
+    """Give several changes as one: a route that came and went is in neither list."""
+    if len(changes) == 1:
+        return changes[0][2], changes[0][3]
+    added: dict[AnnouncedRoute, None] = {}
+    removed: dict[AnnouncedRoute, None] = {}
+    for _, _, more, fewer in changes:
+        for route in fewer:
+            if route in added:
+                del added[route]
+            else:
+                removed[route] = None
+        for route in more:
+            if route in removed:
+                del removed[route]
+            else:
+                added[route] = None
+    return tuple(added), tuple(removed)

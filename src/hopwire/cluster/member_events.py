@@ -1,0 +1,170 @@
+"""The values of `members.py`: the times, the events and the commands of a cluster.
+
+An event says what has happened to the node. A command says what the node has to do. No value here has behaviour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hopwire.cluster.announce import AnnouncedRoute
+from hopwire.cluster.events import Warn
+from hopwire.cluster.gossip import MemberRecord
+from hopwire.errors import SettingsError
+from hopwire.model import Payload
+from hopwire.model.units import NS_PER_SECOND
+
+__all__ = [
+    "Admit",
+    "Departing",
+    "Dismiss",
+    "HoldRoutes",
+    "Knock",
+    "LinkClosed",
+    "LinkOpened",
+    "MemberCommand",
+    "MemberEvent",
+    "MemberSaid",
+    "OwnRoutes",
+    "RoutesSeen",
+    "SignsOfLife",
+    "Tell",
+    "Tempo",
+    "Tie",
+    "TimePassed",
+    "Urged",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Tempo:
+    """How often members look after each other; every other time is a multiple of the period."""
+
+    period_ns: int = NS_PER_SECOND
+
+    def __post_init__(self) -> None:
+        if self.period_ns < 1:
+            raise SettingsError(f"a period takes at least a nanosecond, found {self.period_ns}")
+
+
+# -- events
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOpened:
+    """A member can be talked to over a connection that is known to be its own."""
+
+    node: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LinkClosed:
+    """A connection to a member has ended; `is_gone` says that it died, and could not be opened again."""
+
+    node: bytes
+    is_gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSaid:
+    """A message between members arrived, over a connection of the member that it names."""
+
+    said: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class SignsOfLife:
+    """Something came from these members, whatever it was."""
+
+    nodes: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRoutes:
+    """Public routes of this node were added or removed."""
+
+    added: tuple[AnnouncedRoute, ...] = ()
+    removed: tuple[AnnouncedRoute, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesSeen:
+    """A neighbour says that these owners have routes that are missing here."""
+
+    neighbour: bytes
+    owners: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Urged:
+    """Whoever is connected has to know at once what changed last of the routes of this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departing:
+    """This node is about to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """The time has come at which something was due."""
+
+
+MemberEvent: TypeAlias = (
+    LinkOpened | LinkClosed | MemberSaid | SignsOfLife | OwnRoutes | RoutesSeen | Urged | Departing | TimePassed
+)
+
+
+# -- commands
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """Open a link to a member."""
+
+    node: bytes
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """Try an address: a door, or the last address of a member that is lost."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send a message to a member that there is a link to."""
+
+    node: bytes
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """A member is there: new, back again, or with another address than before."""
+
+    record: MemberRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Dismiss:
+    """A member is gone: `dead`, `left` or `restarted`."""
+
+    node: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRoutes:
+    """Enter routes of a member into the tables; with `is_all`, in place of all routes that the member had."""
+
+    owner: bytes
+    added: tuple[AnnouncedRoute, ...]
+    removed: tuple[AnnouncedRoute, ...]
+    is_all: bool
+
+
+MemberCommand: TypeAlias = Tie | Knock | Tell | Admit | Dismiss | HoldRoutes | Warn

@@ -1,0 +1,253 @@
+"""How routes travel in a cluster: a member asks a neighbour for what is newer, and holds what fits the owner's hash.
+
+| step | what happens |
+|---|---|
+| `want` | a record tells of a newer version than is held: the neighbour that passed it on is to be asked |
+| `ask` | some neighbours are asked, for up to 64 owners each |
+| `hear_asked` | a neighbour asks: it gets changes, or a page of all; what is not here yet is sent when it has come |
+| `hear_given` | routes have come: they are held, or the next page is asked for, or they are wrong |
+| `pull_again` | no answer for two beats, or a wrong one: another neighbour is asked, and after that the owner itself |
+
+    A announces. B hears it from A, and C from B. B asks A, C asks B. C may be quicker than the answer of A: then B
+    sends the routes to C as soon as they have come. So A answers its neighbours, and not the whole cluster.
+
+The trap: a neighbour that gives wrong routes again and again. What is wrong is never asked for at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hopwire.cluster.announce import AnnouncedRoute
+from hopwire.cluster.gossip import ROUTES_AT_A_TIME, MemberRecord, OwnedRoutes, RoutesAsked, RoutesGiven
+from hopwire.cluster.holdings import Holding, hash_of
+from hopwire.cluster.member_events import HoldRoutes, MemberCommand, Tell
+
+__all__ = ["RouteExchange"]
+
+MOST_ROUTES = 200_000  # of one owner
+MOST_ASKERS = 16  # that wait for routes of one owner
+PULL_BEATS, PULLS_AT_A_TIME = 2, 64
+TRIES_AROUND = 2  # neighbours that are asked before the owner
+HELD, MORE, WRONG = "held", "more", "wrong"  # what became of routes that were given
+
+
+@dataclass(slots=True)
+class _Pull:
+    """Routes that are asked for."""
+
+    source: bytes  # who is asked
+    beat: int  # of the question
+    tries: int = 0
+    version: int = 0  # of the pages that have come
+    pages: list[AnnouncedRoute] = field(default_factory=list)
+    hash: int = 0  # of the pages that have come
+
+    def begin(self, version: int = 0) -> None:
+        self.version, self.pages, self.hash = version, [], 0
+
+
+class RouteExchange:
+    """The routes of all owners, as one member holds them, and those that it asks for."""
+
+    def __init__(
+        self, node: bytes, incarnation: int, links: set[bytes], find: Callable[[bytes], MemberRecord | None]
+    ) -> None:
+        self._me, self._links, self._find = (node, incarnation), links, find
+        self.holdings: dict[bytes, Holding] = {node: Holding(incarnation)}
+        self._own: dict[AnnouncedRoute, None] = {}
+        self._wanted: dict[bytes, bytes] = {}  # owners whose routes are to be asked for, and whom to ask
+        self._pulls: dict[bytes, _Pull] = {}
+        self._askers: dict[bytes, dict[bytes, tuple[int, int]]] = {}  # who waits for routes of an owner
+        self.beat = 0
+        self.commands: list[MemberCommand] = []
+
+    @property
+    def is_wanting(self) -> bool:
+        """Whether somebody is to be asked."""
+        return bool(self._wanted)
+
+    @property
+    def is_pulling(self) -> bool:
+        """Whether answers are missing."""
+        return bool(self._pulls)
+
+    def forget(self, owner: bytes) -> None:
+        """Hold no routes of an owner that is gone, or of the process before."""
+        for kept in (self.holdings, self._pulls, self._wanted, self._askers):
+            kept.pop(owner, None)
+
+    # -- one's own routes
+
+    def change(self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...]) -> Holding | None:
+        """Change the routes of this node; nothing is given where nothing changes."""
+        added = tuple([route for route in added if route not in self._own])
+        removed = tuple([route for route in removed if route in self._own])
+        if not added and not removed:
+            return None
+        self._own.update(dict.fromkeys(added))
+        for route in removed:
+            del self._own[route]
+        holding = self.holdings[self._me[0]]
+        holding.change(added, removed, holding.version + 1)
+        return holding
+
+    def latest(self) -> OwnedRoutes | None:
+        """Give the latest change of the routes of this node."""
+        node, _ = self._me
+        holding = self.holdings[node]
+        return holding.since(node, max(holding.version - 1, 0), 0, ROUTES_AT_A_TIME)
+
+    # -- asking
+
+    def want(self, record: MemberRecord, source: bytes) -> bool:
+        """Note that routes are to be asked for, if a record tells of newer ones."""
+        holding = self.holdings.get(record.node)
+        is_behind = holding is None or holding.version < record.routes_version
+        if is_behind and record.node not in self._pulls:
+            self._wanted[record.node] = source
+            return True
+        return False
+
+    def ask(self) -> None:
+        """Ask for some of the routes that are wanted."""
+        by_source: dict[bytes, list[bytes]] = {}
+        for owner in list(self._wanted)[: 4 * PULLS_AT_A_TIME]:
+            by_source.setdefault(self._wanted.pop(owner), []).append(owner)
+        for source, owners in by_source.items():
+            self._ask(source, owners)
+
+    def _ask(self, source: bytes, owners: Sequence[bytes]) -> None:
+        wanted: list[tuple[bytes, int, int, int]] = []
+        for owner in owners:
+            record, holding = self._find(owner), self.holdings.get(owner)
+            if record is None:
+                continue
+            pull = self._pulls.setdefault(owner, _Pull(source, self.beat))
+            pull.source, pull.beat = source, self.beat
+            wanted.append((owner, record.incarnation, 0 if holding is None else holding.version, len(pull.pages)))
+        if source in self._links:
+            for start in range(0, len(wanted), PULLS_AT_A_TIME):
+                asked = RoutesAsked(*self._me, tuple(wanted[start : start + PULLS_AT_A_TIME]))
+                self.commands.append(Tell(source, asked))
+
+    def pull_again(self, neighbours: Sequence[bytes], chance: Callable[[], float]) -> list[bytes]:
+        """Ask others for what has not come; give the owners that have to be asked and cannot be reached."""
+        unreached: list[bytes] = []
+        late = [owner for owner, pull in self._pulls.items() if self.beat - pull.beat >= PULL_BEATS]
+        for owner in late[:PULLS_AT_A_TIME]:
+            pull = self._pulls[owner]
+            pull.tries += 1
+            pull.begin()
+            source = neighbours[int(chance() * len(neighbours))] if neighbours else owner
+            if pull.tries > TRIES_AROUND:
+                source = owner
+                if owner not in self._links:
+                    unreached.append(owner)
+            self._ask(source, [owner])
+        return unreached
+
+    # -- giving
+
+    def hear_asked(self, said: RoutesAsked) -> None:
+        """Give a neighbour what is newer than what it holds."""
+        room, given = ROUTES_AT_A_TIME, list[OwnedRoutes]()
+        for owner, incarnation, version, offset in said.wanted:
+            holding = self.holdings.get(owner)
+            if holding is not None and holding.incarnation == incarnation and holding.version > version:
+                part = holding.since(owner, version, offset, room) if room > 0 else None
+                if part is not None:
+                    given.append(part)
+                    room -= len(part.added) + len(part.removed) + 1
+            elif self._find(owner) is not None:
+                askers = self._askers.setdefault(owner, {})
+                if len(askers) < MOST_ASKERS:
+                    askers[said.node] = version, self.beat
+        self._give(said.node, given)
+
+    def serve(self, owner: bytes) -> None:
+        """Give those who wait for routes of an owner what has come."""
+        holding = self.holdings[owner]
+        for node, (version, beat) in self._askers.pop(owner, {}).items():
+            if node in self._links and self.beat - beat <= 2 * PULL_BEATS and holding.version > version:
+                part = holding.since(owner, version, 0, ROUTES_AT_A_TIME)
+                self._give(node, [] if part is None else [part])
+
+    def _give(self, node: bytes, given: Iterable[OwnedRoutes]) -> None:
+        parts = tuple(given)
+        if parts:
+            self.commands.append(Tell(node, RoutesGiven(*self._me, parts)))
+
+    # -- taking
+
+    def hear_given(self, said: RoutesGiven) -> None:
+        """Hold the routes that a neighbour gives, and ask for what is still missing."""
+        again: list[bytes] = []
+        for given in said.given:
+            owner, record = given.owner, self._find(given.owner)
+            is_own = owner == self._me[0]
+            if record is None or record.incarnation != given.incarnation or is_own or given.total > MOST_ROUTES:
+                continue
+            taken = self._take(record, given)
+            if taken == WRONG:  # somebody else is asked, after a while
+                self._pulls.setdefault(owner, _Pull(said.node, self.beat)).begin()
+                continue
+            if taken == HELD:
+                self._pulls.pop(owner, None)
+                self._wanted.pop(owner, None)
+            if taken == MORE or self.holdings[owner].version < record.routes_version:
+                again.append(owner)
+        left = [owner for owner, pull in self._pulls.items() if pull.source == said.node and owner not in again]
+        if left and not again and len(said.given) > 1:  # what found no room in the answer
+            again = left[:PULLS_AT_A_TIME]
+        self._ask(said.node, again)
+
+    def _take(self, record: MemberRecord, given: OwnedRoutes) -> str:
+        """Hold routes that were given, and tell what became of them."""
+        owner = given.owner
+        holding = self.holdings.get(owner)
+        version = 0 if holding is None else holding.version
+        if given.version <= version:
+            return HELD
+        is_latest = given.version == record.routes_version
+        if given.base:
+            if holding is None or given.base != version:
+                return WRONG
+            hashed = holding.hash ^ hash_of(given.added) ^ hash_of(given.removed)
+            if is_latest and hashed != record.routes_hash:
+                del self.holdings[owner]
+                return WRONG
+            holding.change(given.added, given.removed, given.version)
+            self.commands.append(HoldRoutes(owner, given.added, given.removed, False))
+        else:
+            taken, routes, hashed = self._pages(given)
+            if taken != HELD:
+                return taken
+            if is_latest and hashed != record.routes_hash:
+                return WRONG
+            holding = self.holdings[owner] = Holding(record.incarnation)
+            holding.replace(routes, given.version, hashed)
+            self.commands.append(HoldRoutes(owner, routes, (), True))
+        self.serve(owner)
+        return HELD
+
+    def _pages(self, given: OwnedRoutes) -> tuple[str, tuple[AnnouncedRoute, ...], int]:
+        """Put a page to those before it; give all routes and their hash, once they are complete."""
+        hashed = hash_of(given.added)
+        if not given.offset and len(given.added) == given.total:
+            return HELD, given.added, hashed
+        pull = self._pulls.get(given.owner)
+        if pull is None or not given.added:
+            return WRONG, (), 0
+        if pull.version != given.version and not given.offset:
+            pull.begin(given.version)
+        if pull.version != given.version or len(pull.pages) != given.offset:
+            return WRONG, (), 0
+        pull.pages += given.added
+        pull.hash ^= hashed
+        if len(pull.pages) < given.total:
+            return MORE, (), 0
+        routes, hashed = tuple(pull.pages), pull.hash
+        pull.begin()
+        return HELD, routes, hashed

@@ -1,0 +1,287 @@
+"""Nodes that know one door find everybody, on a network in memory: talk, deaths, partitions, routes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hopwire.cluster.gossip import MemberRecord, Rumours
+from hopwire.errors import NoRoute, SettingsError, Unreachable
+from hopwire.model.units import NS_PER_SECOND
+from hopwire.node import Node
+from hopwire.security import Domain, Domains, Key
+from hopwire.testing import Network, run
+from tests.node.stories import Greet, Greeter, Greeting
+
+
+async def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait on the clock of the test until something is so."""
+    async with asyncio.timeout(seconds):
+        while not is_so():
+            await asyncio.sleep(0.05)
+
+
+async def cluster(network: Network, size: int, **settings: Any) -> list[Node]:
+    """A door, and others that know only the door."""
+    nodes = [network.node(join=[], **settings)]
+    await nodes[0].start()
+    for _ in range(size - 1):
+        node = network.node(join=[nodes[0].uri], **settings)
+        await node.start()
+        nodes.append(node)
+    await until(lambda: all(len(node.peers) == size - 1 for node in nodes))
+    return nodes
+
+
+async def stop(*nodes: Node) -> None:
+    for node in nodes:
+        await node.stop()
+
+
+def test_nodes_that_know_one_door_find_everybody_and_ask_each_other() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 6)
+        nodes[3].host(Greeter())
+        for node in nodes:
+            await node.knows(Greet)
+            assert (await node.hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        await stop(*nodes)
+
+    run(story)
+
+
+def test_members_that_sign_find_each_other() -> None:
+    domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
+
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 5, domains=domains)
+        nodes[3].host(Greeter())
+        for node in nodes:
+            assert (await node.hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+            assert not node.dead_letters.counts
+        await stop(*nodes)
+
+    run(story)
+
+
+def test_everything_goes_on_without_the_door() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 6)
+        nodes[3].host(Greeter())
+        await nodes[5].knows(Greet)
+        network.crash(nodes[0])
+        await until(lambda: all(len(node.peers) == 4 for node in nodes[1:]))
+        assert (await nodes[5].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        late = network.node(join=[nodes[2].uri])
+        await late.start()
+        assert (await late.hub().ask(Greet("Bob"), Greeting, timeout=5)).text == "hello Bob"
+        await until(lambda: len(late.peers) == 5)
+        await stop(*nodes[1:], late)
+
+    run(story)
+
+
+@pytest.mark.slow
+def test_links_are_few_and_open_when_a_message_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hopwire.node.joining.IDLE_SECONDS", 8.0)
+
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 26)
+        await asyncio.sleep(20)  # links to the door that nobody needs are closed by now
+        assert max(len(node._membership._cluster.peers) for node in nodes) < 25
+        far = next(node for node in nodes[1:] if node.identity not in nodes[0]._membership._cluster.peers)
+        far.host(Greeter())
+        await nodes[0].knows(Greet)
+        assert (await nodes[0].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        assert far.identity in nodes[0]._membership._cluster.peers
+        await until(lambda: far.identity not in nodes[0]._membership._cluster.peers, 300)
+        assert (await nodes[0].hub().ask(Greet("Bob"), Greeting, timeout=5)).text == "hello Bob"
+        await stop(*nodes)
+
+    run(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [4, 22])
+def test_who_alone_does_not_reach_a_member_is_told(size: int) -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, size)
+        far = nodes[2]
+        far.host(Greeter())
+        await nodes[0].knows(Greet)
+        await nodes[0].hub().ask(Greet("Ada"), Greeting, timeout=5)
+        network.cut(nodes[0], far)
+        with pytest.raises(Unreachable):
+            await nodes[0].hub().ask(Greet("Ada"), Greeting, timeout=60)
+        assert all(len(node.peers) == size - 1 for node in nodes)
+        await stop(*nodes)
+
+    run(story)
+
+
+@pytest.mark.slow
+def test_halves_that_were_cut_join_again_and_share_their_routes() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 8)
+        left, right = nodes[:4], nodes[4:]
+        for one in left:
+            for other in right:
+                network.cut(one, other)
+        await until(lambda: all(len(node.peers) == 3 for node in nodes), 120)
+        right[1].host(Greeter())
+        await asyncio.sleep(60)
+        network.heal()
+        await until(lambda: all(len(node.peers) == 7 for node in nodes), 120)
+        await left[2].knows(Greet)
+        assert (await left[2].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        await stop(*nodes)
+
+    run(story)
+
+
+def test_node_that_leaves_is_gone_at_once_with_its_routes() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 6)
+        nodes[2].host(Greeter())
+        await nodes[4].knows(Greet)
+        await nodes[2].stop()
+        await until(lambda: all(len(node.peers) == 4 for node in nodes if node is not nodes[2]), 2)
+        with pytest.raises(NoRoute):
+            await nodes[4].hub().ask(Greet("Ada"), Greeting, timeout=5)
+        await stop(*nodes)
+
+    run(story)
+
+
+def test_routes_that_are_taken_back_are_gone_everywhere() -> None:
+    async def story(network: Network) -> None:
+        nodes, greeter = await cluster(network, 6), Greeter()
+        nodes[2].host(greeter)
+        await nodes[4].knows(Greet)
+        assert await nodes[2].drain()
+        with pytest.raises(NoRoute):
+            await nodes[4].hub().ask(Greet("Ada"), Greeting, timeout=5)
+        await stop(*nodes)
+
+    run(story)
+
+
+def test_process_that_restarts_takes_its_place_at_another_address() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 5)
+        again = network.node(join=[nodes[0].uri], identity=nodes[3].identity)
+        network.crash(nodes[3])
+        await asyncio.sleep(0.01)
+        again._incarnation += NS_PER_SECOND
+        await again.start()
+        again.host(Greeter())
+        await nodes[1].knows(Greet, timeout=60)
+        assert (await nodes[1].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        await until(lambda: all(len(node.peers) == 4 for node in (*nodes[:3], nodes[4], again)))
+        await stop(*nodes[:3], nodes[4], again)
+
+    run(story)
+
+
+def test_node_that_finds_no_door_goes_on_alone_and_joins_when_one_opens() -> None:
+    async def story(network: Network) -> None:
+        door = network.node(join=[])
+        early = network.node(join=[f"memory://{1}"])
+        await early.start()
+        early.host(Greeter())
+        assert (await early.hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        await asyncio.sleep(30)
+        await door.start()
+        await until(lambda: len(door.peers) == len(early.peers) == 1, 30)
+        await stop(door, early)
+
+    run(story)
+
+
+def test_what_nobody_handles_has_no_route_after_the_neighbours_were_asked() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 4)
+        with pytest.raises(NoRoute):
+            await nodes[1].hub().ask(Greet("Ada"), Greeting, timeout=60)
+        await nodes[1].hub().tell(Greet("Ada"), ttl=60)
+        assert nodes[1].dead_letters.counts["no_route"] == 2
+        await stop(*nodes)
+
+    run(story)
+
+
+def test_peers_and_members_live_side_by_side() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 3)
+        plain = network.node(peers=[nodes[1].uri])
+        await plain.start()
+        nodes[1].host(Greeter())
+        assert (await _asked(plain, "Ada")).text == "hello Ada"
+        assert len(plain.peers) == 1
+        await stop(*nodes, plain)
+
+    run(story)
+
+
+async def _asked(node: Node, name: str) -> Greeting:
+    await node.knows(Greet)
+    return await node.hub().ask(Greet(name), Greeting, timeout=5)
+
+
+@pytest.mark.parametrize("join", ["tcp://a:1", ["nowhere"], ["dns://name"], [7]])
+def test_doors_that_are_none_are_refused(join: Any) -> None:
+    with pytest.raises(SettingsError):
+        Node(join=join)
+
+
+def test_name_that_is_looked_up_is_a_door() -> None:
+    async def story() -> None:
+        async with Node(join=[]) as door:
+            name = f"dns://localhost:{door.uri.rpartition(':')[2]}"
+            async with Node(join=[name, "dns://nowhere.invalid:1"]) as node:
+                node.host(Greeter())
+                assert (await door.hub().ask(Greet("Ada"), Greeting, timeout=10)).text == "hello Ada"
+
+    asyncio.run(story())
+
+
+def test_who_speaks_for_another_member_is_not_heeded() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 3)
+        forged = Rumours(nodes[2].identity, 1, (MemberRecord(b"ghost", 1, 1, "memory://9"),))
+        nodes[1]._membership.tell(nodes[0].identity, forged)
+        await asyncio.sleep(1)
+        assert nodes[0].dead_letters.counts["bad_control"] == 1
+        assert b"ghost" not in nodes[0].peers
+        await stop(*nodes)
+
+    run(story)
+
+
+def test_words_of_members_say_nothing_to_a_node_without_a_cluster() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as plain, network.node(peers=[plain.uri]) as other:
+            await until(lambda: bool(plain.peers))
+            other._membership.tell(plain.identity, Rumours(other.identity, 1, (MemberRecord(b"ghost", 1, 1, ""),)))
+            await asyncio.sleep(1)
+            assert plain.peers == (other.identity,)
+
+    run(story)
+
+
+@pytest.mark.slow
+def test_record_with_an_address_that_is_none_does_no_harm() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 3)
+        incarnation = nodes[1]._incarnation
+        bad = tuple(MemberRecord(b"ghost-%d" % number, incarnation, 1, "\0" * number) for number in range(20))
+        nodes[1]._membership.tell(nodes[0].identity, Rumours(nodes[1].identity, incarnation, bad))
+        nodes[2].host(Greeter())
+        assert (await nodes[0].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        await until(lambda: all(len(node.peers) == 2 for node in nodes), 200)
+        await stop(*nodes)
+
+    run(story)
