@@ -69,7 +69,7 @@ WORDS = {
     "Node.listen":           "the address where others reach the node; port 0 takes a free one",
     "Node.advertise":        "the address that others are told, where that is another one",
     "Node.peers":            "addresses of nodes to dial first",
-    "Node.join":             "doors of a cluster: addresses of any of its members, or DNS names (`dns://`); `[]` waits to be found",
+    "Node.join":             "doors of a cluster: addresses of its members, or DNS names (`dns://`); `[]` waits",
     "Node.identity":         "who the node is for all others; drawn, or kept beside the capture, if none is given",
     "Node.name":             "what people call the node, in captures and in the lake",
     "Node.capture":          "a directory where all messages are written down; several processes may share it",

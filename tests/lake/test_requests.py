@@ -23,7 +23,7 @@ def chatter(count: int, answer_at: float | None) -> Story:
     """A question, much that is said onward with its key, and maybe an answer."""
     story = Story(seconds=3000).hop(A, B, 0, 1, b"q", ttl_ticks=0, **asking())
     for number in range(count):
-        story.hop(B, A, 2 + number, 2.5 + number, b"n%d" % number, **asking(identity=b"note"))
+        story.hop(B, C, 2 + number, 2.5 + number, b"n%d" % number, **asking(identity=b"note"))
     if answer_at is not None:
         story.hop(B, A, answer_at, answer_at + 1, b"r", **answering())
     return story

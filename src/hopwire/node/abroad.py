@@ -161,7 +161,7 @@ class Abroad:
         return ForeignQuestion(
             connection,
             address,
-            self.name_of(connection),
+            self.name_of(connection) or message.socket_identity,
             fmt,
             message.contract,
             message.correlation_id,
