@@ -9,7 +9,7 @@ from hopwire.flows.rules import Rules
 from hopwire.lake.gold.requests import TOGETHER, _judge
 from tests.flows.story import Story, answering, asking
 
-A, B = b"A", b"B"
+A, B, C = b"A", b"B", b"C"
 
 
 def judged(story: Story, max_flow_rows: int, batch_rows: int = 50) -> list[dict[str, object]]:
