@@ -258,7 +258,7 @@ class Membership:
             self._say_all_routes(peer.uri, self._cluster.all_routes(), peer.node)
             self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
         if self.joining is not None:
-            self.joining.change_routes((), (), self._host_proofs())
+            self.joining.change_routes((), (), self._host_proofs(self._cluster.all_routes().added))
             for owner in list(self.joining.members.routes.holdings):
                 self._hold_anew(owner)
 
