@@ -7,15 +7,17 @@ comes through others too.
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from hopwire.cluster.gossip import MemberRecord, Rumours
-from hopwire.errors import NoRoute
+from hopwire.errors import NoRoute, Unreachable
 from hopwire.node import Node
 from hopwire.security import Domain, Domains, Host, Key, prove_host
 from hopwire.testing import Network, run
+from tests.node.networks import key_folder, member, needs_openssl, node_in
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_joining import stop, until
 
@@ -60,7 +62,7 @@ def holds(node: Node, owner: Node) -> bool:
 
 def claim(mallory: Node, *proofs: tuple[str, bytes]) -> None:
     """Let a member say that it hosts, with proofs of its making."""
-    mallory._trust.host_proofs = lambda _here, _added: proofs  # type: ignore[method-assign]
+    mallory._trust.host_proofs = lambda _here, _added: proofs  # type: ignore[assignment, method-assign]
     mallory.host(Greeter("stolen"))
 
 
@@ -218,3 +220,45 @@ def test_a_record_that_moves_a_host_to_another_address_takes_its_routes_away() -
         await stop(*nodes)
 
     run(story)
+
+
+@needs_openssl
+@pytest.mark.slow
+def test_the_certificate_of_a_member_is_asked_before_a_message_goes_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hopwire.cluster.members.MONITORED", 1)  # so that some members have no link to each other
+    monkeypatch.setattr("hopwire.cluster.members.LONG", 0)
+    folder = key_folder(tmp_path)
+    places = [member(folder, f"member-{number}", (), ("greeting",)) for number in range(5)]
+    honest_in = member(folder, "honest", ("greeting",))
+
+    async def story() -> None:
+        nodes = [node_in(places[0], join=[])]
+        await nodes[0].start()
+        for place in (*places[1:], honest_in):
+            nodes.append(node_in(place, join=[nodes[0].uri]))
+            await nodes[-1].start()
+        await until(lambda: all(len(node.peers) == len(nodes) - 1 for node in nodes), 20)
+        members, honest = nodes[1:-1], nodes[-1]
+        asker, other = next(
+            (one, two)
+            for one in members
+            for two in members
+            if one is not two and two.identity not in one._membership._cluster.peers
+        )
+        other.host(thief := Greeter("stolen"))
+        await until(lambda: has_route(asker, other), 10)  # by its key: its certificate is not known yet
+        with pytest.raises((NoRoute, Unreachable)):
+            await asker.hub().ask(Greet("Ada"), Greeting, timeout=5)
+        assert not has_route(asker, other)
+        details = [each.detail for each in asker.dead_letters.latest if each.reason == "no_proof"]
+        assert any("which the certificate of the node does not name" in each for each in details)
+        honest.host(Greeter())
+        await until(lambda: has_route(asker, honest), 10)
+        for _ in range(10):
+            assert (await asker.hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        assert thief.greeted == []
+        await stop(*nodes)
+
+    asyncio.run(asyncio.wait_for(story(), 60))

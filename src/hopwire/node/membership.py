@@ -469,6 +469,8 @@ class Membership:
 
     def first_words(self, uri: str) -> list[Frames]:
         """Say hello over a new connection to a peer: it tells who is here, and proves that this node heard the peer."""
+        if self.joining is not None and self._trust.has_domains:
+            self._certify_at(uri)
         words: list[Frames] = []
         for peer in [peer for peer in self._cluster.peers.values() if peer.uri == uri]:
             words += self._outgoing.first_words(peer.node, self._cluster.hello("", heard=peer.incarnation))
@@ -663,10 +665,24 @@ class Membership:
             self._apply(owner, self._counted(owner, holding.routes()), (), True)
 
     def _certify(self, node: bytes, hosts: Container[str]) -> None:
-        """Note which domains a member may host by its certificate."""
+        """Note which domains a member may host by its certificate; what waits for it may be of others."""
         if self._certified.get(node) != hosts:
-            self._certified[node] = hosts
+            self._certified[node], refused = hosts, self._trust.refused_domains(node)
             self._hold_anew(node)
+            if refused != self._trust.refused_domains(node):
+                self._transport.empty(self._outgoing.address(node))
+
+    def _certify_at(self, uri: str) -> None:
+        """Look at the certificate of a new connection, before what waits for a member is sent over it."""
+        certificate = self._transport.certificate_at(uri)
+        if certificate is None:
+            return
+        nodes = self._tables.remote.nodes_at(uri)
+        named = [node for node in nodes if certificate.is_of(node)]
+        for node in named:
+            self._certify(node, certificate.hosts)
+        if nodes and not named:  # somebody else lives there
+            self._transport.empty(uri)
 
     def _host_proofs(self, added: tuple[AnnouncedRoute, ...] = ()) -> tuple[tuple[str, bytes], ...]:
         me = self._cluster.me

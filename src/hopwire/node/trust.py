@@ -228,6 +228,10 @@ class Trust:
             each is not None and self._hosts.judge(host, proofs, each, now_ns) is Verdict.VALID for each in domains
         )
 
+    def refused_domains(self, node: bytes) -> tuple[str, ...]:
+        """Give the domains of a member whose routes were refused."""
+        return self._hosts.refused(node)
+
     def refused_hosts(self) -> tuple[bytes, ...]:
         """Give the members that routes of were refused."""
         return self._hosts.refused_nodes()
