@@ -257,7 +257,7 @@ class Membership:
         for peer in self._cluster.peers.values():
             self._say_all_routes(peer.uri, self._cluster.all_routes(), peer.node)
             self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
-        if self.joining is not None:
+        if self.joining is not None and (self._trust.is_signing or self._certified):
             self.joining.change_routes((), (), self._host_proofs(self._cluster.all_routes().added))
             for owner in list(self.joining.members.routes.holdings):
                 self._hold_anew(owner)
