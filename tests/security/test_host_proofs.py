@@ -86,8 +86,10 @@ def test_only_so_many_proofs_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_refusal_is_told_once() -> None:
     hosts = ProvedHosts()
     assert not hosts.refuse(b"A", "orders", is_told=False)  # the record with the proof may be on its way
+    assert hosts.is_untold(b"A")
     assert hosts.refuse(b"A", "orders")
     assert not hosts.refuse(b"A", "orders")
+    assert not hosts.is_untold(b"A")
     assert hosts.refuse(b"A", "mail")
     assert (hosts.refused(b"A"), hosts.refused_nodes()) == (("orders", "mail"), (b"A",))
     hosts.accept(b"A", "orders")

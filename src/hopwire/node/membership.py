@@ -693,8 +693,11 @@ class Membership:
         assert self.joining is not None
         self._proved_at = now
         self.joining.change_routes((), (), self._host_proofs())
-        for owner in self._trust.refused_hosts():
-            self.judge(owner, is_moved=False)
+        for owner, is_untold in self._trust.refused_hosts().items():
+            if is_untold:  # the record that was on its way has come by now
+                self._hold_anew(owner)
+            else:
+                self.judge(owner, is_moved=False)
 
     def warn(self, warning: Warn) -> None:
         """Tell people what is wrong in the cluster."""

@@ -232,9 +232,9 @@ class Trust:
         """Give the domains of a member whose routes were refused."""
         return self._hosts.refused(node)
 
-    def refused_hosts(self) -> tuple[bytes, ...]:
-        """Give the members that routes of were refused."""
-        return self._hosts.refused_nodes()
+    def refused_hosts(self) -> dict[bytes, bool]:
+        """Give the members that routes of were refused, and whether people do not know of it yet."""
+        return {node: self._hosts.is_untold(node) for node in self._hosts.refused_nodes()}
 
     def forget_host(self, node: bytes) -> None:
         """Forget that routes of a member were refused, since the member is gone."""

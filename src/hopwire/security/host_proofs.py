@@ -125,6 +125,10 @@ class ProvedHosts:
         """Give the nodes that routes of were refused."""
         return tuple(self._refused)
 
+    def is_untold(self, node: bytes) -> bool:
+        """Tell whether people do not know of a refusal yet."""
+        return not all(self._refused.get(node, {}).values())
+
     def forget(self, node: bytes) -> None:
         """Forget that a node was refused, since the node is gone."""
         self._refused.pop(node, None)
