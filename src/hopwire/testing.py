@@ -302,6 +302,9 @@ class _Memory:
     def certificate_of(self, connection: bytes) -> None:
         return None
 
+    def certificate_at(self, uri: str) -> None:
+        return None
+
     def reload(self) -> None:
         pass
 

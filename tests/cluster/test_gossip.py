@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from hopwire.cluster.gossip import (
     GOSSIP,
     LIMITS,
     MOST_ACCUSED,
+    MOST_PROOFS,
     Accusation,
     Compare,
     MemberRecord,
@@ -19,7 +21,7 @@ from hopwire.cluster.gossip import (
 )
 from hopwire.model import Payload, body_from_payload, payload_from_body
 
-RECORD = MemberRecord(b"A", 1, 2, "tcp://a:1", (6,), ("members",), 3, 2**64 - 1)
+RECORD = MemberRecord(b"A", 1, 2, "tcp://a:1", (6,), ("members",), 3, 2**64 - 1, 0, (("orders", b"proof"),))
 ACCUSED = Accusation(b"A", 1, 2, b"B", True)
 
 
@@ -42,6 +44,10 @@ def test_every_field_has_a_limit() -> None:
         (Rumours(b"A", 1, (MemberRecord(b"A", 2**63, 1, ""),)), "records"),
         (Rumours(b"A", 1, (MemberRecord(b"A", 1, 1, "x" * 2000),)), "records"),
         (Rumours(b"A", 1, (), (ACCUSED,) * (MOST_ACCUSED + 1)), "accused"),
+        (Rumours(b"A", 1, (replace(RECORD, proofs=RECORD.proofs * MOST_PROOFS),)), ""),
+        (Rumours(b"A", 1, (replace(RECORD, proofs=RECORD.proofs * (MOST_PROOFS + 1)),)), "records"),
+        (Rumours(b"A", 1, (replace(RECORD, proofs=(("x" * 256, b""),)),)), "records"),
+        (Rumours(b"A", 1, (replace(RECORD, proofs=(("x", bytes(289)),)),)), "records"),
         (Compare(b"A", 1, (0,) * 257), "buckets"),
         (RoutesGiven(b"A", 1, (OwnedRoutes(b"A", 1, 0, -1),)), "given"),
     ],

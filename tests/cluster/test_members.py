@@ -28,6 +28,7 @@ from hopwire.cluster.member_events import (
     Departing,
     Dismiss,
     HoldRoutes,
+    JudgeRoutes,
     Knock,
     LinkClosed,
     LinkOpened,
@@ -322,6 +323,33 @@ def test_routes_that_are_new_are_pulled_from_whoever_told_and_passed_on_to_who_w
     commands = script.hear(given)
     assert commands[0] == HoldRoutes(b"c", (GREET,), (), True)
     assert [node for node, _ in told(commands, RoutesGiven)] == [b"d"]
+
+
+def test_other_proofs_are_told_with_a_record_of_their_own() -> None:
+    script, proofs = among("b", "c"), (("orders", b"proof"),)
+    script.hand(OwnRoutes((GREET,), (), proofs))
+    record = script.members.me
+    assert (record.routes_version, record.proofs) == (1, proofs)
+    script.hand(OwnRoutes((), (), proofs))
+    assert script.members.me is record
+    script.hand(OwnRoutes((), (), (("orders", b"other"),)))
+    newer = script.members.me
+    assert newer == replace(record, sequence=record.sequence + 1, proofs=(("orders", b"other"),))
+    assert (b"b", Rumours(b"me", START, (newer,))) in told(script.wait(0.06), Rumours)
+
+
+def test_other_proofs_or_another_address_of_a_member_are_judged_anew_and_passed_on() -> None:
+    script = among("b", "c", "d")
+    proved = replace(record_of("c", sequence=2), proofs=(("orders", b"proof"),))
+    assert script.hear(Rumours(b"b", START, (proved,))) == [JudgeRoutes(b"c", False)]
+    assert (b"d", Rumours(b"me", START, (proved,))) in told(script.wait(0.06), Rumours)
+    assert script.hear(Rumours(b"b", START, (replace(proved, sequence=3),))) == []
+    bare = replace(proved, sequence=4, proofs=())
+    assert script.hear(Rumours(b"b", START, (bare,))) == [JudgeRoutes(b"c", False)]
+    moved = replace(bare, sequence=5, uri="tcp://m:1")  # without proofs before and after
+    assert script.hear(Rumours(b"b", START, (moved,))) == [Admit(moved), JudgeRoutes(b"c", True)]
+    again = replace(proved, incarnation=START + 1)  # its routes are forgotten, and asked for anew
+    assert script.hear(Rumours(b"b", START, (again,))) == [Dismiss(b"c", "restarted"), Admit(again)]
 
 
 def test_routes_that_do_not_fit_their_hash_are_not_held() -> None:

@@ -14,7 +14,10 @@
 
 A record is written by its owner alone. Others pass it on as it is, and never change it. Of two records of one owner the
 one with the larger (incarnation, sequence) holds. An incarnation is the time of a start. The sequence grows with every
-change within a start: another address, other routes, another status, or an answer to an accusation.
+change within a start: another address, other routes, other proofs, another status, or an answer to an accusation.
+
+Where messages are signed, a record has a proof for each domain of its owner's routes (`security/host_proofs.py`).
+Whoever has the key of the domain can judge the proof, whoever passed the record on. Others pass the proof on.
 
 An accusation names one record of its target. A record that is newer makes the accusation void. Nobody says that another
 member is dead: every member draws its own conclusion from the accusations (`members.py`).
@@ -46,10 +49,12 @@ from hopwire.model import Payload
 __all__ = [
     "BUCKETS",
     "CAPABILITY",
+    "DOMAIN_CHARACTERS",
     "GOSSIP",
     "LEFT",
     "LIVING",
     "MOST_ACCUSED",
+    "MOST_PROOFS",
     "MOST_RECORDS",
     "ROUTES_AT_A_TIME",
     "Accusation",
@@ -73,6 +78,8 @@ MOST_RECORDS = 400  # in one message: about 64 KB
 MOST_ACCUSED = 100
 MOST_WANTED = 64  # owners in one question for routes
 ROUTES_AT_A_TIME = 1000  # in one answer: about 64 KB
+MOST_PROOFS = 64  # in one record: domains that one node hosts
+DOMAIN_CHARACTERS, HOST_PROOF_BYTES = 255, 288  # a proof has a key id of up to 255 bytes and 33 bytes more
 LIVING, LEFT = 0, 1  # the status of a record
 
 
@@ -88,6 +95,7 @@ class MemberRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     routes_version: int = 0
     routes_hash: int = 0  # of all its routes, to check what others hold of them
     status: int = LIVING
+    proofs: tuple[tuple[str, bytes], ...] = ()  # of domains: that this process has a key of each
 
     @property
     def age(self) -> tuple[int, int]:
@@ -219,6 +227,11 @@ def _is_name(value: bytes) -> bool:
     return 1 <= len(value) <= NAME_BYTES
 
 
+def _is_host_proof(value: tuple[str, bytes]) -> bool:
+    domain, proof = value
+    return len(domain) <= DOMAIN_CHARACTERS and len(proof) <= HOST_PROOF_BYTES
+
+
 def _is_record(record: MemberRecord) -> bool:
     words = record.capabilities
     return (
@@ -230,6 +243,8 @@ def _is_record(record: MemberRecord) -> bool:
         and len(words) <= WORDS
         and all(len(word) <= WORD_CHARACTERS for word in words)
         and record.status in (LIVING, LEFT)
+        and len(record.proofs) <= MOST_PROOFS
+        and all(map(_is_host_proof, record.proofs))
     )
 
 

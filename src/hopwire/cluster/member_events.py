@@ -20,6 +20,7 @@ __all__ = [
     "Departing",
     "Dismiss",
     "HoldRoutes",
+    "JudgeRoutes",
     "Knock",
     "LinkClosed",
     "LinkOpened",
@@ -82,10 +83,11 @@ class SignsOfLife:
 
 @dataclass(frozen=True, slots=True)
 class OwnRoutes:
-    """Public routes of this node were added or removed."""
+    """Public routes of this node were added or removed; its proofs are all that it has now."""
 
     added: tuple[AnnouncedRoute, ...] = ()
     removed: tuple[AnnouncedRoute, ...] = ()
+    proofs: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,4 +169,12 @@ class HoldRoutes:
     is_all: bool
 
 
-MemberCommand: TypeAlias = Tie | Knock | Tell | Admit | Dismiss | HoldRoutes | Warn
+@dataclass(frozen=True, slots=True)
+class JudgeRoutes:
+    """Judge the routes of a member anew that are held: its record has other proofs, or (`is_moved`) another address."""
+
+    owner: bytes
+    is_moved: bool
+
+
+MemberCommand: TypeAlias = Tie | Knock | Tell | Admit | Dismiss | HoldRoutes | JudgeRoutes | Warn

@@ -70,6 +70,7 @@ from hopwire.cluster.member_events import (
     Admit,
     Departing,
     Dismiss,
+    JudgeRoutes,
     Knock,
     LinkClosed,
     LinkOpened,
@@ -255,8 +256,8 @@ class Members:
                 for node in nodes:
                     if node in self._heard:
                         self._note_life(node)
-            case OwnRoutes(added, removed):
-                self._change_routes(added, removed, now_ns)
+            case OwnRoutes(added, removed, proofs):
+                self._change_routes(added, removed, proofs, now_ns)
             case RoutesSeen(neighbour, owners):
                 self._see_routes(neighbour, owners, now_ns)
             case Urged():
@@ -513,6 +514,8 @@ class Members:
         is_same = known is not None and known.uri == record.uri and known.formats == record.formats
         if known is None or loss is not None or is_restarted or not is_same:
             self._commands.append(Admit(record))
+        if known is not None and not is_restarted and (known.proofs, known.uri) != (record.proofs, record.uri):
+            self._commands.append(JudgeRoutes(node, known.uri != record.uri))
 
     def _enter(self, record: MemberRecord) -> None:
         self._records[record.node] = record
@@ -744,14 +747,21 @@ class Members:
     # -- routes
 
     def _change_routes(
-        self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], now_ns: int
+        self,
+        added: tuple[AnnouncedRoute, ...],
+        removed: tuple[AnnouncedRoute, ...],
+        proofs: tuple[tuple[str, bytes], ...],
+        now_ns: int,
     ) -> None:
         holding = self.routes.change(added, removed)
+        if holding is None and proofs == self.me.proofs:
+            return
+        me = replace(self.me, sequence=self.me.sequence + 1, proofs=proofs)
         if holding is not None:
-            sequence = self.me.sequence + 1
-            me = replace(self.me, sequence=sequence, routes_version=holding.version, routes_hash=holding.hash)
-            self._rewrite(me, now_ns)
-            self.routes.serve(self.me.node)
+            me = replace(me, routes_version=holding.version, routes_hash=holding.hash)
+        self._rewrite(me, now_ns)
+        if holding is not None:
+            self.routes.serve(me.node)
 
     def _want(self, record: MemberRecord, source: bytes, now_ns: int) -> None:
         if self.routes.want(record, source):

@@ -27,6 +27,7 @@ EVERY_DOMAIN = "*"
 MOST_TURNS = 10  # of a handshake within this process: it needs three
 
 
+@dataclass(frozen=True, slots=True)
 class _Everything:
     """Contains whatever is looked for."""
 

@@ -26,6 +26,7 @@ from hopwire.cluster.member_events import (
     Departing,
     Dismiss,
     HoldRoutes,
+    JudgeRoutes,
     Knock,
     LinkClosed,
     LinkOpened,
@@ -85,6 +86,9 @@ class Links(Protocol):
     ) -> None:
         """Enter routes of a member."""
 
+    def judge(self, owner: bytes, is_moved: bool) -> None:
+        """Judge anew whether routes of a member count that has other proofs, or another address."""
+
     def warn(self, warning: Warn) -> None:
         """Tell people."""
 
@@ -99,6 +103,9 @@ class Links(Protocol):
 
     def owners_of(self, contract: Contract) -> list[bytes]:
         """Give the nodes that handle a contract, this one among them."""
+
+    def knows_domain_of(self, identity: bytes) -> bool:
+        """Tell whether this node can judge who may handle a contract."""
 
 
 class Joining:
@@ -157,9 +164,14 @@ class Joining:
         self._stirred_at.pop(node, None)
         self._step(LinkClosed(node, is_gone))
 
-    def change_routes(self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...]) -> None:
-        """Announce routes of this node, and take some back."""
-        self._step(OwnRoutes(added, removed))
+    def change_routes(
+        self,
+        added: tuple[AnnouncedRoute, ...],
+        removed: tuple[AnnouncedRoute, ...],
+        proofs: tuple[tuple[str, bytes], ...],
+    ) -> None:
+        """Announce routes of this node, and take some back; with all proofs of this node."""
+        self._step(OwnRoutes(added, removed, proofs))
 
     def urge(self) -> None:
         """Tell everybody who is connected at once what changed last."""
@@ -240,6 +252,8 @@ class Joining:
                 self._links.dismiss(node, reason)
             case HoldRoutes(owner, added, removed, is_all):
                 self._links.hold(owner, added, removed, is_all)
+            case JudgeRoutes(owner, is_moved):
+                self._links.judge(owner, is_moved)
             case Warn():
                 self._links.warn(command)
 
@@ -308,6 +322,8 @@ class Joining:
             await asyncio.sleep(0.01)
 
     def _answer(self, said: Sought) -> None:
+        if not self._links.knows_domain_of(said.identity):  # what is held may be true: this node cannot say no
+            return
         if self._answers.is_due(said.node, self._timing.now()):
             contract = Contract(said.identity, said.version, said.partition)
             owners = tuple(self._links.owners_of(contract)[:MOST_WANTED])

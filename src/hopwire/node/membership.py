@@ -75,6 +75,7 @@ from hopwire.node.trust import Trust
 from hopwire.routing import RemoteNode as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
+from hopwire.security import Host
 from hopwire.wire import FORMATS, V6, WireFormat
 from hopwire.wire.connection import claimed_node
 from hopwire.wire.train import CAPABILITY as TRAINS
@@ -88,6 +89,7 @@ HELLOS_PER_SECOND = 20  # over one connection; an honest node says some at its s
 DOUBTS_PER_SECOND = 10  # about one name: each is a message to whom the name belongs
 HELD_MESSAGES, HELD_BYTES = 8, 16 * MEBIBYTE  # of a connection until it has proved itself, and of all of them
 HELLOS_TO_OPEN = 5  # to a member that a message is for: about three seconds, then the message is refused
+PROVE_SECONDS = 60.0  # after which keys are looked at again: some begin or end by the clock
 ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseconds
 ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
@@ -149,6 +151,8 @@ class Membership:
         self._is_closing = False
         self._doors = doors or ()
         self._opened: list[bytes] = []  # members that were met just now
+        self._certified: dict[bytes, Container[str]] = {}  # domains that members may host by their certificates
+        self._proved_at = 0.0  # when keys were last looked at
         self._dropped = b""  # the member whose link is being given up
         # A node that joins nobody and waits for nobody has no cluster.
         self.joining = None if doors is None else Joining(doors, settings.tempo, timing, self)
@@ -192,6 +196,7 @@ class Membership:
         self._flush()
         for address in dial:
             self._step(Dialled(address))
+        self._proved_at = self._timing.now()
         self._tick_at = self._timing.now() + TICK_SECONDS
         self._ticker = self._timing.loop.call_later(TICK_SECONDS, self._tick)
 
@@ -242,7 +247,7 @@ class Membership:
         removed = tuple([_announced(route) for route, is_there in changes.items() if not is_there])
         self._step(RoutesChanged(added, removed))
         if self.joining is not None:
-            self.joining.change_routes(added, removed)
+            self.joining.change_routes(added, removed, self._host_proofs(added))
         if self._news:
             self._news.tell(RoutesUpdated(self._identity, len(added), len(removed)))
 
@@ -252,6 +257,10 @@ class Membership:
         for peer in self._cluster.peers.values():
             self._say_all_routes(peer.uri, self._cluster.all_routes(), peer.node)
             self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
+        if self.joining is not None and (self._trust.is_signing or self._certified):
+            self.joining.change_routes((), (), self._host_proofs(self._cluster.all_routes().added))
+            for owner in list(self.joining.members.routes.holdings):
+                self._hold_anew(owner)
 
     # -- hearing
 
@@ -330,6 +339,8 @@ class Membership:
         self._trust.transit.forget(connection)
         for held, payload in self._let_go(connection):
             self.take(held, payload, connection)
+        if self.joining is not None and certificate is not None and self._trust.has_domains:
+            self._certify(said.node, certificate.hosts)
         self._transport.believe(connection)
         self._consumption.welcome(said.node)
         if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
@@ -458,6 +469,8 @@ class Membership:
 
     def first_words(self, uri: str) -> list[Frames]:
         """Say hello over a new connection to a peer: it tells who is here, and proves that this node heard the peer."""
+        if self.joining is not None and self._trust.has_domains:
+            self._certify_at(uri)
         words: list[Frames] = []
         for peer in [peer for peer in self._cluster.peers.values() if peer.uri == uri]:
             words += self._outgoing.first_words(peer.node, self._cluster.hello("", heard=peer.incarnation))
@@ -494,6 +507,8 @@ class Membership:
             self._step(Stirred(stirred))
         if self.joining is not None:
             self.joining.stir(stirred)
+            if now >= self._proved_at + PROVE_SECONDS and self._trust.is_signing:
+                self._prove_again(now)
         self._step(Ticked(round(max(0.0, late) * NS_PER_SECOND)))
 
     def _now_ns(self) -> int:
@@ -623,8 +638,66 @@ class Membership:
     def hold(
         self, owner: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
     ) -> None:
-        """Enter routes of a member."""
-        self._apply(owner, added, removed, is_all)
+        """Enter routes of a member, as far as they count."""
+        self._apply(owner, self._counted(owner, added), removed, is_all)
+
+    def judge(self, owner: bytes, is_moved: bool) -> None:
+        """Judge anew whether routes of a member count that has other proofs, or another address."""
+        assert self.joining is not None
+        record = self.joining.members.find(owner) if self._trust.is_signing else None
+        if record is not None and (is_moved or self._trust.has_proved_more(record)):
+            self._hold_anew(owner)
+
+    def _counted(self, owner: bytes, added: tuple[AnnouncedRoute, ...]) -> tuple[AnnouncedRoute, ...]:
+        """Give the routes of a member that count by the proofs of its record, and by its certificate once it is met."""
+        assert self.joining is not None
+        record, holding = self.joining.members.find(owner), self.joining.members.routes.holdings.get(owner)
+        if record is None:
+            return ()
+        is_latest = holding is None or holding.version <= record.routes_version  # else a newer record is on its way
+        return self._trust.hosted_by(record, added, self._certified.get(owner), is_latest)
+
+    def _hold_anew(self, owner: bytes) -> None:
+        """Enter all routes of a member that count now, in place of those that counted before."""
+        assert self.joining is not None
+        holding = self.joining.members.routes.holdings.get(owner)
+        if holding is not None and owner != self._identity and owner in self._tables.remote:
+            self._apply(owner, self._counted(owner, holding.routes()), (), True)
+
+    def _certify(self, node: bytes, hosts: Container[str]) -> None:
+        """Note which domains a member may host by its certificate; what waits for it may be of others."""
+        if self._certified.get(node) != hosts:
+            self._certified[node], refused = hosts, self._trust.refused_domains(node)
+            self._hold_anew(node)
+            if refused != self._trust.refused_domains(node):
+                self._transport.empty(self._outgoing.address(node))
+
+    def _certify_at(self, uri: str) -> None:
+        """Look at the certificate of a new connection, before what waits for a member is sent over it."""
+        certificate = self._transport.certificate_at(uri)
+        if certificate is None:
+            return
+        nodes = self._tables.remote.nodes_at(uri)
+        named = [node for node in nodes if certificate.is_of(node)]
+        for node in named:
+            self._certify(node, certificate.hosts)
+        if nodes and not named:  # somebody else lives there
+            self._transport.empty(uri)
+
+    def _host_proofs(self, added: tuple[AnnouncedRoute, ...] = ()) -> tuple[tuple[str, bytes], ...]:
+        me = self._cluster.me
+        return self._trust.host_proofs(Host(me.node, me.incarnation, me.uri), added)
+
+    def _prove_again(self, now: float) -> None:
+        """Prove with the keys that are valid now, and judge by them whoever was refused: keys begin and end."""
+        assert self.joining is not None
+        self._proved_at = now
+        self.joining.change_routes((), (), self._host_proofs())
+        for owner, is_untold in self._trust.refused_hosts().items():
+            if is_untold:  # the record that was on its way has come by now
+                self._hold_anew(owner)
+            else:
+                self.judge(owner, is_moved=False)
 
     def warn(self, warning: Warn) -> None:
         """Tell people what is wrong in the cluster."""
@@ -656,6 +729,10 @@ class Membership:
         is_own = any(not route.is_local_only for route in self._tables.local.handlers_of(contract))
         return [*([self._identity] if is_own else ()), *found.remote]
 
+    def knows_domain_of(self, identity: bytes) -> bool:
+        """Tell whether this node can judge who may handle a contract."""
+        return self._trust.knows_domain_of(identity)
+
     def _unlink(self, node: bytes, reason: str) -> None:
         """The connection to a member is gone, and the member is not: its routes stay."""
         assert self.joining is not None
@@ -680,6 +757,8 @@ class Membership:
         log.info("lost node %s at %s: %s", shown(node), shown(uri), LOST.get(reason, reason), extra=fields)
         self._tables.remote.unregister_node(node)
         del self._route_counts[node]
+        self._certified.pop(node, None)
+        self._trust.forget_host(node)
         self._entering.pop(node, None)
         _, timer = self._answers.pop(node, (0.0, None))
         if timer is not None:

@@ -316,6 +316,11 @@ class Streams(Outboxes):
         there = self._dialled[connection][0] if connection in self._dialled else self._names.get(connection)
         return None if there is None else there.certificate
 
+    def certificate_at(self, uri: str) -> Certificate | None:
+        """Give the certificate of whoever gets what is sent to an address; None where that is nobody, or no TLS."""
+        link = self._links.get(uri)
+        return None if link is None or link.connection is None else link.connection.certificate
+
     def reload(self) -> None:
         """Look whether files have changed that say who may be connected, and close what they do not let in."""
         if self._admission is None or self._is_closed:

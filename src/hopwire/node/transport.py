@@ -170,6 +170,9 @@ class Transport(Protocol):
     def certificate_of(self, connection: bytes) -> Certificate | None:
         """Give the certificate at the other end of a connection; None where there is no TLS."""
 
+    def certificate_at(self, uri: str) -> Certificate | None:
+        """Give the certificate of whoever gets what is sent to an address; None where that is nobody, or no TLS."""
+
     def reload(self) -> None:
         """Look now whether files have changed that say who may be connected."""
 

@@ -5,8 +5,8 @@ the connection the one of its node (`callers.py`). Before a hello there is only 
 good for captures, and for nothing that needs trust: a control message counts only from the node itself, and a train is
 opened only if it comes from a node that said hello.
 
-A route counts only with proof of the key of its domain. Where there are certificates, the certificate of the node must
-name the domain too.
+A route counts only with proof of the key of its domain: in the announcement, or in a cluster in the record of its
+owner. Where there are certificates, the certificate of the node must name the domain too.
 
 What is signed is for one process: this node since its start. A hello may be for anyone, since its sender may not know
 yet who lives at an address. So a hello that was recorded elsewhere is believed once. What comes over its connection is
@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 
 import msgspec
 
-from hopwire.cluster.announce import Doubled, Hello, Routes, proved_bytes
+from hopwire.cluster.announce import AnnouncedRoute, Doubled, Hello, Routes, proved_bytes
+from hopwire.cluster.gossip import DOMAIN_CHARACTERS, MOST_PROOFS, MemberRecord
 from hopwire.errors import PayloadError
 from hopwire.model import Message, contract_of, payload_from_body
 from hopwire.model.units import NS_PER_SECOND
@@ -33,7 +34,21 @@ from hopwire.node.no_route import Refusals
 from hopwire.node.notices import Notice, Notices, shown, why_refused
 from hopwire.node.settings import NodeSettings
 from hopwire.node.transit import Transit
-from hopwire.security import ANYONE, Domains, Listener, Recipient, ReplayWindows, Verdict, is_accepted, proof_of, verify
+from hopwire.security import (
+    ANYONE,
+    Domain,
+    Domains,
+    Host,
+    Listener,
+    ProvedHosts,
+    Recipient,
+    ReplayWindows,
+    Verdict,
+    is_accepted,
+    proof_of,
+    prove_host,
+    verify,
+)
 from hopwire.security.known_seal import KnownSeal, seal_of
 from hopwire.wire.connection import claimed_node
 
@@ -102,6 +117,8 @@ class Trust:
         self.refusals = Refusals()
         self._domains, self._dead, self._notices = domains, dead, notices
         self._certificate_of = certificate_of
+        self._hosts = ProvedHosts()
+        self._hosted: dict[str, None] = {}  # domains of routes of this node
         self._replay = ReplayWindows(
             round(settings.replay_seconds * NS_PER_SECOND),
             settings.seen_messages,
@@ -113,6 +130,12 @@ class Trust:
     def use(self, domains: Domains) -> None:
         """Judge by the keys of these domains from now on; what was seen is remembered."""
         self._domains = domains
+        self._hosts.clear()
+
+    @property
+    def has_domains(self) -> bool:
+        """Whether there are domains, which a certificate may let a node host or not."""
+        return bool(self._domains.domains)
 
     def end(self, connection: bytes) -> None:
         """Forget what was known of a connection that has ended."""
@@ -146,41 +169,117 @@ class Trust:
         """
         if not self.is_signing and hosts is None:
             return said
-        refusals: dict[bytes, str | None] = {each: self._refusal_of(each, hosts) for each in identities_of(said)}
-        if self.is_signing:
-            self._ask_for_proofs(said, refusals)
-        counted = Counter(refusal for _, identity, *_ in said.added if (refusal := refusals.get(identity, "")))
-        for refusal, count in counted.items():
-            self._dead.add(DeadLetter("no_proof", f"{count} routes of {refusal}", message))
-            self.refusals.note(said.node, f"node {shown(said.node)}", f"it announces {refusal}")
-            self._notices.warn((said.node, refusal), partial(_refused_routes, said.node, refusal))
-        if any(refusal != "" for refusal in refusals.values()):
-            added = tuple([route for route in said.added if not route[1] or refusals[route[1]] == ""])
-            return msgspec.structs.replace(said, added=added)
-        return said
+        data = proved_bytes(said) if self.is_signing else b""
+        proofs, now_ns = dict(said.proofs), time.time_ns()
 
-    def _refusal_of(self, identity: bytes, hosts: Container[str] | None) -> str | None:
-        """Say why a node may not host an identity by its certificate; None says that nobody here knows its domain."""
-        domain = self._domains.find(identity)
-        if domain is None:
-            return None if self.is_signing else ""
-        if hosts is not None and domain.name not in hosts:
-            return f"domain {shown(domain.name)}, which the certificate of the node does not name"
-        return ""
+        def judge(domain: Domain) -> Verdict:
+            return proof_of(proofs.get(domain.name, b""), data, domain, now_ns, self._replay, self._here)
 
-    def _ask_for_proofs(self, said: Routes, refusals: dict[bytes, str | None]) -> None:
-        """Judge the proof of each domain of some routes, once."""
-        proofs, data, now_ns = dict(said.proofs), proved_bytes(said), time.time_ns()
-        judged: dict[str, str] = {}
-        for identity, refusal in refusals.items():
+        added, refused = self._sort(said.added, hosts, judge)
+        for words, count in refused.values():
+            self._tell_refused(said.node, words, count, message)
+        return said if len(added) == len(said.added) else msgspec.structs.replace(said, added=added)
+
+    def host_proofs(self, here: Host, added: Iterable[AnnouncedRoute]) -> tuple[tuple[str, bytes], ...]:
+        """Give the proofs of this process for the record of a member: one for each domain that it hosts, or hosted."""
+        if not self.is_signing:
+            return ()
+        for identity in dict.fromkeys([route[1] for route in added if route[1]]):
             domain = self._domains.find(identity)
-            if refusal != "" or domain is None or domain.allows_unsigned(identity):
+            if domain is not None and not domain.allows_unsigned(identity) and len(domain.name) <= DOMAIN_CHARACTERS:
+                self._hosted[domain.name] = None
+        now_ns, domains = time.time_ns(), [self._domains.get(name) for name in self._hosted]
+        proofs = [(each.name, prove_host(here, each, now_ns)) for each in domains if each is not None]
+        return tuple([each for each in proofs if each[1]][:MOST_PROOFS])
+
+    def hosted_by(
+        self, owner: MemberRecord, added: tuple[AnnouncedRoute, ...], hosts: Container[str] | None, is_told: bool
+    ) -> tuple[AnnouncedRoute, ...]:
+        """Give the routes of a member that count: those of domains that the process of its record has proved.
+
+        Routes that are left out are a dead letter, one for each domain of a member; unless `is_told` is False because
+        the record that has the proof may be on its way.
+        """
+        if not self.is_signing and hosts is None:
+            return added
+        host, proofs, now_ns = _host_of(owner), dict(owner.proofs), time.time_ns()
+        accepted: list[str] = []
+
+        def judge(domain: Domain) -> Verdict:
+            verdict = self._hosts.judge(host, proofs, domain, now_ns)
+            if verdict is Verdict.VALID:
+                accepted.append(domain.name)
+            return verdict
+
+        counted, refused = self._sort(added, hosts, judge)
+        for domain in accepted:
+            if domain not in refused:
+                self._hosts.accept(owner.node, domain)
+        for domain, (words, count) in refused.items():
+            if self._hosts.refuse(owner.node, domain, is_told):
+                self._tell_refused(owner.node, words, count, None)
+        return counted
+
+    def has_proved_more(self, owner: MemberRecord) -> bool:
+        """Tell whether a record proves a domain whose routes were refused."""
+        host, proofs, now_ns = _host_of(owner), dict(owner.proofs), time.time_ns()
+        domains = [self._domains.get(name) for name in self._hosts.refused(owner.node)]
+        return any(
+            each is not None and self._hosts.judge(host, proofs, each, now_ns) is Verdict.VALID for each in domains
+        )
+
+    def refused_domains(self, node: bytes) -> tuple[str, ...]:
+        """Give the domains of a member whose routes were refused."""
+        return self._hosts.refused(node)
+
+    def refused_hosts(self) -> dict[bytes, bool]:
+        """Give the members that routes of were refused, and whether people do not know of it yet."""
+        return {node: self._hosts.is_untold(node) for node in self._hosts.refused_nodes()}
+
+    def forget_host(self, node: bytes) -> None:
+        """Forget that routes of a member were refused, since the member is gone."""
+        self._hosts.forget(node)
+
+    def knows_domain_of(self, identity: bytes) -> bool:
+        """Tell whether somebody here could say or believe a message."""
+        return not self.is_signing or self._domains.find(identity) is not None
+
+    def _sort(
+        self, added: tuple[AnnouncedRoute, ...], hosts: Container[str] | None, judge: Callable[[Domain], Verdict]
+    ) -> tuple[tuple[AnnouncedRoute, ...], dict[str, tuple[str, int]]]:
+        """Give the routes that count, and for each domain of the others why they do not, and their number.
+
+        Each domain is judged once. Hubs have no identity, and count.
+        """
+        judged: dict[str, str] = {}
+        refusals: dict[bytes, tuple[str, str] | None] = {b"": ("", "")}  # of each identity: its domain, and why
+        for identity in dict.fromkeys([route[1] for route in added if route[1]]):
+            domain = self._domains.find(identity)
+            if domain is None:  # where messages are signed, nobody here could say or believe one
+                refusals[identity] = None if self.is_signing else ("", "")
                 continue
-            if domain.name not in judged:
-                verdict = proof_of(proofs.get(domain.name, b""), data, domain, now_ns, self._replay, self._here)
-                words = f"domain {shown(domain.name)}, without a proof of its key ({verdict})"
-                judged[domain.name] = "" if verdict is Verdict.VALID else words
-            refusals[identity] = judged[domain.name]
+            words = ""
+            if hosts is not None and domain.name not in hosts:
+                words = f"domain {shown(domain.name)}, which the certificate of the node does not name"
+            elif self.is_signing and not domain.allows_unsigned(identity):
+                if domain.name not in judged:
+                    verdict = judge(domain)
+                    why = f"domain {shown(domain.name)}, without a proof of its key ({verdict})"
+                    judged[domain.name] = "" if verdict is Verdict.VALID else why
+                words = judged[domain.name]
+            refusals[identity] = domain.name, words
+        if all(each is not None and not each[1] for each in refusals.values()):
+            return added, {}
+        counts = Counter(refusal for route in added if (refusal := refusals[route[1]]) is not None and refusal[1])
+        counted = tuple([route for route in added if (refusal := refusals[route[1]]) is not None and not refusal[1]])
+        return counted, {domain: (words, count) for (domain, words), count in counts.items()}
+
+    def _tell_refused(self, node: bytes, words: str, count: int, message: Message | None) -> None:
+        """Let routes that do not count be a dead letter and a warning."""
+        who = "" if message is not None else f" of node {shown(node)}"  # what came through others names its owner
+        self._dead.add(DeadLetter("no_proof", f"{count} routes{who} of {words}", message))
+        self.refusals.note(node, f"node {shown(node)}", f"it announces {words}")
+        self._notices.warn((node, words), partial(_refused_routes, node, words))
 
     def seal_of(self, message: Message) -> KnownSeal | None:
         """Give what judges messages such as this one, which was believed, if such messages are signed."""
@@ -204,6 +303,10 @@ class Trust:
 def identities_of(routes: Routes) -> tuple[bytes, ...]:
     """Give the identities of the contracts among routes that are added, each once; hubs have none."""
     return tuple(dict.fromkeys([identity for _, identity, _, _ in routes.added if identity]))
+
+
+def _host_of(record: MemberRecord) -> Host:
+    return Host(record.node, record.incarnation, record.uri)
 
 
 def _refused_routes(node: bytes, refusal: str) -> Notice:
