@@ -129,6 +129,7 @@ class Membership:
         on_routes: Callable[[], None],
         news: News,
         doors: tuple[str, ...] | None = None,
+        reserved: Container[bytes | str] = (),
     ) -> None:
         self._identity, self._transport, self._outgoing, self._trust = identity, transport, outgoing, trust
         self._tables, self._dead, self._notices = tables, dead, notices
@@ -147,7 +148,7 @@ class Membership:
             bytes, tuple[float, asyncio.TimerHandle | None]
         ] = {}  # with all routes: when the next may go
         self._entering: dict[bytes, _Entering] = {}  # routes of peers that are entered turn by turn
-        self.reserved: Container[bytes | str] = ()  # identities and addresses that no node may have
+        self._reserved = reserved  # identities and addresses that no node may have
         self._is_closing = False
         self._doors = doors or ()
         self._opened: list[bytes] = []  # members that were met just now
@@ -277,7 +278,7 @@ class Membership:
             self._dead.add(DeadLetter("bad_control", f"{field} of {payload.__name__} is beyond its limit", message))
             return
         node, speaker = self._trust.callers.nodes.get(connection), getattr(said, "node", b"")
-        if speaker in self.reserved or getattr(said, "uri", "") in self.reserved:
+        if speaker in self._reserved or getattr(said, "uri", "") in self._reserved:
             self._dead.add(DeadLetter("bad_control", "a node that speaks for a foreign peer", message))
         elif isinstance(said, Hello):
             self._take_hello(said, connection, message)

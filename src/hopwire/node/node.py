@@ -204,7 +204,9 @@ class Node:
         self._news = News()
         self.latencies = Latencies() if settings.latencies else None
         self._credits = credits = Credits()
-        self._outgoing = Outgoing(here, self._transport, self._domains, timing, credits, self._incarnation)
+        self._outgoing = Outgoing(
+            here, self._transport, self._domains, timing, credits, self._incarnation, self._open_link
+        )
         self._consumption = consumption = Consumption(
             here, self._incarnation, settings.inbox_messages, settings.inbox_bytes, self._outgoing.tell
         )
@@ -225,10 +227,20 @@ class Node:
             waits_for_room=settings.overflow is Overflow.WAIT,
             is_express=settings.express,
             telemetry=Telemetry() if settings.telemetry else None,
+            why_nobody=self._why_nobody,
+            seek=None if self._doors is None else self._seek,
         )
-        self._router.why_nobody = self._why_nobody
         self._feeds = Feeds(self._router, _new_ids())
         self._router.open_home(FEEDS, self._feeds)
+        self._foreign_peers = ForeignPeers(
+            self._foreign,
+            self._transport,
+            self._outgoing,
+            self._tables,
+            self._lose,
+            self._wake_watchers,
+            self._news,
+        )
         self._membership = Membership(
             here,
             self._transport,
@@ -246,10 +258,8 @@ class Node:
             self._wake_watchers,
             self._news,
             self._doors,
+            self._foreign_peers.reserved,
         )
-        self._outgoing.open = self._membership.open
-        if self._membership.joining is not None:
-            self._router.seek = self._membership.joining.seek
         self._workplace = Workplace(
             here,
             self._router,
@@ -263,20 +273,17 @@ class Node:
             self._escalate,
             self.latencies,
         )
-        self._foreign_peers = ForeignPeers(
-            self._foreign,
-            self._transport,
-            self._outgoing,
-            self._tables,
-            self._lose,
-            self._wake_watchers,
-            self._news,
-        )
-        self._membership.reserved = self._foreign_peers.reserved
         self._abroad = self._new_abroad() if settings.answer_foreign or self._foreign else None
         self._incoming = Incoming(
             self._router, self._membership, trust, self._dead, seen, settings, timing, tap, self._abroad
         )
+
+    def _open_link(self, node: bytes) -> bool:
+        return self._membership.open(node)
+
+    async def _seek(self, contract: Contract, is_there: Callable[[], bool]) -> None:
+        assert self._membership.joining is not None
+        await self._membership.joining.seek(contract, is_there)
 
     def _new_abroad(self) -> Abroad:
         """Let programs in that are no nodes: those that were named, and those that ask if they are to be answered."""

@@ -105,13 +105,14 @@ class Outgoing:
         timing: Timing,
         credits: Credits,
         incarnation: int,
+        open_link: Callable[[bytes], bool],
     ) -> None:
         self._identity, self._transport, self._domains = identity, transport, domains
+        self._open_link = open_link  # opens a connection to a member that there is none to, if there is such a member
         self._credits, self._incarnation, self._timing = credits, incarnation, timing
         self._is_signing, self._new_nonce = domains.signing, _new_nonces()
         self._peers: dict[bytes, _Addressee] = {}
         self._foreign: dict[bytes, _Addressee] = {}  # programs that are no nodes, and get no word of nodes
-        self.open: Callable[[bytes], bool] = _opens_nothing  # a connection to a member that there is none to
         self.uri = ""
         self.message_count = 0
         self.byte_count = 0
@@ -386,7 +387,7 @@ class Outgoing:
             frames[0] = name
         size_bytes = _size_bytes(frames)
         reason = self._transport.send(uri, frames, size_bytes, is_control)
-        if reason == "unreachable" and not is_control and self.open(node):
+        if reason == "unreachable" and not is_control and self._open_link(node):
             reason = self._transport.send(self.address(node), frames, size_bytes)
         if not reason:
             self._count(size_bytes)
@@ -405,10 +406,6 @@ def _new_nonces() -> Callable[[], bytes]:
 def _random_nonces() -> list[bytes]:
     drawn = os.urandom(NONCE_BYTES * NONCES_AT_A_TIME)
     return [drawn[at : at + NONCE_BYTES] for at in range(0, len(drawn), NONCE_BYTES)]
-
-
-def _opens_nothing(_node: bytes) -> bool:
-    return False
 
 
 def _size_bytes(frames: Frames) -> int:

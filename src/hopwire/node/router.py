@@ -118,7 +118,11 @@ class Router:
         waits_for_room: bool = True,
         is_express: bool = True,
         telemetry: Telemetry | None = None,
+        why_nobody: Callable[[Contract], str] = words_of,
+        seek: Seek | None = None,
     ) -> None:
+        self.why_nobody = why_nobody  # says what is known of a contract without a route
+        self._seek = seek  # asks the cluster for a route, where there is one
         self.here, self.dead, self.timing, self.telemetry = here, dead, timing, telemetry
         self.is_express = is_express and telemetry is None  # a context of whoever speaks makes each message another
         self._tables, self._outlet, self._seen, self._hop_limit = tables, outlet, seen, hop_limit
@@ -127,9 +131,7 @@ class Router:
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
         self.homes: dict[bytes, Home] = {}
-        self.why_nobody: Callable[[Contract], str] = words_of  # says what is known of a contract without a route
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
-        self.seek: Seek | None = None  # where there is a cluster to ask
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
         """Let an actor take messages, into a queue."""
@@ -175,8 +177,8 @@ class Router:
         if avoid and decision.reason == "excluded":
             decision = decide(message, self._tables, self.here, (), came_from, self._hop_limit)
         if decision.reason:
-            if decision.reason == "no_route" and self.seek is not None and envelope.may_wait:
-                return (), (partial(self._route_late, self.seek, avoid),)
+            if decision.reason == "no_route" and self._seek is not None and envelope.may_wait:
+                return (), (partial(self._route_late, self._seek, avoid),)
             self.give_up(envelope, decision.reason)
             return NOWHERE
         return self._carry_out(decision, envelope, avoid)
