@@ -180,6 +180,7 @@ def test_beats_under_made_up_names_open_few_connections() -> None:
     told(story)
 
 
+@pytest.mark.slow
 def test_a_candidate_that_does_not_read_is_sent_no_more_than_a_queue() -> None:
     async def story() -> None:
         async with Node() as node:
@@ -238,6 +239,7 @@ def test_credit_that_makes_no_sense_harms_only_the_line_of_whom_it_is_from(numbe
     run(story)
 
 
+@pytest.mark.slow
 def test_a_peer_that_never_grants_keeps_waiting_who_talks_to_it_and_nobody_else() -> None:
     async def story(network: Network) -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b, network.node(peers=[b.uri]) as c:

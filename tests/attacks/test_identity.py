@@ -202,6 +202,7 @@ def test_an_address_that_two_nodes_name_is_found_out_by_going_there() -> None:
 # -- two processes with one identity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_nodes_with_one_identity_are_found_out_and_both_are_told(
     kind: str, caplog: pytest.LogCaptureFixture

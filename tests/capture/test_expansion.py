@@ -66,6 +66,7 @@ def one_by_one(row: Row) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 @given(SEEN, st.sampled_from([b"", b"peer"]), st.sampled_from([None, 7]))
 def test_trains_are_the_sightings_of_their_messages(
     seen: list[tuple[str, list[bytes] | tuple[list[bytes], ...]]], sender: bytes, queued_ns: int | None

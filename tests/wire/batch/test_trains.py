@@ -56,6 +56,7 @@ def law(train: bytes, said: int) -> list[list[bytes]] | None:
     return messages if len(messages) == said else None
 
 
+@pytest.mark.slow
 @given(TRAINS, st.sampled_from([None, 0, 2**62]))
 def test_trains_have_the_messages_that_were_coupled(trains: list[list[list[bytes]]], queued_ns: int | None) -> None:
     packed = [pack_train(messages, queued_ns) for messages in trains]
