@@ -12,15 +12,17 @@ import logging
 import math
 from collections.abc import Callable, Hashable
 from functools import lru_cache
+from itertools import islice
 from types import TracebackType
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 __all__ = ["Deadlines", "Group", "Within"]
 
 log = logging.getLogger("hopwire.node")
 PARTS = 32  # of a timeout: how exact it is
+AT_ONCE = 200  # keys that end in one turn of the loop: an end may cost a dead letter and a row of a capture
 K = TypeVar("K", bound=Hashable)
-Group: TypeAlias = dict[K, None]  # keys that end together; a dict, so that one of them is removed as fast as added
+Group: TypeAlias = dict[K, Any]  # keys that end together; a dict, so that one of them is removed as fast as added
 
 
 class Deadlines(Generic[K]):
@@ -30,6 +32,7 @@ class Deadlines(Generic[K]):
         self._on_end = on_end
         self._groups: dict[tuple[float, int], Group[K]] = {}
         self._timers: dict[tuple[float, int], asyncio.TimerHandle] = {}
+        self._ending: dict[tuple[float, int], Group[K]] = {}  # groups whose time is over, and that did not all end yet
         self._last: Group[K] = {}  # where the last key went, with its timeout, and until when others go there
         self._last_timeout, self._last_until = 0.0, 0.0
 
@@ -54,7 +57,24 @@ class Deadlines(Generic[K]):
         del self._timers[place]
         if group is self._last:
             self._last_timeout = 0.0
-        for key in list(group):
+        self._ending[place] = group
+        self._end_some(place)
+
+    def _end_some(self, place: tuple[float, int]) -> None:
+        """Let some keys of a group end, and the others in the next turns of the loop."""
+        group = self._ending.get(place)
+        if group is None:
+            return
+        self._end_keys(group, AT_ONCE)
+        if group:
+            asyncio.get_running_loop().call_soon(self._end_some, place)
+        else:
+            del self._ending[place]
+
+    def _end_keys(self, group: Group[K], most: int) -> None:
+        for key in list(islice(group, most)):
+            if group.pop(key, self) is self:  # what the key before did has ended this one
+                continue
             try:
                 self._on_end(key)
             except Exception:  # a fault of ours must not cost the deadlines behind it
@@ -62,9 +82,15 @@ class Deadlines(Generic[K]):
 
     def end_all(self) -> None:
         """Let every key end now; no timer is left."""
-        for place, timer in list(self._timers.items()):
+        for timer in self._timers.values():
             timer.cancel()
-            self._end(place)
+        groups = [*self._ending.values(), *self._groups.values()]
+        self._timers.clear()
+        self._groups.clear()
+        self._ending.clear()
+        self._last_timeout = 0.0
+        for group in groups:
+            self._end_keys(group, len(group))
 
 
 @lru_cache(maxsize=1024)  # programs use few different timeouts
