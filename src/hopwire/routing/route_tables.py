@@ -14,7 +14,8 @@ Rules for every operation:
 - Whatever the order of operations, the tables equal tables that are built afresh from what is registered now.
 - A lookup and a registration cost the same at one route and at a million. A removal costs as much as it removes.
 
-What an operation writes into `candidates` and `rings`, its opposite takes out; they change together.
+What an operation writes into `candidates` and `rings`, its opposite takes out; they change together. So does
+`remote.imported`, which knows the routes that lead to partner networks (`borders.py`).
 
 Receivers. The first byte of an identity tells whether a receiver is a hub or an actor (`model/names.py`). A hub has
 one route of its own, an actor has one route for each contract. A receiver is in a table as long as it has a route. An
@@ -49,7 +50,7 @@ from typing import NamedTuple, TypeVar
 from hopwire.errors import SettingsError
 from hopwire.model import Contract
 from hopwire.model.choice import Choice
-from hopwire.model.names import is_actor, is_hub
+from hopwire.model.names import is_actor, is_hub, partner_of
 from hopwire.routing.choosing import MOST_KEPT, Rings
 from hopwire.routing.turns import MOST_TURNS, CandidateIndex, ContractKey, Load
 
@@ -178,13 +179,15 @@ class _NodeRoutes:
 class RemoteTable:
     """Nodes elsewhere, and who lives there."""
 
-    __slots__ = ("_at", "_homes", "_index", "_nodes", "_rings")
+    __slots__ = ("_at", "_homes", "_index", "_nodes", "_rings", "imported")
 
     def __init__(self, index: CandidateIndex, rings: Rings) -> None:
         self._index, self._rings = index, rings
         self._nodes: dict[bytes, _NodeRoutes] = {}
         self._homes: dict[bytes, tuple[bytes, ...]] = {}  # receiver -> its nodes, the latest first
         self._at: dict[str, tuple[bytes, ...]] = {}  # uri -> the nodes that listen there
+        # contract -> node -> actors there that stand in for those of a partner network
+        self.imported: dict[ContractKey, dict[bytes, tuple[bytes, ...]]] = {}
 
     def __contains__(self, node: bytes) -> bool:
         return node in self._nodes
@@ -204,6 +207,8 @@ class RemoteTable:
             known[key] = None
             if key is not None:
                 self._index.add_remote(key, node.identity)
+                if partner_of(receiver):
+                    _add(self.imported.setdefault(key, {}), node.identity, receiver)
                 if self._rings:
                     self._rings.add(key, receiver)
         return [Route(node.identity, receiver, key) for key in new]
@@ -283,6 +288,10 @@ class RemoteTable:
             del known[key]
             if key is not None:
                 self._index.remove_remote(key, node)
+                if key in self.imported:
+                    _remove(self.imported[key], node, receiver)
+                    if not self.imported[key]:
+                        del self.imported[key]
                 if self._rings:
                     self._rings.remove(key, receiver)
         if gone and not known:
@@ -291,12 +300,12 @@ class RemoteTable:
         return [Route(node, receiver, key) for key in gone]
 
 
-def _add(index: dict[K, tuple[bytes, ...]], key: K, node: bytes) -> None:
-    index[key] = (node, *(other for other in index.get(key, ()) if other != node))
+def _add(index: dict[K, tuple[bytes, ...]], key: K, identity: bytes) -> None:
+    index[key] = (identity, *(other for other in index.get(key, ()) if other != identity))
 
 
-def _remove(index: dict[K, tuple[bytes, ...]], key: K, node: bytes) -> None:
-    rest = tuple(other for other in index.pop(key, ()) if other != node)
+def _remove(index: dict[K, tuple[bytes, ...]], key: K, identity: bytes) -> None:
+    rest = tuple(other for other in index.pop(key, ()) if other != identity)
     if rest:
         index[key] = rest
 

@@ -1,0 +1,369 @@
+"""What crosses the border of two networks, and what does not, on a network in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hopwire.capture import read_capture
+from hopwire.errors import Expired, HandlerFailed, NoRoute, QueueFull, Timeout, Unreachable
+from hopwire.model import Message, contract_of
+from hopwire.model.names import partner_of
+from hopwire.model.sighting_batch import sightings_from_batch
+from hopwire.node import Address, DeadLetter, Node, NodeSettings, Partner, Receipt
+from hopwire.testing import Network, run
+from hopwire.wire import decode
+from tests.node.partner_networks import (
+    BillingDesk,
+    Charge,
+    Charged,
+    Keyed,
+    Listing,
+    Middleman,
+    OrderDesk,
+    OrderThroughBilling,
+    Place,
+    Placed,
+    Secret,
+    partners,
+    until,
+)
+
+
+def test_question_of_one_network_is_answered_by_another() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            desk = OrderDesk("shop")
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            for number in range(20):
+                assert await pair.acme[0].hub().ask(Place(number), Placed) == Placed(number, "shop")
+            assert desk.taken == list(range(20))
+            assert [node.dead_letters.counts for node in pair.every] == [{}] * 4
+            assert [node.partners()[0].open_questions for node in (pair.shop[1], pair.acme[1])] == [0, 0]
+
+    run(story)
+
+
+def test_members_of_the_two_networks_do_not_know_each_other() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            pair.shop[0].host(OrderDesk())
+            await pair.acme[0].knows(Place)
+            assert [set(node.peers) for node in pair.shop] == [{b"shop-gw0"}, {b"shop"}]
+            assert [set(node.peers) for node in pair.acme] == [{b"acme-gw0"}, {b"acme"}]
+
+    run(story)
+
+
+def test_gateway_itself_may_ask_and_answer() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            pair.shop[1].host(OrderDesk("gateway"))
+            await pair.acme[1].knows(Place)
+            assert await pair.acme[1].hub().ask(Place(1), Placed) == Placed(1, "gateway")
+
+    run(story)
+
+
+def test_what_a_handler_raises_is_told_across() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            pair.shop[0].host(OrderDesk())
+            await pair.acme[0].knows(Place)
+            with pytest.raises(HandlerFailed, match="no such order") as caught:
+                await pair.acme[0].hub().ask(Place(-1), Placed)
+            assert (caught.value.reason, caught.value.node) == ("ValueError", b"acme-gw0")
+
+    run(story)
+
+
+def test_receipt_comes_from_who_took_the_message_and_names_the_gateway() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            desk = OrderDesk()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            assert await pair.acme[0].hub().send(Place(1), timeout=5) == Receipt(b"acme-gw0")
+            assert desk.taken == [1]
+
+    run(story)
+
+
+def test_gateway_gives_no_receipt_for_what_it_cannot_pass_on() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            desk = OrderDesk()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            network.cut(pair.shop[1].border("acme"), pair.acme[1].border("shop"))
+            with pytest.raises((Timeout, Unreachable, NoRoute, Expired)):
+                await pair.acme[0].hub().send(Place(1), timeout=3)
+            assert desk.taken == []
+
+    run(story)
+
+
+def test_message_that_must_arrive_crosses_a_link_that_loses_messages() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            desk = OrderDesk()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            network.faults.drop = 0.15
+            ask = pair.acme[0].hub().ask
+            calls = [ask(Place(number), Placed, timeout=120, at_least_once=True) for number in range(30)]
+            answers = await asyncio.gather(*calls)
+            network.faults.drop = 0.0
+            assert [answer.number for answer in answers] == list(range(30))
+            assert sorted(set(desk.taken)) == list(range(30))
+
+    run(story)
+
+
+def test_stream_crosses_and_its_maker_waits_for_whoever_takes_it() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            desk = OrderDesk()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Listing)
+            stream = pair.acme[0].hub().stream(Listing(500), Placed)
+            assert (await anext(stream)).number == 0
+            await asyncio.sleep(5)
+            assert len(desk.taken) < 100
+            assert [part.number async for part in stream] == list(range(1, 500))
+            assert pair.shop[0].dead_letters.counts == {}
+
+    run(story)
+
+
+def test_stream_that_nobody_wants_any_more_ends_on_the_other_side() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            desk = OrderDesk()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Listing)
+            stream = pair.acme[0].hub().stream(Listing(10_000), Placed, timeout=600)
+            assert (await anext(stream)).number == 0
+            await stream.aclose()
+            await until(lambda: not len(pair.shop[0]._feeds))
+            assert len(desk.taken) < 200
+
+    run(story)
+
+
+def test_time_that_is_left_shrinks_and_hops_are_counted() -> None:
+    async def story(network: Network) -> None:
+        seen: list[Message] = []
+        async with partners(network) as pair:
+            pair.shop[0].host(OrderDesk())
+            pair.shop[0].dead_letters.subscribe(lambda letter: seen.append(letter.message))  # type: ignore[arg-type]
+            await pair.acme[0].knows(Place)
+            network.faults.delay = 0.5
+            with pytest.raises(HandlerFailed):
+                await pair.acme[0].hub().ask(Place(-1), Placed, timeout=10)
+            [message] = seen
+            assert message.hops == 3
+            assert message.ttl_ticks <= 10 * 10_000_000
+
+    run(story)
+
+
+def test_question_whose_time_is_over_is_not_handled_in_the_other_network() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            desk = OrderDesk()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            network.faults.delay = 2.0
+            with pytest.raises(Timeout):
+                await pair.acme[0].hub().ask(Place(1), Placed, timeout=1)
+            await asyncio.sleep(20)
+            assert pair.acme[1].partners()[0].open_questions == 0
+
+    run(story)
+
+
+def test_way_of_a_traced_message_begins_at_the_gateway_and_shows_no_member() -> None:
+    async def story(network: Network) -> None:
+        letters: list[DeadLetter] = []
+        async with partners(network) as pair:
+            pair.shop[0].host(OrderDesk())
+            pair.shop[0].dead_letters.subscribe(letters.append)
+            await pair.acme[0].knows(Place)
+            with pytest.raises(HandlerFailed):
+                await pair.acme[0].hub().ask(Place(-1), Placed, trace=True)
+            [message] = [letter.message for letter in letters]
+            assert message is not None
+            assert [entry.identity for entry in message.routing] == [b"acme-gw0@shop", b"shop-gw0"]
+            assert b"acme" != message.callback_receiver_node_identity == b"shop-gw0"
+
+    run(story)
+
+
+def test_trace_of_a_way_ends_at_the_gateway_and_names_the_partner() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            pair.shop[0].host(OrderDesk())
+            await pair.acme[0].knows(Place)
+            way = await pair.acme[0].hub().trace(Place(1))
+            assert (way.node, [partner_of(receiver) for receiver in way.receivers]) == (b"acme-gw0", ["shop"])
+
+    run(story)
+
+
+def test_callback_finds_home_over_actors_of_both_networks() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network, back=["invoices.*"]) as pair:
+            pair.shop[0].host(Middleman())
+            pair.acme[0].host(BillingDesk())
+            await pair.acme[0].knows(OrderThroughBilling)
+            await pair.shop[0].knows(Charge)
+            # acme asks shop, shop passes the question on to acme, and the answer goes home through both borders
+            assert await pair.acme[0].hub().ask(OrderThroughBilling(7), Charged) == Charged(7)
+            assert [node.partners()[0].open_questions for node in (pair.shop[1], pair.acme[1])] == [0, 0]
+
+    run(story)
+
+
+def test_contract_that_is_not_on_both_lists_does_not_cross() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network, export=["orders.*", "secret.*"]) as pair:
+            pair.shop[0].host(OrderDesk())
+            await pair.acme[0].knows(Place)
+            assert pair.acme[1].partners()[0].imports == ("orders.keyed v1", "orders.list v1", "orders.place v1")
+            with pytest.raises(NoRoute):
+                await pair.acme[0].hub().ask(Secret(1), Placed, timeout=2)
+        async with partners(network, import_=["orders.*", "secret.*"]) as pair:
+            pair.shop[0].host(OrderDesk())
+            await pair.acme[0].knows(Place)
+            assert "secret.read v1" not in pair.shop[1].partners()[0].exports
+            with pytest.raises(NoRoute):
+                await pair.acme[0].hub().ask(Secret(1), Placed, timeout=2)
+
+    run(story)
+
+
+def test_contract_of_another_kind_does_not_cross_under_the_name_of_a_stand_in() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            pair.shop[0].host(OrderDesk())
+            await pair.acme[0].knows(Place)
+            border = pair.acme[1].border("shop")
+            [route] = border._tables.remote.handlers_of(contract_of(Place))
+            with pytest.raises(NoRoute) as caught:  # a receiver is chosen by name and version alone
+                await border.hub().ask(Secret(1), Placed, to=Address(route.node, route.receiver), timeout=5)
+            assert caught.value.reason == "receiver_does_not_handle"
+
+    run(story)
+
+
+def test_broadcast_stays_in_its_network() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network) as pair:
+            here, there = OrderDesk(), OrderDesk()
+            pair.acme[0].host(here)
+            pair.shop[0].host(there)
+            await until(lambda: bool(pair.acme[1].partners()[0].imports))
+            await until(lambda: len(pair.acme[0]._tables.handlers_of(contract_of(Place))) == 2)
+            await pair.acme[0].hub().broadcast(Place(1))
+            await until(lambda: pair.acme[1].dead_letters.counts["no_route"] == 1)
+            assert (here.taken, there.taken) == ([1], [])
+
+    run(story)
+
+
+def test_key_decides_who_gets_a_message_in_the_other_network_whatever_the_gateway() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network, gateways=2) as pair:
+            for number, node in enumerate(pair.shop):
+                node.host(OrderDesk(f"desk {number}"))
+            await until(lambda: len(pair.acme[0]._tables.handlers_of(contract_of(Keyed))) == 2)
+            await until(lambda: all(len(each._tables.handlers_of(contract_of(Keyed))) == 3 for each in pair.shop))
+            hub, by = pair.acme[0].hub(), dict[int, set[str]]()
+            for number in list(range(12)) * 2:
+                by.setdefault(number, set()).add((await hub.ask(Keyed(number), Placed)).by)
+            assert all(len(desks) == 1 for desks in by.values())
+            assert len(set.union(*by.values())) == 3
+            asked = [gateway.partners()[0].asked for gateway in pair.acme[1:]]
+            assert sum(asked) == 24
+
+    run(story)
+
+
+def test_slow_actor_there_makes_its_own_callers_wait_and_no_others() -> None:
+    async def story(network: Network) -> None:
+        small = {"settings": NodeSettings(inbox_messages=12)}
+        async with partners(network, shop=small, acme=small) as pair:
+            desk, quick = OrderDesk(), OrderDesk()
+            desk.hold = asyncio.Event()
+            pair.shop[0].host(desk)
+            pair.shop[0].host(BillingDesk())
+            await pair.acme[0].knows(Place)
+            calls = [asyncio.ensure_future(pair.acme[0].hub().ask(Place(n), Placed, timeout=600)) for n in range(300)]
+            await asyncio.sleep(20)
+            assert not any(call.done() for call in calls)
+            waiting = pair.acme[1]._gateways["shop"][0].imports._budget.messages
+            assert waiting <= 12
+            desk.hold.set()
+            assert sorted(answer.number for answer in await asyncio.gather(*calls)) == list(range(300))
+            assert quick.taken == []
+
+    run(story)
+
+
+def test_questions_beyond_the_limit_are_refused() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network, far_link={"questions": 5}) as pair:
+            desk = OrderDesk()
+            desk.hold = asyncio.Event()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            calls = [asyncio.ensure_future(pair.acme[0].hub().ask(Place(n), Placed, timeout=60)) for n in range(8)]
+            await until(lambda: sum(call.done() for call in calls) == 3)
+            refused = [call.exception() for call in calls if call.done()]
+            assert [type(each) for each in refused] == [QueueFull] * 3
+            desk.hold.set()
+            await asyncio.gather(*calls, return_exceptions=True)
+            assert sorted(desk.taken) == [0, 1, 2, 3, 4]
+
+    run(story)
+
+
+def test_messages_beyond_the_rate_wait_and_are_not_lost() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network, link={"rate": 10}, far_link={}) as pair:
+            desk = OrderDesk()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            began = asyncio.get_running_loop().time()
+            calls = [pair.acme[0].hub().ask(Place(number), Placed, timeout=60) for number in range(50)]
+            await asyncio.gather(*calls)
+            assert 3.5 < asyncio.get_running_loop().time() - began < 10  # ten at once, and the others at ten a second
+            assert len(desk.taken) == 50
+
+    run(story)
+
+
+@pytest.mark.slow
+def test_flow_over_two_networks_has_one_correlation_id_in_the_captures_of_all_its_nodes(tmp_path: Path) -> None:
+    async def story() -> None:
+        lent = Partner("acme", export=["orders.*"])
+        async with Node(name="shop", capture=tmp_path) as shop:
+            shop.host(OrderDesk())
+            async with Node(name="shop-gw", peers=[shop.uri], partners=[lent], capture=tmp_path) as gate:
+                borrowed = Partner("shop", [gate.border("acme").uri], import_=["orders.*"])
+                async with Node(name="acme-gw", partners=[borrowed], capture=tmp_path) as asks:
+                    await asks.knows(Place)
+                    assert await asks.hub().ask(Place(1), Placed, correlation_id=b"flow") == Placed(1)
+
+    asyncio.run(story())
+    sightings = [each for batch in read_capture(tmp_path) for each in sightings_from_batch(batch)]
+    seen = [(each.node_name, str(each.direction), decode(list(each.frames))) for each in sightings]
+    flow = {(node, way, message.identity) for node, way, message in seen if message.correlation_id == b"flow"}
+    there = [("acme-gw@shop", "out"), ("shop-gw@acme", "in"), ("shop-gw", "out"), ("shop", "in")]
+    back = [("shop", "out"), ("shop-gw", "in"), ("shop-gw@acme", "out"), ("acme-gw@shop", "in")]
+    expected = {(*step, b"orders.place") for step in there} | {(*step, b"orders.placed") for step in back}
+    assert flow == expected
