@@ -21,7 +21,7 @@ from hopwire.cluster.gossip import (
 )
 from hopwire.model import Payload, body_from_payload, payload_from_body
 
-RECORD = MemberRecord(b"A", 1, 2, "tcp://a:1", (6,), ("members",), 3, 2**64 - 1, 0, (("orders", b"proof"),))
+RECORD = MemberRecord(b"A", 1, 2, "tcp://a:1", (6,), ("members",), 3, b"hash", 0, (("orders", b"proof"),))
 ACCUSED = Accusation(b"A", 1, 2, b"B", True)
 
 

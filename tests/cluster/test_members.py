@@ -22,7 +22,7 @@ from hopwire.cluster.gossip import (
     RoutesGiven,
     Rumours,
 )
-from hopwire.cluster.holdings import hash_of
+from hopwire.cluster.holdings import digest_of, hash_of
 from hopwire.cluster.member_events import (
     Admit,
     Departing,
@@ -170,6 +170,17 @@ def test_killed_process_is_dead_when_two_monitors_have_lost_their_connection() -
     assert Dismiss(b"b", "dead") in script.wait(0.21)
 
 
+def test_processes_that_are_killed_together_are_dead_for_the_one_that_is_left() -> None:
+    script = among("b", "c", "d")
+    script.hand(LinkClosed(b"b", is_gone=True))
+    script.hand(LinkClosed(b"c", is_gone=True))
+    assert not [each for each in script.wait(0.5) if isinstance(each, Dismiss)], "d could still tell"
+    script.hand(LinkClosed(b"d", is_gone=True))
+    assert {each for each in script.wait(0.21) if isinstance(each, Dismiss)} == {
+        Dismiss(node, "dead") for node in (b"b", b"c", b"d")
+    }
+
+
 def test_one_accuser_alone_needs_long() -> None:
     script = among("b", "c", "d")
     script.hear(accusation("b", "c", is_gone=True))
@@ -185,7 +196,7 @@ def test_silent_member_is_told_first_and_dead_after_two_accusations_have_stood()
         commands += script.wait(1)
     first = next(payload for node, payload in told(commands, Rumours) if node == b"b")
     assert isinstance(first, Rumours)
-    assert first.accused == (Accusation(b"b", START, 1, b"me"),)
+    assert first.accused == (Accusation(b"b", START, 1, b"me", False, START),)
     script.hear(accusation("b", "d"))
     dismissed = list[MemberCommand]()
     for _ in range(5):
@@ -277,6 +288,12 @@ def test_later_process_with_the_same_identity_is_warned_of_and_the_earlier_falls
     assert told(script.hand(LinkOpened(b"d")), Rumours) == [(b"d", Rumours(b"me", START))]
 
 
+def test_process_whose_clock_was_set_back_is_told_why_it_is_ignored() -> None:
+    script = among("b", "c")
+    before = record_of("me", START + 5)  # at the same address, where only one process listens
+    assert script.hear(Rumours(b"c", START, (before,))) == [Warn("set_back", b"me", "tcp://me:1")]
+
+
 def test_forged_record_of_oneself_is_overwritten() -> None:
     script = among("b", "c")
     script.hear(Rumours(b"c", START, (replace(record_of("me", sequence=9), uri="tcp://evil:1"),)))
@@ -306,18 +323,22 @@ def test_routes_are_announced_by_version_and_given_on_demand() -> None:
     script = among("b", "c")
     script.hand(OwnRoutes((GREET,)))
     record = script.members.me
-    assert (record.routes_version, record.routes_hash) == (1, hash_of([GREET]))
-    ((_, given),) = told(script.hear(RoutesAsked(b"b", START, ((b"me", START, 0, 0),))), RoutesGiven)
+    assert (record.routes_version, record.routes_hash) == (1, digest_of(hash_of([GREET])))
+    ((_, given),) = told(script.hear(RoutesAsked(b"b", START, ((b"me", START, 0, 0, 1),))), RoutesGiven)
     assert given == RoutesGiven(b"me", START, (OwnedRoutes(b"me", START, 0, 1, (GREET,), (), 0, 1),))
 
 
 def test_routes_that_are_new_are_pulled_from_whoever_told_and_passed_on_to_who_waits() -> None:
     script = among("b", "c")
     script.hear(
-        Rumours(b"b", START, (replace(record_of("c", sequence=2), routes_version=1, routes_hash=hash_of([GREET])),))
+        Rumours(
+            b"b",
+            START,
+            (replace(record_of("c", sequence=2), routes_version=1, routes_hash=digest_of(hash_of([GREET]))),),
+        )
     )
-    assert told(script.wait(0.06), RoutesAsked) == [(b"b", RoutesAsked(b"me", START, ((b"c", START, 0, 0),)))]
-    assert told(script.hear(RoutesAsked(b"d", START, ((b"c", START, 0, 0),))), RoutesGiven) == []
+    assert told(script.wait(0.06), RoutesAsked) == [(b"b", RoutesAsked(b"me", START, ((b"c", START, 0, 0, 1),)))]
+    assert told(script.hear(RoutesAsked(b"d", START, ((b"c", START, 0, 0, 1),))), RoutesGiven) == []
     script.hand(LinkOpened(b"d"))
     given = RoutesGiven(b"b", START, (OwnedRoutes(b"c", START, 0, 1, (GREET,), (), 0, 1),))
     commands = script.hear(given)
@@ -354,7 +375,7 @@ def test_other_proofs_or_another_address_of_a_member_are_judged_anew_and_passed_
 
 def test_routes_that_do_not_fit_their_hash_are_not_held() -> None:
     script = among("b", "c")
-    script.hear(Rumours(b"b", START, (replace(record_of("c", sequence=2), routes_version=1, routes_hash=1),)))
+    script.hear(Rumours(b"b", START, (replace(record_of("c", sequence=2), routes_version=1, routes_hash=b"other"),)))
     script.wait(0.06)
     for wrong in (
         OwnedRoutes(b"c", START, 0, 1, (GREET,), (), 0, 1),
@@ -369,13 +390,13 @@ def test_routes_that_do_not_fit_their_hash_are_not_held() -> None:
 def test_many_routes_come_in_pages() -> None:
     script = among("b", "c")
     routes = tuple((b"\1actor", b"contract.%d" % number, 1, b"") for number in range(25))
-    record = replace(record_of("c", sequence=2), routes_version=3, routes_hash=hash_of(routes))
+    record = replace(record_of("c", sequence=2), routes_version=3, routes_hash=digest_of(hash_of(routes)))
     script.hear(Rumours(b"b", START, (record,)))
     script.wait(0.06)
     for offset in (0, 10):
         page = OwnedRoutes(b"c", START, 0, 3, routes[offset : offset + 10], (), offset, 25)
         (asked,) = told(script.hear(RoutesGiven(b"b", START, (page,))), RoutesAsked)
-        assert asked == (b"b", RoutesAsked(b"me", START, ((b"c", START, 0, offset + 10),)))
+        assert asked == (b"b", RoutesAsked(b"me", START, ((b"c", START, 0, offset + 10, 3),)))
     last = OwnedRoutes(b"c", START, 0, 3, routes[20:], (), 20, 25)
     assert script.hear(RoutesGiven(b"b", START, (last,)))[0] == HoldRoutes(b"c", routes, (), True)
 
@@ -386,4 +407,18 @@ def test_there_are_only_so_many_members() -> None:
     for start in range(0, MAX_MEMBERS + 500, 100):
         records = tuple(record_of(f"n{number}") for number in range(start, start + 100))
         script.members.step(MemberSaid(Rumours(b"n0", START, records)), 0, lambda: 0.5)
+    assert len(script.members.ring) == MAX_MEMBERS
+
+
+@pytest.mark.slow
+def test_who_is_lost_makes_room_for_others() -> None:
+    script = alone()
+    for start in range(0, MAX_MEMBERS, 100):
+        records = tuple(record_of(f"n{number}") for number in range(start, start + 100))
+        script.members.step(MemberSaid(Rumours(b"n0", START, records)), 0, lambda: 0.5)
+    script.hear(Rumours(b"n0", START, (record_of("late"),)))
+    assert "late" not in script.living()
+    gone = replace(record_of("n7", sequence=2), status=LEFT)
+    script.hear(Rumours(b"n0", START, (gone, record_of("late"))))
+    assert "late" in script.living()
     assert len(script.members.ring) == MAX_MEMBERS

@@ -100,3 +100,34 @@ def test_liar_kills_nobody() -> None:
 
 def test_start_in_the_future_is_not_believed() -> None:
     assert cluster.future(10).is_right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_restarted_process_with_a_new_key_has_its_name_again_within_a_second(is_moved: bool) -> None:
+    found = cluster.restarted(30, is_moved=is_moved, is_sealed=True)
+    assert found.is_right
+    assert found.seconds < 1
+    assert not found.false_deaths
+
+
+@pytest.mark.slow
+def test_all_restart_with_new_keys_one_after_the_other() -> None:
+    assert cluster.rolling(20, is_sealed=True).is_right
+
+
+@pytest.mark.slow
+def test_who_signs_keeps_its_name_from_a_clone() -> None:
+    assert cluster.claimed(30).is_right
+
+
+@pytest.mark.slow
+def test_machines_that_slept_accuse_nobody() -> None:
+    found = cluster.woken(20)
+    assert found.is_right
+    assert not found.false_deaths
+
+
+@pytest.mark.slow
+def test_who_was_forgotten_comes_back() -> None:
+    assert cluster.returned(10).is_right

@@ -60,6 +60,7 @@ class Hello(Payload, identity="hopwire.hello", version=1):
     heard: int = 0  # the incarnation of the node spoken to, if its hello has arrived; 0 asks for a hello
     via: str = ""  # the address that was dialled; an answer repeats the address
     proof: bytes = b""  # a secret: who gets it repeats it over the connection that it names, if that one is its own
+    seal: bytes = b""  # of a member, by the key in its record, for the process whose start `heard` names
 
 
 class Beat(Payload, identity="hopwire.beat", version=1):
@@ -132,6 +133,7 @@ CONTROL: tuple[type[Payload], ...] = (Hello, Beat, Routes, RoutesWanted, Bye, Cr
 
 NAME_BYTES = 255  # of an identity, as in ZeroMQ
 PROOF_BYTES = NAME_BYTES + 16
+SEAL_BYTES = 512
 ROUTE_BYTES = 4096  # of receiver, contract and partition together
 URI_CHARACTERS = 1024  # a host name has 253
 WORDS, WORD_CHARACTERS = 64, 64  # capabilities, and formats
@@ -163,6 +165,7 @@ LIMITS: dict[str, Callable[[Any], bool]] = {
     "doubled":          _is_name,
     "line":             lambda value: len(value) <= ROUTE_BYTES,
     "proof":            lambda value: len(value) <= PROOF_BYTES,
+    "seal":             lambda value: len(value) <= SEAL_BYTES,
     "proofs":           lambda value: len(value) <= PROOFS and all(map(_is_proof, value)),
     "uri":              _is_uri,
     "via":              _is_uri,

@@ -226,7 +226,7 @@ class ApplyRoutes:
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """Warn people: `duplicate`, `future`, `unanswered` or `too_many_peers`."""
+    """Warn people: `duplicate`, `future`, `set_back`, `unanswered` or `too_many_peers`."""
 
     what: str
     node: bytes

@@ -19,6 +19,8 @@ change within a start: another address, other routes, other proofs, another stat
 Where messages are signed, a record has a proof for each domain of its owner's routes (`security/host_proofs.py`).
 Whoever has the key of the domain can judge the proof, whoever passed the record on. Others pass the proof on.
 
+Where there is security, records and accusations are signed by who wrote them (`seals.py`).
+
 An accusation names one record of its target. A record that is newer makes the accusation void. Nobody says that another
 member is dead: every member draws its own conclusion from the accusations (`members.py`).
 
@@ -80,6 +82,8 @@ MOST_WANTED = 64  # owners in one question for routes
 ROUTES_AT_A_TIME = 1000  # in one answer: about 64 KB
 MOST_PROOFS = 64  # in one record: domains that one node hosts
 DOMAIN_CHARACTERS, HOST_PROOF_BYTES = 255, 288  # a proof has a key id of up to 255 bytes and 33 bytes more
+ROUTES_HASH_BYTES = 16
+KEY_BYTES, SIGNATURE_BYTES = 4096, 512  # a certificate has some hundred bytes; RSA of 4096 bits signs with 512
 LIVING, LEFT = 0, 1  # the status of a record
 
 
@@ -93,9 +97,11 @@ class MemberRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     formats: tuple[int, ...] = (6,)
     capabilities: tuple[str, ...] = ()
     routes_version: int = 0
-    routes_hash: int = 0  # of all its routes, to check what others hold of them
+    routes_hash: bytes = b""  # of all its routes, to check what others hold of them
     status: int = LIVING
     proofs: tuple[tuple[str, bytes], ...] = ()  # of domains: that this process has a key of each
+    key: bytes = b""  # of its owner: a certificate, or a public key
+    signature: bytes = b""  # of all the above, by this key
 
     @property
     def age(self) -> tuple[int, int]:
@@ -111,6 +117,8 @@ class Accusation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sequence: int
     accuser: bytes
     is_gone: bool = False  # its connection died and was not opened again; else it is silent
+    since: int = 0  # the incarnation of the accuser
+    signature: bytes = b""  # of all the above, by the key of the accuser
 
 
 class OwnedRoutes(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -176,11 +184,11 @@ class Roster(Payload, identity="hopwire.member.roster", version=1):
 
 
 class RoutesAsked(Payload, identity="hopwire.member.routes.asked", version=1):
-    """A question for routes: owner, incarnation, the version that is held, and the place to go on from."""
+    """A question for routes: owner, incarnation, version that is held, place to go on from, version that is wanted."""
 
     node: bytes
     incarnation: int
-    wanted: tuple[tuple[bytes, int, int, int], ...] = ()
+    wanted: tuple[tuple[bytes, int, int, int, int], ...] = ()
 
 
 class RoutesGiven(Payload, identity="hopwire.member.routes.given", version=1):
@@ -237,7 +245,7 @@ def _is_record(record: MemberRecord) -> bool:
     return (
         _is_name(record.node)
         and all(map(_is_number, (record.incarnation, record.sequence, record.routes_version)))
-        and _is_hash(record.routes_hash)
+        and len(record.routes_hash) <= ROUTES_HASH_BYTES
         and len(record.uri) <= URI_CHARACTERS
         and len(record.formats) <= WORDS
         and len(words) <= WORDS
@@ -245,12 +253,16 @@ def _is_record(record: MemberRecord) -> bool:
         and record.status in (LIVING, LEFT)
         and len(record.proofs) <= MOST_PROOFS
         and all(map(_is_host_proof, record.proofs))
+        and len(record.key) <= KEY_BYTES
+        and len(record.signature) <= SIGNATURE_BYTES
     )
 
 
 def _is_accusation(said: Accusation) -> bool:
     return (
-        all(map(_is_name, (said.target, said.accuser))) and _is_number(said.incarnation) and _is_number(said.sequence)
+        all(map(_is_name, (said.target, said.accuser)))
+        and all(map(_is_number, (said.incarnation, said.sequence, said.since)))
+        and len(said.signature) <= SIGNATURE_BYTES
     )
 
 

@@ -28,7 +28,9 @@ __all__ = [
     "MemberEvent",
     "MemberSaid",
     "OwnRoutes",
+    "Refuse",
     "RoutesSeen",
+    "SealChanged",
     "SignsOfLife",
     "Tell",
     "Tempo",
@@ -104,6 +106,11 @@ class Urged:
 
 
 @dataclass(frozen=True, slots=True)
+class SealChanged:
+    """This node signs with another key from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Departing:
     """This node is about to leave."""
 
@@ -114,7 +121,16 @@ class TimePassed:
 
 
 MemberEvent: TypeAlias = (
-    LinkOpened | LinkClosed | MemberSaid | SignsOfLife | OwnRoutes | RoutesSeen | Urged | Departing | TimePassed
+    LinkOpened
+    | LinkClosed
+    | MemberSaid
+    | SignsOfLife
+    | OwnRoutes
+    | RoutesSeen
+    | SealChanged
+    | Urged
+    | Departing
+    | TimePassed
 )
 
 
@@ -171,10 +187,19 @@ class HoldRoutes:
 
 @dataclass(frozen=True, slots=True)
 class JudgeRoutes:
-    """Judge the routes of a member anew that are held: its record has other proofs, or (`is_moved`) another address."""
+    """Judge routes that are held anew: the record of their owner has other proofs, or (`is_moved`) address or key."""
 
     owner: bytes
     is_moved: bool
 
 
-MemberCommand: TypeAlias = Tie | Knock | Tell | Admit | Dismiss | HoldRoutes | JudgeRoutes | Warn
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A record or an accusation of a member does not count: `forged`, `unknown`, `claimed`; a neighbour told it."""
+
+    node: bytes
+    neighbour: bytes
+    verdict: str
+
+
+MemberCommand: TypeAlias = Tie | Knock | Tell | Admit | Dismiss | HoldRoutes | JudgeRoutes | Refuse | Warn

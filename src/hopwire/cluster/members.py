@@ -14,6 +14,7 @@ in pings and acks: two neighbours whose digests differ compare their tables.
 | pings to each monitored member | every T; over long links every 2 T |
 | a monitored member that says nothing | is accused after 3 T, later if this node is in doubt about itself |
 | accused by two monitors whose connections died | dead after 0.2 T |
+| the connection of this node died, and those to all its other monitors too | dead after 0.2 T: nobody else could tell |
 | accused by two monitors | dead after 4 T |
 | accused by one monitor, or by two others | dead after 24 T |
 | a member that hears of an accusation | says that it lives: a record with the next sequence, which makes it void |
@@ -33,12 +34,16 @@ Rules:
 - After a partition both halves have lost each other. One knock from either side joins them: they compare, accuse, and
   the accused say that they live.
 - A record with a larger incarnation takes the place of the former at once: the process restarted.
+- Records and accusations count only if they are genuine (`seals.py`). Where a restarted process has a new key, its
+  record is a claim, which waits until the former process is gone. Whoever talks to the new process itself accuses the
+  former one, as if its connection had died.
 
 The trap: a ring in one's own eyes. When many members die at once, the dead are still monitors of each other. Whoever is
 dismissed leaves its place to the next one in front, who begins to monitor, finds nobody there, and accuses too.
 
-Limits: `MAX_MEMBERS` in all, lost ones included; accusers of each member; records and accusations that wait to be
-passed on; answers to `Compare` in each period. A start may not lie more than 24 h ahead.
+Limits: `MAX_MEMBERS` in all, lost ones included, which make room for others; accusers of each member; claims; records
+and accusations that wait to be passed on; answers to `Compare` in each period. A start may not lie more than 24 h
+ahead.
 """
 
 from __future__ import annotations
@@ -66,6 +71,7 @@ from hopwire.cluster.gossip import (
     RoutesGiven,
     Rumours,
 )
+from hopwire.cluster.holdings import digest_of
 from hopwire.cluster.member_events import (
     Admit,
     Departing,
@@ -78,7 +84,9 @@ from hopwire.cluster.member_events import (
     MemberEvent,
     MemberSaid,
     OwnRoutes,
+    Refuse,
     RoutesSeen,
+    SealChanged,
     SignsOfLife,
     Tell,
     Tempo,
@@ -88,6 +96,7 @@ from hopwire.cluster.member_events import (
 )
 from hopwire.cluster.member_ring import MemberRing, place_of
 from hopwire.cluster.route_exchange import RouteExchange
+from hopwire.cluster.seals import CLAIMED, FORGED, GENUINE, UNSEALED, Seals
 from hopwire.model import Payload
 from hopwire.model.units import NS_PER_SECOND
 
@@ -117,6 +126,7 @@ ALONE_BEATS = 5  # between two knocks of a node that has no neighbour, after som
 KNOCKS_TO_WARN = 5  # without an answer
 MAX_MEMBERS = 20_000
 MOST_ACCUSERS = 8  # of one member
+MOST_CLAIMS = 1000  # names that other processes want to have
 MOST_WAITING = 2000  # records, and accusations, that wait to be passed on; what is left out is found by comparing
 KEEP_LOST_NS = 24 * 3600 * NS_PER_SECOND
 FUTURE_NS = KEEP_LOST_NS
@@ -142,6 +152,7 @@ class _Suspicion:
 
     age: tuple[int, int]
     accusers: dict[bytes, tuple[int, bool]] = field(default_factory=dict)
+    said: dict[bytes, Accusation] = field(default_factory=dict)  # as they were signed
     verdict_ns: float = inf
 
 
@@ -151,7 +162,15 @@ class _Loss:
 
     since_ns: int
     has_left: bool
-    accusers: tuple[bytes, ...] = ()
+    accused: tuple[Accusation, ...] = ()
+
+
+class _Forged(Exception):
+    """A neighbour passed on what its owner has not written."""
+
+    def __init__(self, node: bytes, source: bytes) -> None:
+        super().__init__()
+        self.node, self.source = node, source
 
 
 class Members:
@@ -165,8 +184,10 @@ class Members:
         now_ns: int = 0,
         base: Mapping[bytes, MemberRecord] | None = None,
         ring: MemberRing | None = None,
+        seals: Seals = UNSEALED,
     ) -> None:
-        self.me, self.doors = me, tuple(doors)
+        me = seals.sign(me)
+        self.me, self.doors, self._seals = me, tuple(doors), seals
         self._period = (tempo or Tempo()).period_ns
         self._born_ns = now_ns
         self._base: Mapping[bytes, MemberRecord] = base or {}  # of a simulation, shared by many
@@ -185,6 +206,8 @@ class Members:
         self._heard: dict[bytes, int] = {}  # the beat of the last word of a monitored member
         self._long_heard: dict[bytes, int] = {}
         self._patience: dict[bytes, int] = {}
+        self._claims: dict[bytes, MemberRecord] = {}  # of names that others have
+        self._replaced: set[bytes] = set()  # members that a link is open to another process of
         self._tied: dict[bytes, int] = {}  # links that were asked for, and when
         self._differs: dict[bytes, int] = {}  # neighbours with another digest, since which beat
         self._compared = -COMPARE_BEATS
@@ -245,7 +268,10 @@ class Members:
         self._commands = self.routes.commands = []
         match event:
             case MemberSaid(said):
-                self._hear(said, now_ns, chance)
+                try:
+                    self._hear(said, now_ns, chance)
+                except _Forged as forged:
+                    self._commands.append(Refuse(forged.node, forged.source, FORGED))
             case TimePassed():
                 self._pass_time(now_ns, chance)
             case LinkOpened(node):
@@ -260,6 +286,8 @@ class Members:
                 self._change_routes(added, removed, proofs, now_ns)
             case RoutesSeen(neighbour, owners):
                 self._see_routes(neighbour, owners, now_ns)
+            case SealChanged():
+                self._say_again(self.me.sequence, now_ns)
             case Urged():
                 self._urge()
             case Departing():
@@ -288,6 +316,7 @@ class Members:
 
     def _close(self, node: bytes, is_gone: bool, now_ns: int) -> None:
         self.links.discard(node)
+        self._replaced.discard(node)
         self._callers.pop(node, None)
         self._differs.pop(node, None)
         if is_gone and node in self._heard and self.beat >= self._pardoned:
@@ -393,12 +422,15 @@ class Members:
 
     def _note_life(self, node: bytes) -> None:
         """A monitored member has said something: what this node held against it is void."""
+        if node in self._replaced:
+            return
         self._heard[node] = self.beat
         if self._patience:
             self._patience.pop(node, None)
         if self.suspects and node in self.suspects:
             suspicion = self.suspects[node]
             suspicion.accusers.pop(self.me.node, None)
+            suspicion.said.pop(self.me.node, None)
             self._weigh(node, suspicion)
 
     # -- hearing
@@ -459,9 +491,12 @@ class Members:
         record, loss = self.find(node), self.lost[node]
         if record is None or loss.has_left:
             return ()
-        return tuple(
-            [Accusation(node, *record.age, each) for each in {**dict.fromkeys(loss.accusers), self.me.node: 0}]
-        )
+        others = [each for each in loss.accused if each.accuser != self.me.node]
+        return (*others, self._accusation(record))
+
+    def _accusation(self, record: MemberRecord, is_gone: bool = False) -> Accusation:
+        me = self.me
+        return self._seals.accuse(Accusation(record.node, *record.age, me.node, is_gone, me.incarnation))
 
     def _learn(self, record: MemberRecord, source: bytes, now_ns: int, is_spread: bool = True) -> bool:
         """Take a record that is newer than what is known; tell whether it was."""
@@ -472,11 +507,15 @@ class Members:
         known = self.find(node)
         if known is not None and record.age <= known.age:
             return False
+        verdict = self._seals.judge(record, self._living_record(node))
+        if verdict != GENUINE:
+            self._refuse(record, source, verdict, now_ns)
+            return False
         wall_ns = self.me.incarnation + now_ns - self._born_ns
         if record.incarnation > wall_ns + FUTURE_NS:
             self._commands.append(Warn("future", node, record.uri))
             return False
-        if known is None and (record.status == LEFT or len(self.ring) >= MAX_MEMBERS):
+        if known is None and (record.status == LEFT or not self._has_room()):
             return False
         loss = self.lost.get(node)
         if known is not None and loss is None:
@@ -488,9 +527,57 @@ class Members:
             self._return(record, known, loss)
         if is_spread:
             self._spread(record, source, now_ns)
+        self._replaced.discard(node)
+        if record.status == LEFT:
+            self._hear_claim(node, now_ns)
         if record.routes_version and record.status != LEFT:
             self._want(record, source, now_ns)
         return True
+
+    def _has_room(self) -> bool:
+        """Tell whether there is room for one more, if need be in place of the one that was lost first."""
+        if len(self.ring) >= MAX_MEMBERS and self.lost:
+            self._drop(next(iter(self.lost)))
+        return len(self.ring) < MAX_MEMBERS
+
+    def _refuse(self, record: MemberRecord, source: bytes, verdict: str, now_ns: int) -> None:
+        """Do not believe a record; keep it in mind if its process may have the name later."""
+        if verdict == FORGED:
+            raise _Forged(record.node, source)
+        held = self._claims.get(record.node)
+        if verdict != CLAIMED or held is None or held.incarnation != record.incarnation:  # each process counts once
+            self._commands.append(Refuse(record.node, source, verdict))
+        has_room = held is not None or len(self._claims) < MOST_CLAIMS
+        if verdict == CLAIMED and record.status != LEFT and has_room:
+            self._claims[record.node] = record
+            if source == record.node:  # the process itself: the one before it had this address, and has it no more
+                self._replaced.add(record.node)
+                self._accuse(record.node, now_ns, is_gone=True)
+            else:
+                self._suspect(record.node, source, now_ns)
+
+    def _suspect(self, node: bytes, source: bytes, now_ns: int) -> None:
+        """Take the claim that a member passes on as its word that the process before is gone: else it had not believed.
+
+        So who was away when the process died hears of its death. If the process lives, it hears of this first.
+        """
+        record = self.find(node)
+        if record is None or source not in self.links:
+            return
+        suspicion = self.suspects.get(node)
+        if suspicion is None or suspicion.age != record.age:
+            suspicion = self.suspects[node] = _Suspicion(record.age)
+        if source not in suspicion.accusers and len(suspicion.accusers) < MOST_ACCUSERS:
+            suspicion.accusers[source] = now_ns, True
+            self._weigh(node, suspicion)
+            if node in self.links:
+                self._tell(node, Rumours(self.me.node, self.me.incarnation, (), (self._accusation(record),)))
+
+    def _hear_claim(self, node: bytes, now_ns: int) -> None:
+        """Let the process have a name that wants it, now that the one before is gone."""
+        claim = self._claims.pop(node, None)
+        if claim is not None:
+            self._learn(claim, node if node in self.links else b"", now_ns)
 
     def _return(self, record: MemberRecord, known: MemberRecord | None, loss: _Loss | None) -> None:
         """A member is there: new, back, restarted, or with something else to say."""
@@ -514,8 +601,10 @@ class Members:
         is_same = known is not None and known.uri == record.uri and known.formats == record.formats
         if known is None or loss is not None or is_restarted or not is_same:
             self._commands.append(Admit(record))
-        if known is not None and not is_restarted and (known.proofs, known.uri) != (record.proofs, record.uri):
-            self._commands.append(JudgeRoutes(node, known.uri != record.uri))
+        if known is not None and not is_restarted:
+            is_moved = (known.uri, known.key) != (record.uri, record.key)
+            if is_moved or known.proofs != record.proofs:
+                self._commands.append(JudgeRoutes(node, is_moved))
 
     def _enter(self, record: MemberRecord) -> None:
         self._records[record.node] = record
@@ -532,18 +621,25 @@ class Members:
 
     def _lose(self, node: bytes, reason: str, now_ns: int, is_new: bool = True) -> None:
         suspicion = self.suspects.pop(node, None)
-        accusers = () if suspicion is None else tuple(suspicion.accusers)
-        self.lost[node] = _Loss(now_ns, reason == "left", accusers)
+        accused = () if suspicion is None else tuple(suspicion.said.values())
+        self.lost[node] = _Loss(now_ns, reason == "left", accused)
         self.routes.forget(node)
         self._is_ring_new = True
         if is_new:
             self._commands.append(Dismiss(node, reason))
 
     def _hear_of_myself(self, record: MemberRecord, source: bytes, now_ns: int) -> None:
-        if record.incarnation > self.me.incarnation:
+        verdict = GENUINE if record.age <= self.me.age else self._seals.judge(record, self.me)
+        if verdict == FORGED:
+            raise _Forged(record.node, source)
+        # Two processes do not listen at one address: the other one was before, and had a clock that was ahead.
+        what = "set_back" if record.uri == self.me.uri and record.incarnation > self.me.incarnation else "duplicate"
+        if verdict != GENUINE:  # another process that claims the name does not get it while this one lives
+            self._commands.append(Warn(what, record.node, record.uri))
+        elif record.incarnation > self.me.incarnation:
             if not self.is_doubled and record.incarnation <= self.me.incarnation + now_ns - self._born_ns + FUTURE_NS:
                 self.is_doubled = True
-                self._commands.append(Warn("duplicate", record.node, record.uri))
+                self._commands.append(Warn(what, record.node, record.uri))
         elif record.incarnation < self.me.incarnation:
             if source in self.links:
                 self._tell(source, Rumours(self.me.node, self.me.incarnation, self._own()))
@@ -555,7 +651,7 @@ class Members:
 
     def _rewrite(self, record: MemberRecord, now_ns: int) -> None:
         self._withdraw(self.me)
-        self.me = record
+        self.me = record = self._seals.sign(record)
         self._enter(record)
         if not self.is_doubled:
             self._spread(record, b"", now_ns)
@@ -573,7 +669,7 @@ class Members:
         if self.is_doubled or self._is_leaving:
             return
         self._is_leaving = True
-        record = replace(self.me, sequence=self.me.sequence + 1, status=LEFT)
+        record = self._seals.sign(replace(self.me, sequence=self.me.sequence + 1, status=LEFT))
         for node in self.neighbours():
             self._tell(node, Rumours(self.me.node, self.me.incarnation, (record,)))
 
@@ -583,14 +679,21 @@ class Members:
         record = self.find(node)
         if record is None or node in self.lost:
             return
-        accused = Accusation(node, *record.age, self.me.node, is_gone)
         suspicion = self.suspects.get(node)
         former = None if suspicion is None else suspicion.accusers.get(self.me.node)
         if former is not None and former[1] >= is_gone:
             return
+        accused = self._accusation(record, is_gone)
         if node in self.links:  # whoever is accused hears it first
             self._tell(node, Rumours(self.me.node, self.me.incarnation, (), (accused,)))
-        self._hear_accusation(accused, self.me.node, now_ns)
+        self._count(accused, self.me.node, now_ns)
+        for each in [each for each in self.suspects if is_gone and self._is_cut_off(each)]:
+            self._weigh(each, self.suspects[each])  # whoever could have told may be gone by now
+
+    def _is_cut_off(self, node: bytes) -> bool:
+        """Tell whether the connection of this node to a member died, and no other could be opened."""
+        suspicion = self.suspects.get(node)
+        return suspicion is not None and suspicion.accusers.get(self.me.node, (0, False))[1]
 
     def _hear_accusation(self, said: Accusation, source: bytes, now_ns: int) -> None:
         node = said.target
@@ -598,28 +701,48 @@ class Members:
             if said.incarnation != self.me.incarnation or self._is_leaving:
                 return
             if said.sequence >= self.me.sequence:
+                self._is_judged(said, source)
                 self._say_again(said.sequence, now_ns)
             elif source in self.links:
                 self._tell(source, Rumours(self.me.node, self.me.incarnation, self._own()))
             return
+        self._count(said, source, now_ns)
+
+    def _is_judged(self, said: Accusation, source: bytes) -> bool:
+        """Tell whether an accusation is genuine; that of a process which is not known here cannot be judged."""
+        accuser = self.find(said.accuser)
+        if self._seals is UNSEALED:
+            return True
+        if accuser is None or accuser.incarnation != said.since:
+            return False
+        if not self._seals.is_accused(said, accuser):
+            raise _Forged(said.accuser, source)
+        return True
+
+    def _count(self, said: Accusation, source: bytes, now_ns: int) -> None:
+        """Hold an accusation against a member, if it is about what is known of the member now."""
+        node = said.target
         known = self.find(node)
         if known is None or node in self.lost or (said.incarnation, said.sequence) != known.age:
             return
         suspicion = self.suspects.get(node)
+        heard = None if suspicion is None else suspicion.accusers.get(said.accuser)
+        if heard is not None and heard[1] >= said.is_gone:
+            return
+        if source != self.me.node and not self._is_judged(said, source):
+            return
         if suspicion is None or suspicion.age != known.age:
             if len(self.suspects) >= MAX_MEMBERS:
                 return
             suspicion = self.suspects[node] = _Suspicion(known.age)
-        former = suspicion.accusers.get(said.accuser)
-        if former is not None and former[1] >= said.is_gone:
-            return
-        if former is None and len(suspicion.accusers) >= MOST_ACCUSERS:
+        if heard is None and len(suspicion.accusers) >= MOST_ACCUSERS:
             monitors = self.ring.before(node, COUNTED, self.lost)
             other = next((each for each in suspicion.accusers if each not in monitors), None)
             if other is None or said.accuser not in monitors:
                 return
             del suspicion.accusers[other]
-        suspicion.accusers[said.accuser] = now_ns, said.is_gone
+            suspicion.said.pop(other, None)
+        suspicion.accusers[said.accuser], suspicion.said[said.accuser] = (now_ns, said.is_gone), said
         self._weigh(node, suspicion)
         if len(self._fresh_accused) < MOST_WAITING:
             self._fresh_accused[node, said.accuser] = said, source
@@ -632,6 +755,8 @@ class Members:
         gone = sorted(at for each, (at, is_gone) in suspicion.accusers.items() if is_gone and each in monitors)
         everybody = sorted(at for each, (at, _) in suspicion.accusers.items() if self.is_living(each))
         needed, period, verdict = min(2, len(monitors)), self._period, inf
+        if self._is_cut_off(node) and all(each == self.me.node or self._is_cut_off(each) for each in monitors):
+            needed = 1
         if needed and len(gone) >= needed:
             verdict = gone[needed - 1] + GRACE * period
         if len(counted) >= 2:
@@ -650,6 +775,7 @@ class Members:
                 if record is not None:
                     self._withdraw(record)
                 self._lose(node, "dead", now_ns)
+                self._hear_claim(node, now_ns)
         self._verdict_ns = min((each.verdict_ns for each in self.suspects.values()), default=inf)
 
     # -- news
@@ -758,7 +884,7 @@ class Members:
             return
         me = replace(self.me, sequence=self.me.sequence + 1, proofs=proofs)
         if holding is not None:
-            me = replace(me, routes_version=holding.version, routes_hash=holding.hash)
+            me = replace(me, routes_version=holding.version, routes_hash=digest_of(holding.hash))
         self._rewrite(me, now_ns)
         if holding is not None:
             self.routes.serve(me.node)
@@ -813,8 +939,12 @@ class Members:
         """Forget who was lost a day ago; who left is forgotten after an hour."""
         for node, loss in list(self.lost.items()):
             if now_ns - loss.since_ns > (KEEP_LOST_NS // 24 if loss.has_left else KEEP_LOST_NS):
-                if self._base:
-                    self._records, self._base = {**self._base, **self._records}, {}
-                del self.lost[node]
-                self._records.pop(node, None)
-                self.ring.remove(node)
+                self._drop(node)
+
+    def _drop(self, node: bytes) -> None:
+        """Forget a member that is lost."""
+        if self._base:
+            self._records, self._base = {**self._base, **self._records}, {}
+        del self.lost[node]
+        self._records.pop(node, None)
+        self.ring.remove(node)

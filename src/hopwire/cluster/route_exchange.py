@@ -6,10 +6,13 @@
 | `ask` | some neighbours are asked, for up to 64 owners each |
 | `hear_asked` | a neighbour asks: it gets changes, or a page of all; what is not here yet is sent when it has come |
 | `hear_given` | routes have come: they are held, or the next page is asked for, or they are wrong |
+| `want` again | routes that were newer than the record are held as soon as the record has come |
 | `pull_again` | no answer for two beats, or a wrong one: another neighbour is asked, and after that the owner itself |
 
     A announces. B hears it from A, and C from B. B asks A, C asks B. C may be quicker than the answer of A: then B
     sends the routes to C as soon as they have come. So A answers its neighbours, and not the whole cluster.
+
+Nothing is held but what fits the digest in the record of its owner, whoever gives it.
 
 The trap: a neighbour that gives wrong routes again and again. What is wrong is never asked for at once.
 """
@@ -21,7 +24,7 @@ from dataclasses import dataclass, field
 
 from hopwire.cluster.announce import AnnouncedRoute
 from hopwire.cluster.gossip import ROUTES_AT_A_TIME, MemberRecord, OwnedRoutes, RoutesAsked, RoutesGiven
-from hopwire.cluster.holdings import Holding, hash_of
+from hopwire.cluster.holdings import MODULUS, Holding, digest_of, hash_of
 from hopwire.cluster.member_events import HoldRoutes, MemberCommand, Tell
 
 __all__ = ["RouteExchange"]
@@ -30,7 +33,8 @@ MOST_ROUTES = 200_000  # of one owner
 MOST_ASKERS = 16  # that wait for routes of one owner
 PULL_BEATS, PULLS_AT_A_TIME = 2, 64
 TRIES_AROUND = 2  # neighbours that are asked before the owner
-HELD, MORE, WRONG = "held", "more", "wrong"  # what became of routes that were given
+MOST_EARLY = 64  # owners whose routes have come before their records: a record is some milliseconds behind
+HELD, MORE, EARLY, WRONG = "held", "more", "early", "wrong"  # what became of routes that were given
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class _Pull:
 
     source: bytes  # who is asked
     beat: int  # of the question
+    promised: tuple[int, bytes] = 0, b""  # version and digest in the record of the owner, at the question
     tries: int = 0
     version: int = 0  # of the pages that have come
     pages: list[AnnouncedRoute] = field(default_factory=list)
@@ -59,7 +64,8 @@ class RouteExchange:
         self._own: dict[AnnouncedRoute, None] = {}
         self._wanted: dict[bytes, bytes] = {}  # owners whose routes are to be asked for, and whom to ask
         self._pulls: dict[bytes, _Pull] = {}
-        self._askers: dict[bytes, dict[bytes, tuple[int, int]]] = {}  # who waits for routes of an owner
+        self._askers: dict[bytes, dict[bytes, tuple[int, int, int]]] = {}  # who waits for routes of an owner
+        self._early: dict[bytes, OwnedRoutes] = {}  # routes that are newer than the record of their owner
         self.beat = 0
         self.commands: list[MemberCommand] = []
 
@@ -75,7 +81,7 @@ class RouteExchange:
 
     def forget(self, owner: bytes) -> None:
         """Hold no routes of an owner that is gone, or of the process before."""
-        for kept in (self.holdings, self._pulls, self._wanted, self._askers):
+        for kept in (self.holdings, self._pulls, self._wanted, self._askers, self._early):
             kept.pop(owner, None)
 
     # -- one's own routes
@@ -103,6 +109,11 @@ class RouteExchange:
 
     def want(self, record: MemberRecord, source: bytes) -> bool:
         """Note that routes are to be asked for, if a record tells of newer ones."""
+        early = self._early.get(record.node)
+        if early is not None and early.version <= record.routes_version:
+            del self._early[record.node]
+            if early.incarnation == record.incarnation and self._take(record, early) == HELD:
+                self._pulls.pop(record.node, None)
         holding = self.holdings.get(record.node)
         is_behind = holding is None or holding.version < record.routes_version
         if is_behind and record.node not in self._pulls:
@@ -119,14 +130,17 @@ class RouteExchange:
             self._ask(source, owners)
 
     def _ask(self, source: bytes, owners: Sequence[bytes]) -> None:
-        wanted: list[tuple[bytes, int, int, int]] = []
+        wanted: list[tuple[bytes, int, int, int, int]] = []
         for owner in owners:
             record, holding = self._find(owner), self.holdings.get(owner)
             if record is None:
                 continue
             pull = self._pulls.setdefault(owner, _Pull(source, self.beat))
             pull.source, pull.beat = source, self.beat
-            wanted.append((owner, record.incarnation, 0 if holding is None else holding.version, len(pull.pages)))
+            if not pull.pages:
+                pull.promised = record.routes_version, record.routes_hash
+            held = 0 if holding is None else holding.version
+            wanted.append((owner, record.incarnation, held, len(pull.pages), record.routes_version))
         if source in self._links:
             for start in range(0, len(wanted), PULLS_AT_A_TIME):
                 asked = RoutesAsked(*self._me, tuple(wanted[start : start + PULLS_AT_A_TIME]))
@@ -153,9 +167,9 @@ class RouteExchange:
     def hear_asked(self, said: RoutesAsked) -> None:
         """Give a neighbour what is newer than what it holds."""
         room, given = ROUTES_AT_A_TIME, list[OwnedRoutes]()
-        for owner, incarnation, version, offset in said.wanted:
+        for owner, incarnation, version, offset, newest in said.wanted:
             holding = self.holdings.get(owner)
-            if holding is not None and holding.incarnation == incarnation and holding.version > version:
+            if holding is not None and holding.incarnation == incarnation and holding.version >= max(newest, 1):
                 part = holding.since(owner, version, offset, room) if room > 0 else None
                 if part is not None:
                     given.append(part)
@@ -163,14 +177,14 @@ class RouteExchange:
             elif self._find(owner) is not None:
                 askers = self._askers.setdefault(owner, {})
                 if len(askers) < MOST_ASKERS:
-                    askers[said.node] = version, self.beat
+                    askers[said.node] = version, newest, self.beat
         self._give(said.node, given)
 
     def serve(self, owner: bytes) -> None:
         """Give those who wait for routes of an owner what has come."""
         holding = self.holdings[owner]
-        for node, (version, beat) in self._askers.pop(owner, {}).items():
-            if node in self._links and self.beat - beat <= 2 * PULL_BEATS and holding.version > version:
+        for node, (version, newest, beat) in self._askers.pop(owner, {}).items():
+            if node in self._links and self.beat - beat <= 2 * PULL_BEATS and holding.version >= newest:
                 part = holding.since(owner, version, 0, ROUTES_AT_A_TIME)
                 self._give(node, [] if part is None else [part])
 
@@ -196,7 +210,7 @@ class RouteExchange:
             if taken == HELD:
                 self._pulls.pop(owner, None)
                 self._wanted.pop(owner, None)
-            if taken == MORE or self.holdings[owner].version < record.routes_version:
+            if taken == MORE or (taken == HELD and self.holdings[owner].version < record.routes_version):
                 again.append(owner)
         left = [owner for owner, pull in self._pulls.items() if pull.source == said.node and owner not in again]
         if left and not again and len(said.given) > 1:  # what found no room in the answer
@@ -210,13 +224,15 @@ class RouteExchange:
         version = 0 if holding is None else holding.version
         if given.version <= version:
             return HELD
-        is_latest = given.version == record.routes_version
+        pull, is_early = self._pulls.get(owner), given.version > record.routes_version
+        promised = {} if pull is None else dict([pull.promised])
+        digest = {**promised, record.routes_version: record.routes_hash}.get(given.version)
         if given.base:
             if holding is None or given.base != version:
                 return WRONG
-            hashed = holding.hash ^ hash_of(given.added) ^ hash_of(given.removed)
-            if is_latest and hashed != record.routes_hash:
-                del self.holdings[owner]
+            if is_early:
+                return self._keep(given)
+            if digest_of(holding.hash_after(given.added, given.removed)) != digest:
                 return WRONG
             holding.change(given.added, given.removed, given.version)
             self.commands.append(HoldRoutes(owner, given.added, given.removed, False))
@@ -224,13 +240,21 @@ class RouteExchange:
             taken, routes, hashed = self._pages(given)
             if taken != HELD:
                 return taken
-            if is_latest and hashed != record.routes_hash:
+            if is_early:
+                return self._keep(OwnedRoutes(owner, given.incarnation, 0, given.version, routes, (), 0, len(routes)))
+            if digest_of(hashed) != digest:
                 return WRONG
             holding = self.holdings[owner] = Holding(record.incarnation)
             holding.replace(routes, given.version, hashed)
             self.commands.append(HoldRoutes(owner, routes, (), True))
         self.serve(owner)
         return HELD
+
+    def _keep(self, given: OwnedRoutes) -> str:
+        """Keep routes until the record of their owner tells whether they are right."""
+        if given.owner in self._early or len(self._early) < MOST_EARLY:
+            self._early[given.owner] = given
+        return EARLY
 
     def _pages(self, given: OwnedRoutes) -> tuple[str, tuple[AnnouncedRoute, ...], int]:
         """Put a page to those before it; give all routes and their hash, once they are complete."""
@@ -245,7 +269,7 @@ class RouteExchange:
         if pull.version != given.version or len(pull.pages) != given.offset:
             return WRONG, (), 0
         pull.pages += given.added
-        pull.hash ^= hashed
+        pull.hash = (pull.hash + hashed) % MODULUS
         if len(pull.pages) < given.total:
             return MORE, (), 0
         routes, hashed = tuple(pull.pages), pull.hash
