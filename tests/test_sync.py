@@ -113,8 +113,8 @@ def test_a_node_of_blocking_code_does_what_a_node_does() -> None:
 
 
 LEFT_OUT = {
+    "border",
     "overview",
-    "expects",
     "find_route",
     "is_closed",
     "lose_node",
@@ -157,3 +157,21 @@ def test_blocking_node_is_started_looked_at_drained_and_stopped() -> None:
     node.stop()
     with pytest.raises(Closed):
         node.statistics()
+
+
+def test_a_node_that_is_started_twice_goes_on() -> None:
+    with sync.Node() as node:
+        node.host(Greeter())
+        with pytest.raises(Closed, match="a node is started once"):
+            node.start()
+        assert node.hub().ask(Greet("x"), Greeting, timeout=10) == Greeting("hello x")
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0, 1e300, 10**400])
+def test_a_time_that_is_none_is_refused_and_does_not_pass_for_a_loop_that_is_held(seconds: float) -> None:
+    with sync.Node() as node:
+        node.host(Greeter())
+        with pytest.raises(SettingsError, match="timeout must be"):
+            node.hub().ask(Greet("x"), Greeting, timeout=seconds)
+        with pytest.raises(SettingsError, match="ttl must be"):
+            node.hub().tell(Greet("x"), ttl=seconds)

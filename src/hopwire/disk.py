@@ -35,7 +35,9 @@ __all__ = [
     "local_path",
     "make_directory",
     "not_regular",
+    "open_for_update",
     "open_regular",
+    "put_file",
     "read_regular",
     "refuse_scheme",
     "replace_file",
@@ -199,6 +201,15 @@ def create_file(path: Path, file_mode: int = OWNER_ONLY, flags: int = 0) -> int:
     return handle
 
 
+def open_for_update(path: Path) -> int:
+    """Open a file that is there for writing, from its first byte on, or raise NotRegular; no symlink is followed."""
+    handle = os.open(path, os.O_WRONLY | NO_WAIT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY)
+    if said := not_regular(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotRegular(said, path)
+    return handle
+
+
 def replace_file(path: Path, content: bytes, file_mode: int = OWNER_ONLY, *, aside: Path | None = None) -> None:
     """Write a file under the name `aside`, then rename it: readers find the whole old file or the whole new file."""
     aside = aside or path.with_name(f"{path.name}.new")
@@ -209,6 +220,24 @@ def replace_file(path: Path, content: bytes, file_mode: int = OWNER_ONLY, *, asi
         os.fsync(file.fileno())
     os.replace(aside, path)
     sync_path(path.parent)
+
+
+def put_file(path: Path, content: bytes, file_mode: int = OWNER_ONLY) -> bool:
+    """Write a new file whole, or not at all if the name is taken; tells whether the file was written."""
+    aside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    aside.unlink(missing_ok=True)
+    try:
+        with os.fdopen(create_file(aside, file_mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(aside, path)
+    except FileExistsError:
+        return False
+    finally:
+        aside.unlink(missing_ok=True)
+    sync_path(path.parent)
+    return True
 
 
 def sync_path(path: Path) -> None:

@@ -13,6 +13,7 @@ HopwireError                  catch this error to catch them all
 │   └── UnexpectedAnswer      the actor returned nothing, or an answer that was not asked for and that nobody takes
 ├── Closed                    a node or hub that has been stopped
 ├── StoryStuck                a story of `hopwire.testing` that waits for something that never comes
+├── ProcessEnded              a process of an actor that has ended in the middle of a handler
 ├── Escalated                 a node that stopped because one of its actors had failed
 ├── SecurityError             a message that may not be sent or taken, as far as domains and keys go
 │   └── NotInDomain           an identity that no domain, or another domain, owns
@@ -40,6 +41,7 @@ __all__ = [
     "NotInDomain",
     "PayloadError",
     "PayloadWarning",
+    "ProcessEnded",
     "QueueFull",
     "SecurityError",
     "SettingsError",
@@ -147,6 +149,10 @@ class UnexpectedAnswer(DeliveryError):
 
 class Closed(HopwireError):
     """A node or hub that has been stopped."""
+
+
+class ProcessEnded(HopwireError):
+    """The process that a handler ran in has ended: it was killed, ran out of memory, or could not load the actor."""
 
 
 class Escalated(HopwireError):

@@ -15,14 +15,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from hopwire.errors import Closed, SettingsError
 from hopwire.model import Payload
-from hopwire.node import Actor, Address, Handled, Receipt, Statistics
+from hopwire.node import Actor, Address, Handled, PartnerStatus, Receipt, Statistics
 from hopwire.node import Hub as AsyncHub
 from hopwire.node import Node as AsyncNode
 from hopwire.node.blocking import CALL_SECONDS, GRACE_SECONDS, each_of, result_of
@@ -227,6 +227,8 @@ class Node:
         """Begin to listen, dial the peers, and let the actors work."""
         try:
             self._portal.call(CALL_SECONDS, self._node.start)
+        except Closed:  # it was started before, and goes on
+            raise
         except BaseException:
             self._portal.close()
             raise
@@ -242,6 +244,14 @@ class Node:
     def reload(self, domains: Domains | None = None) -> None:
         """Look at the files of domains, certificates and lists now, or take other domains; open connections stay."""
         self._portal.call_plain(self._node.reload, domains)
+
+    def allow(self, partner: str, *, export: Iterable[str] | None = None, import_: Iterable[str] | None = None) -> None:
+        """Change what may cross to and from a partner network; a list that is not given stays."""
+        self._portal.call_plain(self._node.allow, partner, export=export, import_=import_)
+
+    def partners(self) -> list[PartnerStatus]:
+        """Give how this node does as a gateway to partner networks."""
+        return self._portal.call_plain(self._node.partners)
 
     def wait_closed(self) -> None:
         """Wait until the node has stopped; an `Escalated` says that the node stopped because of an actor."""

@@ -23,7 +23,7 @@ import selectors
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from math import inf
 from random import Random
@@ -193,16 +193,27 @@ class Network:
         object.__setattr__(self, name, value)
 
     def node(self, **settings: Any) -> Node:
-        """Make a node on this network; takes the settings of `Node`."""
-        self._count += 1
-        uri = f"memory://{self._count}"
-        transport = _Memory(self, uri)
-        node = Node(uri, transport=transport, **settings)
-        transport.identity, transport.gone_seconds = node.identity, node.settings.pace.gone_ns / NS_PER_SECOND
-        node._timing.hub_share.clock = lambda: 0.0
-        node._timing.share.clock = lambda: 0.0  # the speed of the machine changes nothing
-        node._timing.chance = self.chance.random
+        """Make a node on this network; takes the settings of `Node`.
+
+        The border node of a partner is on this network too, as `node.border(NAME)`.
+        """
+        transport = self._new_transport()
+        partners = [replace(each, transport=self._new_transport()) for each in settings.pop("partners", ())]
+        node = Node(transport.uri, transport=transport, partners=partners, **settings)
+        for each in (node, *(node.border(partner.name) for partner in partners)):
+            memory = each._transport
+            assert isinstance(memory, _Memory)
+            memory.identity, memory.gone_seconds = each.identity, each.settings.pace.gone_ns / NS_PER_SECOND
+            each._timing.hub_share.clock = lambda: 0.0
+            each._timing.share.clock = lambda: 0.0  # the speed of the machine changes nothing
+            each._timing.chance = self.chance.random
+            if each._tap is not None:
+                each._tap.now_ns, each._tap.aside = _now_ns, _at_once
         return node
+
+    def _new_transport(self) -> _Memory:
+        self._count += 1
+        return _Memory(self, f"memory://{self._count}")
 
     def cut(self, one: Node, other: Node) -> None:
         """Let nothing pass between two nodes."""
@@ -222,9 +233,12 @@ class Network:
     def kill(self, node: Node) -> None:
         """End a node like a process that is killed: its connections close at once, and it says no goodbye.
 
-        The others miss such a node after the time of `Pace.gone_ns`. The objects of the node are still there.
+        The others miss such a node after the time of `Pace.gone_ns`. The objects of the node are still there. What its
+        capture had not yet written is lost.
         """
         killed = self._transports.pop(node.uri, None)
+        if node._tap is not None:
+            node._tap.abandon()
         for other in self._transports.values() if killed is not None else ():
             if frozenset((node.uri, other.uri)) not in self._cuts:
                 other.lose(node.uri, killed.connections.get(other.uri, b"") if killed else b"")
@@ -245,6 +259,15 @@ class Network:
         receiver = self._transports.get(uri)
         if receiver is not None:
             receiver.on_frames(frames)
+
+
+def _now_ns() -> int:
+    """Give the time of a capture: by the clock of the story, which is the clock of all its nodes."""
+    return round(asyncio.get_running_loop().time() * NS_PER_SECOND)
+
+
+async def _at_once(write: Callable[..., T], *arguments: Any) -> T:
+    return write(*arguments)
 
 
 class _Memory:
@@ -309,7 +332,10 @@ class _Memory:
         pass
 
     def reply(self, connection: bytes, frames: Frames) -> None:
-        pass
+        for other in self._network._transports.values():
+            if other.connections.get(self.uri) == connection:
+                self.connect(other.uri)
+                self._network._carry(self, other.uri, frames)
 
     def dial_foreign(self, uri: str) -> None:
         pass

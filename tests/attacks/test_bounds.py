@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -33,9 +34,9 @@ class Cost(NamedTuple):
     turn: float
 
 
-def cost_of(attack: Attack) -> Cost:
+def cost_of(attack: Attack, kind: str = "open") -> Cost:
     """Attack a node in a process of its own, look at it all the while, and give the worst."""
-    with victim() as it, ExitStack() as stack:
+    with victim(kind) as it, ExitStack() as stack:
         before = it.report()["bytes"]
         it.report()
         attacking = threading.Thread(target=attack, args=(it.uri, stack))
@@ -207,4 +208,38 @@ def pings(uri: str, stack: ExitStack) -> None:
 def test_what_is_not_a_message_yet_costs_a_node_little(attack: Attack, most_bytes: int) -> None:
     cost = cost_of(attack)
     assert cost.more_bytes < most_bytes
+    assert cost.turn < MOST_TURN
+
+
+# -- what is not a connection yet
+
+
+def client_hello() -> bytes:
+    """Give the first word of somebody who speaks TLS."""
+    outgoing = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="x").do_handshake()
+    return outgoing.read()
+
+
+def half_hellos(uri: str, stack: ExitStack) -> None:
+    for _ in range(500):
+        stack.enter_context(Stranger(uri)).pour(client_hello()[:100])
+
+
+def hellos_without_an_end(uri: str, stack: ExitStack) -> None:
+    for _ in range(500):
+        stack.enter_context(Stranger(uri)).pour(client_hello())
+
+
+def large_records(uri: str, stack: ExitStack) -> None:
+    for _ in range(500):
+        stack.enter_context(Stranger(uri)).pour(b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc" + bytes(1000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [half_hellos, hellos_without_an_end, large_records])
+def test_a_handshake_that_never_ends_costs_an_encrypted_node_little(attack: Attack) -> None:
+    cost = cost_of(attack, "encrypted")
+    assert cost.more_bytes < MOST_BYTES
     assert cost.turn < MOST_TURN

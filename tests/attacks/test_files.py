@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 
 from hopwire.capture import CaptureSettings, CaptureWriter, Direction, FaultKind, follow_capture, list_segments
@@ -19,11 +19,15 @@ from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.errors import CaptureError, LakeError, SettingsError
 from hopwire.lake import build as runs
+from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.build import build
 from hopwire.lake.catalog import find_sources
 from hopwire.lake.manifest import Manifest, StoredSource, StoredTable, stale_tables
+from hopwire.lake.parquet_output import TableLayout, TableOutput, write_rows
+from hopwire.lake.readable import TIMESTAMP
+from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
+from hopwire.lake.store import files_of, manifest_numbers, manifest_path, read_arrow, read_manifest, writing
 from hopwire.lake.tables import all_tables
 from hopwire.simulate import SimulateSettings
 from tests.cli.running import command, environment
@@ -59,78 +63,79 @@ def victim(tmp_path: Path) -> Path:
 def elsewhere(victim: Path) -> list[str]:
     return [
         str(victim),
-        "../victim.parquet",
-        "gold/t/../../../victim.parquet",
-        "gold/t/./../../../victim.parquet",
-        "gold//t/one.parquet",
-        "gold/t/one.txt",
-        "_hopwire/manifest.json",
-        "_hopwire/staging/x.parquet",
+        f"file://{victim}",
+        "../../../victim.parquet",
+        "date=2026-01-31/../../../../victim.parquet",
+        "date=..%2F../victim.parquet",
+        "./two.parquet",
+        "a/two.parquet",
+        "two.txt",
+        "_delta_log/two.json",
         "C:/victim.parquet",
-        "gold/t/..\\..\\victim.parquet",
-        "gold/t/x\0.parquet",
+        "..\\..\\victim.parquet",
+        "x%00.parquet",
+        "s3://bucket/two.parquet",
         "",
-        "gold/t/",
     ]
 
 
-@pytest.mark.parametrize("number", range(13))
-def test_list_of_written_files_removes_nothing_elsewhere(lake: Path, victim: Path, number: int) -> None:
-    listed = lake / "_hopwire" / "written.json"
-    path = elsewhere(victim)[number]
-    listed.write_text(json.dumps(["gold/t/one.parquet", path]))
-    with pytest.raises(LakeError, match=r"written\.json: found .*, expected the path of a Parquet file") as caught:
-        fill(lake, "three", [3])
-    assert "\n" not in str(caught.value)
-    assert victim.read_text() == "mine"
-    assert (lake / "gold" / "t" / "one.parquet").exists(), "nothing was done"
-    assert numbers_in(lake) == [2]
-
-
-@pytest.mark.parametrize("number", range(13))
-def test_manifest_lets_nothing_elsewhere_be_read_or_replaced(lake: Path, victim: Path, number: int) -> None:
-    manifest = lake / "_hopwire" / "manifest.json"
-    found = json.loads(manifest.read_text())
-    found["tables"]["gold.t"]["files"][0]["path"] = elsewhere(victim)[number]
-    manifest.write_text(json.dumps(found))
-    for use in (read_manifest, numbers_in, lambda lake: fill(lake, "three", [3])):
-        with pytest.raises(LakeError, match=r"manifest\.json: found .*, expected the path of a Parquet file"):
+@pytest.mark.parametrize("number", range(14))
+def test_log_lets_nothing_elsewhere_be_read_or_removed(lake: Path, victim: Path, number: int) -> None:
+    newest = lake / "gold" / "t" / "_delta_log" / "00000000000000000001.json"
+    lines = [json.loads(line) for line in newest.read_text().splitlines()]
+    (added,) = (line["add"] for line in lines if "add" in line)
+    added["path"] = elsewhere(victim)[number]
+    newest.write_text("\n".join(map(json.dumps, lines)))
+    for use in (
+        numbers_in,
+        lambda lake: fill(lake, "three", [3]),
+        lambda lake: forget_old(lake, LakeSettings(keep_snapshots=1, keep_seconds=1e-9)),
+    ):
+        try:
             use(lake)
+        except LakeError as error:
+            assert "\n" not in str(error)
+            said = ("expected the path of a Parquet file within the table", "cannot be read")
+            assert any(each in str(error) for each in said)
+        else:
+            assert use is not numbers_in
     assert victim.read_text() == "mine"
+    assert (lake / "gold" / "t" / "one.parquet").exists(), "nothing was removed"
 
 
-@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff", b'{"a": 1}', b"[" * 100_000])
-def test_list_of_written_files_that_is_damaged_is_said(lake: Path, content: bytes) -> None:
-    (lake / "_hopwire" / "written.json").write_bytes(content)
-    with pytest.raises(LakeError, match=r"written\.json: is damaged; remove it"):
-        fill(lake, "three", [3])
-
-
+TABLE = {"version": 0, "basis": "", "schema": ""}
 # fmt: off
 MANIFESTS: list[tuple[dict[str, Any], str]] = [
-    ({"tables": {"../x": {"basis": "", "columns": {}}}},                              "found the table '../x'"),
-    ({"tables": {"gold.t": {"basis": "", "columns": {}, "made_from": {"x": "y"}}}},   "made from 'x', which is not"),
-    ({"tables": []},                                                                  "its manifest is damaged"),
+    ({"tables": {"../x": TABLE}},                                "found the table '../x'"),
+    ({"tables": {"gold.t": {**TABLE, "made_from": {"x": "y"}}}}, "made from 'x', which is not"),
+    ({"tables": {"gold.t": {**TABLE, "version": -1}}},           "found version -1 of gold.t"),
+    ({"tables": []},                                             "is damaged"),
+    ({"number": 7},                                              "found the number 7, expected 2"),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize(("changes", "said"), MANIFESTS)
 def test_manifest_that_no_run_has_written_is_one_line(lake: Path, changes: dict[str, Any], said: str) -> None:
-    (lake / "_hopwire" / "manifest.json").write_text(json.dumps({"format": 1, **changes}))
+    manifest_path(lake, 2).write_text(json.dumps({"format": 2, "number": 2, **changes}))
     with pytest.raises(LakeError, match=said):
         read_manifest(lake)
 
 
 def test_tables_that_are_made_from_one_another_come_to_an_end() -> None:
-    tables = {"gold.a": StoredTable("x", {}, (), {"gold.b": "x"}), "gold.b": StoredTable("x", {}, (), {"gold.a": "x"})}
+    tables = {
+        "gold.a": StoredTable(0, "x", "", made_from={"gold.b": "x"}),
+        "gold.b": StoredTable(0, "x", "", made_from={"gold.a": "x"}),
+    }
     assert stale_tables(Manifest(tables=tables)) == {}
 
 
 # -- symlinks in a lake
 
 
-@pytest.mark.parametrize("name", ["_hopwire", "_hopwire/staging", "gold", "gold/t"])
+@pytest.mark.parametrize(
+    "name", ["_hopwire", "_hopwire/work", "_hopwire/manifests", "gold", "gold/t", "gold/t/_delta_log"]
+)
 def test_directory_of_a_lake_that_is_a_symlink_is_refused(lake: Path, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -143,21 +148,55 @@ def test_directory_of_a_lake_that_is_a_symlink_is_refused(lake: Path, tmp_path: 
     assert sorted(outside.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", ["manifest.json.new", "written.json.new"])
-def test_symlink_where_a_file_is_written_aside_is_not_followed(lake: Path, victim: Path, name: str) -> None:
-    (lake / "_hopwire" / name).symlink_to(victim)
-    fill(lake, "three", [3])
-    assert victim.read_text() == "mine"
-    assert numbers_in(lake) == [3]
+def test_symlink_in_the_place_of_a_day_is_refused(lake: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (lake / "gold" / "t" / "date=2023-11-14").symlink_to(outside)
+    schema = pa.schema([("date", pa.date32()), ("minute", TIMESTAMP)])
+    rows = pa.record_batch([pa.array([1_700_000_000_000_000], TIMESTAMP)], ["minute"])
+    output = TableOutput(lake / "gold" / "t", "x", TableLayout(schema, ("minute",)), LakeSettings())
+    output.add(rows)
+    with pytest.raises(LakeError, match="is a symlink, expected a directory of the lake itself"):
+        output.close()
+    assert list(outside.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["lock", "manifest.json", "written.json"])
-def test_symlink_in_the_place_of_a_file_of_the_lake_is_refused(lake: Path, victim: Path, name: str) -> None:
-    (lake / "_hopwire" / name).unlink()
-    (lake / "_hopwire" / name).symlink_to(victim)
+def test_symlink_in_the_place_of_the_lock_is_refused(lake: Path, victim: Path) -> None:
+    (lake / "_hopwire" / "lock").unlink()
+    (lake / "_hopwire" / "lock").symlink_to(victim)
     with pytest.raises((LakeError, OSError)):
         fill(lake, "three", [3])
     assert victim.read_text() == "mine"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("words", "make"), THINGS, ids=range(len(THINGS)))
+@pytest.mark.parametrize("name", ["manifests", "log"])
+def test_manifest_or_log_that_is_no_file_is_named_and_not_waited_for(
+    lake: Path, words: str, make: Callable[[Path], object], name: str
+) -> None:
+    path = manifest_path(lake, 2) if name == "manifests" else lake / "gold" / "t" / "_delta_log" / f"{1:020}.json"
+    path.unlink()
+    make(path)
+    for use in (numbers_in, lambda lake: fill(lake, "three", [3])):
+        with pytest.raises((LakeError, OSError), match=f"is {words}, expected a regular file"):
+            use(lake)
+
+
+@pytest.mark.parametrize("name", ["two.parquet", "0123456789ab-00000-01234567.parquet", "date=2026-01-31"])
+def test_what_is_forgotten_is_no_symlink_and_nothing_behind_one(lake: Path, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    file = outside / "0123456789ab-00000-01234567.parquet"
+    file.write_text("mine")
+    os.utime(file, (1, 1))
+    path = lake / "gold" / "t" / name
+    path.unlink(missing_ok=True)
+    path.symlink_to(outside if name.startswith("date") else file)
+    forget_old(lake, LakeSettings(keep_snapshots=1, keep_seconds=1e-9))
+    assert manifest_numbers(lake) == [2]
+    assert file.read_text() == "mine"
+    assert path.is_symlink()
 
 
 @pytest.mark.timeout(20)
@@ -167,7 +206,7 @@ def test_file_of_a_table_that_is_none_is_named_and_not_waited_for(
 ) -> None:
     (lake / "gold" / "t" / "two.parquet").unlink()
     make(lake / "gold" / "t" / "two.parquet")
-    with pytest.raises(LakeError, match=rf"gold/t/two\.parquet cannot be read \(it is {words}"):
+    with pytest.raises(LakeError, match=rf"gold\.t: two\.parquet cannot be read \(it is {words}"):
         read_arrow(lake, "gold.t")
     fill(lake, "three", [3])
     assert numbers_in(lake) == [3]
@@ -316,16 +355,18 @@ def test_captures_are_for_their_owner_unless_set_otherwise(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("open_umask")
 def test_lake_is_for_its_owner_unless_set_otherwise(tmp_path: Path) -> None:
-    fill(tmp_path / "own", "one", [1])
+    with writing(tmp_path / "own") as run:
+        write_rows(run, SOURCES_TABLE, "x", rows_of_sources({"a": StoredSource(1, "x")}, []))
+        run.publish({}, "")
     assert modes_in(tmp_path / "own") == {0o700, 0o600}
     with writing(tmp_path / "group", 0o640) as run:
         place = run.place("gold.t")
-        pq.write_table(read_arrow(tmp_path / "own", "gold.t"), place / "x.parquet")
-        assert modes_in(place) == {0o750, 0o666}, "a file that Spark writes, in a directory that keeps others out"
-        run.add("gold.t", "x", pq.read_schema(place / "x.parquet"), run.written("gold.t"))
+        rows = read_arrow(tmp_path / "own", "bronze.sources").to_batches()
+        output = TableOutput(place, "x", TableLayout(rows[0].schema), LakeSettings(file_mode=0o640))
+        output.add(rows[0])
+        run.put("gold.t", "x", rows[0].schema, output.close())
         run.publish({}, "")
-    assert stat.S_IMODE((tmp_path / "group" / "gold" / "t" / "x.parquet").stat().st_mode) == 0o640
-    assert stat.S_IMODE((tmp_path / "group" / "gold").stat().st_mode) == 0o750
+    assert modes_in(tmp_path / "group") - {0o600} == {0o750, 0o640}, "the lock alone is for the owner"
 
 
 @pytest.mark.usefixtures("open_umask")
@@ -367,7 +408,7 @@ def test_build_goes_on_past_every_bad_source_and_names_it(spark: SparkSession, c
     (captures / "letter.txt").write_text("dear reader")
     cut = write_segment(captures / "cleo.open.arrows", make_sightings("cleo"), is_sealed=False)
     cut.write_bytes(cut.read_bytes() + b"\xff\xff\xff")
-    lake = tmp_path / "run:1,ü" / "a b%20"
+    lake = tmp_path / "run:1,ü" / "a b%"
     built = build(spark, captures, lake, ["gold.quality"])
     assert built.read == ("anna.arrows", "bert.arrows", "cleo.arrows", "odd.arrows")
     assert set(built.bad) == {*said, "odd.arrows"}
@@ -394,7 +435,6 @@ def test_fifo_ends_a_query_in_words_or_is_skipped(spark: SparkSession, captures:
 
 def test_source_that_is_set_aside_keeps_what_the_lake_has_of_it() -> None:
     from hopwire.capture.file_faults import Fault
-    from hopwire.lake.bronze.sources import rows_of_sources
 
     fault = Fault(Path("anna.open.arrows"), FaultKind.NOT_REGULAR, "is a FIFO, expected a regular file")
     [row] = rows_of_sources({"anna.arrows": StoredSource(5, "x", row_count=7)}, [fault]).to_pylist()

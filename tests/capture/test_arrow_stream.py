@@ -78,7 +78,7 @@ FOREIGN = [
 ]
 UNSUITABLE = [
     (stream(pa.schema([("a", pa.int64())])),                    "is an Arrow stream, but not a capture"),
-    (stream(SCHEMA.with_metadata({VERSION_KEY: "7.1"})),        "is a capture of version 7.1, expected 2 or older"),
+    (stream(SCHEMA.with_metadata({VERSION_KEY: "7.1"})),        "is a capture of version 7.1, expected 3 or older"),
     (stream(SCHEMA.remove(0)),                                  "has no column node, which a capture has"),
 ]
 # fmt: on

@@ -12,6 +12,7 @@ from hopwire.capture.records import Row
 from hopwire.capture.settings import CaptureSettings
 from hopwire.model.reasons import SKIP_REASONS
 from hopwire.model.sighting import Direction
+from hopwire.model.units import NS_PER_SECOND
 
 
 def buffer(**settings: Any) -> Buffer:
@@ -64,6 +65,18 @@ def test_a_gap_at_the_end_is_told_with_the_next_batch() -> None:
     rows = full.take()
     assert told(rows)[-1] == (4, 2, "too_slow")
     assert rows[-1][1] == 4, "the time of the first that is missing"
+
+
+def test_a_long_gap_tells_when_it_ended_also_if_it_grows_while_the_disk_refuses() -> None:
+    full = buffer(batch_rows=100)
+    for number in range(50):
+        offer(full, at=number * NS_PER_SECOND)
+        full.take()
+        full.put_back()
+    assert full.waiting[0] == 6
+    rows = full.take()
+    assert told(rows)[-2:] == [(4, 45, "too_slow"), (49, 1, "too_slow")]
+    assert [row[1] for row in rows[-2:]] == [4 * NS_PER_SECOND, 49 * NS_PER_SECOND]
 
 
 def test_a_batch_that_comes_back_keeps_its_place() -> None:

@@ -24,7 +24,7 @@ from hopwire.capture import (
 )
 from hopwire.capture import expansion as expansion_module
 from hopwire.capture.expansion import Expansion
-from hopwire.capture.records import RECORDS, Origin, Row, batch_from_rows, records_from_sightings
+from hopwire.capture.records import RECORDS, Origin, Row, batch_from_rows, coupled, records_from_sightings
 from hopwire.capture.segment import END
 from hopwire.capture.sources import list_sources, parts_of, read_source, survey
 from hopwire.wire.train import MAX_TRAIN_BYTES, MAX_TRAIN_MESSAGES, pack_train
@@ -71,7 +71,7 @@ def one_by_one(row: Row) -> list[Row]:
 def test_trains_are_the_sightings_of_their_messages(
     seen: list[tuple[str, list[bytes] | tuple[list[bytes], ...]]], sender: bytes, queued_ns: int | None
 ) -> None:
-    coupled: list[Row] = []
+    in_trains: list[Row] = []
     alone: list[Row] = []
     sequence = 0
     for direction, each in seen:
@@ -82,9 +82,9 @@ def test_trains_are_the_sightings_of_their_messages(
         ]
         is_train = isinstance(each, tuple)
         frames = [sender, pack_train(messages, queued_ns)] if is_train else messages[0]
-        coupled.append((sequence, at, direction, b"p", frames, "", "n", 0, len(messages) if is_train else 0))
+        in_trains.append((sequence, at, direction, b"p", frames, "", "n", 0, len(messages) if is_train else 0))
         sequence += len(messages)
-    assert expanded(*coupled) == expanded(*alone)
+    assert expanded(*in_trains) == expanded(*alone)
 
 
 def test_what_is_written_as_a_train_comes_back_message_by_message(tmp_path: Path) -> None:
@@ -303,3 +303,12 @@ def test_columns_and_times_are_chosen_among_sightings(tmp_path: Path) -> None:
 def test_sightings_as_records_come_back_as_they_were() -> None:
     batch = batch_from_sightings([Sighting(b"n", "", 1, 0, 5, "in", b"p", [b"x"])])
     assert list(Expansion().sightings(records_from_sightings(batch))) == [batch]
+
+
+def test_sightings_of_one_moment_become_a_train_and_sightings_again() -> None:
+    alone = (5, START + 1, "in", b"peer", [b"peer", b"", b"body", b"meta"], "", "", 0, 0)
+    given = [record(train_of(3), 3, 0), record(train_of(2), 2, 3, "out"), alone]
+    batch = pa.concat_batches(list(Expansion().sightings(batch_from_rows(ORIGIN, given))))
+    records = coupled(batch)
+    assert records.equals(batch_from_rows(ORIGIN, given))
+    assert pa.concat_batches(list(Expansion().sightings(records))).equals(batch)

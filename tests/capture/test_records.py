@@ -34,8 +34,8 @@ def test_rows_of_one_origin_are_the_same_batch() -> None:
 
 # fmt: off
 REFUSED = [
-    (SCHEMA.with_metadata({VERSION_KEY: "3.0"}),          "is a capture of version 3.0, expected 2 or older"),
-    (SCHEMA.with_metadata({VERSION_KEY: "new"}),          "has the version b'new', expected one such as 2.0"),
+    (SCHEMA.with_metadata({VERSION_KEY: "4.0"}),          "is a capture of version 4.0, expected 3 or older"),
+    (SCHEMA.with_metadata({VERSION_KEY: "new"}),          "has the version b'new', expected one such as 3.0"),
     (SCHEMA.with_metadata({VERSION_KEY: "2.0"}),          "has no column train, which a capture has"),
     (SCHEMA.with_metadata({}),                            "is an Arrow stream, but not a capture"),
     (SCHEMA.remove(SCHEMA.get_field_index("peer")),       "has no column peer, which a capture has"),

@@ -225,7 +225,7 @@ def test_a_directory_that_goes_away_costs_nothing_but_what_was_in_it(tmp_path: P
 def test_a_disk_that_refuses_to_the_end_raises_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "capture"
     capture = writer(directory, buffer_rows=5)
-    directory.rmdir()
+    shutil.rmtree(directory)
     directory.write_text("in the way")
     append_many(capture, 10)
     status = capture.close()

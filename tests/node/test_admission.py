@@ -274,7 +274,7 @@ def test_a_file_of_domains_is_seen_to_change_and_a_mistake_changes_nothing(
             before = file.read_text()
             file.write_text("[domains")
             await until(
-                lambda: any("the domains of before still count" in each.getMessage() for each in caplog.records)
+                lambda: any("the settings of before still count" in each.getMessage() for each in caplog.records)
             )
             with pytest.raises(SettingsError, match="is not TOML"):
                 asker.reload()

@@ -58,3 +58,20 @@ def test_all_end_at_once_when_that_is_wanted_also_those_that_were_about_to() -> 
         assert sorted(ended) == list(range(-1, 2 * AT_ONCE))
 
     run(story)
+
+
+def test_a_key_that_began_long_ago_ends_at_its_time_though_another_began_later() -> None:
+    async def story(network: Network) -> None:
+        ended: list[str] = []
+        deadlines = Deadlines(ended.append)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.sleep(1.5)
+        deadlines.add("later", loop.time(), 2.0)
+        deadlines.add("waited", began, 2.0)
+        await asyncio.sleep(0.6)  # 2.1 s after the first began
+        assert ended == ["waited"]
+        await asyncio.sleep(1.5)
+        assert ended == ["waited", "later"]
+
+    run(story)

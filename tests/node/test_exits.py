@@ -106,18 +106,43 @@ def test_an_actor_that_wants_to_end_the_process_as_it_starts_or_stops_does_not(
     asyncio.run(asyncio.wait_for(story(), SECONDS))
 
 
+@pytest.mark.parametrize("kind", [*KINDS, asyncio.CancelledError, GeneratorExit])
+def test_a_stream_whose_handler_wants_to_end_the_process_fails_behind_its_parts(kind: type[BaseException]) -> None:
+    class Streams(Greeter):
+        @handles
+        async def count(self, request: Count) -> AsyncIterator[Number]:
+            yield Number(1)
+            raise kind("in a stream")
+
+    async def story() -> None:
+        async with Node() as a, Node(peers=[a.uri]) as b:
+            a.host(Streams())
+            await b.knows(Count)
+            parts = b.hub().stream(Count(1), Number, timeout=10)
+            assert await anext(parts) == Number(1)
+            with pytest.raises(HandlerFailed, match=f"{kind.__name__}: Streams.count: in a stream"):
+                await anext(parts)
+            assert await b.hub().ask(Greet("x"), Greeting, timeout=10) == Greeting("hello x")
+
+    asyncio.run(asyncio.wait_for(story(), SECONDS))
+
+
 class Exhausted(Actor):
+    def __init__(self, kind: type[BaseException]) -> None:
+        self.kind = kind
+
     @handles
     def greet(self, request: Greet) -> Greeting:
-        return next(iter(()))
+        raise self.kind
 
 
-def test_a_blocking_handler_whose_iterator_has_no_more_fails_like_any_other() -> None:
+@pytest.mark.parametrize("kind", [StopIteration, GeneratorExit])
+def test_a_blocking_handler_that_raises_what_ends_generators_fails_like_any_other(kind: type[BaseException]) -> None:
     async def story() -> None:
         async with Node() as node:
-            node.host(Exhausted())
+            node.host(Exhausted(kind))
             for _ in range(2):
-                with pytest.raises(HandlerFailed, match="StopIteration"):
+                with pytest.raises(HandlerFailed, match=kind.__name__):
                     await node.hub().ask(Greet("x"), Greeting, timeout=5)
 
     asyncio.run(asyncio.wait_for(story(), SECONDS))

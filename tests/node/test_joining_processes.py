@@ -99,3 +99,16 @@ def test_member_that_stands_still_for_three_seconds_is_not_dead() -> None:
         still.tell(signal.SIGCONT)
         assert still.ask("peers") == "3"
         assert [process.ask("routes") for process in (*members, still)] == ["4"] * 4
+
+
+def test_member_that_stands_still_for_ten_seconds_is_not_dead_by_one_accuser() -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(running(*member()))
+        still = stack.enter_context(running(*member(first.uri)))
+        wait_for([first, still], "routes", 2)
+        still.tell(signal.SIGSTOP)
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            assert first.ask("peers") == "1"
+        still.tell(signal.SIGCONT)
+        assert (first.ask("routes"), still.ask("routes")) == ("2", "2")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from time import perf_counter
 
 import pytest
 
 from hopwire.model import Codec, Payload
 from hopwire.node import Actor, Node, NodeSettings, Overflow, handles
+from hopwire.node.outbox import Outbox, Outboxes
+from hopwire.node.transport import OutboxLimits
 
 TOLD = 3000
 
@@ -46,3 +49,57 @@ def test_a_full_queue_to_a_peer_waits_refuses_or_drops_the_oldest(overflow: Over
     taken, refused = asyncio.run(asyncio.wait_for(story(), timeout=30))
     assert taken + refused == TOLD
     assert (refused == 0) == (overflow is Overflow.WAIT)
+
+
+class Sluggish(Outboxes):
+    """A transport whose every load takes a while, as under TLS on a busy machine."""
+
+    def __init__(self) -> None:
+        super().__init__(OutboxLimits())
+        self._loop = asyncio.get_running_loop()
+        self._peers["peer"] = Outbox(OutboxLimits())
+        self.allow_trains("peer")
+        self.loads: list[int] = []
+
+    def _send_waiting(self, uri: str, outbox: Outbox) -> bool:
+        while outbox.queued:
+            self.loads.append(len(outbox.next_load().messages))
+            until = perf_counter() + 0.0002
+            while perf_counter() < until:
+                pass
+        return True
+
+    async def turn(self, count: int) -> list[int]:
+        """Send so many messages in one turn of the loop, and give the loads that they left in."""
+        self.loads = []
+        for _ in range(count):
+            assert self.send("peer", [b"peer", b"", b"body", b"meta"], 8) == ""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return self.loads
+
+
+def test_messages_of_one_turn_leave_in_one_train_however_long_each_takes() -> None:
+    async def story() -> None:
+        peers = Sluggish()
+        assert await peers.turn(1) == [1]
+        assert await peers.turn(100) == [1, 99]  # nobody knew that others would follow
+        assert await peers.turn(100) == [100]
+        assert await peers.turn(2) == [2]
+        assert await peers.turn(1) == [1]
+        assert await peers.turn(2) == [1, 1]
+        assert await peers.turn(2) == [2]
+
+    asyncio.run(story())
+
+
+def test_a_message_that_comes_alone_leaves_at_once() -> None:
+    async def story() -> None:
+        peers = Sluggish()
+        for _ in range(3):
+            peers.loads = []
+            peers.send("peer", [b"peer", b"", b"body", b"meta"], 8)
+            assert peers.loads == [1]  # before the loop does anything else
+            await peers.turn(0)
+
+    asyncio.run(story())

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hopwire.node import Actor, Hub, Node, handles
-from hopwire.node.share import SHARE_SECONDS, Share
+from hopwire.node.share import FEWEST, SHARE_SECONDS, Share
 from tests.node.stories import Count, Greet, Greeter, Greeting
 
 
@@ -45,6 +45,34 @@ def test_a_share_is_not_over_in_a_turn_that_began_after_it() -> None:
     asyncio.run(story())
 
 
+def test_fewer_are_let_in_after_a_long_turn_and_more_after_a_short_one() -> None:
+    now = 100.0
+
+    async def story() -> None:
+        nonlocal now
+        share, let_in = Share(lambda: now), 0
+
+        async def wait() -> None:
+            nonlocal let_in
+            await share.turn()
+            let_in += 1
+
+        async def turn(seconds: float) -> int:
+            nonlocal now, let_in
+            now, let_in = now + seconds, 0
+            await asyncio.sleep(0)
+            return let_in
+
+        tasks = [asyncio.ensure_future(wait()) for _ in range(1000)]
+        await asyncio.sleep(0)
+        assert [await turn(0.0) for _ in range(4)] == [0, 2 * FEWEST, 4 * FEWEST, 8 * FEWEST]
+        assert [await turn(1.0) for _ in range(6)][1:] == [8 * FEWEST, 4 * FEWEST, 2 * FEWEST, FEWEST, FEWEST]
+        for task in tasks:
+            task.cancel()
+
+    asyncio.run(story())
+
+
 class Busy(Actor):
     """Holds the loop for each message, and never waits."""
 
@@ -76,13 +104,14 @@ async def fill(node: Node, hub: Hub) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("actors", [1, 5])
-def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int) -> None:
+@pytest.mark.parametrize(("actors", "concurrency"), [(1, 1), (5, 1), (60, 16)])
+def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int, concurrency: int) -> None:
     async def story() -> list[float]:
         turns: list[float] = []  # in time of the processor: what else the machine does is not counted
         async with Node() as node:
             busy = [Busy() for _ in range(actors)]
             for each in busy:
+                each.concurrency = concurrency
                 node.host(each)
             hub = node.hub()
             await fill(node, hub)
@@ -95,7 +124,7 @@ def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int
     turns = sorted(asyncio.run(asyncio.wait_for(story(), 60)))
     assert len(turns) > 20  # one, if the loop did not turn
     assert turns[len(turns) // 2] < 0.05
-    assert turns[-1] < 0.25  # 1.5 s if nobody gives way
+    assert turns[-1] < 0.25  # 1.5 s if nobody gives way, and 0.9 s if each worker handles a message in each turn
 
 
 @pytest.mark.slow

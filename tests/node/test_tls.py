@@ -10,9 +10,12 @@ import pytest
 
 from hopwire.errors import NoRoute, SettingsError
 from hopwire.node import Node, Tls
+from hopwire.node.streams import Streams
+from hopwire.node.transport import Frames
 from tests.node.certificates import HERE, OURS, THEIRS, tls_of
 from tests.node.stories import Greet, Greeter, Greeting
 
+SENT = 50  # messages
 SECRET = "a name that nobody else may read"
 
 
@@ -97,6 +100,47 @@ def test_messages_of_any_size_pass_encrypted_in_both_directions(size: int) -> No
             assert answers == [Greeting(f"hello {name}") for name in names]
 
     asyncio.run(asyncio.wait_for(story(), timeout=30))
+
+
+@pytest.mark.parametrize("tls", [None, OURS], ids=["in clear", "encrypted"])
+def test_messages_that_were_sent_one_by_one_are_taken_together(tls: Tls | None) -> None:
+    async def story() -> list[int]:
+        loop, turns, turn, done = asyncio.get_running_loop(), [], 0, asyncio.Event()
+
+        def count_turn() -> None:
+            nonlocal turn
+            turn += 1
+            if not done.is_set():
+                loop.call_soon(count_turn)
+
+        def take(frames: Frames) -> int:
+            turns.append(turn)
+            if len(turns) == SENT:
+                done.set()
+            return 1
+
+        def first_words(_: str) -> list[Frames]:
+            ready.set()
+            return []
+
+        there, here = (Streams(name, "tcp://127.0.0.1:0", tls=tls) for name in (b"there", b"here"))
+        uri, ready = there.start(take, lambda *_: None), asyncio.Event()
+        here.start(lambda _: 1, lambda *_: None, first_words=first_words)
+        here.connect(uri)
+        await ready.wait()
+        for connection in there._inbound:
+            connection.prove()  # a stranger has a smaller share of a turn
+        loop.call_soon(count_turn)
+        for _ in range(SENT):  # a record of TLS each, before the loop reads any of them
+            here.send(uri, [b"", b"", b"x" * 300], 300)
+            here._flush()
+        await done.wait()
+        await asyncio.gather(here.close(1), there.close(1))
+        return turns
+
+    turns = asyncio.run(asyncio.wait_for(story(), timeout=30))
+    assert len(turns) == SENT
+    assert len(set(turns)) <= SENT // 10
 
 
 def test_who_speaks_no_tls_is_cut_off_and_the_others_are_served() -> None:

@@ -8,6 +8,10 @@ next batch is taken. Gaps that follow one another are joined: a full buffer in f
 Example: rows 0 to 9 fill the buffer, sightings 10, 11 and 12 find no room, and 13 finds room again. The rows are 0 to
 9, then one row of direction `skipped` with sequence 10 and count 3, then 13.
 
+The last sighting of a long gap has a row of its own, so that a reader knows until when sightings are missing, also if
+nothing follows. Example: sightings 10 to 99 find no room from 12:00:00 to 12:00:03. The rows are sequence 10 and count
+89 at 12:00:00, and sequence 99 and count 1 at 12:00:03.
+
 A train is one row, and as many sightings as it has messages. The bounds count rows; `offered` and `skipped` count
 sightings.
 
@@ -26,13 +30,17 @@ from typing import Final
 from hopwire.capture.records import Row
 from hopwire.capture.settings import CaptureSettings
 from hopwire.model.sighting import Direction
+from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["SEEN_AT", "SKIPPED", "Buffer", "sighting_count"]
+__all__ = ["SEEN_AT", "SKIPPED", "Buffer", "gap_row", "gap_rows", "sighting_count"]
 
 SEQUENCE: Final = 0  # places in a row
 SEEN_AT: Final = 1
+REASON: Final = 5
+NOTE: Final = 6
 SKIPPED: Final = 7
 TRAIN: Final = 8
+LONG_GAP_NS = NS_PER_SECOND // 10  # a tenth of what a reader takes for unwritten after the last row of a killed node
 
 
 def sighting_count(rows: Iterable[Row]) -> int:
@@ -51,6 +59,7 @@ class Buffer:
         self._sizes: list[int] = []
         self._taken: tuple[list[Row], list[int]] = ([], [])
         self._gap: Row | None = None
+        self._gap_ends_ns = 0
         self._row_count = 0  # with the rows that are handed out
         self.size_bytes = 0
         self.offered = 0
@@ -98,22 +107,30 @@ class Buffer:
 
     def _skip(self, sequence: int, seen_at_ns: int, size: int, count: int) -> None:
         self.skipped += count
+        self._gap_ends_ns = seen_at_ns
         if self._gap:
-            self._gap = _wider(self._gap, count)
+            self._gap = (*self._gap[:SKIPPED], self._gap[SKIPPED] + count, 0)
         elif size > self._max_bytes:
-            self._gap = _gap(sequence, seen_at_ns, "too_large", f"{size} bytes", count)
+            self._gap = gap_row(sequence, seen_at_ns, "too_large", f"{size} bytes", count)
         else:
             reason = "closed" if self.is_closed else "disk_error" if self.trouble else "too_slow"
-            self._gap = _gap(sequence, seen_at_ns, reason, self.trouble, count)
+            self._gap = gap_row(sequence, seen_at_ns, reason, self.trouble, count)
 
     def _close_gap(self) -> None:
         gap, self._gap = self._gap, None
-        if gap and self._rows and self._rows[-1][SKIPPED]:
-            self._rows[-1] = _wider(self._rows[-1], gap[SKIPPED])
-        elif gap:
-            self._rows.append(gap)
-            self._sizes.append(0)
-            self._row_count += 1
+        if gap is None:
+            return
+        end, first = gap[SEQUENCE] + gap[SKIPPED], gap
+        while self._rows and self._rows[-1][SKIPPED]:
+            first = self._rows.pop()
+            self._sizes.pop()
+            self._row_count -= 1
+        self._add_gap(len(self._rows), gap_rows(first, end, self._gap_ends_ns))
+
+    def _add_gap(self, place: int, rows: list[Row]) -> None:
+        self._rows[place:place] = rows
+        self._sizes[place:place] = [0] * len(rows)
+        self._row_count += len(rows)
 
     def take(self) -> list[Row]:
         """Hand out the rows of the next batch."""
@@ -148,9 +165,8 @@ class Buffer:
                 lost = sighting_count(rows)
                 self.skipped += lost
                 count = lost + sum(row[SKIPPED] for row in rows)
-                self._rows.insert(0, _gap(rows[0][SEQUENCE], rows[0][SEEN_AT], reason, note, count))
-                self._sizes.insert(0, 0)
-                self._row_count += 1
+                first = gap_row(rows[0][SEQUENCE], rows[0][SEEN_AT], reason, note, count)
+                self._add_gap(0, gap_rows(first, first[SEQUENCE] + count, rows[-1][SEEN_AT]))
 
     def _forget_taken(self) -> list[Row]:
         rows, sizes = self._taken
@@ -160,9 +176,15 @@ class Buffer:
         return rows
 
 
-def _gap(sequence: int, seen_at_ns: int, reason: str, note: str, count: int) -> Row:
+def gap_row(sequence: int, seen_at_ns: int, reason: str, note: str, count: int) -> Row:
+    """Give the row that says how many sightings are missing from a number on."""
     return (sequence, seen_at_ns, Direction.SKIPPED, b"", (), reason, note, count, 0)
 
 
-def _wider(gap: Row, count: int) -> Row:
-    return (*gap[:SKIPPED], gap[SKIPPED] + count, 0)
+def gap_rows(first: Row, end: int, last_ns: int) -> list[Row]:
+    """Give the rows of a gap that begins as the first row says, and ends before a number, at a time."""
+    reason, note, count = first[REASON], first[NOTE], end - first[SEQUENCE]
+    if count == 1 or abs(last_ns - first[SEEN_AT]) < LONG_GAP_NS:
+        return [gap_row(first[SEQUENCE], first[SEEN_AT], reason, note, count)]
+    head = gap_row(first[SEQUENCE], first[SEEN_AT], reason, note, count - 1)
+    return [head, gap_row(end - 1, last_ns, reason, note, 1)]

@@ -5,7 +5,8 @@ were written. A sealed segment is not opened if its index says that it has no ro
 
 `follow_capture` goes on with rows that are written later. Each round lists the directory, and reads every segment from
 where the last round stopped. A sealed segment that was read to its end is not opened again. The caller decides how long
-to wait between two rounds.
+to wait between two rounds. The last batch of an open segment waits for a later round if it tells only of a disk that
+refused: a writer in front of a full disk writes such a batch anew as long as sightings wait.
 """
 
 from __future__ import annotations
@@ -234,7 +235,8 @@ class _Following:
         segment = sealed_path(path)
         faults: list[Fault] = []
         if self._wanted.covers(indexed(path)):
-            for batch, end in read_stream(path, faults.append, self._positions.get(segment, 0)):
+            news = read_stream(path, faults.append, self._positions.get(segment, 0))
+            for batch, end in _settled(news) if path.name.endswith(OPEN_SUFFIX) else news:
                 self._positions[segment] = end
                 rows = self._wanted.rows(batch)
                 if rows.num_rows:
@@ -245,3 +247,13 @@ class _Following:
         for fault in faults:
             if is_finished or fault.kind != FaultKind.CUT_OFF:  # what is cut off may be whole in the next round
                 self._on_fault(fault)
+
+
+def _settled(batches: Iterable[tuple[pa.RecordBatch, int]]) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Give the batches without those at the end that tell only of a disk that refused."""
+    waiting: list[tuple[pa.RecordBatch, int]] = []
+    for batch, end in batches:
+        waiting.append((batch, end))
+        if not pc.all(pc.equal(batch.column("reason"), "disk_error")).as_py():
+            yield from waiting
+            waiting = []

@@ -17,6 +17,7 @@ readers refuse the file. A new column at the end raises the second number, and o
 |---|---|
 | 1.0 | sightings: the columns without `train` |
 | 2.0 | records |
+| 3.0 | records, with the directions `local` and `told` among them |
 """
 
 from __future__ import annotations
@@ -25,15 +26,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from hopwire.columnar import Ints, bools
 from hopwire.errors import CaptureError
-from hopwire.model.sighting import Sighting
+from hopwire.model.sighting import Direction, Sighting
 from hopwire.model.sighting_batch import SCHEMA, VERSION_KEY, array_of, arrays_from_rows
+from hopwire.wire.train import pack_train
 
-__all__ = ["RECORDS", "TRAIN", "Origin", "Row", "batch_from_rows", "check_schema", "records_from_sightings"]
+__all__ = ["RECORDS", "TRAIN", "Origin", "Row", "batch_from_rows", "check_schema", "coupled", "records_from_sightings"]
 
-VERSION = (2, 0)
+VERSION = (3, 0)
+WITH_TRAINS = 2  # from this version on, a file has records
 TRAIN = "train"
 RECORDS: pa.Schema = SCHEMA.append(pa.field(TRAIN, pa.int64())).with_metadata(
     {VERSION_KEY: ".".join(map(str, VERSION))}
@@ -67,12 +73,41 @@ def records_from_sightings(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, none], schema=RECORDS)
 
 
+def coupled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Give a batch of sightings as records; messages that one node sent to another in one moment are a train."""
+    records = records_from_sightings(batch)
+    starts, sizes = _trains(batch)
+    alone = batch.column("frames")
+    frames = {}
+    for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
+        messages = alone.slice(start, size).to_pylist()
+        frames[start] = [messages[0][0], pack_train(messages)]
+    if not frames:
+        return records
+    places = np.arange(len(batch))
+    places[list(frames)] = len(batch) + np.arange(len(frames))
+    lists = pa.concat_arrays([alone, pa.array(frames.values(), alone.type)])
+    made = {"frames": lists.take(pa.array(places[starts])), TRAIN: pa.array(np.where(sizes > 1, sizes, 0))}
+    first = records.take(pa.array(starts))
+    return pa.RecordBatch.from_arrays([made.get(name, first.column(name)) for name in RECORDS.names], schema=RECORDS)
+
+
+def _trains(batch: pa.RecordBatch) -> tuple[Ints, Ints]:
+    """Give where sightings begin that belong together, and how many these are."""
+    is_same = np.isin(batch.column("direction").to_numpy(zero_copy_only=False), (Direction.IN, Direction.OUT))[1:]
+    for name in ("node", "incarnation", "seen_at_ns", "direction", "peer"):
+        column = batch.column(name)
+        is_same &= bools(pc.equal(column.slice(1), column.slice(0, len(column) - 1)))
+    starts = np.flatnonzero(np.append(True, ~is_same))
+    return starts, np.diff(np.append(starts, len(batch)))
+
+
 def check_schema(found: pa.Schema) -> pa.Schema:
     """Give the columns to read from a file: of records, or of sightings; refuse what is none or newer."""
     version = _version(found)
     if version[0] > VERSION[0]:
         raise CaptureError(f"is a capture of version {_dotted(version)}, expected {VERSION[0]} or older")
-    expected = RECORDS if version[0] >= VERSION[0] else SCHEMA
+    expected = RECORDS if version[0] >= WITH_TRAINS else SCHEMA
     for column in expected:
         index = found.get_field_index(column.name)
         if index < 0:

@@ -6,15 +6,22 @@
 
 A batch is given to the operating system in one piece. If the write fails half-way, the file is cut back to its last
 whole batch. The owner then seals the segment and begins another: a segment never goes on after an error.
+
+    .node.reserve                                         room for the first bytes of a segment, kept for a full disk
+
+A segment can also be made of a reserve, where the disk has no room for a new file. Such a segment has
+room for its schema and for a few rows that tell what is missing: `mark` writes them, as often as they change, behind
+what was appended. The next batch takes the place of the mark. A process that is killed leaves the mark behind.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable
 from contextlib import suppress
-from errno import EEXIST
+from errno import EDQUOT, EEXIST, EFBIG, ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +30,65 @@ import pyarrow as pa
 from hopwire.capture.records import RECORDS
 from hopwire.capture.segment_index import INDEX_SUFFIX, SegmentIndex, Summary
 from hopwire.capture.times import compact_time
-from hopwire.disk import OWNER_ONLY, create_file
+from hopwire.disk import OWNER_ONLY, create_file, open_for_update
 
-__all__ = ["END", "OPEN_SUFFIX", "SUFFIX", "SegmentFile", "index_path", "sealed_path", "segment_name"]
+__all__ = [
+    "END",
+    "OPEN_SUFFIX",
+    "SUFFIX",
+    "SegmentFile",
+    "index_path",
+    "keep_reserve",
+    "reserve_path",
+    "sealed_path",
+    "segment_name",
+]
 
 SUFFIX = ".arrows"
 OPEN_SUFFIX = ".open.arrows"
 UNFINISHED_SUFFIX = ".unfinished"  # an index that is being written; no reader looks at it
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # the mark at the end of an Arrow stream
+RESERVE_SUFFIX = ".reserve"
+NO_ROOM = frozenset({ENOSPC, EDQUOT, EFBIG})
+RESERVE_BYTES = 4096  # a block of most disks; the schema and a mark take two thirds of it
 MAX_NODE_CHARACTERS = 40  # leaves room for everything else in a file name
 
 
 def segment_name(opened_at_ns: int, node: bytes, number: int) -> str:
     """Give the name of a segment without its suffix; names sort by time."""
+    return f"{compact_time(opened_at_ns)}-{_safe_name(node)}-{number:06d}"
+
+
+def _safe_name(node: bytes) -> str:
     text = node.decode("ascii", "replace")
     safe = text if re.fullmatch(r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*", text) else node.hex()
-    return f"{compact_time(opened_at_ns)}-{safe[:MAX_NODE_CHARACTERS]}-{number:06d}"
+    return safe[:MAX_NODE_CHARACTERS]
+
+
+def reserve_path(directory: Path, node: bytes) -> Path:
+    """Give the name of the reserve of a node, which its next life finds again."""
+    return directory / f".{_safe_name(node)}{RESERVE_SUFFIX}"
+
+
+def keep_reserve(path: Path, file_mode: int = OWNER_ONLY) -> None:
+    """Take room from the disk for later, if there is room and that was not done before."""
+    if os.path.lexists(path):
+        if _is_reserve(path.lstat()):
+            return
+        path.unlink()  # half a reserve, or something else that somebody has put there
+    fd = create_file(path, file_mode)
+    try:
+        is_whole = os.write(fd, b"\n" * RESERVE_BYTES) == RESERVE_BYTES
+    except OSError:
+        is_whole = False
+    finally:
+        os.close(fd)
+    if not is_whole:
+        path.unlink()
+
+
+def _is_reserve(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size == RESERVE_BYTES
 
 
 def sealed_path(path: Path) -> Path:
@@ -54,17 +104,26 @@ def index_path(path: Path) -> Path:
 class SegmentFile:
     """A segment that is being written; every method may raise an OSError."""
 
-    def __init__(self, directory: Path, name: str, opened_at_ns: int, file_mode: int = OWNER_ONLY) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        opened_at_ns: int,
+        file_mode: int = OWNER_ONLY,
+        reserve: Path | None = None,
+    ) -> None:
         self.path = directory / (name + OPEN_SUFFIX)
         self.opened_at_ns = opened_at_ns
         self.size_bytes = 0
         self.summary = Summary()
+        self.is_marked = False
         self._file_mode = file_mode
-        if os.path.lexists(sealed_path(self.path)):
+        if any(map(os.path.lexists, (self.path, sealed_path(self.path)))):
             raise FileExistsError(EEXIST, "a segment of that name is there already", str(self.path))
-        self._fd = create_file(self.path, file_mode, os.O_APPEND)
+        self._fd = _taken(reserve, self.path, file_mode) if reserve else create_file(self.path, file_mode)
         try:
             self._write(RECORDS.serialize())
+            os.ftruncate(self._fd, self.size_bytes)  # of a reserve the first block stays, and has room for a mark
         except OSError:
             os.close(self._fd)
             with suppress(OSError):
@@ -73,11 +132,33 @@ class SegmentFile:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Write a batch of records, whole or not at all."""
-        self._write(batch.serialize())
+        data = batch.serialize()
+        if self.is_marked:
+            self._unmark(len(data))
+        self._write(data)
+        self.is_marked = False
         self.summary = self.summary.plus(batch)
+
+    def mark(self, batch: pa.RecordBatch) -> None:
+        """Write a batch that is valid until the next batch takes its place."""
+        self.is_marked = True
+        os.lseek(self._fd, self.size_bytes, os.SEEK_SET)
+        os.ftruncate(self._fd, self.size_bytes + os.write(self._fd, batch.serialize()))
+
+    def _unmark(self, size_bytes: int) -> None:
+        """Take the mark away, if so many bytes have room: as long as the disk is full the mark has to stay."""
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(self._fd, self.size_bytes, size_bytes)
+            except OSError as error:
+                if error.errno in NO_ROOM:
+                    raise
+                # else the disk cannot tell: then the batch is tried without asking
+        os.ftruncate(self._fd, self.size_bytes)
 
     def _write(self, data: Any) -> None:
         rest = memoryview(data)
+        os.lseek(self._fd, self.size_bytes, os.SEEK_SET)
         try:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
@@ -95,6 +176,8 @@ class SegmentFile:
         """Close the file and give it its final name; if the renaming fails, the file is closed and keeps its name."""
         sync: Callable[[int], None] = os.fsync if is_synced else _leave
         try:
+            if self.is_marked:
+                return  # readers find the mark, and see that the segment was never sealed
             if os.fstat(self._fd).st_size != self.size_bytes:
                 return  # an earlier write failed and the file could not be cut back; readers will say so
             self._write(END)
@@ -106,6 +189,27 @@ class SegmentFile:
             _sync_directory(self.path.parent, sync)
         finally:
             os.close(self._fd)
+
+
+def _taken(reserve: Path, path: Path, file_mode: int) -> int:
+    """Give a reserve the name of a segment, and open it; of several processes one has it.
+
+    Others may be able to write to the directory: something that is no file of its own is not written to.
+    """
+    fd = open_for_update(reserve)
+    try:
+        found = os.fstat(fd)
+        if not _is_reserve(found):
+            raise FileExistsError(EEXIST, "a reserve must be a file of one name and of its size", str(reserve))
+        reserve.rename(path)
+        if not os.path.samestat(found, path.lstat()):
+            raise FileExistsError(EEXIST, "another process has taken the reserve", str(reserve))
+        if hasattr(os, "fchmod"):
+            os.fchmod(fd, file_mode)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
 
 
 def _leave(_: int) -> None:

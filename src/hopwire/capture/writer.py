@@ -8,8 +8,10 @@ argument.
 |---|---|
 | the disk is slow | the buffer fills; then sightings are skipped, and a row says how many and why |
 | the disk refuses | the batch stays in the buffer, the segment is sealed as it is, the next tick tries a new segment |
-| the disk refuses to the end | `close` writes a last row that counts the lost sightings, if the disk takes this row |
+| there is no room for a new segment either | a reserve becomes a segment; each tick it is marked with what waits |
+| the disk refuses to the end | `close` writes a last row that counts the lost sightings, in the reserve if need be |
 | the process is killed | all batches written so far are in the open segment |
+| the process is killed while the disk is full | the mark tells which sightings are missing, from when to when |
 
 A train is offered as one record, and counts as many sightings as it has messages (`records.py`). `status` has the
 balance of sightings at any time: offered = written + skipped + waiting.
@@ -18,6 +20,7 @@ balance of sightings at any time: offered = written + skipped + waiting.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -26,9 +29,9 @@ from typing import Self
 
 import pyarrow as pa
 
-from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer, sighting_count
+from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer, gap_row, gap_rows, sighting_count
 from hopwire.capture.records import Origin, Row, batch_from_rows
-from hopwire.capture.segment import SegmentFile, segment_name
+from hopwire.capture.segment import SegmentFile, keep_reserve, reserve_path, segment_name
 from hopwire.capture.settings import CaptureSettings, Sync, is_batch_due, is_roll_due
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import CaptureError
@@ -37,6 +40,7 @@ from hopwire.model.sighting import Direction
 __all__ = ["CaptureStatus", "CaptureWriter"]
 
 DEFAULTS = CaptureSettings()
+MAX_NOTE_CHARACTERS = 200  # of a mark, which has little room
 LAST_ATTEMPTS = 2  # to write at the end: in the segment at hand, then in a new segment
 
 
@@ -78,13 +82,19 @@ class CaptureWriter:
         self._written = 0
         self._skips_recorded = 0
         self._now_ns = 0
+        self._reserve = reserve_path(self._directory, node)
         self._make_directory()
+        self._keep_reserve()
 
     def _make_directory(self) -> None:
         try:
             make_directory(self._directory, self._settings.file_mode)
         except OSError as error:
             raise CaptureError(f"{self._directory}: no capture can be written here: {error.strerror}") from None
+
+    def _keep_reserve(self) -> None:
+        with suppress(OSError):  # a disk that is full already; perhaps a life before has left its reserve
+            keep_reserve(self._reserve, self._settings.file_mode)
 
     # -- the network's side
 
@@ -162,6 +172,9 @@ class CaptureWriter:
                     self._buffer.give_up("disk_error", self._buffer.trouble)
                     self._write_all()
                 self._seal()
+                if not self._buffer.trouble:
+                    with suppress(OSError):
+                        self._reserve.unlink()
         return self.status
 
     def __enter__(self) -> Self:
@@ -201,7 +214,7 @@ class CaptureWriter:
         except OSError as error:
             self._buffer.trouble = error.strerror or f"{error}"
             self._buffer.put_back()
-            self._seal()
+            self._mark_missing()
             return False
         self._roll()
         return True
@@ -209,6 +222,7 @@ class CaptureWriter:
     def _append(self, rows: list[Row], batch: pa.RecordBatch) -> None:
         segment = self._segment or self._begin(rows[0][SEEN_AT])
         segment.append(batch)
+        self._keep_reserve()
         self._written += sighting_count(rows)
         self._skips_recorded += sum(row[SKIPPED] for row in rows)
         self._buffer.done()
@@ -216,17 +230,34 @@ class CaptureWriter:
             segment.sync()
         self._buffer.trouble = ""
 
-    def _begin(self, opened_at_ns: int) -> SegmentFile:
+    def _mark_missing(self) -> None:
+        """Have the capture say which sightings the disk refuses, as long as it refuses them."""
+        if self._segment and not self._segment.is_marked:
+            self._seal()
+        first, end = self._recorded, self._buffer.offered
+        if first == end:
+            return  # the rows are written, and could not be synced
+        oldest_ns, note = self._buffer.oldest_ns, self._buffer.trouble[:MAX_NOTE_CHARACTERS]
+        rows = gap_rows(gap_row(first, oldest_ns, "disk_error", note, 1), end, self._now_ns)
+        with suppress(OSError):
+            segment = self._segment or self._begin(oldest_ns, self._reserve)
+            segment.mark(batch_from_rows(self._origin, rows))
+
+    def _begin(self, opened_at_ns: int, reserve: Path | None = None) -> SegmentFile:
         self._number += 1
         make_directory(self._directory, self._settings.file_mode)
         name = segment_name(opened_at_ns, self._origin.node, self._number)
-        self._segment = SegmentFile(self._directory, name, self._now_ns, self._settings.file_mode)
+        self._segment = SegmentFile(self._directory, name, self._now_ns, self._settings.file_mode, reserve)
         self._segment_count += 1
         return self._segment
 
     def _roll(self) -> None:
         segment = self._segment
-        if segment and is_roll_due(self._settings, segment.size_bytes, self._now_ns - segment.opened_at_ns):
+        if (
+            segment
+            and not segment.is_marked
+            and is_roll_due(self._settings, segment.size_bytes, self._now_ns - segment.opened_at_ns)
+        ):
             self._seal()
 
     def _seal(self) -> None:

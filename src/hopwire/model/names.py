@@ -8,7 +8,8 @@ receiver's identity says what the receiver is.
 | 0 | hub | its identity |
 | 1 | actor | its identity, or a contract that it handles |
 
-The rest of such an identity is a guid as text, as the original writes guids.
+The rest of such an identity is a guid as text, as the original writes guids. An actor whose rest begins with
+`partner/NAME/` stands in for actors of the partner network of that name.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ __all__ = [
     "KINO_PREFIX",
     "KINO_RECEIPT",
     "NO_CORRELATION",
+    "OF_QUESTIONS",
     "OUTCOME",
     "OWN_PREFIX",
+    "PARTNER",
     "RECEIPT",
     "STREAM",
     "guid_from_bytes",
     "is_actor",
+    "is_control",
     "is_hub",
+    "partner_of",
+    "stand_in_name",
 ]
 
 HUB, ACTOR = b"\0", b"\1"
@@ -47,10 +53,18 @@ ENOUGH         = OWN_PREFIX + b"enough"        # says that the sender has all th
 KINO_EXCEPTION = KINO_PREFIX + b"EXCEPTION"    # the original's answer of a handler that failed
 KINO_RECEIPT   = KINO_PREFIX + b"RCPTCONFIRM"  # the original's receipt
 # fmt: on
+OF_QUESTIONS = (OUTCOME, DEMAND, ENOUGH, KINO_EXCEPTION, KINO_RECEIPT)  # said by nodes about a question of somebody
 
 FEEDS = HUB + OWN_PREFIX + b"feeds"  # on each node, the receiver of what is said to the streams that it produces
 FOREIGN = HUB + OWN_PREFIX + b"foreign"  # where answers arrive that are for programs which are no nodes
+PARTNER = HUB + OWN_PREFIX + b"partner/"  # and a name: where answers arrive that are for a partner network
+IMPORTED = ACTOR + b"partner/"
 NO_CORRELATION = (b"", b"00000000-0000-0000-0000-000000000000", b"\0\0\0")  # values that mean "no correlation id"
+
+
+def is_control(identity: bytes) -> bool:
+    """Tell whether nodes use an identity among themselves, and not to say what became of a question of somebody."""
+    return identity.startswith((OWN_PREFIX, KINO_PREFIX)) and identity not in OF_QUESTIONS
 
 
 def is_hub(receiver: bytes) -> bool:
@@ -61,6 +75,22 @@ def is_hub(receiver: bytes) -> bool:
 def is_actor(receiver: bytes) -> bool:
     """Tell whether an identity is an actor's."""
     return receiver[:1] == ACTOR
+
+
+def stand_in_name(partner: str, rest: bytes) -> bytes:
+    """Give the identity of an actor that stands in for actors of a partner network.
+
+    >>> partner_of(stand_in_name("acme", b"7"))
+    'acme'
+    """
+    return b"%s%s/%s" % (IMPORTED, partner.encode(), rest)
+
+
+def partner_of(receiver: bytes) -> str:
+    """Give the partner network that an actor stands in for; nothing of an actor that handles messages itself."""
+    if not receiver.startswith(IMPORTED):
+        return ""
+    return receiver[len(IMPORTED) :].partition(b"/")[0].decode(errors="backslashreplace") or "?"
 
 
 def guid_from_bytes(data: bytes) -> bytes:

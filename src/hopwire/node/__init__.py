@@ -5,6 +5,7 @@ from hopwire.node.calls import Address, Handled, Receipt
 from hopwire.node.context import BlockingContext, Context
 from hopwire.node.dead import DeadLetter
 from hopwire.node.foreign import Foreign
+from hopwire.node.gateway import PartnerStatus
 from hopwire.node.hub import Hub
 from hopwire.node.mailbox import Overflow
 from hopwire.node.news import (
@@ -21,6 +22,7 @@ from hopwire.node.news import (
     RoutesUpdated,
 )
 from hopwire.node.node import Node
+from hopwire.node.partner import Partner
 from hopwire.node.settings import NodeSettings, Statistics
 from hopwire.node.transport import Tls
 
@@ -44,6 +46,8 @@ __all__ = [
     "NodeEvent",
     "NodeSettings",
     "Overflow",
+    "Partner",
+    "PartnerStatus",
     "PeerLost",
     "PeerMet",
     "Receipt",

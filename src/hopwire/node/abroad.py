@@ -323,10 +323,6 @@ class Abroad:
 
     # -- the express way, which ends here: each answer is written anew, in the format of its question
 
-    def expects(self, contract: Contract, key: int, correlation_id: bytes) -> bool:
-        """Tell that an answer takes the ordinary way."""
-        return False
-
     def take_known(self, contract: Contract, key: int, correlation_id: bytes, body: bytes) -> bool:
         """Tell that an answer takes the ordinary way."""
         return False

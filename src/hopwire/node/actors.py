@@ -22,7 +22,7 @@ from hopwire.model import Payload, contract_of
 from hopwire.model.payload import check_readable
 from hopwire.node.context import BlockingContext, Context
 
-__all__ = ["Actor", "Handler", "Supervision", "handlers_of", "handles", "payloads_from"]
+__all__ = ["Actor", "ExecutorKind", "Handler", "Supervision", "handlers_of", "handles", "payloads_from"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__hopwire_handles__"
@@ -75,14 +75,23 @@ class Supervision(StrEnum):
     ESCALATE = "escalate"
 
 
+class ExecutorKind(StrEnum):
+    """Where handlers run that are no coroutines."""
+
+    THREADS = "threads"
+    PROCESSES = "processes"
+
+
 class Actor:
     """The base of all actors. `concurrency` messages are handled at a time: one, unless a class says otherwise.
 
-    `supervision` says what becomes of an actor that has failed: `restart`, `stop` or `escalate`.
+    `supervision` says what becomes of an actor that has failed: `restart`, `stop` or `escalate`. `executor` says where
+    handlers run that are no coroutines: in `threads` or in `processes`, as many as `concurrency`.
     """
 
     concurrency: int = 1
     supervision: str = Supervision.RESTART
+    executor: str = ExecutorKind.THREADS
 
     async def on_start(self) -> None:
         """Called before the first message, and again after each failure of the actor."""
@@ -137,6 +146,8 @@ def _handler(actor_type: type[Actor], name: str, method: Callable[..., Any]) -> 
         kind = "coroutine"
     elif inspect.isasyncgenfunction(method):
         kind = "generator"
+    if kind == "function" and len(parameters) == 2 and actor_type.executor == ExecutorKind.PROCESSES:
+        raise SettingsError(f"{where} runs in a process, where it has no context: make it a coroutine, or use threads")
     fitting = (Context, BlockingContext) if kind == "function" else (Context,)
     if isinstance(context, type) and not any(issubclass(each, context) for each in fitting):
         second, found = parameters[1].name, context.__name__

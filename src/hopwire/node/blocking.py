@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from hopwire.errors import Timeout
+from hopwire.node.calls import LONGEST_SECONDS
 
 __all__ = ["CALL_SECONDS", "GRACE_SECONDS", "each_of", "result_of"]
 
@@ -20,7 +21,9 @@ LATEST, GRACE_SECONDS = 33 / 32, 1.0
 
 def result_of(future: Future[T], seconds: float | None) -> T:
     """Wait for a result, for so many seconds and a grace; without seconds, until it is there."""
-    limit = seconds * LATEST + GRACE_SECONDS if isinstance(seconds, int | float) else None
+    limit = None
+    if isinstance(seconds, int | float):  # what is no time the call itself refuses, within the grace
+        limit = min(max(0.0, seconds), LONGEST_SECONDS) * LATEST + GRACE_SECONDS
     try:
         return future.result(limit)
     except TimeoutError:

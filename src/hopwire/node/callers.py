@@ -57,6 +57,10 @@ class Callers:
         """Give the connections that are surely those of a node."""
         return tuple([each for each, is_sure in self._connections.get(node, {}).items() if is_sure])
 
+    def claimed_by(self, node: bytes) -> tuple[bytes, ...]:
+        """Give all connections of a node, also those that have not proved themselves."""
+        return tuple(self._connections.get(node, ()))
+
     def is_sure(self, connection: bytes) -> bool:
         """Tell whether a connection is surely that of its node."""
         node = self.nodes.get(connection)

@@ -169,10 +169,11 @@ class Credits:
 class _Taken:
     """What was taken of one peer's messages."""
 
-    __slots__ = ("count", "size_bytes", "told", "told_bytes")
+    __slots__ = ("count", "size_bytes", "tell_at", "tell_at_bytes")
 
     def __init__(self) -> None:
-        self.count = self.size_bytes = self.told = self.told_bytes = 0
+        self.count = self.size_bytes = 0
+        self.tell_at = self.tell_at_bytes = 0  # when the peer is told next; of the first message at once
 
 
 def _new_line(lines: dict[bytes, _Taken], what: bytes) -> _Taken:
@@ -245,11 +246,7 @@ class Consumption:
             taken = _new_line(lines, what)
         taken.count += 1
         taken.size_bytes += size_bytes
-        if (
-            (taken.count - taken.told) * TELL_PARTS >= self.max_messages
-            or (taken.size_bytes - taken.told_bytes) * TELL_PARTS >= self.max_bytes
-            or taken.count == 1  # the sender learns at once what there is room for
-        ):
+        if taken.count >= taken.tell_at or taken.size_bytes >= taken.tell_at_bytes:
             self._say(node, what, taken)
 
     def is_due(self, said: CreditWanted, now: float) -> bool:
@@ -271,7 +268,8 @@ class Consumption:
         self._say(said.node, said.line, taken)
 
     def _say(self, node: bytes, what: bytes, taken: _Taken) -> None:
-        taken.told, taken.told_bytes = taken.count, taken.size_bytes
+        taken.tell_at = taken.count + -(-self.max_messages // TELL_PARTS)  # of the window that the peer hears of now
+        taken.tell_at_bytes = taken.size_bytes + -(-self.max_bytes // TELL_PARTS)
         here, incarnation = self._here, self._incarnation
         credit = Credit(here, incarnation, what, taken.count, taken.size_bytes, self.max_messages, self.max_bytes)
         self._tell(node, credit)

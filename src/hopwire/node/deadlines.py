@@ -20,7 +20,7 @@ __all__ = ["Deadlines", "Group", "Within"]
 
 log = logging.getLogger("hopwire.node")
 PARTS = 32  # of a timeout: how exact it is
-AT_ONCE = 200  # keys that end in one turn of the loop: an end may cost a dead letter and a row of a capture
+AT_ONCE = 500  # keys that end in one turn of the loop: an end may cost a dead letter and a row of a capture
 K = TypeVar("K", bound=Hashable)
 Group: TypeAlias = dict[K, Any]  # keys that end together; a dict, so that one of them is removed as fast as added
 
@@ -33,12 +33,15 @@ class Deadlines(Generic[K]):
         self._groups: dict[tuple[float, int], Group[K]] = {}
         self._timers: dict[tuple[float, int], asyncio.TimerHandle] = {}
         self._ending: dict[tuple[float, int], Group[K]] = {}  # groups whose time is over, and that did not all end yet
-        self._last: Group[K] = {}  # where the last key went, with its timeout, and until when others go there
-        self._last_timeout, self._last_until = 0.0, 0.0
+        self._last: Group[K] = {}  # where the last key went, with its timeout, and from when to when others go there
+        self._last_timeout = self._last_since = self._last_until = 0.0
 
     def add(self, key: K, now: float, timeout: float) -> Group[K]:
-        """Let a key end at `now + timeout`; it is removed from the group that is given back if it ends otherwise."""
-        if timeout == self._last_timeout and now <= self._last_until:
+        """Let a key end at `now + timeout`; it is removed from the group that is given back if it ends otherwise.
+
+        Times need not rise from one call to the next: who has waited for a turn comes with the time when it began.
+        """
+        if timeout == self._last_timeout and self._last_since < now <= self._last_until:
             self._last[key] = None
             return self._last
         width = _width(timeout)
@@ -49,7 +52,8 @@ class Deadlines(Generic[K]):
             timer = asyncio.get_running_loop().call_at(number * width, self._end, (width, number))
             self._timers[width, number] = timer
         group[key] = None
-        self._last, self._last_timeout, self._last_until = group, timeout, number * width - timeout
+        self._last, self._last_timeout = group, timeout
+        self._last_since, self._last_until = (number - 1) * width - timeout, number * width - timeout
         return group
 
     def _end(self, place: tuple[float, int]) -> None:

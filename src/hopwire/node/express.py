@@ -32,6 +32,7 @@ __all__ = ["KnownMessage", "arrived"]
 
 MOST_SEALS = 64  # processes that a message is signed for, each with some lengths of correlation ids
 MOST_LENGTHS = 16  # of correlation ids that a question is asked with
+NO_SEAL = (0, None, None)
 MOST_ANSWERS = 64  # classes of payloads that a question is answered with
 
 
@@ -40,6 +41,7 @@ class KnownMessage:
 
     __slots__ = (
         "_domains",
+        "_last",
         "_seals",
         "answers",
         "contract",
@@ -64,6 +66,7 @@ class KnownMessage:
         self.is_answerable = len(points) == 1 and points[0] not in (RECEIPT, STREAM)  # by one answer, and nothing else
         self.metas: dict[int, KnownMeta | None] = {}
         self._seals: dict[tuple[int, Recipient], tuple[KnownMeta, KnownSeal] | None] = {}
+        self._last: tuple[int, Recipient | None, tuple[KnownMeta, KnownSeal] | None] = NO_SEAL
         self._domains: Domains | None = None  # that the seals were made with
         self.answers: dict[type[Payload], KnownMessage | None] = {}
 
@@ -97,17 +100,20 @@ class KnownMessage:
         self, length: int, recipient: Recipient, domains: Domains, now_ns: int
     ) -> tuple[KnownMeta, KnownSeal] | None:
         """Give the same with what signs such a message for a process; None if such messages are not signed."""
+        last_length, last_recipient, found = self._last  # found last: to compare costs less than to look up
+        if recipient is last_recipient and length == last_length and domains is self._domains:
+            return found
         place = length, recipient
         if domains is not self._domains:  # keys were changed while the node runs
             self._seals.clear()
             self._domains = domains
-        try:
-            return self._seals[place]
-        except KeyError:
+        if place not in self._seals:
             if len(self._seals) >= MOST_SEALS:
                 self._seals.clear()
-            found = self._seals[place] = self._new_seal(length, recipient, domains, now_ns)
-            return found
+            self._seals[place] = self._new_seal(length, recipient, domains, now_ns)
+        found = self._seals[place]
+        self._last = length, recipient, found
+        return found
 
     def _new_seal(
         self, length: int, recipient: Recipient, domains: Domains, now_ns: int
@@ -122,6 +128,7 @@ class KnownMessage:
     def forget_seals(self) -> None:
         """Make the seals anew: the domain signs with another key."""
         self._seals.clear()
+        self._last = NO_SEAL
 
     def answer(self, payload: Payload) -> KnownMessage | None:
         """Give what answers with such a payload have in common; None if the payload is no answer that goes home."""

@@ -30,7 +30,7 @@ from hopwire.node.envelope import Envelope
 from hopwire.node.router import Router
 from hopwire.node.spawn import choice_within, numbered, spawned, without_callback
 
-__all__ = ["Feeds"]
+__all__ = ["Feeds", "Place", "place_of"]
 
 log = logging.getLogger("hopwire.node")
 Place: TypeAlias = tuple[bytes, bytes, int]  # where a stream goes: a node, a hub, and the key of the question
@@ -47,7 +47,7 @@ class _Feed:
         self._router, self._new_id = router, new_id
         self._taken_parts = self._taken_bytes = self._sent_bytes = 0
         self._room: asyncio.Future[None] | None = None
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[BaseException | None] | None = None
         self.is_stopped = False
 
     def demand(self, parts: int, size_bytes: int) -> None:
@@ -63,8 +63,18 @@ class _Feed:
         if self.task is not None:
             self.task.cancel()
 
-    async def pump(self, parts: AsyncGenerator[Any, None], where: str) -> None:
-        """Send part after part, and then the end."""
+    async def pump(self, parts: AsyncGenerator[Any, None], where: str) -> BaseException | None:
+        """Send part after part, and then the end; gives what the handler raised.
+
+        A task that raises SystemExit or KeyboardInterrupt would end the loop, and the node with it.
+        """
+        try:
+            await self._pump(parts, where)
+        except BaseException as error:
+            return error
+        return None
+
+    async def _pump(self, parts: AsyncGenerator[Any, None], where: str) -> None:
         try:
             async for part in parts:
                 await self._give(payloads_from(part, where))
@@ -129,13 +139,15 @@ class Feeds:
     def __init__(self, router: Router, new_id: Callable[[], bytes]) -> None:
         self._router, self._new_id = router, new_id
         self._open: dict[Place, _Feed] = {}
+        self.onward: list[Callable[[Message], bool]] = []  # whoever passes streams on that are made in other networks
 
     def __len__(self) -> int:
         return len(self._open)
 
     async def run(self, envelope: Envelope, parts: AsyncGenerator[Any, None], where: str) -> None:
         """Send parts to whoever asked, until the stream ends; what the handler raises is raised here."""
-        feed, place, timing = _Feed(envelope, self._router, self._new_id), _place(envelope.message), self._router.timing
+        feed, place = _Feed(envelope, self._router, self._new_id), place_of(envelope.message)
+        timing = self._router.timing
         self._open[place] = feed
         feed.task = task = asyncio.ensure_future(feed.pump(parts, where))
         timer = timing.loop.call_at(envelope.deadline, feed.stop) if envelope.deadline else None
@@ -150,10 +162,10 @@ class Feeds:
                 timer.cancel()
             if self._open.get(place) is feed:
                 del self._open[place]
-        error = None if task.cancelled() else task.exception()
+        error = asyncio.CancelledError() if task.cancelled() else task.result()  # cancelled before its first step
         if error is not None and not feed.is_stopped:
             raise error
-        if error is not None:
+        if error is not None and not isinstance(error, asyncio.CancelledError):
             log.info("%s failed while it was closed: %s", where, type(error).__name__, exc_info=error)
         if feed.is_stopped and self._router.is_expired(envelope):
             # whoever asked has the same deadline, and is told by the own clock
@@ -170,7 +182,9 @@ class Feeds:
         except PayloadError as error:
             self._router.dead.add(DeadLetter("bad_payload", str(error), message))
             return
-        feed = self._open.get(_place(message))
+        feed = self._open.get(place_of(message))
+        if feed is None and any(passes_on(message) for passes_on in self.onward):
+            return
         if feed is None or feed.envelope.message.correlation_id != message.correlation_id:
             return
         if not self._router.is_vouched(feed.envelope.message, message):
@@ -179,10 +193,6 @@ class Feeds:
             feed.demand(said.parts, said.size_bytes)
         else:
             feed.stop()
-
-    def expects(self, contract: Contract, key: int, correlation_id: bytes) -> bool:
-        """Nothing that is said to streams is an answer."""
-        return False
 
     def take_known(self, contract: Contract, key: int, correlation_id: bytes, body: bytes) -> bool:
         """Nothing that is said to streams is an answer."""
@@ -202,5 +212,6 @@ class Feeds:
                 feed.stop()
 
 
-def _place(message: Message) -> Place:
+def place_of(message: Message) -> Place:
+    """Give where the stream goes that a message belongs to."""
     return message.callback_receiver_node_identity, message.callback_receiver_identity, message.callback_key

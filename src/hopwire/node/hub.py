@@ -19,8 +19,8 @@ the handler of the question itself returned nothing. Both times the question was
 
 from __future__ import annotations
 
-import asyncio
 import math
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
@@ -79,6 +79,7 @@ from hopwire.node.promise import (
     Promise,
     expected_of,
     has_ended,
+    is_kept,
     judged,
     own_answer,
     tell_news,
@@ -106,6 +107,7 @@ R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
 NOWHERE = ("no_route", "unreachable", "unknown_node")  # what a new route may change
 TRACE_ONLY = Extension(trace_only=True)
+NO_ROOM = "there was no room for it in time"
 LONGEST_TURN_SECONDS = 60.0  # that somebody who only tells waits for a turn
 MOST_QUESTIONS = 1024  # kinds of questions that are remembered
 
@@ -170,6 +172,7 @@ class Hub:
         loads: Loads,
         longest_wait: float = math.inf,
         latencies: Latencies | None = None,
+        on_told: Callable[[Message, str, str], None] | None = None,
     ) -> None:
         self.identity = identity
         self._node, self._router, self._timing = router.here, router, router.timing
@@ -187,6 +190,7 @@ class Hub:
         self._deadlines = Deadlines(self._time_out)
         self._waits = Deadlines(Within.end)  # of those who wait for room
         self._is_closed = False
+        self._on_told = on_told  # hears how a promise ended that no answer on the wire has ended, and the text of it
         self._latencies = latencies
         self._measure_at = (
             math.inf if latencies is None else 0.0
@@ -407,21 +411,19 @@ class Hub:
             await self._wait_for(full, envelope)
         return nodes
 
-    async def _wait_for(
-        self, full: Iterable[Room], envelope: Envelope, promised: asyncio.Future[Any] | None = None
-    ) -> None:
+    async def _wait_for(self, full: Iterable[Room], envelope: Envelope, promise: Promise | None = None) -> None:
         """Wait for room until the time of the message is over, or of whoever waits, or the hub is closed."""
         now = self._timing.clock()
         until = min(envelope.deadline or math.inf, now + self._longest_wait)
         try:
             for put in full:
-                await self._wait_until(until, put, envelope)
+                await self._wait_until(until, put, envelope, promise)
         except BaseException:
-            if promised is not None and promised.done() and not promised.cancelled():
-                promised.exception()  # nobody will look at it any more
+            if promise is not None and promise.future.done() and not promise.future.cancelled():
+                promise.future.exception()  # nobody will look at it any more
             raise
 
-    async def _wait_until(self, until: float, put: Room, envelope: Envelope) -> None:
+    async def _wait_until(self, until: float, put: Room, envelope: Envelope, promise: Promise | None) -> None:
         now = self._timing.clock()
         try:
             async with Within(self._waits, now, max(min(until - now, LONGEST_SECONDS), SHORTEST_SECONDS)):
@@ -429,12 +431,18 @@ class Hub:
         except TimeoutError:
             if self._is_closed:
                 raise Closed("the hub was closed") from None
-            is_over = until == envelope.deadline
-            reason, detail = ("expired", "in time") if is_over else ("queue_full", f"for {self._longest_wait:g} s")
-            self._router.give_up(envelope, reason, f"there was no room for it {detail}")
-            if not is_over and not envelope.has_callback:  # nobody else would be told
+            if until == envelope.deadline and promise is not None:
+                promise.last = "no room"  # the promise ends by itself, in a moment if not before
+                self._router.bury(envelope, "expired", NO_ROOM)
+                return
+            if until == envelope.deadline:
+                self._router.give_up(envelope, "expired", NO_ROOM)
+                return
+            detail = f"there was no room for it for {self._longest_wait:g} s"
+            self._router.give_up(envelope, "queue_full", detail)
+            if not envelope.has_callback:  # nobody else would be told
                 contract = words_of(envelope.message.contract)
-                raise QueueFull("queue_full", f"{contract}: there was no room for it {detail}", contract) from None
+                raise QueueFull("queue_full", f"{contract}: {detail}", contract) from None
             return
         if reason:
             self._router.give_up(envelope, reason)
@@ -476,12 +484,27 @@ class Hub:
             promise.sent_to, full = self._router.say(envelope)
             self._loads.move(promise, promise.sent_to)
             if full:
-                await self._wait_for(full, envelope, promise.future)
+                await self._wait_for(full, envelope, promise)
             return await promise.future
+        except BaseException as error:
+            self._break(promise, error)
+            raise
         finally:
             ending.pop(key, None)
             del self._promises[key]
             self._loads.move(promise, ())
+
+    def _break(self, promise: Promise, error: BaseException) -> None:
+        """Let the capture know that a promise ends with an error, where there is a capture."""
+        if self._on_told is not None:
+            kind = "Cancelled" if isinstance(error, CancelledError) else type(error).__name__
+            self._on_told(promise.question, kind, str(error))
+
+    def _keep_here(self, promise: Promise) -> None:
+        """Let the capture know of an answer that comes from this node, though the question may have left."""
+        has_left = promise.sent_to or promise.attempts > 1
+        if has_left and self._on_told is not None and not self._router.sees_local:
+            self._on_told(promise.question, "answered", "")
 
     async def _measured(self, payload: Payload, now: float, call: Coroutine[Any, Any, Any]) -> Any:
         """Wait for a question and measure it; the next question that is measured comes some time later."""
@@ -560,8 +583,11 @@ class Hub:
                 promise.envelope = envelope
                 promise.sent_to, full = self._router.say_known(envelope, candidates)
                 if full:
-                    await self._wait_for(full, envelope, future)
+                    await self._wait_for(full, envelope, promise)
             return await future
+        except BaseException as error:
+            self._break(promise, error)
+            raise
         finally:
             ending.pop(key, None)
             del promises[key]
@@ -591,6 +617,9 @@ class Hub:
         except _LeftLine:
             left = max(now + timeout - self._timing.clock(), SHORTEST_SECONDS)
             return await self._ask(payload, question.reply, left, False, (None, b"", correlation_id, False))
+        except BaseException as error:
+            self._break(promise, error)
+            raise
         finally:
             line.waiters.pop(waiting, None)
             ending.pop(key, None)
@@ -647,6 +676,9 @@ class Hub:
         except GeneratorExit:  # whoever asked has left the loop
             word = Enough(parts.taken)
             raise
+        except BaseException as error:
+            self._break(promise, error)
+            raise
         finally:
             ending.pop(key, None)
             del self._promises[key]
@@ -662,6 +694,7 @@ class Hub:
     def _say_to_feeds(self, node: bytes, stream: Message, word: Payload) -> None:
         said = _word_on(stream, node, word)
         if node == self._node:
+            self._router.see_local(said)
             self._router.is_home(said)
         elif self._router.is_known(node):
             self._router.route(Envelope(self._router.vouched(stream, said)))
@@ -691,6 +724,8 @@ class Hub:
                 self._take_outcome(promise, payload_from_body(Outcome, message.body))
             else:
                 self._router.dead.add(DeadLetter("unexpected_answer", "", message))
+            if not message.socket_identity and is_kept(promise):
+                self._keep_here(promise)
         except (PayloadError, WireError, ValueError) as error:  # an answer or an outcome that makes no sense
             self._router.dead.add(DeadLetter("bad_payload", str(error), message))
             contract = words_of(message.contract)
@@ -698,13 +733,6 @@ class Hub:
             text = f"{asked} was answered with {contract}, and its body makes no sense: {error}"
             node = message.socket_identity
             promise.future.set_exception(UnexpectedAnswer("bad_payload", text, contract, node))
-
-    def expects(self, contract: Contract, key: int, correlation_id: bytes) -> bool:
-        """Tell whether an answer is plainly one that is waited for."""
-        promise = self._promises.get(key)
-        if promise is None or promise.correlation_id != correlation_id or promise.parts is not None:
-            return False
-        return contract in promise.expected and not promise.future.done()
 
     def take_known(self, contract: Contract, key: int, correlation_id: bytes, body: bytes) -> bool:
         """Take an answer of the express way; False where anything about the answer is unusual: `take` says what."""
@@ -731,6 +759,7 @@ class Hub:
         weigh = weigher_of(expected) if expected is type(payload) else None
         if weigh is None or weigh(payload) < 0:
             payload = payload_from_body(expected, body_from_payload(payload))  # a copy, as from elsewhere
+        self._keep_here(promise)
         promise.future.set_result(payload)
         return True
 
@@ -804,7 +833,7 @@ class Hub:
             return
         promise.future.set_exception(timeout_of(promise))
         if promise.is_in_line and promise.envelope is not None:
-            self._router.give_up(promise.envelope, "expired", "there was no room for it in time")
+            self._router.bury(promise.envelope, "expired", NO_ROOM)
 
     def sent_late(self, key: int, nodes: tuple[bytes, ...]) -> None:
         """Hear to which nodes a question went for which a route had to be found first."""

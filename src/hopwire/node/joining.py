@@ -34,7 +34,9 @@ from hopwire.cluster.member_events import (
     MemberEvent,
     MemberSaid,
     OwnRoutes,
+    Refuse,
     RoutesSeen,
+    SealChanged,
     SignsOfLife,
     Tell,
     Tempo,
@@ -43,6 +45,7 @@ from hopwire.cluster.member_events import (
     Urged,
 )
 from hopwire.cluster.members import Members
+from hopwire.cluster.seals import Seals
 from hopwire.model import Contract, Payload
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.addresses import host_of, is_not_ipv4, port_of
@@ -89,6 +92,9 @@ class Links(Protocol):
     def judge(self, owner: bytes, is_moved: bool) -> None:
         """Judge anew whether routes of a member count that has other proofs, or another address."""
 
+    def refuse(self, refused: Refuse) -> None:
+        """Count a record or an accusation that its owner has not written."""
+
     def warn(self, warning: Warn) -> None:
         """Tell people."""
 
@@ -111,8 +117,8 @@ class Links(Protocol):
 class Joining:
     """A node among the members of its cluster."""
 
-    def __init__(self, doors: tuple[str, ...], tempo: Tempo, timing: Timing, links: Links) -> None:
-        self._doors, self._tempo, self._timing, self._links = doors, tempo, timing, links
+    def __init__(self, doors: tuple[str, ...], tempo: Tempo, timing: Timing, links: Links, seals: Seals) -> None:
+        self._doors, self._tempo, self._timing, self._links, self.seals = doors, tempo, timing, links, seals
         self._members: Members | None = None
         self._timer: asyncio.Handle | None = None
         self._due_ns = 0
@@ -132,7 +138,7 @@ class Joining:
     def start(self, me: MemberRecord) -> None:
         """Begin to look for others."""
         self._started_at = self._timing.now()
-        self._members = Members(me, self._doors, self._tempo, self._now_ns())
+        self._members = Members(me, self._doors, self._tempo, self._now_ns(), seals=self.seals)
         self._timer = self._timing.loop.call_soon(self._pass_time)
 
     def stop(self) -> None:
@@ -180,6 +186,8 @@ class Joining:
     def stir(self, nodes: tuple[bytes, ...]) -> None:
         """Note that nodes have said something; now and then, close links that nobody needs."""
         now = self._timing.now()
+        if self.seals.look():
+            self._step(SealChanged())
         if now - self._last_stir > SLEPT_SECONDS:  # it was this node that did not listen
             self._stirred_at = dict.fromkeys(self._stirred_at, now)
         self._last_stir = now
@@ -254,6 +262,8 @@ class Joining:
                 self._links.hold(owner, added, removed, is_all)
             case JudgeRoutes(owner, is_moved):
                 self._links.judge(owner, is_moved)
+            case Refuse():
+                self._links.refuse(command)
             case Warn():
                 self._links.warn(command)
 

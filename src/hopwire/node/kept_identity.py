@@ -52,9 +52,16 @@ class KeptIdentity:
         self._file = file
         kept = os.read(file, MAX_BYTES)
         if not kept:
-            os.write(file, new)
-            os.fsync(file)
+            self._keep(new)
         return kept or new
+
+    def _keep(self, new: bytes) -> None:
+        try:
+            os.write(self._file, new)
+            os.fsync(self._file)
+        except OSError as error:
+            self.close()
+            raise SettingsError(f"cannot keep the identity in {self._path}: {error.strerror}") from None
 
     def close(self) -> None:
         """Let another node have the identity."""

@@ -115,8 +115,12 @@ class Mailbox(BoundedQueue[T]):
     async def take(self) -> T:
         """Wait for an item and give it."""
         while (item := self.pop()) is None:
-            await self._takers.wait()
+            await self.arrival()
         return item
+
+    async def arrival(self) -> None:
+        """Wait until an item has come; somebody else may take it first."""
+        await self._takers.wait()
 
     def close(self) -> list[T]:
         """Take nothing more, and give everything that is there."""

@@ -16,6 +16,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import partial
 
+from msgspec.structs import replace
+
 from hopwire.cluster.announce import (
     AnnouncedRoute,
     Beat,
@@ -53,7 +55,9 @@ from hopwire.cluster.events import (
 )
 from hopwire.cluster.gossip import CAPABILITY as MEMBERS
 from hopwire.cluster.gossip import GOSSIP, MemberRecord, beyond_limits
+from hopwire.cluster.member_events import Refuse
 from hopwire.cluster.peers import Cluster, step
+from hopwire.cluster.seals import CLAIMED, UNSEALED, Seals
 from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Contract, Message, Payload, payload_from_body
 from hopwire.model.units import MEBIBYTE, NS_PER_MINUTE, NS_PER_SECOND
@@ -88,6 +92,7 @@ TICK_SECONDS = 0.1
 HELLOS_PER_SECOND = 20  # over one connection; an honest node says some at its start
 DOUBTS_PER_SECOND = 10  # about one name: each is a message to whom the name belongs
 HELD_MESSAGES, HELD_BYTES = 8, 16 * MEBIBYTE  # of a connection until it has proved itself, and of all of them
+HELLO_SECONDS = 1.0  # for a hello that is believed, once a node speaks over a connection; then it has to be said anew
 HELLOS_TO_OPEN = 5  # to a member that a message is for: about three seconds, then the message is refused
 PROVE_SECONDS = 60.0  # after which keys are looked at again: some begin or end by the clock
 ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseconds
@@ -101,7 +106,12 @@ REPORTS = {
     "doubled":          "another process has the identity of this node: {peer} says that it is at {uri}; " + OWN_NAMES,
     "duplicate":        "node {peer} at {uri} has the same identity as another process that runs, or ran; " + OWN_NAMES,
     "impostor":         "refused the hello of {peer} at {uri}: the certificate of the connection is {detail}",
+    "forged":           "refused what {peer} is said to have written, and has not: {uri} passed it on",
+    "unknown":          "refused the record of {peer}, whose certificate does not count: {uri} passed it on",
+    "unsealed":         "refused a hello in the name of {peer} at {uri}: a member of this name lives, with another key",
     "future":           "node {peer} at {uri} is said to have started in the future: is its clock right?",
+    "set_back":         "others know a later start of this node at {uri}, and ignore this one: its clock was set back; "
+                        "set the clock right and start the node again",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
 }
@@ -130,6 +140,7 @@ class Membership:
         news: News,
         doors: tuple[str, ...] | None = None,
         reserved: Container[bytes | str] = (),
+        seals: Seals = UNSEALED,
     ) -> None:
         self._identity, self._transport, self._outgoing, self._trust = identity, transport, outgoing, trust
         self._tables, self._dead, self._notices = tables, dead, notices
@@ -143,6 +154,7 @@ class Membership:
         self._heard_over = b""  # the connection of the hello that is being heard
         self._held: dict[bytes, list[tuple[Message, type[Payload]]]] = {}  # of connections that are not sure yet
         self._held_bytes = 0
+        self._unproved: dict[bytes, float] = {}  # connections that a node speaks over without a hello, and since when
         self._hellos, self._doubts = Rate(HELLOS_PER_SECOND), Rate(DOUBTS_PER_SECOND)
         self._answers: dict[
             bytes, tuple[float, asyncio.TimerHandle | None]
@@ -152,11 +164,11 @@ class Membership:
         self._is_closing = False
         self._doors = doors or ()
         self._opened: list[bytes] = []  # members that were met just now
-        self._certified: dict[bytes, Container[str]] = {}  # domains that members may host by their certificates
         self._proved_at = 0.0  # when keys were last looked at
         self._dropped = b""  # the member whose link is being given up
+        self.admits: Callable[[AnnouncedRoute], bool] | None = None  # which routes of peers count; all, if nobody says
         # A node that joins nobody and waits for nobody has no cluster.
-        self.joining = None if doors is None else Joining(doors, settings.tempo, timing, self)
+        self.joining = None if doors is None else Joining(doors, settings.tempo, timing, self, seals)
 
     @property
     def peers(self) -> tuple[bytes, ...]:
@@ -258,7 +270,7 @@ class Membership:
         for peer in self._cluster.peers.values():
             self._say_all_routes(peer.uri, self._cluster.all_routes(), peer.node)
             self._say(peer.uri, RoutesWanted(self._identity, self._cluster.me.incarnation), peer.node)
-        if self.joining is not None and (self._trust.is_signing or self._certified):
+        if self.joining is not None and self._trust.has_domains:
             self.joining.change_routes((), (), self._host_proofs(self._cluster.all_routes().added))
             for owner in list(self.joining.members.routes.holdings):
                 self._hold_anew(owner)
@@ -288,9 +300,10 @@ class Membership:
             self._take_credit(said)
         elif isinstance(said, Doubled):
             self._take_doubled(said, connection, message)
+        elif node == speaker and payload in GOSSIP and self.joining is not None:
+            self.joining.take(said)
         elif node == speaker and payload in GOSSIP:
-            if self.joining is not None:
-                self.joining.take(said)
+            self._dead.add(DeadLetter("bad_control", "what members say, and this node is no member", message))
         elif node == speaker and isinstance(said, RoutesWanted):
             self._answer_in_time(said)
         elif node == speaker:
@@ -306,6 +319,24 @@ class Membership:
         else:
             detail = "a node that speaks for another" if node else "a node that has not said hello"
             self._dead.add(DeadLetter("bad_control", detail, message))
+            if node is None:
+                self.miss_hello(connection)
+
+    def miss_hello(self, connection: bytes) -> None:
+        """Get another hello of a node that goes on to speak over a connection without a hello that is believed.
+
+        The node does not know that its hello was refused, or is forgotten. If it has opened the connection, the
+        connection is closed, and it says hello over the next one. If this node has, it is asked.
+        """
+        now = self._timing.now()
+        if now - self._unproved.setdefault(connection, now) < HELLO_SECONDS:
+            return
+        self._unproved[connection] = now
+        address = self._transport.address_of(connection)
+        if address:
+            self._say(address, self._cluster.hello(address))
+        else:
+            self._transport.hang_up(connection)
 
     def _take_hello(self, said: Hello, connection: bytes, message: Message) -> None:
         """Hear a hello, and remember who is at the other end if it is believed."""
@@ -329,6 +360,8 @@ class Membership:
         if not (former == said.node and callers.is_sure(connection)) and self._is_doubtful(said, connection):
             self._doubt(said, connection)
             return
+        if not (former == said.node and callers.is_sure(connection)) and self._is_unsealed(said, connection, message):
+            return
         if said.proof:
             self._confirm(said)
         self._hear(said, connection)
@@ -337,11 +370,10 @@ class Membership:
             self._tell_double(said, connection)
             return
         callers.hear(connection, said.node)
+        self._unproved.pop(connection, None)
         self._trust.transit.forget(connection)
         for held, payload in self._let_go(connection):
             self.take(held, payload, connection)
-        if self.joining is not None and certificate is not None and self._trust.has_domains:
-            self._certify(said.node, certificate.hosts)
         self._transport.believe(connection)
         self._consumption.welcome(said.node)
         if said.heard == self._cluster.me.incarnation:  # who says our incarnation has heard us, and is no echo
@@ -368,6 +400,49 @@ class Membership:
         is_given = link is not None and link.tries_left is None and link.node in (b"", said.node)
         return not is_given and (not address or address != self._cluster.peers[said.node].uri)
 
+    def _is_unsealed(self, said: Hello, connection: bytes, message: Message) -> bool:
+        """Tell whether a hello in the name of a member is not proved by the member's key; then ask, or refuse it.
+
+        A restarted process has another key. It is believed over a connection that this node opened to the address of
+        the member: the process before it is not there any more. Any other connection is its own if it says so there.
+        """
+        me, joining = self._cluster.me, self.joining
+        record = joining.members.find(said.node) if joining is not None and joining.is_living(said.node) else None
+        if joining is None or record is None or not record.key:
+            return False
+        if joining.seals.is_sealed(
+            replace(said, heard=me.incarnation), record.key, me.node
+        ):  # and not for a life before
+            return False
+        address = self._transport.address_of(connection)
+        is_own = address == record.uri or self._trust.callers.is_proved(connection, said.proof)
+        if said.incarnation != record.incarnation and is_own:
+            return False
+        if said.incarnation == record.incarnation and said.heard != me.incarnation:  # it does not know this process yet
+            hello = joining.seals.seal(self._cluster.hello(said.via, heard=said.incarnation), said.node)
+            if address:
+                self._say(address, hello, said.node)
+            else:
+                for frames in self._outgoing.first_words(b"", hello):
+                    self._transport.reply(connection, frames)
+            return True
+        self._dead.add(DeadLetter("bad_control", "a hello that is not sealed by the key of its member", message))
+        self._report("unsealed", shown(said.node), shown(said.uri), "")
+        self._tell_double(said, connection)
+        self._transport.hang_up(connection)
+        return True
+
+    def _sealed(self, payload: Payload, node: bytes = b"") -> Payload:
+        """Seal a hello for the process that it is said to, if that one is known."""
+        if self.joining is None or not isinstance(payload, Hello) or not payload.heard:
+            return payload
+        peers = (
+            (node,)
+            if node
+            else [peer.node for peer in self._cluster.peers.values() if peer.incarnation == payload.heard]
+        )
+        return self.joining.seals.seal(payload, peers[0]) if peers else payload
+
     def _doubt(self, said: Hello, connection: bytes) -> None:
         """Ask the node that has the name, over a connection that is known to be its own."""
         callers, is_same = self._trust.callers, said.incarnation == self._cluster.peers[said.node].incarnation
@@ -384,6 +459,9 @@ class Membership:
         if len(held) < HELD_MESSAGES and self._held_bytes + size_bytes <= HELD_BYTES:
             held.append((message, payload))
             self._held_bytes += size_bytes
+        else:
+            self._dead.add(DeadLetter("bad_control", "a node that has not proved its connection", message))
+        self.miss_hello(connection)
 
     def _let_go(self, connection: bytes) -> list[tuple[Message, type[Payload]]]:
         held = self._held.pop(connection, [])
@@ -394,7 +472,7 @@ class Membership:
         """Repeat a secret over the connection that it is for, if this node has opened that one."""
         uri = self._transport.opened_as(said.proof[:-CHANCE_BYTES])
         if uri:
-            self._say(uri, self._cluster.hello("", heard=said.incarnation, proof=said.proof))
+            self._say(uri, self._cluster.hello("", heard=said.incarnation, proof=said.proof), said.node)
 
     def _tell_double(self, said: Hello, connection: bytes) -> None:
         """Tell a process over its own connection that another process has its identity."""
@@ -444,6 +522,7 @@ class Membership:
             self._dead.add(DeadLetter("bad_control", "a node that speaks for another", message))
         self._trust.end(connection)
         self._hellos.forget(connection)
+        self._unproved.pop(connection, None)
 
     def _take_credit(self, said: Credit | CreditWanted) -> None:
         peer = self._cluster.peers.get(said.node)
@@ -470,16 +549,18 @@ class Membership:
 
     def first_words(self, uri: str) -> list[Frames]:
         """Say hello over a new connection to a peer: it tells who is here, and proves that this node heard the peer."""
-        if self.joining is not None and self._trust.has_domains:
-            self._certify_at(uri)
+        if self.joining is not None:
+            self._look_who_is_at(uri)
         words: list[Frames] = []
         for peer in [peer for peer in self._cluster.peers.values() if peer.uri == uri]:
-            words += self._outgoing.first_words(peer.node, self._cluster.hello("", heard=peer.incarnation))
+            hello = self._sealed(self._cluster.hello("", heard=peer.incarnation), peer.node)
+            words += self._outgoing.first_words(peer.node, hello)
             for asked in self._credits.questions(peer.node, self._identity, self._cluster.me.incarnation):
                 words += self._outgoing.first_words(peer.node, asked)
         return words
 
     def _say(self, uri: str, payload: Payload, node: bytes = b"") -> None:
+        payload = self._sealed(payload, node)
         nodes = (node,) if node else self._tables.remote.nodes_at(uri)
         reason, message = self._outgoing.say(uri, nodes[0] if nodes else b"", payload)
         if reason:
@@ -629,11 +710,11 @@ class Membership:
             return
         self._hang_up(node)
         self._lose(node, reason)
-        self._step(Refused(node))
+        self.drop(node)  # the link was to the process before: nobody is accused for its end
 
     def _hang_up(self, node: bytes) -> None:
         """Close the connections of a member that is given up: if it is alive after all, it comes back with a hello."""
-        for connection in self._trust.callers.of(node):
+        for connection in self._trust.callers.claimed_by(node):
             self._transport.hang_up(connection)
 
     def hold(
@@ -645,18 +726,19 @@ class Membership:
     def judge(self, owner: bytes, is_moved: bool) -> None:
         """Judge anew whether routes of a member count that has other proofs, or another address."""
         assert self.joining is not None
-        record = self.joining.members.find(owner) if self._trust.is_signing else None
+        record = self.joining.members.find(owner) if self._trust.has_domains else None
         if record is not None and (is_moved or self._trust.has_proved_more(record)):
             self._hold_anew(owner)
 
     def _counted(self, owner: bytes, added: tuple[AnnouncedRoute, ...]) -> tuple[AnnouncedRoute, ...]:
-        """Give the routes of a member that count by the proofs of its record, and by its certificate once it is met."""
+        """Give the routes of a member that count by the proofs of its record, and by its certificate."""
         assert self.joining is not None
         record, holding = self.joining.members.find(owner), self.joining.members.routes.holdings.get(owner)
         if record is None:
             return ()
         is_latest = holding is None or holding.version <= record.routes_version  # else a newer record is on its way
-        return self._trust.hosted_by(record, added, self._certified.get(owner), is_latest)
+        hosts = self.joining.seals.hosts_of(record) if self._trust.has_domains else None
+        return self._trust.hosted_by(record, added, hosts, is_latest)
 
     def _hold_anew(self, owner: bytes) -> None:
         """Enter all routes of a member that count now, in place of those that counted before."""
@@ -665,24 +747,10 @@ class Membership:
         if holding is not None and owner != self._identity and owner in self._tables.remote:
             self._apply(owner, self._counted(owner, holding.routes()), (), True)
 
-    def _certify(self, node: bytes, hosts: Container[str]) -> None:
-        """Note which domains a member may host by its certificate; what waits for it may be of others."""
-        if self._certified.get(node) != hosts:
-            self._certified[node], refused = hosts, self._trust.refused_domains(node)
-            self._hold_anew(node)
-            if refused != self._trust.refused_domains(node):
-                self._transport.empty(self._outgoing.address(node))
-
-    def _certify_at(self, uri: str) -> None:
-        """Look at the certificate of a new connection, before what waits for a member is sent over it."""
-        certificate = self._transport.certificate_at(uri)
-        if certificate is None:
-            return
-        nodes = self._tables.remote.nodes_at(uri)
-        named = [node for node in nodes if certificate.is_of(node)]
-        for node in named:
-            self._certify(node, certificate.hosts)
-        if nodes and not named:  # somebody else lives there
+    def _look_who_is_at(self, uri: str) -> None:
+        """Refuse what waits for a member if the certificate of a new connection says that somebody else lives there."""
+        certificate, nodes = self._transport.certificate_at(uri), self._tables.remote.nodes_at(uri)
+        if certificate is not None and nodes and not any(certificate.is_of(node) for node in nodes):
             self._transport.empty(uri)
 
     def _host_proofs(self, added: tuple[AnnouncedRoute, ...] = ()) -> tuple[tuple[str, bytes], ...]:
@@ -699,6 +767,16 @@ class Membership:
                 self._hold_anew(owner)
             else:
                 self.judge(owner, is_moved=False)
+
+    def refuse(self, refused: Refuse) -> None:
+        """Count what its owner has not written, whose key does not count, or who claims a name that another has."""
+        node, neighbour = shown(refused.node), shown(refused.neighbour)
+        if refused.verdict == CLAIMED:  # as after every restart: nobody is warned
+            self._dead.add(DeadLetter("name_claimed", f"node {node} lives, with another key; told by {neighbour}"))
+            return
+        detail = f"{refused.verdict}: what node {node} is said to have written, passed on by {neighbour}"
+        self._dead.add(DeadLetter("bad_signature", detail))
+        self._report(refused.verdict, node, neighbour, "")
 
     def warn(self, warning: Warn) -> None:
         """Tell people what is wrong in the cluster."""
@@ -758,7 +836,6 @@ class Membership:
         log.info("lost node %s at %s: %s", shown(node), shown(uri), LOST.get(reason, reason), extra=fields)
         self._tables.remote.unregister_node(node)
         del self._route_counts[node]
-        self._certified.pop(node, None)
         self._trust.forget_host(node)
         self._entering.pop(node, None)
         _, timer = self._answers.pop(node, (0.0, None))
@@ -826,7 +903,7 @@ class Membership:
                 self._credits.drop(node, receiver)
             if not number % ROUTES_AT_ONCE:
                 yield
-        for number, route in enumerate(added, 1):
+        for number, route in enumerate(added if self.admits is None else filter(self.admits, added), 1):
             if counts[node] >= self._settings.peer_routes:
                 detail = f"{shown(node)} has more than {self._settings.peer_routes} routes"
                 self._dead.add(DeadLetter("bad_control", detail))

@@ -19,12 +19,14 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from hopwire.cluster.seals import UNSEALED, Seals
 from hopwire.domains_file import DomainsFile
 from hopwire.errors import Closed, Escalated, HopwireError, NoRoute, SettingsError
 from hopwire.model import Contract, Payload, contract_of
@@ -33,9 +35,10 @@ from hopwire.model.names import ACTOR, FEEDS, FOREIGN, HUB
 from hopwire.model.payload import class_name_of, rule_of
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.abroad import Abroad, Surroundings
-from hopwire.node.actors import Actor, Supervision
+from hopwire.node.actors import Actor, ExecutorKind, Supervision
 from hopwire.node.addresses import check_uri
 from hopwire.node.admission import LOOK_SECONDS
+from hopwire.node.border_crossing import Shore
 from hopwire.node.calls import Address, Handled
 from hopwire.node.context import BlockingContext, Context, MessageContext
 from hopwire.node.credit import Consumption, Credits
@@ -44,6 +47,7 @@ from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
 from hopwire.node.foreign import Foreign, foreign_from
 from hopwire.node.foreign_peers import ForeignPeers
+from hopwire.node.gateway import Gateway, PartnerStatus
 from hopwire.node.hub import Hub
 from hopwire.node.kept_identity import KeptIdentity
 from hopwire.node.latencies import Latencies
@@ -54,6 +58,7 @@ from hopwire.node.news import Events, KeysMoved, News
 from hopwire.node.no_route import Surmise, why_nobody
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.overview import Overview
+from hopwire.node.partner import Partner, PartnersFile, partners_from
 from hopwire.node.post import Incoming, Outgoing
 from hopwire.node.retries import Retries
 from hopwire.node.router import Router
@@ -98,6 +103,10 @@ ANSWERS_ALL = (
     "(domains=...), a certificate (tls=...), or an address on 127.0.0.1"
 )
 NOT_VOUCHED = "the certificate of this node is not one of its own authority, or not valid now: nobody will let it in"
+SEALS_NEED = (
+    "a member of a cluster with security signs what it says of itself, which needs the package cryptography: "
+    "pip install 'hopwire[cluster]'"
+)
 IS_OPEN = "%s is open to all who can reach it, as insecure=True allows"
 
 
@@ -110,10 +119,12 @@ class NodeOptions(TypedDict, total=False):
     identity: bytes | None
     name: str
     capture: str | Path | None
+    capture_local: bool
     domains: Domains | str | Path
     tls: Tls | None
     insecure: bool
     foreign: Iterable[Foreign]
+    partners: Iterable[Partner] | str | Path
     settings: NodeSettings | None
     transport: Transport | None
 
@@ -124,10 +135,12 @@ class Node:
     `listen` is where others reach the node, `advertise` what they are told where that differs, `peers` whom the node
     greets first. `join` names doors of a cluster, which are addresses of any of its members, or DNS names: through one
     of them a node finds all members; without a door (`join=[]`) the node waits to be found. A node with a `capture` and
-    a `name` keeps its identity across restarts. A node without `domains` that sign and without `tls` listens on this
+    a `name` keeps its identity across restarts. With `capture_local` the capture also has what actors and hubs of the
+    node say to each other. A node without `domains` that sign and without `tls` listens on this
     machine only, unless `insecure` says otherwise. `domains` may be the path of a file: then the node sees when the
     file changes, as it does with the files of `tls`. `foreign` are programs that are no nodes, which the node dials and
-    talks to in their format.
+    talks to in their format. `partners` are networks of others that the node is a gateway to, or the path of their
+    file, which the node looks at again and again.
     """
 
     def __init__(
@@ -140,15 +153,18 @@ class Node:
         identity: bytes | None = None,
         name: str = "",
         capture: str | Path | None = None,
+        capture_local: bool = False,
         domains: Domains | str | Path = OPEN,
         tls: Tls | None = None,
         insecure: bool = False,
         foreign: Iterable[Foreign] = (),
+        partners: Iterable[Partner] | str | Path = (),
         settings: NodeSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
         self._domains_file = DomainsFile(domains) if isinstance(domains, str | Path) else None
         given: Any = domains if self._domains_file is None else self._domains_file.domains
+        self._tls = tls
         self._certificate = tls.own() if isinstance(tls, Tls) else None
         self._is_vouched = not isinstance(tls, Tls) or self._certificate is not None
         if identity is None and self._certificate is not None:
@@ -165,7 +181,10 @@ class Node:
         _check(self.identity, self._dial, given, self.settings, tls, is_tcp=transport is None)
         self._foreign = foreign_from(foreign, self.identity, listen, self._dial, tls is not None)
         self._incarnation = time.time_ns()
+        if capture_local and capture is None:
+            raise SettingsError("capture_local needs a capture: name its directory with capture=...")
         self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
+        self._is_local_captured = capture_local
         self.uri = ""
         self._domains: Domains = given
         outbox = _outbox_limits(self.settings)
@@ -188,6 +207,65 @@ class Node:
         self._escalated: Escalated | None = None
         self._tells_dead, self._is_draining = False, False
         self._state = "new"
+        self._partners_file = PartnersFile(partners) if isinstance(partners, str | Path) else None
+        given = partners if self._partners_file is None else self._partners_file.partners
+        self._on_lose: list[Callable[[bytes, str], None]] = []  # those who hear that a node is lost
+        self._on_routes: list[Callable[[], None]] = []  # those who hear that routes have changed
+        self._gateways: dict[str, tuple[Gateway, Node]] = {}
+        for partner in partners_from(given):
+            self._gateways[partner.name] = self._new_gateway(partner, capture)
+
+    def _new_gateway(self, partner: Partner, capture: str | Path | None) -> tuple[Gateway, Node]:
+        """Make the border node of a partner network, and join it with this node."""
+        own, tls = self.settings, partner.tls
+        certificate = None if tls is None else tls.own()
+        identity = partner.identity or (None if certificate is None else certificate.node)
+        settings = replace(
+            own,
+            peer_routes=partner.routes,
+            inbox_messages=partner.messages,
+            inbox_bytes=partner.size_bytes,
+            answer_foreign=False,
+            latencies=False,
+        )
+        try:
+            border = Node(
+                partner.listen,
+                advertise=partner.advertise,
+                peers=partner.gateways,
+                identity=identity or b"%s@%s" % (self.identity, partner.name.encode()),
+                name=f"{self.name}@{partner.name}" if self.name else "",
+                capture=capture,
+                domains=partner.domains,
+                tls=tls,
+                insecure=partner.insecure,
+                settings=settings,
+                transport=partner.transport,
+            )
+        except SettingsError as error:
+            raise SettingsError(f"partner {partner.name}: {error}") from None
+        room = own.inbox_messages, own.inbox_bytes
+        routes, counts = border._membership, border._membership._route_counts
+        gateway = Gateway(
+            partner,
+            self._shore(),
+            border._shore(),
+            self._timing,
+            _guid,
+            lambda: routes.announce_anew() if border._state == "running" else None,
+            counts.total,
+            room,
+        )
+        border._membership.admits = gateway.admits
+        self._on_lose.append(gateway.lose_inside)
+        border._on_lose.append(gateway.lose_outside)
+        self._on_routes.append(gateway.look_soon)
+        border._on_routes.append(gateway.look_soon)
+        return gateway, border
+
+    def _shore(self) -> Shore:
+        """Give what a crossing to another network needs of this node."""
+        return Shore(self.identity, self._router, self._tables, self._announce, self._feeds.onward, _new_keys())
 
     def _own_identity(self) -> bytes:
         return _guid() if self._kept is None else self._kept.read(_guid())
@@ -229,6 +307,7 @@ class Node:
             telemetry=Telemetry() if settings.telemetry else None,
             why_nobody=self._why_nobody,
             seek=None if self._doors is None else self._seek,
+            saw_local=tap.saw_local if tap is not None and self._is_local_captured else None,
         )
         self._feeds = Feeds(self._router, _new_ids())
         self._router.open_home(FEEDS, self._feeds)
@@ -259,6 +338,7 @@ class Node:
             self._news,
             self._doors,
             self._foreign_peers.reserved,
+            self._seals(),
         )
         self._workplace = Workplace(
             here,
@@ -277,6 +357,18 @@ class Node:
         self._incoming = Incoming(
             self._router, self._membership, trust, self._dead, seen, settings, timing, tap, self._abroad
         )
+
+    def _seals(self) -> Seals:
+        """Give what signs the records of a member: its certificate, a key of its own, or nothing without security."""
+        if self._doors is None or (self._tls is None and not self._domains.signing):
+            return UNSEALED
+        try:
+            from hopwire.node.owner_seals import CertifiedSeals, OwnSeals
+        except ImportError:
+            raise SettingsError(SEALS_NEED) from None
+        if self._tls is None or self._tls.any_identity:
+            return OwnSeals()
+        return CertifiedSeals(self._tls, self.identity)
 
     def _open_link(self, node: bytes) -> bool:
         return self._membership.open(node)
@@ -341,10 +433,17 @@ class Node:
             self._dead.subscribe(self._tap.saw_dead)
             self._tap.start()
         self._state = "running"
-        if self._domains_file is not None:
+        if self._domains_file is not None or self._partners_file is not None:
             self._looking = self._timing.loop.call_later(LOOK_SECONDS, self._look)
         for running in self._actors.values():
             running.start()
+        for name, (gateway, border) in self._gateways.items():
+            try:
+                await border.start()
+            except SettingsError as error:  # an address that somebody else has
+                await self.stop(0)
+                raise SettingsError(f"partner {name}: {error}") from None
+            gateway.look_soon()
 
     async def stop(self, timeout: float = 1.0) -> None:
         """Say goodbye, stop the actors, end every promise; it ends soon after the timeout, whatever others do.
@@ -378,8 +477,11 @@ class Node:
         await self._end_actors(self._actors.values(), "closed", timeout)
         if self._abroad is not None:
             self._abroad.stop()
-        if self._domains_file is not None:
+        if self._domains_file is not None or self._partners_file is not None:
             self._looking.cancel()
+        for gateway, border in self._gateways.values():
+            gateway.stop()
+            await border.stop(timeout)
         self._membership.stop()
         await self._transport.close(timeout)
         if self._tap is not None:
@@ -399,6 +501,8 @@ class Node:
     async def drain(self, timeout: float = 10.0) -> bool:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
         self._refuse_unless_running()
+        for gateway, _ in self._gateways.values():
+            gateway.drain()
         gone = [route for route in self._tables.local.public_routes() if route.contract is not None]
         self._is_draining = True
         for route in gone:  # keys go to actors that stay, if there are any
@@ -406,11 +510,17 @@ class Node:
         self._announce(removed=gone)
         give_up_at = self._timing.now() + timeout
         await self._membership.settle(timeout)
-        while not all(running.is_idle for running in self._actors.values()):
+        for _, border in self._gateways.values():
+            await border._membership.settle(max(0.0, give_up_at - self._timing.now()))
+        while not self._is_idle():
             if self._timing.now() >= give_up_at:
                 return False
             await asyncio.sleep(0.01)
         return True
+
+    def _is_idle(self) -> bool:
+        is_idle = all(running.is_idle for running in self._actors.values())
+        return is_idle and all(gateway.is_idle for gateway, _ in self._gateways.values())
 
     def reload(self, domains: Domains | None = None) -> None:
         """Look at the files of domains, certificates and lists now, or take other domains; open connections stay.
@@ -421,6 +531,8 @@ class Node:
         self._refuse_other_thread()
         if self._state == "running":
             self._transport.reload()
+        if self._partners_file is not None and self._partners_file.look():
+            self._use_lists(self._partners_file.partners)
         if domains is None and self._domains_file is not None and self._domains_file.look():
             domains = self._domains_file.domains
         if domains is not None:
@@ -431,8 +543,43 @@ class Node:
         try:
             self.reload()
         except SettingsError as error:
-            text = f"the domains of before still count: {error}"
+            text = f"the settings of before still count: {error}"
             self._notices.warn(("domains", text), lambda: Notice(text, {"event": "unreadable"}))
+
+    def allow(self, partner: str, *, export: Iterable[str] | None = None, import_: Iterable[str] | None = None) -> None:
+        """Change what may cross to and from a partner network; a list that is not given stays.
+
+        What is not on its list any more is gone at once, on both sides.
+        """
+        self._refuse_other_thread()
+        self._gateway_to(partner)[0].allow(export, import_)
+        fields = {"hopwire_event": "lists_changed", "hopwire_partner": partner}
+        log.info("the lists of partner %s have changed", partner, extra=fields)
+
+    def _use_lists(self, partners: Iterable[Partner]) -> None:
+        """Take the lists of a file that has changed; a partner that is gone from it may use nothing any more."""
+        lists = {each.name: (each.export, each.import_) for each in partners}
+        for name in self._gateways:
+            export, import_ = lists.pop(name, ((), ()))
+            self.allow(name, export=export, import_=import_)
+        for name in lists:
+            log.warning("partner %s is new, and is met when this node starts again", name)
+
+    def border(self, partner: str) -> Node:
+        """Give the border node of a partner network: its address, its peers, its dead letters."""
+        return self._gateway_to(partner)[1]
+
+    def _gateway_to(self, partner: str) -> tuple[Gateway, Node]:
+        if partner not in self._gateways:
+            known = ", ".join(sorted(self._gateways)) or "none"
+            raise SettingsError(f"there is no partner {partner!r:.80}; the partners of this node: {known}")
+        return self._gateways[partner]
+
+    def partners(self) -> list[PartnerStatus]:
+        """Give how this node does as a gateway to partner networks."""
+        return [
+            gateway.status(border.identity, border.uri, border.peers) for gateway, border in self._gateways.values()
+        ]
 
     def _use(self, domains: Domains) -> None:
         _check_domains(domains)
@@ -522,6 +669,10 @@ class Node:
         if type(concurrency) is not int or concurrency < 1:
             name = type(actor).__name__
             raise SettingsError(f"{name}.concurrency must be a number from 1, found {concurrency!r:.80}")
+        executor = getattr(actor, "executor", ExecutorKind.THREADS)
+        if executor not in list(ExecutorKind):
+            name, known = type(actor).__name__, ", ".join(ExecutorKind)
+            raise SettingsError(f"{name}.executor must be one of {known}, found {executor!r:.80}")
         policy = _supervision(
             getattr(actor, "supervision", Supervision.RESTART) if supervision is None else supervision
         )
@@ -616,6 +767,7 @@ class Node:
             self._loads,
             longest_wait,
             self.latencies,
+            None if self._tap is None else self._tap.saw_told,
         )
         self._hubs[hub.identity] = hub
         self._router.open_home(hub.identity, hub)
@@ -676,6 +828,8 @@ class Node:
 
     def _wake_watchers(self) -> None:
         self._tell_moves()
+        for hear_routes in self._on_routes:
+            hear_routes()
         for hub in self._hubs.values():
             hub.find_route()
         watchers, self._watchers = self._watchers, {}
@@ -704,6 +858,8 @@ class Node:
         for hub in self._hubs.values():
             hub.lose_node(node, reason)
         self._feeds.lose_node(node)
+        for hear_loss in self._on_lose:
+            hear_loss(node, reason)
 
     def _first_words(self, uri: str) -> list[Frames]:
         words = self._foreign_peers.first_words(uri)
@@ -756,8 +912,12 @@ def _refuse_text(addresses: object, name: str = "peers") -> None:
 
 def _check_doors(doors: Iterable[object], is_tcp: bool) -> None:
     for door in doors if is_tcp else ():
-        is_name = isinstance(door, str) and door.startswith("dns://")
-        check_uri(f"tcp://{door[6:]}" if is_name and isinstance(door, str) else door, "a door")
+        name = door[6:] if isinstance(door, str) and door.startswith("dns://") else ""
+        try:
+            check_uri(f"tcp://{name}" if name else door, "a door")
+        except SettingsError:
+            text = f"the address of a door is like tcp://host:port or dns://name:port, found {door!r:.80}"
+            raise SettingsError(text) from None
 
 
 def _check(

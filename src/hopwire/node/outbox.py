@@ -1,8 +1,9 @@
 """The queues of a transport: what waits for each peer, bounded in messages and bytes, and who waits for room in them.
 
-- A message that comes alone leaves at once. One that comes closely behind another, or after several that left
-  together, waits until the end of this turn of the loop, with all that are queued meanwhile: to a peer that reads
+- A message that comes alone leaves at once. One that comes behind another in the same turn of the loop, or in the turn
+  after one with several, waits until the end of its turn, with all that are queued meanwhile: to a peer that reads
   trains they are sent as trains. Control messages and those that fit no train go as plain frames.
+- Turns are counted, not time: a thousand messages are one train however long each of them takes.
 - What is sent is built before its first byte is sent, and stays in the queue until it was taken.
 
 A transport says what sending is: `_send_waiting`.
@@ -13,7 +14,8 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from itertools import count
+from itertools import count, islice
+from operator import itemgetter
 from time import monotonic_ns
 from typing import NamedTuple, TypeAlias
 
@@ -25,14 +27,15 @@ from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAG
 __all__ = ["CONTROL_MESSAGES", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
 
 WAKE_AT_MOST = 256  # of those who wait for room, in one turn of the loop: what comes back has to be read meanwhile
-ALONE_NS = 50_000  # a message so long after the last to the same peer is sent at once, if that one was alone too
 RETRY_SECONDS = 0.002  # after no more was taken for a peer
 CONTROL_MESSAGES, CONTROL_BYTES = 1000, 16 * 1024 * 1024  # so much more may wait if it is control messages
 
+MOST_FRAMES = TRAIN_FRAMES + 1  # of a message in a train, with the one in front that stays here
 IN_TRAIN, ALONE, CONTROL = range(3)  # how a message goes; control messages go alone, and nothing pushes them out
 
 # frames, a number that grows, how it goes, when it was queued
 Item: TypeAlias = tuple[Frames, int, int, int]
+_SIZE = itemgetter(1)  # of an item in its queue
 
 
 class Load(NamedTuple):
@@ -50,8 +53,10 @@ class Outbox(BoundedQueue[Item]):
             limits.max_messages, limits.max_bytes, Overflow.DROP_OLDEST if limits.drops_oldest else Overflow.WAIT
         )
         self.takes_trains = self.dates_trains = False
-        self.sent_at, self.is_quiet = 0, True  # whether the last load was a single message
+        self.sent_at = 0
+        self.is_quiet, self.has_left = True, False  # at most one message in the last turn; one left at once in this
         self.mean_bytes = 1  # of a message, in the last load
+        self.is_even = True  # whether all that waits may go in trains: then no message is looked at by itself
 
     def make_room(self, size_bytes: int) -> list[Item]:
         """Take out the oldest messages until one of that size fits; control messages stay."""
@@ -69,24 +74,44 @@ class Outbox(BoundedQueue[Item]):
     def next_load(self) -> Load:
         """Take out what is sent next, so that nothing pushes it out meanwhile."""
         queued = self.queued
-        (frames, _, how, queued_ns), size_bytes = queued.popleft()
-        if how != IN_TRAIN or not self.takes_trains:
-            self.size_bytes -= size_bytes
-            self.mean_bytes, self.is_quiet = size_bytes + 1, True
-            return Load([frames], frames)
-        messages, total = [frames], size_bytes
-        while queued and len(messages) < TRAIN_MESSAGES:
-            (more, _, how, at_ns), size_bytes = queued[0]
-            if how != IN_TRAIN or total + size_bytes > TRAIN_BYTES:
-                break
-            queued.popleft()
-            messages.append(more)
-            total += size_bytes
-            queued_ns = at_ns
+        items = self._even_train() if self.is_even and self.takes_trains else self._uneven_load()
+        self.is_even = self.is_even or not queued
+        (frames, _, how, queued_ns), total = items[-1]
+        if len(items) > 1:
+            total = sum(map(_SIZE, items))
         self.size_bytes -= total
-        self.is_quiet = len(messages) == 1
-        self.mean_bytes = total // len(messages) + 1
-        return Load(messages, [frames[0], pack_train(messages, queued_ns if self.dates_trains else None)])
+        self.mean_bytes = total // len(items) + 1
+        if how != IN_TRAIN or not self.takes_trains:
+            return Load([frames], frames)
+        messages = [item[0] for item, _ in items]
+        return Load(messages, [messages[0][0], pack_train(messages, queued_ns if self.dates_trains else None)])
+
+    def _even_train(self) -> list[tuple[Item, int]]:
+        """Take out what fits into one train, where all that waits may go in trains."""
+        queued = self.queued
+        count = min(len(queued), TRAIN_MESSAGES)
+        if self.size_bytes > TRAIN_BYTES and sum(map(_SIZE, islice(queued, count))) > TRAIN_BYTES:
+            return self._uneven_load()
+        if count < len(queued):
+            return [queued.popleft() for _ in range(count)]
+        items = list(queued)
+        queued.clear()
+        return items
+
+    def _uneven_load(self) -> list[tuple[Item, int]]:
+        """Take out one message, or several that follow one another and fit into one train."""
+        queued = self.queued
+        first = queued.popleft()
+        items, (item, total) = [first], first
+        if item[2] != IN_TRAIN or not self.takes_trains:
+            return items
+        while queued and len(items) < TRAIN_MESSAGES:
+            item, size_bytes = queued[0]
+            total += size_bytes
+            if item[2] != IN_TRAIN or total > TRAIN_BYTES:
+                break
+            items.append(queued.popleft())
+        return items
 
 
 class Outboxes(ABC):
@@ -130,9 +155,11 @@ class Outboxes(ABC):
             return "unreachable"
         if is_control and self._says_directly(uri, frames):
             return ""
-        waiting = len(outbox.queued)
-        is_sure = waiting + outbox.putters.called < outbox.max_items
-        is_sure = is_sure and outbox.size_bytes + size_bytes <= outbox.max_bytes
+        queued = outbox.queued
+        waiting = len(queued)
+        is_sure = (
+            outbox.size_bytes + size_bytes <= outbox.max_bytes and waiting + outbox.putters.called < outbox.max_items
+        )
         if not is_sure and waiting and not outbox.has_room(size_bytes):
             if is_control:
                 if not outbox.has_room(size_bytes, CONTROL_MESSAGES, CONTROL_BYTES):
@@ -142,14 +169,16 @@ class Outboxes(ABC):
             else:
                 for old, _, _, _ in outbox.make_room(size_bytes):
                     self._on_refused(uri, old, "queue_full")
-        fits = size_bytes <= self._alone_bytes and SMALLEST < len(frames) <= TRAIN_FRAMES + 1
-        how, now = CONTROL if is_control else IN_TRAIN if fits else ALONE, monotonic_ns()
-        outbox.queued.append(((frames, self._number(), how, now), size_bytes))
+        how = IN_TRAIN
+        if is_control or size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES:
+            how, outbox.is_even = CONTROL if is_control else ALONE, False
+        now = monotonic_ns()
+        queued.append(((frames, self._number(), how, now), size_bytes))
         outbox.size_bytes += size_bytes
         if not waiting:
-            before, outbox.sent_at = outbox.sent_at, now
-            if outbox.is_quiet and now - before > ALONE_NS and self._send_waiting(uri, outbox):
-                return ""
+            outbox.sent_at = now
+            if outbox.is_quiet and not outbox.has_left:
+                outbox.has_left = self._send_waiting(uri, outbox)
             self._busy[uri] = None
             if self._flush_at is None:
                 self._flush_at = self._loop.call_soon(self._flush)
@@ -208,7 +237,9 @@ class Outboxes(ABC):
     def _flush(self) -> None:
         self._flush_at = None
         for uri in list(self._busy):
-            if self._send_waiting(uri, self._peers[uri]):
+            outbox = self._peers[uri]
+            outbox.is_quiet, outbox.has_left = len(outbox.queued) + outbox.has_left <= 1, False
+            if self._send_waiting(uri, outbox):
                 self._busy.pop(uri, None)
         if self._busy and not self._is_closed:
             self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
+from hopwire.model import Contract
+from hopwire.model.names import partner_of
 from hopwire.node.credit import Credits
 from hopwire.routing import Tables
 
@@ -44,6 +46,7 @@ class KnownContract(NamedTuple):
     actors_here: int
     nodes: tuple[bytes, ...]  # some of those elsewhere
     node_count: int
+    partners: tuple[str, ...] = ()  # networks that it is imported from
 
 
 class Overview:
@@ -86,7 +89,14 @@ class Overview:
     def _contracts(self, offset: int) -> Iterator[KnownContract]:
         for (identity, version, partition), sides in islice(self._tables.candidates.items(), offset, None):
             nodes = tuple(islice(sides.remote, SHOWN_NODES))
-            yield KnownContract(identity, version, partition, len(sides.local), nodes, len(sides.remote))
+            partners = self._partners(Contract(identity, version, partition), sides.local)
+            yield KnownContract(identity, version, partition, len(sides.local), nodes, len(sides.remote), partners)
+
+    def _partners(self, contract: Contract, here: Iterable[bytes]) -> tuple[str, ...]:
+        """Give the partner networks that a contract is imported from."""
+        elsewhere = self._tables.remote.imported.get(contract, {}).values()
+        found = {partner_of(receiver) for receivers in (here, *elsewhere) for receiver in receivers}
+        return tuple(sorted(found - {""})[:SHOWN_NODES])
 
 
 def _page(entries: Iterable[T], size_bytes: Callable[[T], int]) -> list[T]:

@@ -68,6 +68,9 @@ class TakeControl(Protocol):
     def take(self, message: Message, payload: type[Payload], connection: bytes) -> None:
         """Take one, with the name of the connection that it came over."""
 
+    def miss_hello(self, connection: bytes) -> None:
+        """Note that a node speaks over a connection without a hello that is believed."""
+
 
 class _Addressee(NamedTuple):
     """A node that can be talked to: where, how, and in which incarnation."""
@@ -418,6 +421,19 @@ def _answers(question: Message) -> list[bytes]:
     return [point.identity for point in question.callback_points if not point.identity.startswith(OWN_PREFIX)]
 
 
+def _for_last(answer: Message, again: Message) -> Message:
+    """Give an answer that is remembered to whoever has sent the question again: another gateway may have sent it."""
+    if answer.correlation_id != again.correlation_id or not answer.receiver_node_identity:
+        return answer
+    hub, node, key = again.callback_receiver_identity, again.callback_receiver_node_identity, again.callback_key
+    if (hub, node, key) == (answer.receiver_identity, answer.receiver_node_identity, answer.callback_key):
+        return answer
+    answer = answer.replace(receiver_identity=hub, receiver_node_identity=node, callback_key=key, signature=b"")
+    if not answer.callback_receiver_identity:
+        return answer
+    return answer.replace(callback_receiver_identity=hub, callback_receiver_node_identity=node)
+
+
 def _control(payload: Payload) -> Message:
     contract = contract_of(payload)
     return Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
@@ -445,6 +461,7 @@ class Incoming:
         self._plain_homes = {} if trust.is_signing else router.homes  # of answers that need no signature
         self._known: KnownMetas[KnownMessage] = KnownMetas()
         self._learn_at = 0.0  # when the next message may be learned
+        self._now_ns = 0  # when the train came that is being taken, where messages are signed
         self._late = 0.0  # seconds that the train which is being taken spent in queues and sockets
         self.message_count = 0
         self.byte_count = 0
@@ -488,15 +505,18 @@ class Incoming:
             is_noise = True not in read_well
         else:
             find, now, homes = self._known.find, self._timing.clock() - self._late, self._plain_homes
+            if self._trust.is_signing:
+                self._now_ns = time.time_ns()
             for message in messages:
                 found = find(message[3]) if len(message) == USUAL_FRAMES and not message[1] else None
                 if found is not None:
-                    known, key, _, correlation_id, _ = found
+                    known, key, signature, correlation_id, ticks = found
                     home = homes.get(known.receiver) if known.receiver else None
                     if home is not None and home.take_known(known.contract, key, correlation_id, message[2]):
                         continue
-                if found is None or not self._take_known(message, now, *found):
-                    self._take_safely(message, read, connection, is_met)
+                    if self._take_known(message, now, known, key, signature, correlation_id, ticks):
+                        continue
+                self._take_safely(message, read, connection, is_met)
         self._late = 0.0
         return 0 if is_noise else len(messages)
 
@@ -534,6 +554,7 @@ class Incoming:
             return message is not None
         if not is_met:  # most such trains come from before a restart
             self._router.give_up(Envelope(message), "not_met", shown(frames[0]))
+            self._control.miss_hello(connection)
             return True
         if message.identity in CONTROL_IDENTITIES and message.contract in CONTROL_PAYLOADS:
             self._control.take(message, CONTROL_PAYLOADS[message.contract], connection)
@@ -563,15 +584,12 @@ class Incoming:
         try:
             home = self._homes.get(known.receiver) if known.receiver else None
             if trust.is_signing:
-                if home is not None and not home.expects(known.contract, key, correlation_id):
+                if not trust.is_sealed(known.seal, signature, key, correlation_id, ttl_ticks, body, self._now_ns):
                     return False
-                if not trust.is_sealed(known.seal, signature, key, correlation_id, ttl_ticks, body):
-                    return False
-            if home is not None:
-                if not trust.is_signing:
-                    return False  # it was offered before
-                if home.take_known(known.contract, key, correlation_id, body):
-                    return True
+            elif home is not None:
+                return False  # it was offered before
+            if home is not None and home.take_known(known.contract, key, correlation_id, body):
+                return True
             deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks > 0 else 0.0
             size = HEADER_BYTES + len(body)
             envelope = Envelope(None, deadline, sender, False, known, body, key, correlation_id, ttl_ticks, None, size)
@@ -634,7 +652,7 @@ class Incoming:
         elif self._seen.is_new(extension.message_id):
             envelope.message_id = extension.message_id
             self._route(envelope)
-            if not envelope.is_taken:  # the next attempt finds room, or another way
+            if not envelope.is_taken or envelope.is_passing:  # the next attempt finds room, or another way
                 self._seen.forget(extension.message_id)
         else:
             self._dead.add(DeadLetter("duplicate", f"attempt {extension.attempt}", envelope.message))
@@ -643,7 +661,7 @@ class Incoming:
             if answer is None:
                 self._router.received(envelope)
             else:
-                self._router.route(Envelope(answer, envelope.deadline))
+                self._router.route(Envelope(_for_last(answer, envelope.message), envelope.deadline))
 
     def take_refused(self, uri: str, frames: Frames, reason: str) -> None:
         """Take back what the transport could not send after all."""

@@ -34,6 +34,7 @@ __all__ = [
     "Promise",
     "expected_of",
     "has_ended",
+    "is_kept",
     "judged",
     "own_answer",
     "tell_news",
@@ -113,6 +114,12 @@ def has_ended(promise: Promise) -> bool:
         return False
     error = promise.future.exception()
     return error is None or isinstance(error, HandlerFailed | Unreachable | NoRoute)
+
+
+def is_kept(promise: Promise) -> bool:
+    """Tell whether a promise has ended with what was asked for."""
+    future = promise.future
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def tell_news(promise: Promise) -> None:

@@ -82,9 +82,6 @@ class Home(Protocol):
     def take(self, message: Message) -> None:
         """Take an answer, or what became of a question."""
 
-    def expects(self, contract: Contract, key: int, correlation_id: bytes) -> bool:
-        """Tell whether an answer is plainly one that is waited for."""
-
     def take_known(self, contract: Contract, key: int, correlation_id: bytes, body: bytes) -> bool:
         """Take an answer of the express way; False where anything about the answer is unusual."""
 
@@ -120,9 +117,11 @@ class Router:
         telemetry: Telemetry | None = None,
         why_nobody: Callable[[Contract], str] = words_of,
         seek: Seek | None = None,
+        saw_local: Callable[[Message], None] | None = None,
     ) -> None:
         self.why_nobody = why_nobody  # says what is known of a contract without a route
         self._seek = seek  # asks the cluster for a route, where there is one
+        self._saw_local = saw_local  # hears of each message that stays within the node, where that is wanted
         self.here, self.dead, self.timing, self.telemetry = here, dead, timing, telemetry
         self.is_express = is_express and telemetry is None  # a context of whoever speaks makes each message another
         self._tables, self._outlet, self._seen, self._hop_limit = tables, outlet, seen, hop_limit
@@ -290,6 +289,8 @@ class Router:
         offered = REFUSED if inbox.putters else inbox.offer(envelope, envelope.size)
         if offered is TAKEN:
             envelope.is_taken = True
+            if self._saw_local is not None:
+                self._saw_local(envelope.message)
             return NOWHERE
         is_full = self._offered(inbox, envelope, offered) is not None
         return ((), (partial(self._put, inbox),)) if is_full else NOWHERE
@@ -326,7 +327,7 @@ class Router:
             return False
         node, key, correlation_id = answer.receiver_node, envelope.key, envelope.correlation_id
         if node == self.here:
-            home = self.homes.get(answer.receiver)
+            home = self.homes.get(answer.receiver) if self._saw_local is None else None  # what is seen needs its bytes
             return home is not None and home.take_answer(answer.contract, key, correlation_id, payload)
         body = body_from_payload(payload)
         line = self._outlet.credit_line(node, answer.line) if answer.line else None  # counted, and not waited for
@@ -353,6 +354,8 @@ class Router:
     async def _put(self, inbox: Inbox, envelope: Envelope) -> str:
         taken, _ = await inbox.put(envelope, envelope.size_bytes())
         if taken:
+            if not envelope.came_from:
+                self.see_local(envelope.message)
             self.received(envelope)
         return "" if taken else "closed"
 
@@ -360,6 +363,8 @@ class Router:
         """Deliver here; a queue that is given back is full, and the sender may wait for it."""
         home = self.homes.get(receiver)
         if home is not None:
+            if not envelope.came_from:
+                self.see_local(envelope.message)
             home.take(envelope.message)
             envelope.is_taken = True
             return None
@@ -379,6 +384,8 @@ class Router:
                 self.consumed(old)
         if taken:
             envelope.is_taken = True
+            if self._saw_local is not None and not envelope.came_from:
+                self._saw_local(envelope.message)
             if envelope.known is None or envelope.known.wants_receipt:
                 self.received(envelope)
             return None
@@ -414,9 +421,19 @@ class Router:
         home.take(message)
         return True
 
+    @property
+    def sees_local(self) -> bool:
+        """Whether messages that stay within the node are captured."""
+        return self._saw_local is not None
+
+    def see_local(self, message: Message) -> None:
+        """Let the capture know of a message that stays within the node, where that is wanted."""
+        if self._saw_local is not None:
+            self._saw_local(message)
+
     def is_answered(self, cause: Message, payload: Payload) -> bool:
         """Hand an answer straight to a hub of this node that waits for it; False says that it takes the way of all."""
-        if cause.callback_receiver_node_identity != self.here:
+        if cause.callback_receiver_node_identity != self.here or self._saw_local is not None:
             return False
         home = self.homes.get(cause.callback_receiver_identity)
         contract = contract_of(payload, cause.partition)
@@ -460,13 +477,17 @@ class Router:
     def received(self, envelope: Envelope) -> None:
         """A message was taken here: its receipt, where one is wanted."""
         points = envelope.message.callback_points
-        if points and RECEIPT in points:
+        if points and RECEIPT in points and not envelope.is_passing:
             self.tell_outcome(envelope, Outcome("received", detail=self.here.hex()))
 
     def give_up(self, envelope: Envelope, reason: str, detail: str = "") -> None:
         """A message goes no further: a dead letter, and a word to whoever waits for it."""
-        self.dead.add(DeadLetter(reason, detail, envelope.message))
+        self.bury(envelope, reason, detail)
         self.tell_outcome(envelope, Outcome("undelivered", reason, detail))
+
+    def bury(self, envelope: Envelope, reason: str, detail: str = "") -> None:
+        """A message goes no further, and whoever waits for it knows."""
+        self.dead.add(DeadLetter(reason, detail, envelope.message))
 
     def unanswered(self, envelope: Envelope, where: str) -> None:
         """A handler returned nothing: told to whoever waits for an answer."""

@@ -6,11 +6,11 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hopwire.errors import PayloadError
 from hopwire.model import Message, Payload, Version, contract_of, payload_from_body
-from hopwire.node.actors import Actor, Handler, Supervision, handlers_of, payloads_from
+from hopwire.node.actors import Actor, ExecutorKind, Handler, Supervision, handlers_of, payloads_from
 from hopwire.node.calls import Address
 from hopwire.node.envelope import Envelope
 from hopwire.node.feeds import Feeds
@@ -22,6 +22,9 @@ from hopwire.node.spawn import RECEIPT, choice_within, spawned, wants_stream, wi
 from hopwire.node.stepping import Stepping
 from hopwire.node.supervision import Life
 from hopwire.node.threads import ActorThreads, Threads
+
+if TYPE_CHECKING:
+    from hopwire.node.processes import ActorProcesses
 
 __all__ = ["Running", "Workplace"]
 
@@ -66,6 +69,7 @@ class Running:
         self._feeds, self._supervision, self._address = place.feeds, supervision, Address(place.node, identity)
         self._name = type(actor).__name__
         self._threads: ActorThreads | None = None  # until the first message for a handler that blocks
+        self._processes = _processes_of(actor, self._name)
         timing = place.router.timing
         self.life = Life(actor, self._work, supervision, self, timing.now, timing.share.clock)
         self._clock: Callable[[], float] = timing.now
@@ -131,6 +135,8 @@ class Running:
             self._router.consumed(envelope)
         if self._threads is not None:
             self._threads.close()
+        if self._processes is not None:
+            self._processes.close()
         if self._place.news:
             self._place.news.tell(ActorStopped(self._address, self._name, reason))
 
@@ -147,8 +153,11 @@ class Running:
             try:
                 now = clock()
                 if now >= share.ends_at and share.is_over():
-                    await asyncio.sleep(0)
-                envelope = inbox.pop() or await inbox.take()
+                    await share.turn()
+                envelope = inbox.pop()
+                if envelope is None:
+                    await inbox.arrival()
+                    continue
             except asyncio.CancelledError as error:
                 if stepping.is_ending(error):
                     raise
@@ -189,8 +198,15 @@ class Running:
 
     async def _handle(self, envelope: Envelope, stepping: Stepping) -> None:
         known, payload = envelope.known, envelope.payload
-        handler = self.handlers.get(known.contract) if payload is not None and known is not None else None
-        if handler is None or type(payload) is not handler.payload or self._clock() >= envelope.deadline:
+        handler = None if known is None else self.handlers.get(known.contract)
+        if handler is None or self._clock() >= envelope.deadline:
+            payload, handler = self._read(envelope)
+        elif payload is None:
+            try:
+                payload = handler.payload.__contract__.read(envelope.body)  # type: ignore[union-attr]
+            except Exception:  # a body that makes no sense; a protobuf class may raise anything
+                payload, handler = self._read(envelope)
+        elif type(payload) is not handler.payload:
             payload, handler = self._read(envelope)
         if payload is None or handler is None:
             return
@@ -204,6 +220,8 @@ class Running:
                 arguments = (self._make_context(envelope, False),) if handler.takes_context else ()
                 await self._handle_parts(envelope, handler, handler.method(self.actor, payload, *arguments))
                 return
+            elif self._processes is not None:
+                result = await self._processes.call(handler.name, payload)
             else:
                 arguments = (self._make_context(envelope, True),) if handler.takes_context else ()
                 call = self._own_threads().call
@@ -298,6 +316,14 @@ class Running:
         return is_answered
 
 
+def _processes_of(actor: Actor, name: str) -> ActorProcesses | None:
+    if actor.executor != ExecutorKind.PROCESSES:
+        return None
+    from hopwire.node.processes import ActorProcesses  # what it needs takes time to load, and few actors need it
+
+    return ActorProcesses(actor, actor.concurrency, name)
+
+
 def _is_streamed(question: Message, result: Any) -> bool:
     """Tell whether what a handler returned is all of a stream; anything else goes on in the flow, with the question."""
     if result is None or not wants_stream(question):
@@ -315,5 +341,5 @@ async def _parts_of(result: Any) -> AsyncGenerator[Any, None]:
 def _call_in_thread(method: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return method(*arguments)
-    except StopIteration as error:  # a future cannot hold one, and whoever waits for it would wait for ever
-        raise RuntimeError("StopIteration") from error
+    except (StopIteration, GeneratorExit) as error:  # a future cannot hold the one, and the other ends who waits for it
+        raise RuntimeError(type(error).__name__) from error

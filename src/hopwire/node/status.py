@@ -19,21 +19,25 @@ import time
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hopwire.errors import HopwireError
 from hopwire.model import Payload
 from hopwire.node.actors import Actor, handles
+from hopwire.node.gateway import PartnerStatus
 from hopwire.node.node import Node
 from hopwire.node.overview import KnownContract, KnownMember
 
 __all__ = [
     "ContractPage",
     "ContractPageWanted",
+    "KnownPartner",
     "MemberPage",
     "MemberPageWanted",
+    "PartnerList",
+    "PartnersWanted",
     "Status",
     "StatusActor",
     "StatusWanted",
@@ -41,6 +45,7 @@ __all__ = [
 ]
 
 MOST_REASONS = 100
+MOST_PARTNERS, SHOWN_NAMES = 20, 50
 MOST_ENTRIES = 2**31  # more than a node can know
 
 
@@ -88,6 +93,28 @@ class ContractPage(Payload, identity="hopwire.status.contracts", version=1):
     contracts: tuple[KnownContract, ...]
 
 
+class KnownPartner(NamedTuple):
+    """A partner network, as its gateway sees it; of long lists the beginning, and how many there are."""
+
+    name: str
+    node: bytes
+    uri: str
+    peers: tuple[bytes, ...]
+    imports: tuple[str, ...]
+    exports: tuple[str, ...]
+    counts: dict[str, int]
+
+
+class PartnersWanted(Payload, identity="hopwire.status.partners.wanted", version=1):
+    """To which partner networks is the node a gateway?"""
+
+
+class PartnerList(Payload, identity="hopwire.status.partners", version=1):
+    """The partner networks of a gateway."""
+
+    partners: tuple[KnownPartner, ...]
+
+
 class StatusActor(Actor):
     """Answers questions about its node."""
 
@@ -118,6 +145,19 @@ class StatusActor(Actor):
         """Say who handles what."""
         total, page = self._node.overview().contracts(_offset(request.offset))
         return ContractPage(total, tuple(page))
+
+    @handles
+    async def partners(self, request: PartnersWanted) -> PartnerList:
+        """Say to which partner networks the node is a gateway."""
+        return PartnerList(tuple(map(_known_partner, self._node.partners()[:MOST_PARTNERS])))
+
+
+def _known_partner(status: PartnerStatus) -> KnownPartner:
+    names = ("asked", "taken", "open_questions", "refused_routes", "left_out")
+    counts = {name: getattr(status, name) for name in names}
+    counts |= {"imports": len(status.imports), "exports": len(status.exports), "peers": len(status.peers)}
+    some = (status.peers[:SHOWN_NAMES], status.imports[:SHOWN_NAMES], status.exports[:SHOWN_NAMES])
+    return KnownPartner(status.name, status.node, status.uri, *some, counts)
 
 
 @cache

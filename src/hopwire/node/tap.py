@@ -1,4 +1,4 @@
-"""The tap: writes down everything that a node receives, sends and gives up.
+"""The tap: writes down everything that a node receives, sends and gives up, and what its hubs tell instead of answers.
 
 Offering costs a microsecond and never waits; a thread writes. What the disk cannot follow is counted in the capture
 itself.
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hopwire.errors import WireError
+from hopwire.model import Message
 from hopwire.model.sighting import Direction
 from hopwire.node.dead import DeadLetter
 from hopwire.node.transport import Frames
@@ -35,8 +36,12 @@ class Tap:
     def __init__(self, directory: str | Path, node: bytes, incarnation: int, name: str) -> None:
         from hopwire.capture import CaptureWriter
 
+        self._node = node
         self._writer = CaptureWriter(directory, node, incarnation=incarnation, node_name=name)
         self._ticker: asyncio.Task[None] | None = None
+        self.now_ns: Callable[[], int] = time.time_ns
+        self.aside: Callable[..., Awaitable[Any]] = asyncio.to_thread  # calls what may wait for the disk
+        self._is_abandoned = False
 
     @property
     def status(self) -> CaptureStatus:
@@ -53,30 +58,49 @@ class Tap:
         A train of one may be given as its message, which readers read faster.
         """
         train = count if is_train(frames) else 0
-        self._writer.offer(time.time_ns(), Direction.IN, frames[0] if frames else b"", frames, train=train)
+        self._writer.offer(self.now_ns(), Direction.IN, frames[0] if frames else b"", frames, train=train)
 
     def saw_sent(self, frames: Frames, count: int) -> None:
         """A message leaves, or a train of so many; the first frame is the node that it is for."""
         train, node = count if is_train(frames) else 0, frames[0]
-        self._writer.offer(time.time_ns(), Direction.OUT, node, [b"", *frames[1:]], train=train)
+        self._writer.offer(self.now_ns(), Direction.OUT, node, [b"", *frames[1:]], train=train)
 
     def saw_dead(self, letter: DeadLetter) -> None:
         """Something goes no further."""
-        frames: Sequence[bytes] = letter.frames
-        if letter.message is not None:
-            try:
-                frames = encode(letter.message)
-            except WireError:
-                frames = letter.message.body_frames
-        self._writer.offer(time.time_ns(), Direction.DEAD, b"", frames, letter.reason, letter.detail)
+        frames = letter.frames if letter.message is None else _frames_of(letter.message)
+        self._writer.offer(self.now_ns(), Direction.DEAD, b"", frames, letter.reason, letter.detail)
+
+    def saw_told(self, question: Message, told: str, text: str) -> None:
+        """A promise ended, and not by an answer on the wire: with an error, or `answered` within the node."""
+        frames = _frames_of(question.replace(body_frames=(b"",)))
+        self._writer.offer(self.now_ns(), Direction.TOLD, b"", frames, told, text)
+
+    def saw_local(self, message: Message) -> None:
+        """A message goes from an actor or a hub of this node to another."""
+        self._writer.offer(self.now_ns(), Direction.LOCAL, self._node, _frames_of(message))
 
     async def stop(self) -> None:
         """Write what waits, and close."""
         if self._ticker is not None:
             self._ticker.cancel()
-        await asyncio.to_thread(self._writer.close)
+        if not self._is_abandoned:
+            await self.aside(self._writer.close)
+
+    def abandon(self) -> None:
+        """Write nothing more, as if the process had been killed."""
+        self._is_abandoned = True
+        if self._ticker is not None:
+            self._ticker.cancel()
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            await asyncio.to_thread(self._writer.tick, time.time_ns())
+            await self.aside(self._writer.tick, self.now_ns())
+
+
+def _frames_of(message: Message) -> Sequence[bytes]:
+    """Give the frames of a message; of a message that cannot be written, its body."""
+    try:
+        return encode(message)
+    except WireError:
+        return message.body_frames

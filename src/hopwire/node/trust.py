@@ -228,10 +228,6 @@ class Trust:
             each is not None and self._hosts.judge(host, proofs, each, now_ns) is Verdict.VALID for each in domains
         )
 
-    def refused_domains(self, node: bytes) -> tuple[str, ...]:
-        """Give the domains of a member whose routes were refused."""
-        return self._hosts.refused(node)
-
     def refused_hosts(self) -> dict[bytes, bool]:
         """Give the members that routes of were refused, and whether people do not know of it yet."""
         return {node: self._hosts.is_untold(node) for node in self._hosts.refused_nodes()}
@@ -293,10 +289,11 @@ class Trust:
         correlation_id: bytes,
         ttl_ticks: int,
         body: bytes,
+        now_ns: int,
     ) -> bool:
         """Tell whether a known message is plainly believed; False says nothing: `is_believed` judges the whole."""
         return seal is not None and seal.is_valid(
-            signature, key, correlation_id, ttl_ticks, body, time.time_ns(), self._replay, self._here.since_ns
+            signature, key, correlation_id, ttl_ticks, body, now_ns, self._replay, self._here.since_ns
         )
 
 

@@ -16,7 +16,9 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
+from fcntl import ioctl
 from itertools import islice
+from termios import FIONREAD
 from typing import Any
 
 from hopwire.errors import WireError
@@ -40,6 +42,7 @@ log = logging.getLogger("hopwire.node")
 LARGE_BYTES = 16 * 1024  # what is larger is handed to the kernel frame by frame, without a copy
 HANDSHAKE_SECONDS = 3.0
 READ_BYTES = 256 * 1024  # of one connection in one turn of the loop
+MOST_RECORDS = 64  # of TLS in the same turn: a record may have a single byte
 HAND_OVER_AT_MOST = 500  # messages of one connection in one turn, so that handlers get theirs
 UNPROVED_BUFFER_BYTES = 16 * 1024  # of what one unproved connection says
 MAX_UNREAD = 1000  # answers to PING that wait for somebody who does not read them
@@ -284,7 +287,7 @@ class ZmtpSocket:
 class TlsSocket(ZmtpSocket):
     """The same within TLS: nothing is written or read before both sides have shown their certificates."""
 
-    __slots__ = ("_admit", "_is_secure", "_tls")
+    __slots__ = ("_admit", "_is_secure", "_ready_bytes", "_tls")
 
     def __init__(
         self,
@@ -296,7 +299,7 @@ class TlsSocket(ZmtpSocket):
         *others: Any,
     ):
         self._tls = context.wrap_socket(sock, server_side=is_server, do_handshake_on_connect=False)
-        self._is_secure, self._admit = False, admit
+        self._is_secure, self._admit, self._ready_bytes = False, admit, bytearray(4)  # a C int
         super().__init__(loop, self._tls, *others)
         if not is_server:
             self._shake_hands()
@@ -342,13 +345,28 @@ class TlsSocket(ZmtpSocket):
                 self._loop.call_soon(self._readable)
 
     def _receive(self, zmtp: Zmtp) -> int:
-        room = zmtp.room()
+        """Read the records that are there: one call of OpenSSL gives one record, which may be one message of many."""
+        room, count = zmtp.room()[:READ_BYTES], 0
         try:
-            return self._tls.recv_into(room, min(len(room), READ_BYTES))
+            for _ in range(MOST_RECORDS):
+                read = self._tls.recv_into(room[count:])
+                count += read
+                if not read or count == len(room) or not self._has_more():
+                    break
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise BlockingIOError from None
+            if not count:
+                raise BlockingIOError from None
         except ssl.SSLEOFError:
-            return 0
+            pass
+        except OSError:
+            if not count:  # or what came before is taken first: the next read fails again
+                raise
+        return count
+
+    def _has_more(self) -> bool:
+        """Tell whether the kernel has bytes for us; to read in vain costs nine times as much."""
+        ioctl(self._tls, FIONREAD, self._ready_bytes)
+        return any(self._ready_bytes)
 
     def _parts(self) -> Iterable[memoryview]:
         return self._rest

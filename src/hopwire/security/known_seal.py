@@ -47,7 +47,9 @@ class KnownSeal:
     """Signs and judges messages that have all but a few values in common, under one key."""
 
     __slots__ = (
+        "_begins_ns",
         "_domain",
+        "_ends_ns",
         "_fixed",
         "_from_ns",
         "_key",
@@ -71,6 +73,8 @@ class KnownSeal:
         fixed, made = _places(message, scheme, self.start)
         self._fixed, self._pack = fixed, made.pack
         self._from_ns, self._until_ns, self._signed_by = math.inf, -math.inf, False
+        self._begins_ns = -math.inf if key.not_before_ns is None else key.not_before_ns  # what `Key.is_valid_at` asks
+        self._ends_ns = math.inf if key.not_after_ns is None else key.not_after_ns
 
     def written(self, rest: bytes, callback_key: int, correlation_id: bytes, size_bytes: int) -> bytes:
         """Give what is signed in front of the body; `rest` is what a stamp says anew."""
@@ -124,7 +128,7 @@ class KnownSeal:
         sent_at_ns, signed_ticks, nonce = _REST.unpack(rest)
         if sent_at_ns < 0 or signed_ticks < 0 or not has_shrunk(ttl_ticks, signed_ticks):
             return False
-        if not self._key.is_valid_at(at_ns) or (not self.has_recipient and sent_at_ns <= since_ns):
+        if not self._begins_ns <= at_ns < self._ends_ns or (not self.has_recipient and sent_at_ns <= since_ns):
             return False
         return replay.admit(self._scope, nonce, sent_at_ns, at_ns)
 

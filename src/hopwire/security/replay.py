@@ -42,7 +42,7 @@ from hopwire.model.units import NS_PER_SECOND
 __all__ = ["SKEW_NS", "Replay", "ReplayWindow", "ReplayWindows", "Scope"]
 
 Scope: TypeAlias = tuple[str, str]  # domain and key id: all that share one secret
-_Entry: TypeAlias = tuple[Scope, bytes]
+_Entry: TypeAlias = tuple[int, Scope, bytes]  # when it was sent, and its nonce; there may be a million of them
 
 SKEW_NS = 2 * NS_PER_SECOND  # clocks kept by NTP differ by far less; a sender ahead by more needs its clock mended
 
@@ -71,35 +71,36 @@ class ReplayWindow:
         self.skew_ns = skew_ns
         self.floor_ns = floor_ns
         self._floors: dict[Scope, int] = {}
-        self._seen: set[_Entry] = set()
-        self._in_order: deque[tuple[int, _Entry]] = deque()  # what was let in, each sent later than the one before
+        self._seen: dict[Scope, set[bytes]] = {}
+        self._in_order: deque[_Entry] = deque()  # what was let in, each sent later than the one before
         self._latest_ns = -1  # of these
-        self._belated: list[tuple[int, _Entry]] = []  # the rest, as a heap
+        self._belated: list[_Entry] = []  # the rest, as a heap
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._in_order) + len(self._belated)
 
     def __repr__(self) -> str:
         return f"ReplayWindow(window_ns={self.window_ns}, capacity={self.capacity}, remembered={len(self)})"
 
     def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
         """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
-        earliest_ns, in_order, seen = now_ns - self.window_ns, self._in_order, self._seen
+        earliest_ns, in_order, nonces = now_ns - self.window_ns, self._in_order, self._seen.get(scope)
+        if nonces is None:
+            nonces = self._seen[scope] = set()
         while in_order and in_order[0][0] < earliest_ns:
             self._forget(*in_order.popleft())
         while self._belated and self._belated[0][0] < earliest_ns:
             self._forget(*heappop(self._belated))
-        entry = scope, nonce
         is_fresh = earliest_ns <= sent_at_ns <= now_ns + self.skew_ns
-        if not is_fresh or sent_at_ns <= self._floors.get(scope, self.floor_ns) or entry in seen:
+        if not is_fresh or sent_at_ns <= self._floors.get(scope, self.floor_ns) or nonce in nonces:
             return False
-        seen.add(entry)
+        nonces.add(nonce)
         if sent_at_ns >= self._latest_ns or not in_order:
             self._latest_ns = sent_at_ns
-            in_order.append((sent_at_ns, entry))
+            in_order.append((sent_at_ns, scope, nonce))
         else:
-            heappush(self._belated, (sent_at_ns, entry))
-        if len(seen) > self.capacity:
+            heappush(self._belated, (sent_at_ns, scope, nonce))
+        if len(in_order) + len(self._belated) > self.capacity:
             self._forget_oldest()
         return True
 
@@ -110,9 +111,9 @@ class ReplayWindow:
         else:
             self._forget(*in_order.popleft())
 
-    def _forget(self, sent_at_ns: int, entry: _Entry) -> None:
-        self._seen.remove(entry)
-        self._floors[entry[0]] = max(sent_at_ns, self._floors.get(entry[0], self.floor_ns))
+    def _forget(self, sent_at_ns: int, scope: Scope, nonce: bytes) -> None:
+        self._seen[scope].remove(nonce)
+        self._floors[scope] = max(sent_at_ns, self._floors.get(scope, self.floor_ns))
 
 
 class ReplayWindows:

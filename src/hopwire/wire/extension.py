@@ -34,6 +34,7 @@ class Extension(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     trace_only: bool = msgspec.field(default=False, name="o")  # report the way, do not deliver
     part: Number = msgspec.field(default=0, name="n")  # of a stream of answers, from 1; the end of it has one too
     chosen_by: Number = msgspec.field(default=0, name="k")  # the number of the key that the receiver was chosen by
+    partner: str = msgspec.field(default="", name="g")  # the network that it came from, as the gateway there calls it
 
 
 NOTHING = Extension()

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain, repeat
 
 from hopwire.errors import WireError
 from hopwire.model.limits import Limits
@@ -58,7 +59,7 @@ _LENGTHS: list[struct.Struct] = [struct.Struct(f"<H{count}I") for count in range
 _COUNT = struct.Struct("<H").unpack_from
 USUAL = 4  # frames of a message in V6 with one body: sender, empty, body, meta; packed and read without a loop
 _PACK_USUAL, _READ_USUAL = _LENGTHS[USUAL - 1].pack, _LENGTHS[USUAL - 1].unpack_from
-_USUAL_BYTES, _USUAL_COUNT = _LENGTHS[USUAL - 1].size, (USUAL - 1).to_bytes(2, "little")
+_USUAL_BYTES = _LENGTHS[USUAL - 1].size
 
 
 def lengths_of(count: int) -> struct.Struct:
@@ -70,15 +71,18 @@ def pack_train(messages: Sequence[Sequence[bytes]], queued_ns: int | None = None
     """Couple messages, at least one, each without its first frame; the caller has checked the limits."""
     if not messages:
         raise ValueError("a train has at least one message")
-    parts = [MAGIC] if queued_ns is None else [DATED, _TIME.pack(queued_ns)]
-    for frames in messages:
-        if len(frames) == USUAL:
-            _, empty, body, meta = frames
-            parts += (_PACK_USUAL(USUAL - 1, len(empty), len(body), len(meta)), empty, body, meta)
-        else:
+    head = MAGIC if queued_ns is None else DATED + _TIME.pack(queued_ns)
+    if set(map(len, messages)) == {USUAL}:  # no step for each message: lengths take the places of the first frames
+        parts = list(chain.from_iterable(messages))
+        sizes = list(map(len, parts))
+        parts[::USUAL] = map(_PACK_USUAL, repeat(USUAL - 1), sizes[1::USUAL], sizes[2::USUAL], sizes[3::USUAL])
+    else:
+        parts = []
+        for frames in messages:
             behind = frames[1:]
             parts.append(lengths_of(len(behind)).pack(len(behind), *map(len, behind)))
             parts += behind
+    parts[0] = head + parts[0]
     return b"".join(parts)
 
 
@@ -100,20 +104,25 @@ def unpack_train(frames: list[bytes], limits: Limits) -> list[list[bytes]]:
     sender, train = frames
     messages: list[list[bytes]] = []
     at, end = len(MAGIC) if train.startswith(MAGIC) else DATED_HEAD_BYTES, len(train)
-    usual = _USUAL_COUNT if limits.max_frames >= USUAL - 1 else b""
+    usual, last = USUAL - 1 if limits.max_frames >= USUAL - 1 else -1, end - _USUAL_BYTES
     if end > MAX_TRAIN_BYTES:
         raise WireError("too_many_bytes", f"found a train of {end}, the limit is {MAX_TRAIN_BYTES}", frame=1)
     try:
         while at < end:
-            if train[at : at + 2] == usual and len(messages) < MAX_TRAIN_MESSAGES:
-                _, first, second, third = _READ_USUAL(train, at)
+            for _ in range(MAX_TRAIN_MESSAGES - len(messages)):
+                if at > last:
+                    break
+                count, first, second, third = _READ_USUAL(train, at)
+                if count != usual:
+                    break
                 at += _USUAL_BYTES
                 body_at = at + first
                 meta_at = body_at + second
                 stop = meta_at + third
                 messages.append([sender, train[at:body_at], train[body_at:meta_at], train[meta_at:stop]])
                 at = stop
-                continue
+            if at >= end:
+                break
             (count,) = _COUNT(train, at)
             if not SMALLEST <= count <= limits.max_frames or len(messages) == MAX_TRAIN_MESSAGES:
                 raise _refusal(count, limits, at)

@@ -33,7 +33,7 @@ from hopwire.model.limits import Limits
 from hopwire.wire.formats import FORMATS, V3
 from hopwire.wire.schema import ENTRY_TYPES, WORD_BYTES, Entry, Field, FromEnd, Packed, Run, Type, WireFormat, Word
 
-__all__ = ["DEFAULT_LIMITS", "Item", "Walk", "claimants", "frames_from", "read", "recognise"]
+__all__ = ["DEFAULT_LIMITS", "Item", "Walk", "claimants", "frames_from", "read", "recognise", "widths"]
 
 DEFAULT_LIMITS = Limits()
 BYTES_TYPES = (bytes, bytearray, memoryview)  # a tuple: a union in the loop over the frames would be built for each
@@ -170,7 +170,7 @@ class Walk:
                 self._check_width(index, word[0], frame, (WORD_BYTES,))
                 self._read_lanes(index, 0, word)
             else:
-                self._check_width(index, word[0], frame, _widths(self.fmt, word[0]))
+                self._check_width(index, word[0], frame, widths(self.fmt, word[0]))
                 self._read_whole(index, word[0], frame)
 
     def _check_width(self, index: int, field: Field | Entry, frame: bytes, widths: tuple[int, ...]) -> None:
@@ -381,7 +381,8 @@ class Walk:
         return Message(**values)
 
 
-def _widths(fmt: WireFormat, field: Field) -> tuple[int, ...]:
+def widths(fmt: WireFormat, field: Field) -> tuple[int, ...]:
+    """Give how many bytes a whole frame of the tail may have; empty where the frame may have any number."""
     if field is fmt.number_field:
         return tuple(map(len, fmt.numbers))
     if field.type is Type.I32_OR_EMPTY:

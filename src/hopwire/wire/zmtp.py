@@ -254,7 +254,7 @@ class Zmtp:
             at = end = 0
         elif at + max(need, size // 8) > size:
             rest = end - at
-            self._buffer[:rest] = bytes(self._view[at:end])
+            self._view[:rest] = self._view[at:end]  # they may overlap
             at, end = 0, rest
         self._at, self._end = at, end
 
