@@ -13,8 +13,15 @@ definition changes it here too, by hand; that is the point. Where the documents 
 - The first question is what home said first, and what was seen first if that is unknown. What somebody else says in
   the name of home is neither a question nor an answer.
 - Of several hops that are lost the last one is named; where nothing is lost, the node that was last seen.
-- The capture ends with that of the node at home, if it captures.
+- The capture ends with that of the node at home, if it captures; a node that is silent for longer than `silence_ns` has
+  ended. Before its first sighting a node does not capture.
+- What an asker was told is no message: it is counted nowhere, and only its time ends the flow.
+- What stays within a node left and came at once, and may well come from an actor that was asked.
+- A request is lost at a node that had it, and ended: not before the last arrival of the question, for it was sent to
+  another then, and not after the deadline, or the patience before that is over where there is none.
 - A stream is answered by its end, or when home said that it has enough; its parts answer nothing by themselves.
+
+- Equal messages of no flow and without an id are cut into minutes; an arrival is in the minute of its departure.
 
 A flow without a correlation id is a tuple here, since how its bytes are made is nobody's business.
 """
@@ -35,16 +42,19 @@ NO_FLOW = (b"", b"00000000-0000-0000-0000-000000000000")  # the original writes 
 CONTRACT = ("identity", "version", "version_raw", "partition")
 AS_SEEN = (
     *CONTRACT, "message_key", "attempt", "correlation_id", "distribution", "ttl_ticks", "size_bytes", "callback_key",
-    "outcome_kind", "outcome_reason", "dead_reason", "wire_format", "message_id", "signature",
+    "outcome_kind", "outcome_reason", "wire_format", "message_id", "signature",
 )  # fmt: skip
 OF_QUESTION = (*CONTRACT, "flow_id", "correlation_id", "callback_key", "message_key", "awaits")
+FOR_GOOD = ("expired", "cannot_carry", "cannot_sign", "bad_value")
 HARMLESS = ("expired", "nobody_waits", "duplicate", "unexpected_answer")
 OF_POINT = {b"hopwire.receipt": "receipt", b"hopwire.stream": "stream"}
 ANSWERS = {"receipt": ("", "received"), "answer": ("",), "stream": ("ended",)}  # kinds that answer who awaits it
+OF_QUESTIONS = (b"hopwire.outcome", b"hopwire.demand", b"hopwire.enough", b"KINO.EXCEPTION", b"KINO.RCPTCONFIRM")
 WRONG = ("invalid", "not_in_domain")
 OF_OTHERS = ("duplicate", "foreign")
 WORST_FIRST = ("lost", "expired", "late", "failed", "open", "answered")
 NS_PER_TICK = 100
+NS_PER_MINUTE = 60 * 10**9
 
 
 def same(one: Row, other: Row, *names: str) -> bool:
@@ -83,6 +93,12 @@ def broke_off(coverage: Coverage, node: bytes, begin: int, end: int) -> bool:
     return any(begin <= last <= end for _, last in stretches(coverage, unclosed, node))
 
 
+def goes_on(coverage: Coverage, rules: Rules, node: bytes, at: int) -> bool:
+    """Whether a node was seen after that, before its silence was too long."""
+    lives = stretches(coverage, coverage.spans, node)
+    return any(last > at and first <= at + rules.silence_ns for first, last in lives)
+
+
 def fate_of_departure(coverage: Coverage, rules: Rules, hop: Row) -> str:
     """What became of a message that left and was not seen to arrive."""
     lives = stretches(coverage, coverage.spans, hop["to_node"])
@@ -91,7 +107,7 @@ def fate_of_departure(coverage: Coverage, rules: Rules, hop: Row) -> str:
     left = hop["left_at_ns"]
     if left < min(first for first, _ in lives):
         return "unwitnessed"
-    if left >= max(last for _, last in lives) - rules.patience_ns:
+    if not goes_on(coverage, rules, hop["to_node"], left + rules.patience_ns):
         return "in_flight"
     is_unwritten = broke_off(coverage, hop["to_node"], left - rules.unwritten_ns, left + rules.patience_ns)
     return "unwitnessed" if is_unwritten else "lost"
@@ -115,12 +131,13 @@ def fate_of_arrival(coverage: Coverage, rules: Rules, hop: Row, is_again: bool) 
 
 def naive_hops(sightings: Iterable[Row], coverage: Coverage, rules: Rules) -> list[Row]:
     """One row for each crossing, and for each dead letter."""
-    groups: dict[tuple[Any, ...], dict[str, list[Row]]] = defaultdict(lambda: {"out": [], "in": [], "dead": []})
-    for each in sorted(sightings, key=lambda each: (each["seen_at_ns"], each["incarnation"], each["sequence"])):
-        ends = (each["peer"], each["node"]) if each["direction"] == "in" else (each["node"], each["peer"])
-        groups[each["message_key"], each["attempt"], *ends][each["direction"]].append(each)
+    groups: dict[tuple[Any, ...], dict[str, list[Row]]] = defaultdict(
+        lambda: {"out": [], "in": [], "dead": [], "local": [], "told": []}
+    )
+    for each in with_flows(sightings, coverage, rules):
+        groups[each["flow_id"], each["message_key"], each["attempt"], *ends_of(each)][each["direction"]].append(each)
     hops = []
-    for (_, _, from_node, to_node), seen in groups.items():
+    for (_, _, _, from_node, to_node), seen in groups.items():
         departures, arrivals = seen["out"], seen["in"]
         partners = matched(coverage, rules, departures, arrivals)
         for crossing, departure in enumerate(departures):
@@ -131,10 +148,43 @@ def naive_hops(sightings: Iterable[Row], coverage: Coverage, rules: Rules) -> li
             if crossing not in partners.values():
                 row = hop(coverage, from_node, to_node, None, arrival, crossing)
                 hops.append(row | {"fate": fate_of_arrival(coverage, rules, row, bool(departures))})
-        hops += [hop(coverage, from_node, b"", each, None) | {"fate": "dead"} for each in seen["dead"]]
+        for fate in ("dead", "told"):
+            hops += [hop(coverage, from_node, b"", each, None) | {"fate": fate} for each in seen[fate]]
+        for each in seen["local"]:
+            row = hop(coverage, from_node, from_node, each, each) | {"fate": "local"}
+            hops.append(row | {"arrived_incarnation": None, "arrived_sequence": None})
     mark_repeats(hops, rules)
     mark_first(hops)
     return hops
+
+
+def ends_of(seen: Row) -> tuple[bytes, bytes]:
+    """The node that the message left, and the node that it went to."""
+    return (seen["peer"], seen["node"]) if seen["direction"] == "in" else (seen["node"], seen["peer"])
+
+
+def with_flows(sightings: Iterable[Row], coverage: Coverage, rules: Rules) -> list[Row]:
+    """The sightings in order, with their flows; equal messages of no flow are told apart by the minute."""
+    rows = [
+        {**each, "flow_id": roles(each)["flow_id"]}
+        for each in sorted(sightings, key=lambda each: (each["seen_at_ns"], each["incarnation"], each["sequence"]))
+    ]
+    near: dict[tuple[Any, ...], dict[str, list[Row]]] = defaultdict(lambda: {"out": [], "in": []})
+    for each in rows:
+        if each["flow_id"] != (each["message_key"],) or each["message_id"]:
+            continue
+        at = corrected(coverage, each["node"], each["seen_at_ns"])
+        each["flow_id"] = each["message_key"], at // NS_PER_MINUTE
+        end = (at + NS_PER_MINUTE // 2) // NS_PER_MINUTE
+        if abs(at - end * NS_PER_MINUTE) <= rules.patience_ns and each["direction"] in ("in", "out"):
+            near[each["message_key"], each["attempt"], *ends_of(each), end][each["direction"]].append(each)
+    for seen in near.values():
+        for departure, arrival in matched(coverage, rules, seen["out"], seen["in"]).items():
+            left, came = seen["out"][departure], seen["in"][arrival]
+            times = [corrected(coverage, each["node"], each["seen_at_ns"]) for each in (left, came)]
+            if -rules.clock_slack_ns <= times[1] - times[0] <= rules.patience_ns:
+                came["flow_id"] = left["flow_id"]
+    return rows
 
 
 def matched(coverage: Coverage, rules: Rules, departures: list[Row], arrivals: list[Row]) -> dict[int, int]:
@@ -177,6 +227,8 @@ def hop(
     return {
         **{name: seen[name] for name in AS_SEEN},
         **roles(seen),
+        **words(seen),
+        "flow_id": seen["flow_id"],
         "crossing": crossing,
         "from_node": from_node,
         "to_node": to_node,
@@ -206,7 +258,17 @@ def roles(message: Row) -> Row:
         flow = (*home, message["callback_key"]) if has_key else (message["message_key"],)
     wanted = {OF_POINT.get(point["identity"], "answer") for point in points}
     awaits = "stream" if "stream" in wanted else min(wanted, default="")  # an answer comes before a receipt
-    return {"flow_id": flow, "home_node": home[0], "home_receiver": home[1], "is_reply": is_reply, "awaits": awaits}
+    is_insisted = "receipt" in wanted and bool(message["message_id"])
+    found = {"flow_id": flow, "home_node": home[0], "home_receiver": home[1], "is_reply": is_reply, "awaits": awaits}
+    is_own = message["identity"].startswith((b"hopwire.", b"KINO."))
+    return {**found, "is_insisted": is_insisted, "is_control": is_own and message["identity"] not in OF_QUESTIONS}
+
+
+def words(seen: Row) -> Row:
+    """Why it went no further, or what an asker was told: the first word of an error's text is its reason."""
+    if seen["direction"] != "told":
+        return {"dead_reason": seen["dead_reason"], "told": "", "told_reason": ""}
+    return {"dead_reason": "", "told": seen["dead_reason"], "told_reason": seen["dead_note"].partition(":")[0]}
 
 
 def took_us(begin_ns: int | None, end_ns: int | None) -> int | None:
@@ -229,10 +291,10 @@ def last_seen(hop: Row) -> tuple[int, bytes]:
 
 def mark_repeats(hops: list[Row], rules: Rules) -> None:
     """Mark what came before, and was not seen to leave again."""
-    arrivals = [each for each in hops if each["arrived_at_ns"] is not None]
+    arrivals = [each for each in hops if each["arrived_at_ns"] is not None and each["fate"] != "local"]
     arrivals.sort(key=lambda each: each["arrived_at_ns"])
     for number, each in enumerate(arrivals):
-        before = [other for other in arrivals[:number] if same(other, each, "message_key", "attempt")]
+        before = [other for other in arrivals[:number] if same(other, each, "flow_id", "message_key", "attempt")]
         here = [other for other in before if same(other, each, "to_node")]
         copies = [other for other in before if each["signature"] and same(other, each, "signature")]
         if each["left_at_ns"] is None and here:
@@ -253,14 +315,14 @@ def repeat(hop: Row, earlier: Row, rules: Rules) -> str:
 
 def mark_first(hops: list[Row]) -> None:
     """Mark the first hop of each message; of equal messages without an id all that begin as the first does."""
-    first: dict[bytes, Row] = {}
+    first: dict[tuple[Any, bytes], Row] = {}
     for each in sorted(hops, key=first_seen):
-        begin = first.setdefault(each["message_key"], each)
+        begin = first.setdefault((each["flow_id"], each["message_key"]), each)
         is_alike = same(each, begin, "from_node", "to_node", "hop_count") and (each["fate"] == "dead") == (
             begin["fate"] == "dead"
         )
         is_another = not each["message_id"] and not each["repeat"] and each["fate"] not in OF_OTHERS
-        each["is_first"] = each is begin or (is_another and is_alike)
+        each["is_first"] = each["fate"] != "told" and (each is begin or (is_another and is_alike))
 
 
 # -- requests
@@ -283,14 +345,16 @@ def is_question(hop: Row) -> bool:
 
 def request(hops: list[Row], coverage: Coverage, rules: Rules) -> Row:
     """What became of one request; the hops are those of all its messages, by time."""
-    questions = list(filter(is_question, hops))
+    ends = [each for each in hops if each["fate"] == "told"]
+    hops = [each for each in hops if each["fate"] != "told"]
+    questions = list(filter(is_question, hops)) or ends
     of_home = [each for each in questions if each["from_node"] == each["home_node"] and each["fate"] not in OF_OTHERS]
     question = (of_home or questions)[0]
     home = question["home_node"] or question["from_node"]
     asked = first_seen(question)
     own = [each for each in hops if same(each, question, "message_key")]
     reached = [(each["arrived_at_ns"], each["to_node"]) for each in own if each["arrived_at_ns"] is not None]
-    last_seen_at, last_seen_node = max(map(last_seen, hops))
+    last_seen_at, last_seen_node = max(map(last_seen, hops or ends))
     row = {
         **{name: question[name] for name in OF_QUESTION},
         "callback_receiver_node_identity": question["home_node"],
@@ -303,15 +367,31 @@ def request(hops: list[Row], coverage: Coverage, rules: Rules) -> Row:
         "reached_node": max(reached)[1] if reached else None,
         "last_seen_node": last_seen_node,
         "last_seen_at_ns": last_seen_at,
-        "attempts": max(each["attempt"] for each in own) + 1,
+        "attempts": max((each["attempt"] for each in own), default=-1) + 1,
+        **{name: question[name] for name in ("is_insisted", "is_control")},
+        **(
+            {"told": ends[0]["told"], "told_reason": ends[0]["told_reason"], "told_at_ns": ends[0]["left_at_ns"]}
+            if ends
+            else dict.fromkeys(("told", "told_reason", "told_at_ns"))
+        ),
+        "is_holder_gone": False,
         "hop_count": len(hops),
         "is_reused": any(is_another(each, question, home, hops) for each in questions),
     }
-    row |= outcome(hops, row, coverage, rules)
+    row |= {name: (ends or [question])[0][name] for name in (*CONTRACT, "awaits", "is_control")}
+    row |= outcome(hops, row | {"awaits": question["awaits"]}, coverage, rules, ends)
+    row["is_told_otherwise"] = is_contradicted(row["told"], row["outcome"])
     wanted = ANSWERS[row["awaits"]]
     answers = [each for each in hops if each["is_reply"] and each["outcome_kind"] in wanted and each["fate"] != "dead"]
     is_unreached = row["outcome"] in ("lost", "expired") and bool(answers)
     return row | {"latency_us": took_us(asked, row["answered_at_ns"]), "is_callback_unreached": is_unreached}
+
+
+def is_contradicted(told: str | None, outcome: str) -> bool:
+    """Whether what an asker was told cannot be, if the outcome is right."""
+    if told in (None, "answered"):
+        return False
+    return outcome == "answered" or (outcome == "failed" and told in ("Timeout", "Cancelled", "Closed", "Expired"))
 
 
 def is_another(hop: Row, question: Row, home: bytes, hops: list[Row]) -> bool:
@@ -322,15 +402,17 @@ def is_another(hop: Row, question: Row, home: bytes, hops: list[Row]) -> bool:
     return is_first and is_of_home and same(hop, question, *CONTRACT) and not same(hop, question, "message_key")
 
 
-def end_of_capture(coverage: Coverage, home: bytes) -> int:
-    """When the node at home stopped looking; if it never looked, when all did."""
-    looking = {span.node for span in coverage.spans}
-    return max(last for node in looking & {home} or looking for _, last in stretches(coverage, coverage.spans, node))
+def is_seen_later(coverage: Coverage, rules: Rules, home: bytes, at: int) -> bool:
+    """Whether the node at home was looking on; if it was not looking yet, whether anybody was."""
+    lives = stretches(coverage, coverage.spans, home)
+    if lives and min(first for first, _ in lives) <= at:
+        return goes_on(coverage, rules, home, at)
+    return any(last > at for span in coverage.spans for _, last in stretches(coverage, [span], span.node))
 
 
 def came_home(hop: Row, hops: list[Row], home: bytes) -> str:
     """Whether a reply came home: "taken", "unwanted", or not; where nobody was looking, leaving counts."""
-    is_told = hop["fate"] in ("arrived", "unsent", "unwitnessed") and not hop["repeat"]
+    is_told = hop["fate"] in ("arrived", "unsent", "unwitnessed", "local") and not hop["repeat"]
     if not (hop["is_reply"] and hop["to_node"] == home and is_told and hop["verdict"] not in WRONG):
         return ""
     copies = [each for each in hops if same(each, hop, "message_key")]
@@ -348,17 +430,12 @@ def is_taken_in_time(hop: Row, request: Row, coverage: Coverage, rules: Rules) -
     home, deadline, came = request["home_node"], request["deadline_ns"], hop["arrived_at_ns"]
     if deadline is None or (came or hop["left_at_ns"]) <= deadline:
         return True
-    lives = [span for span in coverage.spans if span.node == home]
-    if came is None or not lives or hop["wire_format"] < 5:  # dead letters of older ones have other keys
+    if came is None or hop["wire_format"] < 5:  # dead letters of older ones have other keys
         return False
-    until = came + rules.unwritten_ns
-    others = stretches(coverage, [span for span in lives if getattr(span, "ending", "open") == "overheard"], home)
-    is_overheard = any(first <= until and last >= came for first, last in others)
-    is_blind = skips_between(coverage, home, came, until) or broke_off(coverage, home, came, until)
-    return not is_overheard and not is_blind
+    return tells_all(coverage, home, came, came + rules.unwritten_ns)
 
 
-def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> Row:
+def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, told_rows: list[Row]) -> Row:
     """The first outcome that fits, and what it is drawn from."""
     deadline, asked, home = request["deadline_ns"], request["asked_at_ns"], request["home_node"]
     replies = [each for each in hops if came_home(each, hops, home)]
@@ -371,38 +448,103 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules) -> 
     }
     wanted = ANSWERS[request["awaits"]]
     answers = [each for each in replies if each["outcome_kind"] in wanted]
-    failures = [
-        each for each in replies if each["outcome_kind"] in ("failed", "undelivered") and not says_expired(each)
-    ]
+    failures = [each for each in replies if is_failure(each, request)]
     enough = [each for each in hops if is_enough(each, request)]
     taken |= {id(each) for each in enough}
     home_at |= {id(each): first_seen(each) for each in enough}
-    answers = sorted(answers + enough, key=lambda each: home_at[id(each)])
+    kept = [each for each in told_rows if each["told"] == "answered"]
+    taken |= {id(each) for each in kept}
+    home_at |= {id(each): each["left_at_ns"] for each in kept}
+    answers = sorted(answers + enough + kept, key=lambda each: home_at[id(each)])
+    within = [each for each in hops if is_failure_within(each, request)]
+    taken |= {id(each) for each in within}
+    home_at |= {id(each): each["left_at_ns"] for each in within}
+    failures = sorted(failures + within, key=lambda each: home_at[id(each)])
     for word, came in (("answered", answers), ("failed", failures), ("late", answers)):
         for each in came:
             if word == "late" or id(each) in taken:
                 told = {"answered_at_ns": home_at[id(each)], "answer_identity": each["identity"]}
-                return {"outcome": word, "reason": each["outcome_reason"] if word == "failed" else "", **told}
+                return {"outcome": word, "reason": failed_for(each) if word == "failed" else "", **told}
     if any(is_expiry(each, deadline) for each in hops):
         return {"outcome": "expired"}
-    ended = [each for each in hops if each["fate"] == "dead" and each["dead_reason"] not in HARMLESS]
+    harmless = (*HARMLESS, "handler_failed") if request["awaits"] == "receipt" else HARMLESS
+    ended = [each for each in hops if each["fate"] == "dead" and each["dead_reason"] not in harmless]
     ended += [each for each in hops if each["fate"] == "lost"]
     if ended:
         last = max(ended, key=first_seen)
         ends = {"lost_from_node": last["from_node"], "lost_to_node": last["to_node"] or None}
         return {"outcome": "lost", "reason": last["dead_reason"] or "hop_lost", **ends}
     silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
-    end = end_of_capture(coverage, home)
+    is_over = is_seen_later(coverage, rules, home, silent_at)
     said = [each for each in hops if not each["is_reply"]]
+    if not said:
+        return {"outcome": "open"}
     latest = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))
     last = latest["from_node"] if latest["fate"] == "dead" else latest["to_node"]
-    until = min(silent_at, end)
-    if silent_at < end and last != home and not can_miss_answer(coverage, rules, last, home, asked, until):
+    if last == home:
+        is_seen = latest["fate"] == "local" and tells_all(coverage, home, asked, silent_at)
+    else:
+        is_seen = not can_miss_answer(coverage, rules, last, home, asked, silent_at)
+    if is_over and is_seen:
+        gone = ended_with_it(hops, request, coverage, silent_at - rules.patience_ns)
+        if gone:
+            ends = {"lost_from_node": gone, "lost_to_node": None, "is_holder_gone": True}
+            return {"outcome": "lost", "reason": "no_answer", **ends}
         end_of_trace = max(hops, key=last_seen)
         unseen = end_of_trace["to_node"] if end_of_trace["fate"] == "unwitnessed" else None
         ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
         return {"outcome": "lost", "reason": "no_answer", **ends}
     return {"outcome": "open"}
+
+
+def is_failure(hop: Row, request: Row) -> bool:
+    """Whether a reply is bad news that whoever asked has to believe; who insists goes on after most of it."""
+    if says_expired(hop):
+        return False
+    if hop["outcome_kind"] == "undelivered":
+        return not request["is_insisted"] or hop["outcome_reason"] in FOR_GOOD
+    asks_again = request["is_insisted"] and request["attempts"] > 1 and hop["outcome_reason"] == "no_answer"
+    return bool(hop["outcome_kind"] == "failed" and not asks_again)
+
+
+def is_failure_within(hop: Row, request: Row) -> bool:
+    """Whether a handler failed at home in time, whose word stays within the node; a receipt came before that."""
+    is_failed = hop["dead_reason"] == "handler_failed" and not hop["is_reply"] and request["awaits"] != "receipt"
+    deadline = request["deadline_ns"]
+    return bool(
+        is_failed and hop["from_node"] == request["home_node"] and (deadline is None or hop["left_at_ns"] <= deadline)
+    )
+
+
+def failed_for(hop: Row) -> str:
+    """Why a question failed: so the outcome says, or the dead letter."""
+    reason: str = hop["dead_reason"] if hop["fate"] == "dead" else hop["outcome_reason"]
+    return reason
+
+
+def ended_with_it(hops: list[Row], request: Row, coverage: Coverage, until: int) -> bytes:
+    """The node that had the request last of those that ended before they could answer."""
+    arrivals = [each for each in hops if each["arrived_at_ns"] is not None and not each["is_reply"]]
+    of_question = [each["arrived_at_ns"] for each in arrivals if same(each, request, "message_key")]
+    found = []
+    for each in arrivals:
+        came, node = each["arrived_at_ns"], each["to_node"]
+        is_again = each["repeat"] or each["fate"] in OF_OTHERS
+        lasts = [last for _, last in stretches(coverage, coverage.spans, node)]
+        has_ended = any(came <= last <= until for last in lasts)
+        if node != request["home_node"] and not is_again and came >= max(of_question, default=0) and has_ended:
+            found.append((came, node))
+    return max(found)[1] if found else b""
+
+
+def tells_all(coverage: Coverage, node: bytes, begin: int, end: int) -> bool:
+    """Whether a node wrote down all that it gave up between two times."""
+    lives = [span for span in coverage.spans if span.node == node]
+    others = stretches(coverage, [span for span in lives if span.ending == "overheard"], node)
+    is_overheard = any(first <= end and last >= begin for first, last in others)
+    is_blind = skips_between(coverage, node, begin, end) or broke_off(coverage, node, begin, end)
+    is_looking = any(first <= begin for first, _ in stretches(coverage, lives, node))
+    return is_looking and not is_overheard and not is_blind
 
 
 def is_enough(hop: Row, request: Row) -> bool:
@@ -428,7 +570,8 @@ def blind_times(coverage: Coverage, rules: Rules, node: bytes) -> list[tuple[int
         return [(-(2**62), 2**62)]
     unclosed = [span for span in coverage.spans if span.ending != "closed"]
     kills = [(last, last + rules.unwritten_ns) for _, last in stretches(coverage, unclosed, node)]
-    return stretches(coverage, coverage.skips, node) + kills
+    begin = min(first for first, _ in stretches(coverage, coverage.spans, node))
+    return [(-(2**62), begin - 1), *stretches(coverage, coverage.skips, node), *kills]
 
 
 def skips_between(coverage: Coverage, node: bytes, begin: int, end: int) -> bool:
@@ -473,9 +616,10 @@ def flow(hops: list[Row], outcomes: list[str]) -> Row:
         "started_at_ns": started,
         "ended_at_ns": ended,
         "duration_us": took_us(started, ended),
-        "hop_count": len(hops),
+        "hop_count": len(hops) - fates["told"],
         "message_count": sum(each["is_first"] for each in hops),
-        "size_bytes": sum(each["size_bytes"] for each in hops),
+        "size_bytes": sum(each["size_bytes"] for each in hops if each["fate"] != "told"),
+        "is_control": all(each["identity"].startswith((b"hopwire.", b"KINO.")) for each in hops),
         **{f"{fate}_count": fates[fate] for fate in ("lost", "dead", "in_flight")},
         "request_count": len(outcomes),
         "answered_count": outcomes.count("answered"),

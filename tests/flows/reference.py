@@ -11,6 +11,7 @@ class Grown(NamedTuple):
     """A hop in its tree."""
 
     parent: int
+    is_guessed: bool
     depth: int
     is_critical: bool
 
@@ -23,20 +24,45 @@ def left(hop: Hop) -> tuple[int, int]:
 
 def came(hop: Hop) -> tuple[int, int] | None:
     """When a hop arrived, or left where arriving could not be seen."""
-    if hop["fate"] == "unwitnessed":
+    if hop["fate"] in ("unwitnessed", "local"):
         return left(hop)
     return None if hop["arrived_at_ns"] is None else (hop["arrived_at_ns"], hop["arrived_sequence"])
 
 
-def parent_of(number: int, hops: list[Hop]) -> int:
-    """The last arrival at the node before the hop left: of the same message, or else of any."""
+class Cause(NamedTuple):
+    """The parent of a hop, and whether it is a guess."""
+
+    parent: int
+    is_guessed: bool = False
+
+
+def is_of_request(one: Hop, other: Hop) -> bool:
+    """Whether two hops of a flow belong to one request."""
+    return bool(one["home_receiver"]) and all(
+        one[name] == other[name] for name in ("home_node", "home_receiver", "callback_key")
+    )
+
+
+def cause_of(number: int, hops: list[Hop]) -> Cause:
+    """The last arrival at the node before the hop left: of the same message, or of its request, or else of any."""
     hop = hops[number]
+    if hop["fate"] == "told":
+        asked = [
+            (left(each), other)
+            for other, each in enumerate(hops)
+            if each["flow_id"] == hop["flow_id"] and is_of_request(each, hop) and each["fate"] != "told"
+        ]
+        return Cause(min(asked)[1] if asked and min(asked)[0][0] <= left(hop)[0] else -1)
     before = []
     for other, each in enumerate(hops):
         at = came(each)
         if each["flow_id"] == hop["flow_id"] and each["to_node"] == hop["from_node"] and at and at < left(hop):
-            before.append((each["message_key"] == hop["message_key"], at, other))
-    return max(before)[2] if before else -1
+            is_same = each["message_key"] == hop["message_key"]  # then the request is the same too
+            before.append((is_same, is_same or is_of_request(each, hop), at, other))
+    if not before:
+        return Cause(-1)
+    is_same, is_of_same_request, _, parent = max(before)
+    return Cause(parent, not is_same and not is_of_same_request and len(before) > 1)
 
 
 def chain(number: int, parents: list[int]) -> list[int]:
@@ -60,8 +86,9 @@ def has_circle(parents: list[int]) -> bool:
     return False
 
 
-def grown(hops: list[Hop], parents: list[int]) -> list[Grown]:
+def grown(hops: list[Hop], causes: list[Cause]) -> list[Grown]:
     """All hops in their trees."""
+    parents = [cause.parent for cause in causes]
     critical = set()
     for flow in {hop["flow_id"] for hop in hops}:
         ends = [
@@ -74,4 +101,4 @@ def grown(hops: list[Hop], parents: list[int]) -> list[Grown]:
         ]
         if ends:
             critical.update(chain(min(ends)[1], parents))
-    return [Grown(parents[number], len(chain(number, parents)) - 1, number in critical) for number in range(len(hops))]
+    return [Grown(*causes[number], len(chain(number, parents)) - 1, number in critical) for number in range(len(hops))]

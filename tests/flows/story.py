@@ -27,6 +27,7 @@ TYPES = {
     "seen_at_ns": pa.int64(),
     "direction": pa.string(),
     "dead_reason": pa.string(),
+    "dead_note": pa.string(),
     "wire_format": pa.int8(),
     "version": pa.int32(),
     "distribution": pa.int32(),
@@ -48,6 +49,7 @@ DEFAULTS: dict[str, Any] = {
     "message_id": b"",
     "correlation_id": b"flow",
     "dead_reason": "",
+    "dead_note": "",
     "wire_format": 6,
     "identity": b"orders.place",
     "version": 1,
@@ -146,6 +148,14 @@ class Story:
     def dead(self, node: bytes, at: float, key: bytes, reason: str, **more: Any) -> Story:
         """A message ends."""
         return self._see("dead", node, b"", at, key, {"dead_reason": reason, **more})
+
+    def local(self, node: bytes, at: float, key: bytes, **more: Any) -> Story:
+        """A message goes from an actor or a hub to another within a node."""
+        return self._see("local", node, node, at, key, more)
+
+    def told(self, node: bytes, at: float, word: str, note: str = "", **more: Any) -> Story:
+        """A promise ends; `more` is the question."""
+        return self._see("told", node, b"", at, b"told", {"dead_reason": word, "dead_note": note, **more})
 
     def hop(self, node: bytes, peer: bytes, left: float, arrived: float, key: bytes, **more: Any) -> Story:
         """A message leaves and arrives."""

@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.coverage import Coverage, coverage_from_rows
-from hopwire.flows.crossings import window_width
+from hopwire.flows.crossings import quickest_crossings
 from hopwire.flows.hops import link
 from hopwire.flows.rules import Rules
-from hopwire.flows.spans import SourceSpan, lives_of, placed
-from tests.flows.quickest import quickest_crossings
+from hopwire.flows.spans import SourceSpan, placed
 from tests.flows.story import BEGIN, MS, SECOND, Story
 
 Ahead: TypeAlias = Callable[[int], int]  # how far a clock is ahead, by the true time since the begin
@@ -70,7 +69,7 @@ class Talk:
     def clocks(self) -> pa.Table:
         """The rows of silver.clocks."""
         known = placed(self.spans)
-        crossings = quickest_crossings(self.story.sightings, window_width(lives_of(known)))
+        crossings = quickest_crossings(self.story.sightings)
         return rows_from_clocks(known, clocks_from_crossings(self.ahead, crossings))
 
     @cached_property
@@ -84,3 +83,8 @@ class Talk:
     @property
     def latencies_us(self) -> Ints:
         return np.array(self.hops["latency_us"].to_pylist())
+
+    def latencies_after(self, seconds: int) -> Ints:
+        """The latencies of what left later than some seconds after the begin."""
+        hops = self.hops.to_pylist()
+        return np.array([hop["latency_us"] for hop in hops if hop["left_at_ns"] > BEGIN + seconds * SECOND])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.flows.coverage import Coverage, LifeSpan, Offset, offsets_at
+from hopwire.flows.rules import Rules
 
 NODES = [b"A", b"B", b"C"]
 SPAN = st.tuples(st.sampled_from(NODES), st.integers(0, 100), st.integers(0, 30)).map(
@@ -26,9 +29,33 @@ def test_nodes_are_covered_from_their_first_to_their_last_incarnation_by_correct
 
 
 def test_clocks_are_alike_if_corrected_to_the_same_node() -> None:
-    clock = Coverage(clocks={b"A": b"A", b"B": b"A"}).of(pa.array([b"A", b"B", b"C", b"D"])).clock.tolist()
-    assert clock[0] == clock[1]
-    assert len(set(clock)) == 3
+    of = Coverage(clocks={b"A": b"A", b"B": b"A"}).of(pa.array([b"A", b"B", b"C", b"D"]))
+    one, other = np.array([0, 0, 2, 2]), np.array([1, 2, 3, 2])
+    assert of.has_one_clock(one, other, np.zeros(4, dtype=np.int64)).tolist() == [True, False, False, True]
+
+
+def test_clocks_are_alike_from_the_time_on_when_they_could_be_compared() -> None:
+    references = {b"B": [(1, -100, b"B"), (1, 50, b"A")]}
+    coverage = Coverage(clocks={b"A": b"A", b"B": b"A"}, references=references, offsets_ns={b"B": 10})
+    of = coverage.of(pa.array([b"A", b"B"]))
+    at = np.array([0, 39, 40, 99])
+    assert of.has_one_clock(np.zeros(4, dtype=np.int64), np.ones(4, dtype=np.int64), at).tolist() == [0, 0, 1, 1]
+
+
+def test_a_new_life_with_another_reference_leaves_the_life_before_as_it_was() -> None:
+    references = {b"B": [(1, -100, b"A"), (2, -100, b"B")]}
+    spans = [LifeSpan(b"B", 0, 50, 1), LifeSpan(b"B", 60, 90, 2)]
+    of = Coverage(spans, clocks={b"A": b"A", b"B": b"B"}, references=references).of(pa.array([b"A", b"B"]))
+    at = np.array([-5, 59, 60, 99])
+    assert of.has_one_clock(np.zeros(4, dtype=np.int64), np.ones(4, dtype=np.int64), at).tolist() == [1, 1, 0, 0]
+
+
+def test_node_goes_on_if_it_is_seen_before_its_silence_is_too_long() -> None:
+    spans = [LifeSpan(b"A", 0, 10), LifeSpan(b"A", 100, 200)]
+    of = Coverage(spans).of(pa.array(NODES))
+    at = np.array([9, 10, 89, 90, 99, 199, 200])
+    rules = Rules(silence_ns=10)
+    assert of.goes_on(np.zeros(7, dtype=np.int64), at, rules).tolist() == [True, False, False, True, True, True, False]
 
 
 @pytest.mark.slow
@@ -48,15 +75,15 @@ def test_stretches_are_found_as_a_loop_would(spans: list[LifeSpan], asked: list[
 
 
 def test_clock_that_changes_is_corrected_by_incarnation_and_time() -> None:
-    changes = {b"A": {1: [Offset(0, 0), Offset(100, 10)], 3: [Offset(0, 50)]}}
+    changes = {b"A": {1: [Offset(0, 0, 0.1)], 3: [Offset(0, 50)]}}
     coverage = Coverage(offsets_ns={b"A": 7, b"B": 5}, changes=changes)
     of = coverage.of(pa.array(NODES))
     node, incarnation = np.array([0, 0, 0, 0, 0, 1, 2]), np.array([1, 1, 2, 3, 0, 1, 1])
     at = np.array([0, 50, 100, 50, 50, 50, 50])
     assert of.offset_at(node, incarnation, at).tolist() == [0, 5, 10, 50, 5, 5, 0]
     assert of.corrected(node, incarnation, at).tolist() == [0, 45, 90, 0, 45, 45, 50]
-    assert (coverage.most_ahead_ns, Coverage().most_ahead_ns) == (50, 0)
     spans = [LifeSpan(b"A", 0, 100, 1), LifeSpan(b"A", 60, 200, 3), LifeSpan(b"B", 0, 10)]
+    assert (replace(coverage, spans=spans).most_ahead_ns, Coverage().most_ahead_ns) == (50, 0)
     assert coverage.corrected(spans) == [LifeSpan(b"A", 0, 90, 1), LifeSpan(b"A", 10, 150, 3), LifeSpan(b"B", -5, 5)]
 
 
@@ -80,23 +107,20 @@ def test_one_moment_is_for_all_times() -> None:
     assert at([Offset(50, 7)], -(2**62), 0, 50, 2**62) == [7, 7, 7, 7]
 
 
-def test_between_moments_there_are_lines_and_outside_it_stays() -> None:
-    known = [Offset(100, 0), Offset(200, 10), Offset(300, -10)]
-    assert at(known, 0, 100, 150, 200, 225, 250, 300, 999) == [0, 0, 5, 10, 5, 0, -10, -10]
+def test_each_line_counts_from_its_moment_on() -> None:
+    known = [Offset(100, 0, 0.1, 100), Offset(200, 10), Offset(300, -10, -0.5, 310)]
+    assert at(known, 0, 100, 150, 199, 200, 299, 300, 330) == [-10, 0, 5, 10, 10, 10, -5, -20]
 
 
 def test_nanoseconds_of_today_are_not_rounded() -> None:
     begin = 1_700_000_000_000_000_001
-    assert at([Offset(begin, 0), Offset(begin + 1000, 1000)], begin + 1, begin + 999) == [1, 999]
+    assert at([Offset(0, begin, 1.0, begin)], begin + 1, begin + 999) == [begin + 1, begin + 999]
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(-100, 100)), min_size=1, max_size=9), st.integers(-10, 10**6)
 )
 def test_offsets_are_those_of_a_loop(pairs: list[tuple[int, int]], time: int) -> None:
-    known = sorted(Offset(*pair) for pair in dict(pairs).items())
-    before = [each for each in known if each.at_ns <= time] or known[:1]
-    after = [each for each in known if each.at_ns > time] or known[-1:]
-    one, other = before[-1], after[0]
-    share = (time - one.at_ns) / (other.at_ns - one.at_ns) if one.at_ns < time and one.at_ns < other.at_ns else 0
-    assert abs(at(known, time)[0] - (one.offset_ns + (other.offset_ns - one.offset_ns) * share)) <= 0.5
+    known = sorted(Offset(*pair, drift=0.001) for pair in dict(pairs).items())
+    line = ([each for each in known if each.since_ns <= time] or known[:1])[-1]
+    assert abs(at(known, time)[0] - (line.offset_ns + 0.001 * time)) <= 0.5

@@ -1,96 +1,108 @@
-"""Crossings: which are compared, and what two clocks that are compared tell."""
+"""Crossings: which of them count, and what line fits between them."""
 
 from __future__ import annotations
 
-from hopwire.flows.coverage import LifeSpan
-from hopwire.flows.crossings import Crossing, compared, contradicted, window_width
-from tests.flows.quickest import quickest_crossings
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopwire.flows.crossings import WINDOW_NS, ClockBounds, ClockLine, Crossing, fit, quickest_crossings
 from tests.flows.story import BEGIN, MS, SECOND, Story
 
 A, B = b"A", b"B"
-MINUTE = 60 * SECOND
-ONE, OTHER = (A, 0), (B, 0)
+NO_FLOW = b"00000000-0000-0000-0000-000000000000"
 
 
 def test_only_crossings_count_that_cannot_be_mistaken() -> None:
     story = Story().hop(A, B, 0, 4, b"slow").hop(A, B, 10, 13, b"quick").hop(B, A, 20, 22, b"back")
     story.hop(A, B, 30, 31, b"twice").came(B, A, 31, b"twice").out(A, B, 40, b"lost")
     story.hop(A, B, 50, 50.5, b"m").hop(A, B, 60, 60.5, b"m")
-    window = BEGIN // MINUTE
-    assert sorted(quickest_crossings(story.sightings, MINUTE)) == [
+    story.hop(A, B, 70, 70.1, b"beat", correlation_id=NO_FLOW)
+    window = BEGIN // WINDOW_NS
+    assert sorted(quickest_crossings(story.sightings)) == [
         Crossing(A, B, 3 * MS, 2, BEGIN + 10 * MS, 1, 1, window),
         Crossing(B, A, 2 * MS, 1, BEGIN + 20 * MS, 1, 1, window),
     ]
 
 
+def test_what_comes_in_a_later_window_does_not_change_a_window() -> None:
+    story = Story().hop(A, B, 0, 3, b"m")
+    before = quickest_crossings(story.sightings)
+    story.came(B, A, 20_000, b"m").out(A, B, 40_000, b"m")
+    assert quickest_crossings(story.sightings) == before != []
+
+
 def test_windows_and_incarnations_are_told_apart() -> None:
     story = Story().hop(A, B, 0, 1, b"m1").hop(A, B, 70_000, 70_003, b"m2").hop(A, B, 71_000, 71_002, b"m3")
     story.out(A, B, 72_000, b"m4").came(B, A, 72_009, b"m4", incarnation=2)
-    found = sorted(quickest_crossings(story.sightings, MINUTE), key=lambda each: each.left_at_ns)
+    found = sorted(quickest_crossings(story.sightings), key=lambda each: each.left_at_ns)
     assert [(each.quickest_ns, each.messages, each.to_incarnation) for each in found] == [
         (MS, 1, 1),
         (2 * MS, 2, 1),
         (9 * MS, 1, 2),
     ]
-    assert found[0].window + 1 == found[1].window == found[2].window
+    assert found[0].window + 7 == found[1].window == found[2].window
 
 
-def test_both_directions_are_in_the_windows_of_one_clock() -> None:
-    story = Story()
-    story.offsets = {B: 1_000_000 * SECOND}
-    story.hop(A, B, 0, 1, b"there").hop(B, A, 2, 3, b"back")
-    there, back = quickest_crossings(story.sightings, MINUTE)
-    assert there.window == back.window
+def test_window_of_a_crossing_is_the_later_one_of_its_two_times() -> None:
+    story = Story().hop(A, B, 9_999, 10_001, b"there").hop(B, A, 19_999, 20_001, b"back")
+    first = BEGIN // WINDOW_NS
+    assert sorted(each.window - first for each in quickest_crossings(story.sightings)) == [1, 2]
 
 
-def test_windows_are_as_many_as_the_longest_incarnation_allows() -> None:
-    assert window_width([]) == MINUTE
-    assert window_width([LifeSpan(A, 0, 100 * MINUTE, 1)]) == MINUTE
-    assert window_width([LifeSpan(A, 0, 400 * MINUTE, 1), LifeSpan(B, 0, MINUTE, 1)]) == 2 * MINUTE
+# -- lines
 
 
-def test_there_and_back_in_less_than_no_time_is_a_contradiction() -> None:
-    there, back = Crossing(A, B, -5), Crossing(B, A, 4)
-    assert contradicted([there]) == set()
-    assert contradicted([there, back]) == {A, B}
-    assert contradicted([there, Crossing(B, A, 5)]) == set()
-    assert contradicted([Crossing(A, B, 9, window=1), Crossing(A, B, -5, window=2), back]) == {A, B}
+def bounds(*rows: tuple[int, int, bool]) -> ClockBounds:
+    """Bounds as seconds, how far in microseconds, and whether the clock is ahead by this much at most."""
+    at, ahead, is_upper = (np.array(column) for column in zip(*rows, strict=True))
+    return ClockBounds(at * SECOND, ahead * 1000, is_upper.astype(np.bool_), at * SECOND // WINDOW_NS)
 
 
-def test_clocks_that_differ_by_the_same_are_steady() -> None:
-    pair = compared(ONE, OTHER, [Crossing(A, B, 12), Crossing(A, B, 10, 3, window=1)], [Crossing(B, A, -4)])
-    assert pair is not None
-    assert (pair.ahead_ns, pair.error_ns, pair.messages, pair.moments) == (7, 3, 5, ())
+def test_one_offset_is_in_the_middle_of_its_bounds() -> None:
+    found = fit(bounds((0, 12, True), (1, 10, True), (2, 4, False)))
+    assert found is not None
+    assert (found.line.offset_ns, found.line.drift, found.error_ns) == (7_000, 0.0, 3_000)
 
 
-def crossing(source: bytes, target: bytes, at: int, took: int, window: int) -> Crossing:
-    return Crossing(source, target, took, 1, at, 1, 1, window)
+def test_clock_that_may_be_right_is_left_alone() -> None:
+    found = fit(bounds((0, 5, True), (2, -1, False)))
+    assert found is not None
+    assert found.line.offset_ns == 0
 
 
-def test_drift_is_exact_at_the_middle_of_two_crossings() -> None:
-    def ahead(at: int) -> int:
-        return at // 10_000
-
-    there = [crossing(A, B, at, MS + ahead(at + MS), window) for window, at in enumerate((0, 100 * SECOND))]
-    back = [
-        crossing(B, A, at + ahead(at), MS - ahead(at), window) for window, at in enumerate((40 * SECOND, 150 * SECOND))
-    ]
-    pair = compared(ONE, OTHER, there, back)
-    assert pair is not None
-    assert len(pair.moments) == pair.windows == 2
-    for moment in pair.moments:
-        assert abs(moment.ahead_ns - ahead(moment.a_ns)) < 1000
-        assert moment.b_ns - moment.a_ns == moment.ahead_ns
-    turned = pair.seen_from(OTHER)
-    assert (turned.a, turned.ahead_ns) == (OTHER, -pair.ahead_ns)
-    assert [(each.a_ns, each.ahead_ns) for each in turned.moments] == [(m.b_ns, -m.ahead_ns) for m in pair.moments]
-    assert turned.seen_from(ONE) == pair
+@given(st.integers(-400, 400), st.integers(-(10**6), 10**6), st.integers(1, 1000))
+def test_even_drift_is_a_line(ppm: int, offset_us: int, travel_us: int) -> None:
+    rows = [(at, offset_us + ppm * at + travel_us * (1 if is_upper else -1), is_upper)
+            for at in range(0, 600, 10) for is_upper in (True, False)]  # fmt: skip
+    found = fit(bounds(*rows))
+    assert found is not None
+    assert found.since_window == 0
+    for at in (0, 300, 590):
+        assert abs(found.line.at(at * SECOND) - 1000 * (offset_us + ppm * at)) <= 1000 * travel_us + 1000
 
 
-def test_window_that_contradicts_itself_is_doubtful() -> None:
-    there = [crossing(A, B, 0, MS, 0), crossing(A, B, 60 * SECOND, MS, 1)]
-    back = [crossing(B, A, SECOND, MS, 0), crossing(B, A, 70 * SECOND, -9 * SECOND, 1)]
-    pair = compared(ONE, OTHER, there, back)
-    assert pair is not None
-    assert (pair.ahead_ns, pair.error_ns, pair.doubts) == (0, MS, ((60 * SECOND, 61 * SECOND),))
-    assert compared(ONE, OTHER, there[1:], back[1:]) is None
+def test_clock_that_was_set_is_fitted_by_what_came_since() -> None:
+    before = [(at, 1 if is_upper else -1, is_upper) for at in range(0, 100, 10) for is_upper in (True, False)]
+    since = [(at, 30_000_001 if is_upper else 29_999_999, is_upper) for at in (100, 110) for is_upper in (True, False)]
+    found = fit(bounds(*before, *since))
+    assert found is not None
+    assert (found.line.offset_ns, found.since_window) == (30 * SECOND, 10)
+
+
+def test_window_that_contradicts_itself_is_left_out() -> None:
+    good = [(0, 3, True), (1, 1, False), (20, 3, True), (21, 1, False)]
+    found = fit(bounds(*good, (10, -900_000, True), (11, 2, False)))
+    assert found is not None
+    assert (found.line.offset_ns, found.since_window) == (2_000, 0)
+
+
+@pytest.mark.parametrize("is_upper", [True, False])
+def test_one_side_alone_tells_nothing(is_upper: bool) -> None:
+    assert fit(bounds((0, 3, is_upper), (20, 1, is_upper))) is None
+
+
+def test_lines_add_up() -> None:
+    line = ClockLine(0, 100, 0.001).plus(ClockLine(1000, 7, 0.002))
+    assert (line.at(1000), line.at(2000)) == (108, 111)

@@ -84,7 +84,7 @@ def test_version_that_the_receiver_does_not_handle() -> None:
 
 def test_callback_that_is_not_reached() -> None:
     story = Story().hop(A, B, 0, 1, b"q", **asking()).out(B, A, 2, b"r", **answering())
-    assert story.findings() == [("callback_unreached", A)]
+    assert story.findings() == [("hop_lost", B), ("callback_unreached", A)]
 
 
 def test_duplicate_and_replay() -> None:
@@ -96,8 +96,9 @@ def test_duplicate_and_replay() -> None:
 
 def test_retransmission_and_foreign_sender() -> None:
     resent = Story().out(A, B, 0, b"m").hop(A, C, 100, 101, b"m", attempt=1)
-    assert resent.findings() == [("retransmitted", A)]
-    assert resent.flows()["findings"].to_pylist()[0][0]["detail"] == "attempt 1"
+    assert resent.findings() == [("hop_lost", A), ("retransmitted", A)]
+    details = [finding["detail"] for finding in resent.flows()["findings"].to_pylist()[0]]
+    assert details == ["to B", "attempt 1"]
     assert Story().came(B, A, 1, b"m").findings() == [("foreign_sender", B)]
 
 
@@ -115,6 +116,14 @@ def test_node_that_was_killed_with_sightings_unwritten_is_named() -> None:
     (finding,) = story.flows()["findings"].to_pylist()[0]
     named = finding["kind"], finding["node"], finding["detail"]
     assert named == ("missing_capture", B, "ended with sightings unwritten")
+
+
+def test_node_that_had_just_begun_to_capture_skipped_nothing() -> None:
+    story = Story(B).came(B, A, 1_000, b"m")
+    story.spans.append(LifeSpan(A, BEGIN, BEGIN + 300 * SECOND))
+    (finding,) = story.flows()["findings"].to_pylist()[0]
+    named = finding["kind"], finding["node"], finding["detail"]
+    assert named == ("missing_capture", A, "had just begun to capture")
 
 
 def test_answer_that_died_where_it_was_made_did_not_leave() -> None:
@@ -150,3 +159,17 @@ def test_receipt_that_the_original_removes_is_not_odd() -> None:
     story.hop(C, A, 4, 5, b"r", **answering())
     assert story.findings() == []
     assert story.requests()["outcome"].to_pylist() == ["answered"]
+
+
+def test_lost_hop_is_a_finding_though_its_flow_is_answered() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking()).out(B, C, 2, b"mail").hop(B, A, 3, 4, b"r", **answering())
+    assert story.flows()["outcome"].to_pylist() == ["answered"]
+    assert story.findings() == [("hop_lost", B)]
+
+
+def test_asker_that_was_told_otherwise_than_messages_tell_is_a_finding() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking()).hop(B, A, 3, 4, b"r", **answering())
+    story.told(A, 1000, "Timeout", "timed_out: no answer to orders.place v1 in 1 s", **asking())
+    assert story.findings() == [("told_otherwise", A)]
+    (finding,) = story.flows()["findings"].to_pylist()[0]
+    assert finding["detail"] == "told Timeout, the messages say answered"

@@ -14,7 +14,7 @@ from hopwire.flows.flows import added, grow, judge_flows, totals_of
 from hopwire.flows.hop_columns import HopColumns
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import FLOW_SCHEMA, OUTCOMES
-from tests.flows.reference import grown, has_circle, parent_of
+from tests.flows.reference import cause_of, grown, has_circle
 from tests.flows.story import BEGIN, MS, Story, answering, asking, telling
 
 A, B, C, D = b"A", b"B", b"C", b"dark"
@@ -166,7 +166,14 @@ def test_flows_are_apart() -> None:
 
 
 def test_circle_is_cut_where_it_goes_back_in_time() -> None:
-    nothing = {"flow_id": [b"f", b"f"], "home_node": [b"", b""], "repeat": ["", ""], "fate": ["arrived", "arrived"]}
+    nothing = {
+        "flow_id": [b"f", b"f"],
+        "home_node": [b"", b""],
+        "home_receiver": [b"", b""],
+        "callback_key": [0, 0],
+        "repeat": ["", ""],
+        "fate": ["arrived", "arrived"],
+    }
     nodes = {"message_key": [b"0", b"1"], "from_node": [A, B], "to_node": [B, A]}
     times = {"left_at_ns": [10, 9], "arrived_at_ns": [5, 6], "left_sequence": [0, 0], "arrived_sequence": [0, 0]}
     found = grow(HopColumns(pa.table({**nothing, **nodes, **times})))
@@ -181,7 +188,14 @@ def test_chain_of_a_million_is_a_matter_of_seconds() -> None:
     nodes = pa.array([A, B])
     times = {"left_at_ns": 2 * number, "arrived_at_ns": 2 * number + 1}
     numbers = {"left_sequence": number, "arrived_sequence": number}
-    words = {"flow_id": b"f", "home_node": b"", "repeat": "", "fate": "arrived"}
+    words = {
+        "flow_id": b"f",
+        "home_node": b"",
+        "home_receiver": b"",
+        "callback_key": 0,
+        "repeat": "",
+        "fate": "arrived",
+    }
     names = {
         "message_key": binary_from_rows(number),
         "from_node": nodes.take(pa.array(number % 2)),
@@ -199,17 +213,18 @@ STEP = st.tuples(
     st.permutations(range(len(NODES))).map(lambda nodes: nodes[:2]),
     st.integers(0, 60),  # when it left
     st.integers(0, 20),  # how long it took; 0 is that it never came
-    st.sampled_from(("both", "both", "both", "out", "in", "dead")),
+    st.sampled_from(("both", "both", "both", "out", "in", "dead", "local", "told")),
+    st.integers(0, 2),  # number of the request; 0 is none
 )
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(st.lists(STEP, min_size=1, max_size=25))
-def test_columns_come_to_the_same_as_loops(steps: list[tuple[int, int, list[int], int, int, str]]) -> None:
+def test_columns_come_to_the_same_as_loops(steps: list[tuple[int, int, list[int], int, int, str, int]]) -> None:
     story = Story(A, B, C)
-    for flow, key, (source, target), at, travel, seen in steps:
-        more = {"correlation_id": b"flow %d" % flow}
+    for flow, key, (source, target), at, travel, seen, request in steps:
+        more = {"correlation_id": b"flow %d" % flow, **(asking(A, request) if request else {})}
         name = b"%d/%d" % (flow, key)
         if seen in ("both", "out"):
             story.out(NODES[source], NODES[target], at, name, **more)
@@ -217,10 +232,43 @@ def test_columns_come_to_the_same_as_loops(steps: list[tuple[int, int, list[int]
             story.came(NODES[target], NODES[source], at + max(travel, 1), name, **more)
         if seen == "dead":
             story.dead(NODES[source], at, name, "expired", **more)
+        if seen == "local":
+            story.local(NODES[source], at, name, **more)
+        if seen == "told":
+            story.told(NODES[source], at, "Timeout", **more)
     hops = story.hops()
     assume(len(hops))
     found = grow(HopColumns(hops))
     rows = hops.to_pylist()
-    parents = [parent_of(number, rows) for number in range(len(rows))]
-    assume(not has_circle(parents))
-    assert [tuple(each) for each in zip(*(part.tolist() for part in found), strict=True)] == grown(rows, parents)
+    causes = [cause_of(number, rows) for number in range(len(rows))]
+    assume(not has_circle([cause.parent for cause in causes]))
+    assert [tuple(each) for each in zip(*(part.tolist() for part in found), strict=True)] == grown(rows, causes)
+
+
+def test_answer_belongs_to_its_question_though_another_came_later() -> None:
+    story = Story().hop(A, B, 0, 1, b"one", **asking(A, 1)).hop(A, B, 2, 3, b"two", **asking(A, 2))
+    story.hop(B, A, 4, 5, b"answer", **answering(A, 1))
+    assert tree(story)[b"answer"][0] == b"one"
+
+
+def test_parent_that_may_be_another_is_marked_as_a_guess() -> None:
+    story = Story().hop(A, B, 0, 1, b"one", **asking(A, 1)).hop(A, B, 2, 3, b"two", **asking(A, 2))
+    story.hop(B, C, 4, 5, b"what of it", **asking(B, 7)).hop(B, A, 8, 9, b"answer", **answering(A, 1))
+    (flow,) = story.flows().to_pylist()
+    guessed = {step["message_key"]: step["is_parent_guessed"] for step in flow["steps"]}
+    assert guessed == {b"one": False, b"two": False, b"what of it": True, b"answer": False}
+
+
+def test_what_was_told_hangs_below_its_question_and_is_no_hop() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking()).told(A, 2000, "Timeout", "timed_out: no", **asking())
+    (flow,) = story.flows().to_pylist()
+    assert [(step["fate"], step["parent"], step["told"]) for step in flow["steps"]] == [
+        ("arrived", -1, ""),
+        ("told", 0, "Timeout"),
+    ]
+    assert (flow["hop_count"], flow["message_count"], flow["duration_us"]) == (1, 1, 2_000_000)
+
+
+def test_steps_within_a_node_are_steps_of_the_flow() -> None:
+    story = Story().hop(A, B, 0, 1, b"q").local(B, 2, b"on").hop(B, C, 3, 4, b"further")
+    assert tree(story) == {b"q": (None, 0, True), b"on": (b"q", 1, True), b"further": (b"on", 2, True)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -223,11 +224,27 @@ def test_roles_follow_from_callback_points(fields: dict[str, Any], expected: tup
 def test_messages_without_a_correlation_id_are_no_flow_together() -> None:
     zeros = b"00000000-0000-0000-0000-000000000000"
     story = Story().hop(A, B, 0, 1, b"m", correlation_id=b"").hop(A, B, 2, 3, b"n", correlation_id=zeros)
+    story.hop(A, B, 0, 1, b"o", correlation_id=zeros, message_id=b"own")
     story.hop(A, B, 0, 1, b"q", correlation_id=zeros, **asking(A, 258))
     story.hop(B, A, 2, 3, b"r", correlation_id=zeros, **answering(A, 258))
     flows = {hop["message_key"]: hop["flow_id"] for hop in story.hops().to_pylist()}
     of_key = b"\0hub" + (258).to_bytes(8)
-    assert flows == {b"m": b"m", b"n": b"n", b"q": of_key, b"r": of_key}
+    minute = (BEGIN // (60 * SECOND)).to_bytes(8)
+    assert flows == {b"m": b"m" + minute, b"n": b"n" + minute, b"o": b"o", b"q": of_key, b"r": of_key}
+
+
+def test_beats_are_cut_into_minutes_and_an_arrival_belongs_to_its_departure() -> None:
+    story = Story()
+    for second in range(15, 145):
+        if second != 79:  # the last beat of the second minute is lost
+            story.hop(A, B, second * 1000 + 999, second * 1000 + 1002, b"beat", correlation_id=b"")
+        else:
+            story.out(A, B, second * 1000 + 999, b"beat", correlation_id=b"")
+    hops = sorted(story.hops().to_pylist(), key=lambda hop: hop["left_at_ns"])
+    assert {hop["latency_us"] for hop in hops if hop["fate"] == "arrived"} == {3000}
+    assert [number for number, hop in enumerate(hops) if hop["fate"] == "lost"] == [79 - 15]
+    counts = Counter(hop["flow_id"] for hop in hops)
+    assert sorted(counts.values()) == [5, 5, 60, 60], "from 15 to 20, 60 each, and from 140 to 145"
 
 
 def test_order_of_sightings_does_not_matter() -> None:

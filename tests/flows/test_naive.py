@@ -33,8 +33,21 @@ TOLD = {
     "ended": ("ended", ""),
 }
 NEW = ("ask", "ask", "ask", "ask old", "stream", "send", "tell", "broadcast")
-LATER = ("again", "equal", "forward", "forward", "onward", "answer", "answer", "answer", "enough", *TOLD)
-WAYS = ("arrives", "arrives", "arrives", "arrives", "lost", "doubled", "doubled late", "unsaid", "ends", "ends there")
+ENDS = ("Timeout", "Unreachable", "HandlerFailed", "answered")  # what an asker is told, by which of the questions
+LATER = ("told", "again", "equal", "forward", "forward", "onward", "answer", "answer", "answer", "enough", *TOLD)
+WAYS = (
+    "within",
+    "arrives",
+    "arrives",
+    "arrives",
+    "arrives",
+    "lost",
+    "doubled",
+    "doubled late",
+    "unsaid",
+    "ends",
+    "ends there",
+)
 REASONS = ("no_route", "duplicate", "nobody_waits", "expired", "handler_failed", "bad_signature", "unexpected_answer")
 VERDICTS = ("unsigned", "unsigned", "unsigned", "valid", "valid", "invalid")
 
@@ -116,6 +129,11 @@ class World:
         message = self._message(move, here)
         if message is None:
             return
+        if move.kind == "told":
+            word = ENDS[move.there % len(ENDS)]
+            end = {"dead_reason": word, "dead_note": f"{word.lower()}: so it ended", "message_key": b"end"}
+            self._see("told", message["home"], b"", self._now_ms, {**message, **end, "message_id": b""})
+            return
         self._now_ms = at_ms = max(self._now_ms, message["since_ms"])
         if move.kind in ("again", "equal"):
             here = message["origin"]
@@ -136,10 +154,14 @@ class World:
         if move.kind in ("again", "equal", "forward"):
             return self._known(move)
         questions = [each for each in self.messages if each["is_question"]]
+        if move.kind == "told":
+            return questions[move.which % len(questions)] if questions else None
         fields: Row = {"correlation_id": move.flow, "origin": here, "home": here, "is_question": False, "since_ms": 0}
         if move.kind in ("ask", "ask old", "send", "stream"):
             wanted = b"hopwire.receipt" if move.kind == "send" else b"orders.placed"
             fields |= asking(here, move.key, wanted) | {"is_question": True, "callback_receiver_identity": b"\0" + here}
+            if move.kind == "ask" and move.has_id and move.which % 2:  # who asks insists
+                fields["callback_points"] = points(wanted, b"hopwire.receipt")
             if move.kind == "stream":
                 fields["callback_points"] = points(wanted, b"hopwire.stream")
             if move.kind == "ask old":
@@ -191,6 +213,10 @@ class World:
     def _cross(self, move: Move, message: Row, here: bytes, there: bytes, at_ms: int) -> None:
         if move.way == "ends":
             self._see("dead", here, b"", at_ms, {**message, "dead_reason": move.reason})
+            return
+        if move.way == "within":
+            self._see("local", here, here, at_ms, message)
+            self.places[message["message_key"]] = here, at_ms, message["hops"]
             return
         arrives_ms = at_ms + move.latency_ms
         if move.way != "unsaid":
@@ -263,19 +289,20 @@ HOP_FIELDS = (
     "attempt", "crossing", "is_first", "from_node", "to_node", "fate", "left_at_ns", "arrived_at_ns", "latency_us",
     "is_corrected", "wire_format", "identity", "version", "version_raw", "partition", "distribution", "hop_count",
     "ttl_ticks", "size_bytes", "home_node", "home_receiver", "callback_key", "is_reply", "awaits", "outcome_kind",
-    "outcome_reason", "verdict", "dead_reason", "repeat",
+    "outcome_reason", "verdict", "dead_reason", "repeat", "told", "told_reason", "is_insisted", "is_control",
 )  # fmt: skip
 REQUEST_FIELDS = (
     "callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id", "home_node",
     "message_key", "identity", "version", "version_raw", "partition", "awaits", "asked_at_ns", "deadline_ns",
     "outcome", "reason", "answered_at_ns", "latency_us", "answer_identity", "lost_from_node", "lost_to_node",
     "reached_node", "last_seen_node", "last_seen_at_ns", "attempts", "hop_count", "is_reused",
-    "is_callback_unreached",
+    "is_callback_unreached", "told", "told_reason", "told_at_ns", "is_told_otherwise", "is_holder_gone",
+    "is_insisted", "is_control",
 )  # fmt: skip
 FLOW_FIELDS = (
     "correlation_id", "identity", "outcome", "started_at_ns", "ended_at_ns", "duration_us", "hop_count",
     "message_count", "size_bytes", "lost_count", "dead_count", "in_flight_count", "request_count", "answered_count",
-    "nodes", "contracts",
+    "nodes", "contracts", "is_control",
 )  # fmt: skip
 
 
@@ -329,6 +356,9 @@ SHOWN = (
     ("delivered",    (200, 0),   (Move("tell"), Move("tell", here=1, there=0))),
     ("delivered",    (200, 200), (Move("tell", "doubled", gap_ms=30_000), Move("tell", "unsaid", gap_ms=30_000))),
     ("open",         (200, 20),  (Move("tell", gap_ms=30_000),)),
+    ("answered",     (200, 200), (Move("ask", "within"), Move("answer", "within", here=0, which=0),
+                                  Move("told", there=0))),
+    ("lost",         (200, 200), (Move("ask", "within"),)),
 )  # fmt: skip
 
 

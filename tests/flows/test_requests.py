@@ -358,3 +358,83 @@ def test_parts_of_a_stream_are_not_odd() -> None:
     story = streamed(2, 3, 4).hop(B, A, 5, 6, b"e", **telling("ended"))
     (flow,) = story.flows().to_pylist()
     assert (flow["outcome"], flow["findings"]) == ("answered", [])
+
+
+# -- what askers were told
+
+TTL = 10_000_000  # a second
+
+
+def test_request_has_what_its_asker_was_told_beside_its_outcome() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL))
+    story.told(A, 1010, "Timeout", "timed_out: no answer to orders.place v1 in 1 s", **asking(ttl_ticks=TTL))
+    (row,) = story.requests().to_pylist()
+    assert (row["outcome"], row["told"], row["told_reason"]) == ("lost", "Timeout", "timed_out")
+    assert row["told_at_ns"] == BEGIN + 1010 * MS
+    assert not row["is_told_otherwise"]
+    assert (row["hop_count"], row["last_seen_node"]) == (1, B)  # what was told is no message
+
+
+CONTRADICTIONS = (
+    #  told             what came home                   contradicts
+    ("Timeout",         answering(),                     True),
+    ("Cancelled",       answering(),                     True),
+    ("answered",        answering(),                     False),
+    ("HandlerFailed",   telling("failed", "ValueError"), False),
+    ("Unreachable",     telling("undelivered", "closed"), False),
+    ("Timeout",         telling("failed", "ValueError"), True),
+    ("answered",        telling("failed", "ValueError"), False),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("word", "reply", "is_contradicted"), CONTRADICTIONS)
+def test_outcome_and_what_was_told_may_contradict(word: str, reply: dict[str, Any], is_contradicted: bool) -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking()).hop(B, A, 2, 3, b"r", **reply).told(A, 9, word, **asking())
+    assert story.requests()["is_told_otherwise"].to_pylist() == [is_contradicted]
+
+
+def test_request_of_which_only_its_end_was_seen_is_open() -> None:
+    (row,) = Story().told(A, 10, "NoRoute", "no_route: nobody", **asking()).requests().to_pylist()
+    assert (row["outcome"], row["told"], row["attempts"], row["hop_count"]) == ("open", "NoRoute", 0, 0)
+
+
+def test_who_insists_goes_on_when_a_question_was_not_delivered() -> None:
+    insisted = asking(A, 1, b"orders.placed", b"hopwire.receipt", message_id=b"id", ttl_ticks=TTL)
+    story = Story().hop(A, B, 0, 1, b"q", **insisted).hop(B, A, 2, 3, b"u", **telling("undelivered", "queue_full"))
+    (row,) = story.requests().to_pylist()
+    assert (row["outcome"], row["is_insisted"]) == ("lost", True)
+    for_good = Story().hop(A, B, 0, 1, b"q", **insisted).hop(B, A, 2, 3, b"u", **telling("undelivered", "cannot_sign"))
+    assert for_good.requests()["outcome"].to_pylist() == ["failed"]
+
+
+# -- what stays within a node
+
+
+def test_question_that_stays_within_its_node_is_answered_there() -> None:
+    story = Story().local(A, 0, b"q", **asking()).local(A, 5, b"r", **answering())
+    (row,) = story.requests().to_pylist()
+    assert (row["outcome"], row["latency_us"], row["home_node"]) == ("answered", 5000, A)
+
+
+def test_question_that_stays_within_its_node_and_has_no_answer_is_lost() -> None:
+    story = Story().local(A, 0, b"q", **asking(ttl_ticks=TTL))
+    assert story.requests()["outcome"].to_pylist() == ["lost"]
+    unseen = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 3, b"on", **asking(ttl_ticks=TTL))
+    assert unseen.requests()["outcome"].to_pylist() == ["open"]  # home does not write down what it says to itself
+
+
+# -- where a request was lost
+
+
+def test_request_is_lost_at_the_node_that_had_it_and_ended() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, C, 200, 201, b"note", **asking())
+    story.killed(B, 500, 9000, "closed")
+    (row,) = story.requests().to_pylist()
+    assert (row["outcome"], row["lost_from_node"], row["is_holder_gone"]) == ("lost", B, True)
+
+
+def test_request_that_was_sent_to_another_node_is_not_lost_at_the_first() -> None:
+    first, second = asking(message_id=b"q"), asking(message_id=b"q", attempt=1)
+    story = Story().hop(A, B, 0, 1, b"q", **first).hop(A, C, 600, 601, b"q", **second).killed(B, 500, 9000, "closed")
+    (row,) = story.requests().to_pylist()
+    assert (row["outcome"], row["lost_from_node"], row["is_holder_gone"]) == ("lost", C, False)

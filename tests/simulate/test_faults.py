@@ -36,6 +36,10 @@ def dead(flow: list[Seen]) -> list[str]:
     return [seen.sighting.reason for seen in flow if seen.sighting.direction == "dead"]
 
 
+def told(flow: list[Seen]) -> list[str]:
+    return [seen.sighting.reason for seen in flow if seen.sighting.direction == "told"]
+
+
 def same(message: Message | None) -> Message:
     assert message is not None
     return message.replace(hops=0, routing=(), ttl_ticks=0, socket_identity=b"")
@@ -196,6 +200,10 @@ CHECKS: dict[str, Callable[[list[Seen]], bool]] = {
     "unknown_version": has_unknown_version,
     "resend": is_sent_again,
     "unfinished": lambda flow: is_lost(flow) and len(flow) == 1,
+    "told": lambda flow: len(told(flow)) == 1 and not any(is_answer(each) and not dead(flow) for each in flow),
+    "told_otherwise": lambda flow: told(flow) == ["Timeout"] and any(is_answer(each) for each in came(flow)),
+    "local": lambda flow: any(each.sighting.direction == "local" for each in flow),
+    "train": lambda flow: len({each.sighting.seen_at_ns for each in came(flow)}) == 1 and len(came(flow)) == 3,
     "giant_flow": lambda flow: len(flow) > 50,
     "giant_body": lambda flow: all(each.message is not None and len(each.message.body) >= 2**19 for each in flow),
 }

@@ -39,7 +39,7 @@ def test_kinds_are_sound(each: Kind) -> None:
         assert step.cause < number
         assert step.of < number
         assert step.mode is Mode.NEW or step.of >= 0
-        assert bool(step.reason) == (step.seen is SeenAt.DEAD)
+        assert bool(step.reason) == (step.seen in (SeenAt.DEAD, SeenAt.TOLD))
 
 
 def test_names_of_kinds_are_different() -> None:

@@ -36,22 +36,27 @@ __all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "coverage_from_rows
 
 
 class Offset(NamedTuple):
-    """How far a clock is ahead of the reference at one moment; the moment is by the clock itself."""
+    """How far a clock is ahead of the reference from one moment on; all times are by the clock itself.
 
-    at_ns: int
+    The clock is ahead by `offset_ns` at `at_ns`, and by more with each moment: by 20 us with each second, if the drift
+    is 0.00002.
+    """
+
+    since_ns: int
     offset_ns: int
+    drift: float = 0.0
+    at_ns: int = 0
 
 
 def offsets_at(known: Sequence[Offset], at: Ints) -> Ints:
-    """Give the offset at each time: along straight lines between the moments, and unchanged before and after them.
+    """Give the offset at each time; the first offset counts for all times before, too.
 
-    The moments are in order, and there is at least one.
+    The offsets are in order, and there is at least one.
     """
-    times, offsets = (np.array(column, dtype=np.int64) for column in zip(*known, strict=True))
-    right = np.clip(np.searchsorted(times, at, side="right"), 1, max(len(times) - 1, 1)) % len(times)
-    left = np.maximum(right - 1, 0)
-    share = np.clip((at - times[left]) / np.maximum(times[right] - times[left], 1), 0.0, 1.0)
-    found: Ints = offsets[left] + np.rint((offsets[right] - offsets[left]) * share).astype(np.int64)
+    numbers = [np.array(column) for column in zip(*known, strict=True)]
+    row = np.maximum(np.searchsorted(numbers[0], at, side="right") - 1, 0)
+    _, offset, drift, since = (column[row] for column in numbers)
+    found: Ints = offset + np.rint(drift * (at - since)).astype(np.int64)
     return found
 
 
@@ -75,6 +80,8 @@ class Coverage:
     clocks: dict[bytes, bytes] = field(default_factory=dict)  # the reference of each node
     changes: Mapping[bytes, Mapping[int, Sequence[Offset]]] = field(default_factory=dict)  # by node and incarnation
     doubts: Sequence[LifeSpan] = ()  # when a clock was set, and nobody knows how far it was ahead
+    # the references of a node, if they change: incarnation, from when on by its own clock, which
+    references: Mapping[bytes, Sequence[tuple[int, int, bytes]]] = field(default_factory=dict)
 
     @cached_property
     def nodes(self) -> dict[bytes, tuple[int, int]]:
@@ -140,8 +147,14 @@ class Coverage:
 
         Clocks are ahead by 0.2 s, by 0.5 s at most, and behind by 3 s: 0.5 s.
         """
-        changes = (offset for lives in self.changes.values() for each in lives.values() for _, offset in each)
-        return max([0, *self.offsets_ns.values(), *changes])
+        most = max([0, *self.offsets_ns.values()])
+        for span in self.spans:
+            if span.node in self.changes:
+                known = self.offsets_of(span.node, span.incarnation)
+                begins = [each.since_ns for each in known if span.first_ns < each.since_ns < span.last_ns]
+                times = [span.first_ns, *begins, *(at - 1 for at in begins), span.last_ns]
+                most = max(most, int(offsets_at(known, np.array(times)).max()))
+        return most
 
 
 class NodeCoverage:
@@ -156,12 +169,7 @@ class NodeCoverage:
         self.offset: Ints = _numbers(coverage.offsets_ns.get(node, 0) for node in nodes)
         self.begin: Ints = _numbers(known.get(node, (NO_TIME, NO_TIME))[0] for node in nodes)
         self.end: Ints = _numbers(known.get(node, (NO_TIME, NO_TIME))[1] for node in nodes)
-        clocks = {clock: number for number, clock in enumerate(sorted(set(coverage.clocks.values())))}
-        own = len(clocks)
-        self.clock: Ints = _numbers(
-            clocks[coverage.clocks[node]] if node in coverage.clocks else own + number
-            for number, node in enumerate(nodes)
-        )
+        self._references = _References(coverage, nodes)
         number_of = {node: number for number, node in enumerate(nodes)}
         self._lives, self._skips, self._doubts = (_NodeRanges(number_of, each) for each in coverage.stretches)
         self._unclosed = _NodeRanges(number_of, coverage.lives_ending(OPEN, OVERHEARD))
@@ -182,6 +190,24 @@ class NodeCoverage:
             known = self._coverage.offsets_of(self._nodes[node[own[0]]], int(incarnation[own[0]]))
             offsets[own] = offsets_at(known, at[own])
         return offsets
+
+    def has_one_clock(self, node: Ints, other: Ints, at: Ints) -> Bools:
+        """Tell where the clocks of two nodes are known against each other at this time."""
+        is_one: Bools = self._references.at(node, at) == self._references.at(other, at)
+        return is_one
+
+    def is_looking(self, node: Ints, at: Ints) -> Bools:
+        """Tell where a node captures, and had begun to capture at this time."""
+        has_begun: Bools = self.captures[node] & (self.begin[node] <= at)
+        return has_begun
+
+    def goes_on(self, node: Ints, at: Ints, rules: Rules) -> Bools:
+        """Tell where a node was seen after this time, before its silence was too long.
+
+        B is seen at 9 s and at 200 s: B goes on after 10 s. If B is next seen after 610 s, it does not. So what is said
+        of 10 s is the same, whatever a capture says of times after 610 s.
+        """
+        return self._lives.overlap(node, at + 1, at + rules.silence_ns)
 
     def is_doubtful(self, node: Ints, at: Ints) -> Bools:
         """Tell where the clock of a node was set about this time, and nobody knows when exactly."""
@@ -208,12 +234,12 @@ class NodeCoverage:
 
         A is blind from 10 s to 12 s, and B from 16 s to 20 s. A message takes 5 s at most: B can have missed a message
         of A between 16 s and 17 s, and at no other time. A message that has to leave after 13 s is seen by A. A node
-        that does not capture is always blind.
+        that does not capture is always blind, and so is a node before its first sighting.
         """
         found: Bools = np.zeros(len(source), dtype=np.bool_)
         since = begin - rules.unwritten_ns  # whoever was killed may have written its last sighting before
         is_deaf = self.skips_within(target, begin, end) | self.broke_off_within(target, since, end)
-        rows = np.flatnonzero(is_deaf | ~self.captures[target])
+        rows = np.flatnonzero(is_deaf | ~self.is_looking(target, begin))
         pairs = Groups(pack(source[rows], target[rows]))
         for places in np.split(pairs.order, pairs.starts[1:]) if len(rows) else ():
             own = rows[places]
@@ -246,8 +272,8 @@ class NodeCoverage:
         if not self.captures[node]:
             return np.array([NO_TIME]), np.array([NEVER])
         found = self._coverage.blind.get(self._nodes[node], [])
-        first = _numbers(span.first_ns for span, _ in found)
-        last = _numbers(span.last_ns + unwritten_ns * is_killed for span, is_killed in found)
+        first = _numbers([NO_TIME, *(span.first_ns for span, _ in found)])
+        last = _numbers([self.begin[node] - 1, *(span.last_ns + unwritten_ns * is_killed for span, is_killed in found)])
         order = np.argsort(first, kind="stable")
         first, last = first[order], np.maximum.accumulate(last[order])
         is_new = np.ones(len(first), dtype=np.bool_)
@@ -257,8 +283,37 @@ class NodeCoverage:
     def tells_all(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where a node wrote down everything that it saw between two times, its dead letters included."""
         is_blind = self.skips_within(node, begin, end) | self.broke_off_within(node, begin, end)
-        is_complete: Bools = self.captures[node] & ~is_blind & ~self._overheard.overlap(node, begin, end)
+        is_complete: Bools = self.is_looking(node, begin) & ~is_blind & ~self._overheard.overlap(node, begin, end)
         return is_complete
+
+
+class _References:
+    """The reference of each node, which may change with time."""
+
+    def __init__(self, coverage: Coverage, nodes: list[bytes]) -> None:
+        names = set(coverage.clocks.values()) | {name for each in coverage.references.values() for *_, name in each}
+        number_of = {name: number for number, name in enumerate(sorted(names))}
+        self._last: Ints = _numbers(
+            number_of[coverage.clocks[node]] if node in coverage.clocks else len(number_of) + place
+            for place, node in enumerate(nodes)
+        )
+        self._changes: dict[int, tuple[Ints, Ints]] = {}
+        begins = {(span.node, span.incarnation): span.first_ns for span in coverage.spans}
+        for place, node in enumerate(nodes):
+            if known := coverage.references.get(node):
+                times = [(life, max(since, begins.get((node, life), 0))) for life, since, _ in known]
+                spans = coverage.corrected(LifeSpan(node, since, since, life) for life, since in times)
+                order = sorted(range(len(known)), key=lambda each: spans[each].first_ns)
+                numbers = _numbers(number_of[known[each][2]] for each in order)
+                self._changes[place] = _numbers(spans[each].first_ns for each in order), numbers
+
+    def at(self, node: Ints, at: Ints) -> Ints:
+        """Give the reference of each node at a time, as a number."""
+        found = self._last[node]
+        for place, (since, numbers) in self._changes.items():
+            own = np.flatnonzero(node == place)
+            found[own] = numbers[np.maximum(np.searchsorted(since, at[own], "right") - 1, 0)]
+        return found
 
 
 class _NodeRanges:
@@ -302,7 +357,7 @@ def _numbers(values: Iterable[Any]) -> Ints:
 
 def coverage_from_rows(rows: pa.Table) -> Coverage:
     """Give when the nodes were looking, and how wrong their clocks are, from rows of clocks."""
-    names = ["node", "offset_ns", "reference_node", "lives", "skips", "offsets", "doubts"]
+    names = ["node", "offset_ns", "reference_node", "lives", "skips", "offsets", "doubts", "references"]
     found = rows.select(names).to_pylist()
     return Coverage(
         spans=_spans(found, "lives"),
@@ -311,6 +366,9 @@ def coverage_from_rows(rows: pa.Table) -> Coverage:
         clocks={row["node"]: row["reference_node"] for row in found},
         changes={row["node"]: _changes(row["offsets"]) for row in found if row["offsets"]},
         doubts=_spans(found, "doubts"),
+        references={
+            row["node"]: [tuple(each.values()) for each in row["references"]] for row in found if row["references"]
+        },
     )
 
 
@@ -322,8 +380,8 @@ def _spans(rows: Iterable[dict[str, Any]], name: str) -> list[LifeSpan]:
     ]
 
 
-def _changes(offsets: Iterable[dict[str, int]]) -> dict[int, list[Offset]]:
+def _changes(offsets: Iterable[dict[str, Any]]) -> dict[int, list[Offset]]:
     found: dict[int, list[Offset]] = defaultdict(list)
     for each in offsets:
-        found[each["incarnation"]].append(Offset(each["at_ns"], each["offset_ns"]))
+        found[each.pop("incarnation")].append(Offset(**each))
     return dict(found)

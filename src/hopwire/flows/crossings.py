@@ -1,53 +1,61 @@
-"""Two clocks, compared by the messages that cross between them.
+"""Crossings: messages that tell how far two clocks differ, and what can be concluded from several of them.
 
-By the two clocks, a crossing from A to B takes its travel time plus the error between the clocks. A crossing from B to
-A takes its travel time minus the error. The quickest crossing each way is hardly longer than the travel time. So half
-the difference of the two is the error, and half their sum says how wrong this error may be.
+By the two clocks, a crossing from A to B takes its travel time plus how far B is ahead of A. A message never takes less
+than no time. So each crossing to B is an upper bound of how far B is ahead, and each crossing from B a lower bound.
 
 | quickest A to B | quickest B to A | what is concluded |
 |---|---|---|
-| 501 ms | -499 ms | B is ahead by 500 ms, give or take 1 ms |
-| 2 ms | 3 ms | nothing arrives before it left: the clocks may be right, and are left alone |
-| -400 ms | -300 ms | there and back in -700 ms, which cannot be: the error changes with time |
+| 501 ms | -499 ms | B is ahead by 499 ms to 501 ms: by 500 ms, give or take 1 ms |
+| 2 ms | 3 ms | B is ahead by -3 ms to 2 ms: the clocks may be right, and are left alone |
+| -400 ms | -300 ms | at least 300 ms and at most -400 ms, which cannot be: the error changes with time |
 
-- A crossing counts only if it cannot be mistaken: the message has one departure and one arrival.
-- Clocks that may be right are left alone, because a correction by less than its own error would make quick crossings
-  negative.
-- An error that changes with time is told window by window. The quickest crossings of a window, one each way, give the
-  error at the middle of their times; this is exact for an error that changes evenly. One crossing leaves A at 10.0 s,
-  the other arrives at A at 30.0 s: together they tell the error at 20.0 s.
-- A window is doubtful if even a clock that drifts could not show the times of its two crossings.
+- A crossing counts only if it cannot be mistaken: the message has one departure and one arrival until the end of the
+  window of the crossing. A message without an id and without a flow may be equal to others, and does not count.
+- The window of a crossing is the later one of the windows of its two times, each by its own clock. Only the quickest
+  crossing of a window counts, for each pair of lives and each direction.
+- An error that changes evenly is a straight line between the bounds: the line that is farthest from all of them.
+- If no line fits, the clock was set. The longest run of windows up to the last that a line fits is after that.
 
 What must change with these rules: `lake/silver/clocks.py`, which finds the quickest crossings on Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from statistics import median_low
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from hopwire.flows.coverage import LifeSpan
-from hopwire.model.units import NS_PER_MINUTE
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hopwire.columnar import Bools, Ints, bools, ints, one_array
+from hopwire.flows.groups import Groups, codes, equal_text, has_bytes, number_codes, pack
+from hopwire.model.names import NO_CORRELATION
+from hopwire.model.units import NS_PER_SECOND
 
 __all__ = [
     "MAX_DRIFT",
-    "ClockPair",
+    "WINDOW_NS",
+    "ClockBounds",
+    "ClockLine",
     "Crossing",
+    "FittedLine",
     "Life",
     "TimeRange",
-    "compared",
-    "contradicted",
-    "moved",
-    "window_width",
+    "bounds_of",
+    "crossings_of",
+    "fit",
+    "quickest",
+    "quickest_crossings",
+    "window_of",
 ]
 
 MAX_DRIFT = 0.000_5  # as fast as systems slew a clock; a quartz is ten times better
-MAX_WINDOWS = 200  # of the longest incarnation: enough to follow a drift, few enough for each pair of nodes
-MIN_WINDOW_NS = NS_PER_MINUTE  # in a shorter window even a busy pair may have no quick crossing
+WINDOW_NS = 10 * NS_PER_SECOND  # even a quiet pair has a beat each way within it; a quartz drifts by less than 1 ms
+ROUNDS = 50  # of the search for a drift: each leaves two thirds of what there is to search
 
 TimeRange: TypeAlias = tuple[int, int]  # from when to when
-Life: TypeAlias = tuple[bytes, int]  # a node, and the number of an incarnation or of all its incarnations
+Life: TypeAlias = tuple[bytes, int]  # a node, and the number of an incarnation
 
 
 class Crossing(NamedTuple):
@@ -67,120 +75,204 @@ class Crossing(NamedTuple):
         """When the message arrived, by the clock of the node where it arrived."""
         return self.left_at_ns + self.quickest_ns
 
-
-class Moment(NamedTuple):
-    """What one window tells of two clocks: how far b is ahead of a, and when, by the clock of each."""
-
-    a_ns: int
-    b_ns: int
-    ahead_ns: int
-    error_ns: int
+    @property
+    def ends(self) -> tuple[Life, Life]:
+        """The life that the message left, and the life that it came to."""
+        return (self.from_node, self.from_incarnation), (self.to_node, self.to_incarnation)
 
 
-class ClockPair(NamedTuple):
-    """Two clocks that were compared."""
-
-    a: Life
-    b: Life
-    ahead_ns: int  # how far b is ahead of a; the median, if this changes
-    error_ns: int = 0
-    messages: int = 0
-    windows: int = 0  # windows in which both directions are known
-    moments: tuple[Moment, ...] = ()  # if ahead_ns changes
-    doubts: tuple[TimeRange, ...] = ()  # by the clock of a
-
-    def seen_from(self, life: Life) -> ClockPair:
-        """Give the same pair, turned such that this clock is a."""
-        if life == self.a:
-            return self
-        moments = tuple(Moment(each.b_ns, each.a_ns, -each.ahead_ns, each.error_ns) for each in self.moments)
-        doubts = moved(self.doubts, self.ahead_ns)
-        return self._replace(a=self.b, b=self.a, ahead_ns=-self.ahead_ns, moments=moments, doubts=doubts)
+def window_of(crossing: Crossing) -> int:
+    """Give the window of a crossing, to sort by."""
+    return crossing.window
 
 
-def moved(stretches: Iterable[TimeRange], ahead_ns: int) -> tuple[TimeRange, ...]:
-    """Give the same times by a clock that is ahead by this much."""
-    return tuple((first + ahead_ns, last + ahead_ns) for first, last in stretches)
+def quickest_crossings(sightings: pa.Table) -> list[Crossing]:
+    """Give the quickest crossing for each pair of lives in each window, of sightings such as `link` takes."""
+    found = _crossings(sightings)
+    source, target, took, _, left, *lives, window = found.columns
+    numbers = [number_codes(column) for column in (*lives, window)]
+    pairs = Groups(pack(source, target, *numbers), took, left)
+    return found.take(pairs.first, pairs.sizes)
 
 
-# -- crossings
-
-
-def window_width(lives: Iterable[LifeSpan]) -> int:
-    """Give how long a window is: a 200th of the longest incarnation, and at least a minute."""
-    longest = max((life.last_ns - life.first_ns for life in lives), default=0)
-    return max(longest // MAX_WINDOWS, MIN_WINDOW_NS)
-
-
-def contradicted(crossings: Iterable[Crossing]) -> set[bytes]:
-    """Give the nodes whose clocks have an error that changes with time: there and back takes less than nothing."""
-    quickest: dict[tuple[bytes, bytes], int] = {}
+def quickest(crossings: Iterable[Crossing]) -> list[Crossing]:
+    """Give the quickest crossing for each pair of lives in each window, with the number of messages of all."""
+    found: dict[tuple[tuple[Life, Life], int], Crossing] = {}
     for each in crossings:
-        way = each.from_node, each.to_node
-        quickest[way] = min(each.quickest_ns, quickest.get(way, each.quickest_ns))
-    both = [(a, b) for a, b in quickest if (b, a) in quickest]
-    return {node for a, b in both if quickest[a, b] + quickest[b, a] < 0 for node in (a, b)}
+        place = each.ends, each.window
+        if known := found.get(place):
+            first = min(known, each, key=_by_speed)
+            each = first._replace(messages=known.messages + each.messages)
+        found[place] = each
+    return list(found.values())
 
 
-# -- pairs
+def _by_speed(crossing: Crossing) -> tuple[int, int]:
+    return crossing.quickest_ns, crossing.left_at_ns
 
 
-def compared(a: Life, b: Life, there: list[Crossing], back: list[Crossing]) -> ClockPair | None:
-    """Compare two clocks: by all crossings, if one error explains them; else by the windows that are possible."""
-    ways, ways_back = _by_window(there), _by_window(back)
-    windows = [(ways[window], ways_back[window]) for window in sorted(ways.keys() & ways_back.keys())]
-    good = [window for window in windows if _is_possible(*window)]
-    doubts: tuple[TimeRange, ...] = ()
-    pair = _steady(a, b, there, back)
-    if pair is None and good:
-        doubts = tuple(_between(*window) for window in windows if not _is_possible(*window))
-        one, other = zip(*good, strict=True)
-        pair = _steady(a, b, one, other) or _unsteady(a, b, good)
-    if pair is None:
+def crossings_of(sightings: pa.Table) -> list[Crossing]:
+    """Give all crossings that count."""
+    found = _crossings(sightings)
+    return found.take(np.arange(len(found.columns[0])), np.ones(len(found.columns[0]), dtype=np.int64))
+
+
+class _Crossings(NamedTuple):
+    """Crossings as columns, in the order of Crossing; nodes are numbers."""
+
+    nodes: list[bytes]
+    columns: tuple[Ints, ...]
+
+    def take(self, rows: Ints, messages: Ints) -> list[Crossing]:
+        source, target, took, _, *more = (column[rows].tolist() for column in self.columns)
+        names = ([self.nodes[code] for code in end] for end in (source, target))
+        return list(map(Crossing, *names, took, messages.tolist(), *more))
+
+
+def _crossings(sightings: pa.Table) -> _Crossings:
+    rows = sightings.filter(pa.array(_can_tell(sightings)))
+    (key,), _ = codes(rows["message_key"])
+    if "flow_id" in rows.column_names:
+        key = pack(key, codes(rows["flow_id"])[0][0])
+    (node, peer), nodes = codes(rows["node"], rows["peer"])
+    is_in, at, incarnation = equal_text(rows["direction"], "in"), ints(rows["seen_at_ns"]), ints(rows["incarnation"])
+    source, target = np.where(is_in, peer, node), np.where(is_in, node, peer)
+    way = pack(key, ints(rows["attempt"]), source, target)
+    out, came = _single(way, is_in, at // WINDOW_NS, at)
+    took, window = at[came] - at[out], np.maximum(at[out], at[came]) // WINDOW_NS
+    columns = (source[out], target[out], took, took, at[out], incarnation[out], incarnation[came], window)
+    return _Crossings(nodes.to_pylist(), columns)
+
+
+def _can_tell(sightings: pa.Table) -> Bools:
+    """Tell which sightings are of messages that are no others: they have an id, a flow or a callback key."""
+    has_flow = ~bools(pc.is_in(one_array(sightings["correlation_id"]), pa.array(NO_CORRELATION, pa.binary())))
+    has_name: Bools = has_flow | has_bytes(sightings["message_id"]) | (ints(sightings["callback_key"]) != 0)
+    return has_name & (equal_text(sightings["direction"], "in") | equal_text(sightings["direction"], "out"))
+
+
+def _single(way: Ints, is_in: Bools, window: Ints, at: Ints) -> tuple[Ints, Ints]:
+    """Give the departure and the arrival of each way with one of each, until the end of the later one's window."""
+    groups = Groups(way, at)
+    firsts = groups.first_where(~is_in), groups.first_where(is_in)
+    end = np.maximum(*(np.where(first >= 0, window[first], 0) for first in firsts))
+    is_until = window <= end[groups.of]
+    is_single = (groups.total(is_until) == 2) & (groups.total(is_until & is_in) == 1)
+    is_single &= (firsts[0] >= 0) & (firsts[1] >= 0)
+    return firsts[0][is_single], firsts[1][is_single]
+
+
+# -- lines
+
+
+class ClockLine(NamedTuple):
+    """How far a clock is ahead: by `offset_ns` at one moment by the clock itself, and by more with each moment."""
+
+    at_ns: int = 0
+    offset_ns: int = 0
+    drift: float = 0.0
+
+    def at(self, time_ns: int) -> int:
+        """Give how far the clock is ahead at this time by the clock itself."""
+        return self.offset_ns + round(self.drift * (time_ns - self.at_ns)) if self.drift else self.offset_ns
+
+    def plus(self, other: ClockLine) -> ClockLine:
+        """Give the sum of two lines."""
+        return ClockLine(other.at_ns, self.at(other.at_ns) + other.offset_ns, self.drift + other.drift)
+
+
+class ClockBounds(NamedTuple):
+    """Bounds of how far one clock is ahead: by the clock itself, when and how far at most, or at least."""
+
+    at_ns: Ints
+    ahead_ns: Ints
+    is_upper: Bools
+    window: Ints
+
+    def where(self, mask: Bools) -> ClockBounds:
+        """Give the bounds that the mask marks."""
+        return ClockBounds(self.at_ns[mask], self.ahead_ns[mask], self.is_upper[mask], self.window[mask])
+
+
+class FittedLine(NamedTuple):
+    """A line between bounds, how wrong it may be, and since which window it holds."""
+
+    line: ClockLine
+    error_ns: int
+    since_window: int
+
+
+def fit(bounds: ClockBounds, slack_ns: int = 0) -> FittedLine | None:
+    """Give the line that fits most windows up to the last; None if nothing fits the last, or one side is missing.
+
+    A window that contradicts itself is left out. The bounds may be missed by the slack.
+    """
+    bounds = bounds.where(~_is_odd(bounds, slack_ns))
+    windows = np.unique(bounds.window)
+    found, fits, fails = None, 0, len(windows) + 1  # how many of the last windows are known to fit, and to fail
+    count = len(windows)
+    while fits < count < fails:
+        since = int(windows[len(windows) - count])
+        line = _fitted(bounds.where(bounds.window >= since), slack_ns)
+        if line is None:
+            fails = count
+        else:
+            found, fits = FittedLine(*line, since), count
+        count = (fits + fails) // 2
+    return found
+
+
+def _is_odd(bounds: ClockBounds, slack_ns: int) -> Bools:
+    """Tell which bounds are of a window whose quickest crossings no clock that only drifts can show."""
+    groups = Groups(bounds.window)
+    least = groups.least(bounds.ahead_ns, bounds.is_upper)
+    most = groups.most(bounds.ahead_ns, ~bounds.is_upper)
+    width = groups.most(bounds.at_ns) - groups.least(bounds.at_ns)
+    has_both = groups.has(bounds.is_upper) & groups.has(~bounds.is_upper)
+    is_odd = has_both & (np.where(has_both, most, 0) - np.where(has_both, least, 0) > MAX_DRIFT * width + 2 * slack_ns)
+    return np.asarray(is_odd[groups.of])
+
+
+def _fitted(bounds: ClockBounds, slack_ns: int) -> tuple[ClockLine, int] | None:
+    upper, lower = bounds.where(bounds.is_upper), bounds.where(~bounds.is_upper)
+    if not len(upper.at_ns) or not len(lower.at_ns):
         return None
-    messages = sum(each.messages for each in (*there, *back))
-    return pair._replace(messages=messages, windows=len(windows), doubts=doubts)
+    most, least = int(upper.ahead_ns.min()), int(lower.ahead_ns.max())
+    middle = int(bounds.at_ns.min()) + int(np.ptp(bounds.at_ns)) // 2
+    if least <= most + 2 * slack_ns:
+        offset = 0 if least <= 0 <= most else (least + most) // 2
+        return ClockLine(middle, offset), abs(most - least) // 2
+    times = (upper.at_ns - middle).astype(np.float64), (lower.at_ns - middle).astype(np.float64)
 
+    def ends(drift: float) -> tuple[float, float]:
+        return float((upper.ahead_ns - drift * times[0]).min()), float((lower.ahead_ns - drift * times[1]).max())
 
-def _by_window(crossings: list[Crossing]) -> dict[int, Crossing]:
-    slowest_first = sorted(crossings, key=_quickest, reverse=True)
-    return {each.window: each for each in slowest_first}
+    def room(drift: float) -> float:
+        most, least = ends(drift)
+        return most - least
 
-
-def _quickest(crossing: Crossing) -> int:
-    return crossing.quickest_ns
-
-
-def _between(there: Crossing, back: Crossing) -> TimeRange:
-    """Give the time from one crossing to the other, by the clock of the node that `there` left."""
-    return min(there.left_at_ns, back.came_at_ns), max(there.left_at_ns, back.came_at_ns)
-
-
-def _is_possible(there: Crossing, back: Crossing) -> bool:
-    """Tell whether a clock that drifts between the two crossings may show their times."""
-    begin, end = _between(there, back)
-    return there.quickest_ns + back.quickest_ns >= -MAX_DRIFT * (end - begin)
-
-
-def _steady(a: Life, b: Life, there: Iterable[Crossing], back: Iterable[Crossing]) -> ClockPair | None:
-    """Give two clocks whose error is the same at all times; None if one error cannot explain the crossings."""
-    one, other = (min(ways, key=_quickest).quickest_ns for ways in (there, back))
-    if one + other < 0:
+    low, high = -MAX_DRIFT, MAX_DRIFT
+    for _ in range(ROUNDS):  # the room has one summit
+        one, other = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, other) if room(one) >= room(other) else (one, high)
+    drift = (low + high) / 2
+    if room(drift) < -2 * slack_ns:
         return None
-    is_plausible = one >= 0 and other >= 0
-    return ClockPair(a, b, 0 if is_plausible else (one - other) // 2, (one + other) // 2)
+    return ClockLine(middle, round(sum(ends(drift)) / 2), drift), round(abs(room(drift)) / 2)
 
 
-def _unsteady(a: Life, b: Life, windows: list[tuple[Crossing, Crossing]]) -> ClockPair:
-    moments = tuple(_moment(*window) for window in windows)
-    ahead = median_low(each.ahead_ns for each in moments)
-    return ClockPair(a, b, ahead, max(each.error_ns for each in moments), moments=moments)
-
-
-def _moment(there: Crossing, back: Crossing) -> Moment:
-    return Moment(
-        (there.left_at_ns + back.came_at_ns) // 2,
-        (there.came_at_ns + back.left_at_ns) // 2,
-        (there.quickest_ns - back.quickest_ns) // 2,
-        abs(there.quickest_ns + back.quickest_ns) // 2,
-    )
+def bounds_of(life: Life, crossings: Sequence[tuple[Crossing, ClockLine]], own: ClockLine) -> ClockBounds:
+    """Give the bounds of how far the clock of a life is ahead of its line, from crossings with lines of the others."""
+    at: list[int] = []
+    ahead: list[int] = []
+    is_upper: list[bool] = []
+    window: list[int] = []
+    for each, other in crossings:
+        is_to = each.ends[1] == life
+        mine, theirs = (each.came_at_ns, each.left_at_ns) if is_to else (each.left_at_ns, each.came_at_ns)
+        at.append(mine)
+        ahead.append(mine - own.at(mine) - (theirs - other.at(theirs)))
+        is_upper.append(is_to)
+        window.append(each.window)
+    times, bounds, windows = (np.array(column, dtype=np.int64) for column in (at, ahead, window))
+    return ClockBounds(times, bounds, np.array(is_upper, dtype=np.bool_), windows)

@@ -25,13 +25,15 @@ from hopwire.flows.coverage import Coverage
 from hopwire.flows.groups import NEVER, NO_TIME, Groups, codes, equal_text, has_bytes, lists_of_groups, pack
 from hopwire.flows.hop_columns import HopColumns
 from hopwire.flows.rules import Rules, deadlines
-from hopwire.flows.schemas import FINDING_TYPE
+from hopwire.flows.schemas import FINDING_TYPE, NO_CROSSINGS
 
 __all__ = ["KINDS", "Known", "find"]
 
 # fmt: off
 KINDS = {
     # kind                what is odd
+    "hop_lost":           "the message left for a node and never arrived there, whatever became of the flow",
+    "told_otherwise":     "what the asker of the request was told contradicts what its messages tell",
     "hop_loop":           "the message came back to a node that had sent it, or was stopped by the hop limit",
     "route_disagrees":    "the trace of routers does not end with the sender, or is shorter than the hops",
     "handled_after_ttl":  "something followed from the message although it arrived after its time",
@@ -42,7 +44,7 @@ KINDS = {
     "replayed":           "a signed message arrived again, later or from another node",
     "retransmitted":      "the sender sent it again by itself",
     "foreign_sender":     "the message arrived in the name of a node that never sent it there",
-    "missing_capture":    "the node takes part and did not capture, skipped sightings, or ended with some unwritten",
+    "missing_capture":    "the node takes part and did not capture, had just begun or ended, or skipped sightings",
     "key_reused":         "several questions of the flow have one callback key",
 }
 # fmt: on
@@ -116,13 +118,27 @@ def _of_rows(flows: _Flows, rows: Ints, detail: pa.Array | str, node: Ints) -> _
     return _FindingColumns(hops["flow_id"].take(taken), hops["message_key"].take(taken), names, text)
 
 
-def _of_requests(flows: _Flows, where: Bools, node: str) -> _FindingColumns:
+def _of_requests(flows: _Flows, where: Bools, node: str, detail: pa.Array | None = None) -> _FindingColumns:
     rows = flows.requests.filter(pa.array(where))
     flow_id, message_key, names = (one_array(rows[name]) for name in ("flow_id", "message_key", node))
-    return _FindingColumns(flow_id, message_key, names, pa.repeat("", len(rows)))
+    return _FindingColumns(flow_id, message_key, names, pa.repeat("", len(rows)) if detail is None else detail)
 
 
 # -- a function for each kind
+
+
+def _hop_lost(flows: _Flows) -> _FindingColumns:
+    """The node is the one that the message left, and the detail says where it went."""
+    hops = flows.hops
+    goals = pa.array([f"to {node.decode(errors='backslashreplace')}" for node in hops.nodes.to_pylist()], pa.string())
+    return _of_hops(flows, hops.has_fate("lost"), goals.take(pa.array(hops.target)), hops.source)
+
+
+def _told_otherwise(flows: _Flows) -> _FindingColumns:
+    where = bools(flows.requests["is_told_otherwise"])
+    rows = flows.requests.filter(pa.array(where))
+    words = ("told ", one_array(rows["told"]), ", the messages say ", one_array(rows["outcome"]))
+    return _of_requests(flows, where, "home_node", pc.binary_join_element_wise(*words, ""))
 
 
 def _hop_loop(flows: _Flows) -> _FindingColumns:
@@ -134,7 +150,9 @@ def _hop_loop(flows: _Flows) -> _FindingColumns:
     hops = flows.hops
     is_unicast = ints(hops["distribution"]) == 0
     is_arrival = is_unicast & (hops.reached != NO_TIME) & ~hops.is_again
-    is_departure = is_unicast & (hops.left != NO_TIME) & ~hops.is_dead
+    is_crossing = ~hops.has_fate(*NO_CROSSINGS)
+    is_arrival &= is_crossing
+    is_departure = is_unicast & (hops.left != NO_TIME) & is_crossing
     attempt, hop_count = ints(hops["attempt"]), ints(hops["hop_count"])
     twice = np.append(np.arange(len(hops)), np.arange(len(hops)))
     groups = Groups(pack(hops.flow[twice], hops.key[twice], attempt[twice], np.append(hops.source, hops.target)))
@@ -162,10 +180,11 @@ def _handled_after_ttl(flows: _Flows) -> _FindingColumns:
     hops = flows.hops
     deadline = np.where(hops.left != NO_TIME, deadlines(hops.begun, ints(hops["ttl_ticks"])), NEVER)
     messages = Groups(pack(hops.flow, hops.key))
-    deadline = messages.least(deadline, ~hops.is_dead)[messages.of]
+    is_message = ~(hops.is_dead | hops.is_told)
+    deadline = messages.least(deadline, is_message)[messages.of]
     is_late = (hops.came > deadline) & ~hops.is_reply & ~hops.is_again
     has_child = np.zeros(len(hops), dtype=np.bool_)
-    has_child[flows.parent[(flows.parent >= 0) & ~hops.is_dead]] = True
+    has_child[flows.parent[(flows.parent >= 0) & is_message]] = True
     here = pack(np.append(hops.key, hops.key), np.append(hops.target, hops.source))
     ended = np.isin(here[: len(hops)], here[len(hops) :][hops.is_dead])
     return _of_hops(flows, is_late & has_child & ~ended)
@@ -185,7 +204,7 @@ def _reply_to_nobody(flows: _Flows) -> _FindingColumns:
     cover = flows.known.coverage.of(hops.nodes)
     begun = Groups(hops.flow)
     started = begun.least(hops.begun)[begun.of]
-    is_watched = ~hops.is_dead & cover.captures[hops.target] & (started > cover.begin[hops.target])
+    is_watched = ~(hops.is_dead | hops.is_told) & cover.captures[hops.target] & (started > cover.begin[hops.target])
     patience = flows.known.rules.patience_ns
     is_watched &= ~cover.skips_within(hops.target, hops.begun - patience, hops.begun + patience)
     last = asked.last_where(is_watched[rows])
@@ -238,12 +257,16 @@ def _replayed(flows: _Flows) -> _FindingColumns:
 def _retransmitted(flows: _Flows) -> _FindingColumns:
     hops = flows.hops
     attempts = pc.binary_join_element_wise("attempt", pc.cast(hops["attempt"], pa.string()), " ")
-    is_resent = (ints(hops["attempt"]) > 0) & ~hops.is_dead
+    is_resent = (ints(hops["attempt"]) > 0) & ~(hops.is_dead | hops.is_told)
     return _of_hops(flows, is_resent, attempts, hops.source)
 
 
 def _foreign_sender(flows: _Flows) -> _FindingColumns:
     return _of_hops(flows, flows.hops.has_fate("foreign") & equal_text(flows.hops["repeat"], ""))
+
+
+# what a node did instead of looking
+BLIND = ("captured nothing", "skipped sightings", "ended with sightings unwritten", "had just begun to capture")
 
 
 def _missing_capture(flows: _Flows) -> _FindingColumns:
@@ -255,13 +278,16 @@ def _missing_capture(flows: _Flows) -> _FindingColumns:
     rows = rows[Groups(pack(hops.flow[rows], blind[rows]), hops.begun[rows]).first]
     cover, rules = flows.known.coverage.of(hops.nodes), flows.known.rules
     about = hops.begun - rules.patience_ns, hops.begun + rules.patience_ns
-    is_ended = cover.ended_within(blind, *about) & ~cover.skips_within(blind, *about)
-    why = np.select([~cover.captures[blind], is_ended], [0, 2], 1)
-    detail = pa.array(["captured nothing", "skipped sightings", "ended with sightings unwritten"]).take(pa.array(why))
+    is_looking, is_alive = cover.is_looking(blind, hops.begun), cover.lives_at(blind, hops.begun)
+    skips, is_ended = cover.skips_within(blind, *about), cover.ended_within(blind, *about)
+    why = np.select([~is_looking, skips, is_ended, ~is_alive], [0, 1, 2, 0], 3)
+    detail = pa.array(BLIND).take(pa.array(why))
     return _of_rows(flows, rows, detail, blind)
 
 
 FINDERS: dict[str, Callable[[_Flows], _FindingColumns]] = {
+    "hop_lost": _hop_lost,
+    "told_otherwise": _told_otherwise,
     "hop_loop": _hop_loop,
     "route_disagrees": _route_disagrees,
     "handled_after_ttl": _handled_after_ttl,

@@ -3,9 +3,12 @@
 *The tree* says what caused each hop.
 
 - The parent of a hop is an arrival at the node that the hop leaves, before the hop leaves: the last arrival of the same
-  message; else the last arrival of any message of the flow. Both times are of one clock. B sees m at 10.000 s and n at
-  10.100 s, and sends r at 10.150 s: the parent of r is the arrival of n. B sends m on at 10.150 s: its parent is the
-  arrival of m.
+  message; else the last arrival of the same request; else the last arrival of any message of the flow. Both times are
+  of one clock. B sees m at 10.000 s and n at 10.100 s, and sends r at 10.150 s: the parent of r is the arrival of n. B
+  sends m on at 10.150 s, or answers m: the parent is the arrival of m.
+- The parent is a guess if it is of another message and of no common request, and is not the only arrival before:
+  `is_parent_guessed`. In the example, the parent of r is a guess.
+- What an asker was told has the question as its parent.
 - Where leaving was not seen, arriving stands for it. Where nobody could see the message arrive, leaving stands for
   arriving. So a node without a capture does not tear the tree.
 - The critical path is the chain of parents that leads to the last arrival. Duplicates, replays, messages of strangers
@@ -41,6 +44,7 @@ from hopwire.flows.groups import (
     equal_text,
     filled_forward,
     has_bytes,
+    is_reserved,
     lists_of_groups,
     nullable,
     pack,
@@ -95,11 +99,12 @@ def judge_flows(hops: pa.Table, requests: pa.Table, known: Known, totals: pa.Tab
         "identity": columns["identity"].take(pa.array(by_time.first)),
         "outcome": _outcomes(totals),
         "duration_us": pa.array((ended - started) // NS_PER_US),
-        "depth": pa.array(by_time.most(tree.depth) + 1),
+        "depth": pa.array(by_time.most(np.where(columns.is_told, -1, tree.depth)) + 1),
+        "is_control": pa.array(~by_time.has(~bools(is_reserved(columns["identity"])))),
         **_critical_path(columns, tree, by_time, number),
         "steps": _steps(columns, tree, by_time, number),
         "findings": find(columns, requests, tree.parent, known),
-        "is_oversized": pa.array(ints(totals["hop_count"]) > by_time.sizes),
+        "is_oversized": pa.array(ints(totals["hop_count"]) > by_time.total(~columns.is_told)),
     }
     return in_schema(FLOW_SCHEMA, found)
 
@@ -120,6 +125,7 @@ def _steps(hops: HopColumns, tree: CauseTree, by_time: Groups, number: Ints) -> 
     taken = pa.array(by_time.order)
     made = {
         "parent": pa.array(np.where(tree.parent < 0, -1, number[tree.parent]), pa.int32()),
+        "is_parent_guessed": pa.array(tree.is_guessed & (tree.parent >= 0)),
         "depth": pa.array(tree.depth, pa.int32()),
         "is_critical": pa.array(tree.is_critical),
     }
@@ -147,13 +153,14 @@ class CauseTree(NamedTuple):
     """What caused each hop."""
 
     parent: Ints  # the number of another hop, -1 for a root
+    is_guessed: Bools  # whether another hop may be the parent as well
     depth: Ints  # from 0
     is_critical: Bools  # whether the hop leads to the last arrival
 
 
 def grow(hops: HopColumns) -> CauseTree:
     """Give the trees of all flows among the hops."""
-    parent = _parents(hops)
+    parent, is_guessed = _parents(hops)
     root, depth, jumps = _climb(parent)
     in_circle = parent[root] >= 0
     if in_circle.any():
@@ -161,11 +168,14 @@ def grow(hops: HopColumns) -> CauseTree:
         rank[np.lexsort((hops.begun_sequence, hops.begun))] = np.arange(len(parent))
         parent = np.where(in_circle & (rank[parent] >= rank), -1, parent)
         _, depth, jumps = _climb(parent)
-    return CauseTree(parent, depth, _critical(hops, jumps))
+    return CauseTree(parent, is_guessed, depth, _critical(hops, jumps))
 
 
-def _parents(hops: HopColumns) -> Ints:
-    """Give the parent of each hop: departures and arrivals are laid side by side, and each looks back."""
+def _parents(hops: HopColumns) -> tuple[Ints, Bools]:
+    """Give the parent of each hop, and whether it is a guess.
+
+    Departures and arrivals are laid side by side, and each looks back.
+    """
     size = len(hops)
     here = np.flatnonzero(hops.reached != NO_TIME)
     flow, key = np.append(hops.flow, hops.flow[here]), np.append(hops.key, hops.key[here])
@@ -174,11 +184,26 @@ def _parents(hops: HopColumns) -> Ints:
     sequence = np.append(hops.begun_sequence, hops.reached_sequence[here])
     is_arrival = np.arange(len(flow)) >= size
     place = pack(flow, node)
+    request = np.append(hops.request, hops.request[here])
     of_same = filled_forward(Groups(pack(place, key), at, sequence), is_arrival)[:size]
-    of_any = filled_forward(Groups(place, at, sequence), is_arrival)[:size]
-    event = np.where(of_same >= 0, of_same, of_any)
+    of_request = filled_forward(Groups(pack(place, request), at, sequence), is_arrival)[:size]
+    of_request[~hops.has_home] = -1
+    before = filled_forward(Groups(place, at, sequence), is_arrival)
+    of_any = before[:size]
+    is_guessed = (of_same < 0) & (of_request < 0) & (of_any >= 0) & (before[of_any] >= 0)
+    event = np.select([of_same >= 0, of_request >= 0], [of_same, of_request], of_any)
     parent = np.where(event >= 0, np.append(here, -1)[np.maximum(event - size, -1)], -1)
-    return np.where(parent == np.arange(size), -1, parent)
+    parent = np.where(parent == np.arange(size), -1, parent)
+    if hops.is_told.any():
+        parent, is_guessed = np.where(hops.is_told, _questions(hops), parent), is_guessed & ~hops.is_told
+    return parent, is_guessed
+
+
+def _questions(hops: HopColumns) -> Ints:
+    """Give the first hop of the request of each hop, -1 where nothing was seen of the request before."""
+    groups = Groups(hops.request, hops.begun, hops.begun_sequence)
+    first = groups.first_where(~hops.is_told)[groups.of]
+    return np.where((first >= 0) & hops.has_home & (hops.begun[first] <= hops.begun), first, -1)
 
 
 def _climb(parent: Ints) -> tuple[Ints, Ints, list[Ints]]:
@@ -261,9 +286,9 @@ def _totals_of_hops(hops: HopColumns) -> pa.Table:
         "worst": pa.array(np.full(size, NO_REQUEST)),
         "started_at_ns": nullable(groups.least(hops.begun)),
         "ended_at_ns": nullable(np.where(ended == NO_TIME, groups.most(seen_last), ended)),
-        "hop_count": pa.array(groups.sizes),
+        "hop_count": pa.array(groups.total(~hops.is_told)),
         "message_count": pa.array(groups.total(bools(hops["is_first"]))),
-        "size_bytes": pa.array(groups.total(ints(hops["size_bytes"]))),
+        "size_bytes": pa.array(groups.total(np.where(hops.is_told, 0, ints(hops["size_bytes"])))),
         "lost_count": pa.array(groups.total(hops.has_fate("lost"))),
         "dead_count": pa.array(groups.total(hops.is_dead)),
         "in_flight_count": pa.array(groups.total(hops.has_fate("in_flight"))),

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
+from hopwire.model.names import KINO_PREFIX, OF_QUESTIONS, OWN_PREFIX
 
 __all__ = [
     "NEVER",
@@ -24,6 +25,8 @@ __all__ = [
     "equal_text",
     "filled_forward",
     "has_bytes",
+    "is_control",
+    "is_reserved",
     "lists_of_groups",
     "nullable",
     "number_codes",
@@ -42,6 +45,18 @@ def equal_text(column: Any, text: str) -> Bools:
 def has_bytes(column: Any) -> Bools:
     """Tell which values are not empty."""
     return bools(pc.greater(pc.binary_length(one_array(column)), 0))
+
+
+def is_reserved(identities: pa.Array) -> pa.Array:
+    """Tell which identities belong to nodes, and not to their users."""
+    values = identities.dictionary_encode()  # few contracts, many messages
+    begins = [pc.starts_with(values.dictionary, prefix.decode()) for prefix in (OWN_PREFIX, KINO_PREFIX)]
+    return pc.or_(*begins).take(values.indices)
+
+
+def is_control(identities: pa.Array) -> pa.Array:
+    """Tell which identities nodes use among themselves, and not to say what became of a question of somebody."""
+    return pc.and_not(is_reserved(identities), pc.is_in(identities, pa.array(OF_QUESTIONS, identities.type)))
 
 
 def codes(*columns: Any) -> tuple[list[Ints], pa.Array]:

@@ -9,6 +9,7 @@ A name (a flow, a message, a node) becomes a code: equal names have equal number
 | A leaves at 10.000 s, lost | 10.000 | - | 10.000 | - |
 | A leaves at 10.000 s, B does not capture (`unwitnessed`) | 10.000 | - | 10.000 | 10.000 |
 | A does not capture, B sees 10.002 s (`unsent`) | - | 10.002 | 10.002 | 10.002 |
+| A hands the message over within itself at 10.000 s (`local`) | 10.000 | 10.000 | 10.000 | 10.000 |
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class HopColumns:
     def reached_sequence(self) -> Ints:
         """The number of the sighting that `reached` is the time of."""
         left, came = ints(self["left_sequence"]), ints(self["arrived_sequence"])
-        return np.where(self.has_fate("unwitnessed"), left, came)
+        return np.where(self.has_fate("unwitnessed", "local"), left, came)  # of a local hop there is one sighting
 
     # -- what became of the hop
 
@@ -151,6 +152,11 @@ class HopColumns:
     def is_dead(self) -> Bools:
         """Whether the message ended at the node as a dead letter."""
         return self.has_fate("dead")
+
+    @cached_property
+    def is_told(self) -> Bools:
+        """Whether the hop says how a promise ended, and is no message."""
+        return self.has_fate("told")
 
     @cached_property
     def is_of_others(self) -> Bools:

@@ -9,7 +9,7 @@ A left at 10.0 s for B, and B has no sighting of the message:
 |---|---|
 | B does not capture, or its first sighting is after 10.0 s | `unwitnessed` |
 | B skipped sightings between 5.0 s and 15.0 s | `unwitnessed` |
-| the last sighting of B is at 15.0 s or before | `in_flight`: the capture ended too early |
+| B has no sighting between 15.0 s and 615.0 s | `in_flight`: the capture ended too early |
 | a life of B ended between 8.0 s and 15.0 s and was not closed | `unwitnessed`: B may have seen it and not written it |
 | none of these | `lost` |
 
@@ -37,6 +37,9 @@ An arrival without a departure may also be a *repeat* of an arrival before. B sa
 | C sees it at 10.5 s with the same signature, for one receiver, and it counts no more hops than at B | `replayed` |
 | C sees it at 10.5 s, and it counts one hop more than at B | none: a router passed it on |
 
+A sighting of direction `local` is a hop from a node to itself, which left and arrived at the same time. A sighting of
+direction `dead` or `told` is a hop that goes nowhere.
+
 The sightings of one message must come together; any number of messages may, in any order. Where a message has more
 sightings than fit, they may come in pieces by time (`link_piece`).
 
@@ -52,19 +55,29 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, binary_from_rows, bools, ints, one_array
 from hopwire.flows.coverage import Coverage
-from hopwire.flows.groups import NO_TIME, Groups, codes, equal_text, filled_forward, has_bytes, nullable, pack
-from hopwire.flows.matching import Matches, SightingColumns, match, read_sightings
+from hopwire.flows.groups import (
+    NO_TIME,
+    Groups,
+    codes,
+    equal_text,
+    filled_forward,
+    has_bytes,
+    is_control,
+    nullable,
+    pack,
+)
+from hopwire.flows.matching import Matches, SightingColumns, match, minutes_of, read_sightings
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import AWAITS, FATE, FATE_NAMES, HOP_SCHEMA, REPEATS, in_schema
 from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, NO_CORRELATION, RECEIPT, STREAM
 from hopwire.model.units import NS_PER_US
 
-__all__ = ["SIGHTING_COLUMNS", "link", "link_piece"]
+__all__ = ["FLOW_ID", "SIGHTING_COLUMNS", "link", "link_piece", "with_flow_ids"]
 
 # fmt: off
 SIGHTING_COLUMNS = (
     "message_key", "attempt", "message_id", "correlation_id", "node", "incarnation", "sequence", "seen_at_ns",
-    "direction", "peer", "dead_reason", "wire_format", "identity", "version", "version_raw", "partition",
+    "direction", "peer", "dead_reason", "dead_note", "wire_format", "identity", "version", "version_raw", "partition",
     "distribution", "hops", "ttl_ticks", "size_bytes", "trace_options", "route_count", "route_node",
     "receiver_identity", "receiver_node_identity", "callback_points", "callback_key", "callback_receiver_identity",
     "callback_receiver_node_identity", "signature", "verdict", "outcome_kind", "outcome_reason",
@@ -84,8 +97,8 @@ COPIED = {  # columns of a hop that are columns of its departure, or of its arri
     "size_bytes": "size_bytes",
     "callback_key": "callback_key",
     "outcome_reason": "outcome_reason",
-    "dead_reason": "dead_reason",
 }
+FLOW_ID = "flow_id"
 TRACE_ROUTING = 1
 RECEIPTS = pa.array([RECEIPT, KINO_RECEIPT], pa.binary())
 STREAMS = pa.array([STREAM], pa.binary())
@@ -107,44 +120,62 @@ def link_piece(sightings: pa.Table, coverage: Coverage, rules: Rules, is_cut: bo
     """
     if not len(sightings):
         return HOP_SCHEMA.empty_table(), sightings
+    sightings = with_flow_ids(sightings, coverage, rules)
     seen = read_sightings(sightings, coverage)
-    matches = match(seen, rules)
     is_late = _is_late(sightings, seen, coverage, rules) if is_cut else np.zeros(len(seen.key), dtype=np.bool_)
+    (flow,), _ = codes(sightings[FLOW_ID])
+    seen = seen._replace(key=pack(seen.key, flow))  # a message that changes its flow is another message
+    matches = match(seen, rules)
     waits = (is_late[matches.left] & (matches.left >= 0)) | (is_late[matches.came] & (matches.came >= 0))
     rows = np.concatenate([matches.left[waits], matches.came[waits]])
     matches = matches.where(~waits)
     hops = _hops(sightings, seen, matches, _fates(seen, matches, rules), rules)
-    return hops, sightings.take(pa.array(np.sort(rows[rows >= 0])))
+    return hops, sightings.drop_columns([FLOW_ID]).take(pa.array(np.sort(rows[rows >= 0])))
+
+
+def with_flow_ids(sightings: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table:
+    """Give sightings with the flow of each; the sightings of one message must come together."""
+    if FLOW_ID in sightings.column_names:
+        return sightings
+    flow_id = _Roles(sightings).flow_id
+    is_alone = bools(pc.equal(flow_id, one_array(sightings["message_key"]))) & ~has_bytes(sightings["message_id"])
+    if is_alone.any():
+        minute = minutes_of(read_sightings(sightings, coverage), is_alone, rules)
+        named = pc.binary_join_element_wise(flow_id, binary_from_rows(minute.astype(">i8")), EMPTY)
+        flow_id = pc.if_else(pa.array(is_alone), named, flow_id)
+    return sightings.append_column(FLOW_ID, flow_id)
 
 
 def _is_late(sightings: pa.Table, seen: SightingColumns, coverage: Coverage, rules: Rules) -> Bools:
     """Tell which sightings of the last message are so near the end of the piece that their partners may follow.
 
     Pieces are cut by the clocks of the nodes, and a clock may be ahead. A piece ends at 100.0 s, no clock is ahead by
-    more than 0.5 s, patience is 5 s: sightings after 94.5 s are late.
+    more than 0.5 s, patience is 5 s: sightings after 89.5 s are late. Twice the patience is for equal messages that are
+    cut into minutes: what belongs to the minute before is decided by the patience after its end.
     """
     last = int(ints(sightings["seen_at_ns"])[-1]) - coverage.most_ahead_ns
-    is_late: Bools = (seen.key == seen.key[-1]) & (seen.at > last - rules.patience_ns)
+    is_late: Bools = (seen.key == seen.key[-1]) & (seen.at > last - 2 * rules.patience_ns)
     return is_late
 
 
 def _hops(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate: Ints, rules: Rules) -> pa.Table:
     has_left, has_come = matches.left >= 0, matches.came >= 0
     rows = np.where(has_left, matches.left, matches.came)
+    is_local, is_told = fate == FATE["local"], fate == FATE["told"]
     left_at = np.where(has_left, seen.at[matches.left], NO_TIME)
-    came_at = np.where(has_come, seen.at[matches.came], NO_TIME)
+    came_at = np.where(has_come, seen.at[matches.came], np.where(is_local, left_at, NO_TIME))
     source, target = seen.source[rows], np.where(has_come, seen.target[matches.came], seen.target[rows])
-    is_crossing = has_left & has_come
+    is_crossing = has_left & (has_come | is_local)
     taken = pa.array(rows)
     roles = _Roles(sightings)
     repeat = _repeats(sightings, seen, matches, fate, rules)
     columns = {
-        "flow_id": roles.flow_id.take(taken),
+        FLOW_ID: one_array(sightings[FLOW_ID]).take(taken),
         "attempt": pa.array(seen.attempt[rows], pa.int32()),
         "crossing": pa.array(matches.crossing, pa.int32()),
         "is_first": pa.array(_is_first(sightings, seen, rows, fate, repeat)),
         "from_node": seen.nodes.take(pa.array(source)),
-        "to_node": pc.if_else(pa.array(fate == FATE["dead"]), EMPTY, seen.nodes.take(pa.array(target))),
+        "to_node": pc.if_else(pa.array(is_told | (fate == FATE["dead"])), EMPTY, seen.nodes.take(pa.array(target))),
         "fate": FATE_NAMES.take(pa.array(fate)),
         "left_at_ns": nullable(left_at),
         "arrived_at_ns": nullable(came_at),
@@ -159,6 +190,9 @@ def _hops(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate: In
         "is_reply": pa.array(roles.is_reply[rows]),
         "awaits": pa.array(AWAITS).take(pa.array(roles.awaits[rows])),
         "outcome_kind": roles.outcome_kind.take(taken),
+        "is_insisted": pa.array(roles.is_insisted[rows]),
+        "is_control": is_control(one_array(sightings["identity"])).take(taken),
+        **_words(sightings, seen, taken),
         "verdict": one_array(sightings["verdict"]).take(pa.array(np.where(has_come, matches.came, rows))),
         "repeat": pa.array(REPEATS).take(pa.array(repeat)),
         "is_route_wrong": pa.array(_is_route_wrong(sightings, seen)[rows]),
@@ -171,7 +205,7 @@ def _is_corrected(seen: SightingColumns, source: Ints, left_at: Ints, target: In
     """Tell where two clocks are known against each other, and neither was set about the time of the hop."""
     cover = seen.coverage
     is_doubtful = cover.is_doubtful(source, left_at) | cover.is_doubtful(target, came_at)
-    is_known: Bools = (cover.clock[source] == cover.clock[target]) & ~is_doubtful
+    is_known: Bools = cover.has_one_clock(source, target, left_at) & ~is_doubtful
     return is_known
 
 
@@ -186,9 +220,30 @@ def _is_first(sightings: pa.Table, seen: SightingColumns, rows: Ints, fate: Ints
     is_first = np.zeros(len(rows), dtype=np.bool_)
     is_first[first] = True
     is_again = (repeat > 0) | (fate == FATE["duplicate"]) | (fate == FATE["foreign"])
+    is_told = fate == FATE["told"]
     way = pack(seen.source[rows], seen.target[rows], ints(sightings["hops"])[rows], fate == FATE["dead"])
     is_first |= ~seen.has_id[rows] & ~is_again & (way == way[first][groups.of])
-    return is_first
+    found: Bools = is_first & ~is_told
+    return found
+
+
+def _words(sightings: pa.Table, seen: SightingColumns, taken: pa.Array) -> dict[str, pa.Array]:
+    """Give why dead letters went no further, and what askers were told: the error, and its reason.
+
+    The text of an error begins with its reason: `timed_out: no answer to shop.pay v1 in 2 s`.
+    """
+    reason, note = (one_array(sightings[name]) for name in ("dead_reason", "dead_note"))
+    if not seen.is_told.any():
+        nothing = pa.repeat("", len(taken))
+        return {"dead_reason": reason.take(taken), "told": nothing, "told_reason": nothing}
+    is_told = pa.array(seen.is_told)
+    code = pc.struct_field(pc.extract_regex(note, r"^(?P<code>\w+)(?::|$)"), "code")
+    found = {
+        "dead_reason": pc.if_else(is_told, "", reason),
+        "told": pc.if_else(is_told, reason, ""),
+        "told_reason": pc.if_else(is_told, pc.fill_null(code, ""), ""),
+    }
+    return {name: column.take(taken) for name, column in found.items()}
 
 
 # -- the fate of a hop, its repeat, its trace
@@ -200,7 +255,8 @@ def _fates(seen: SightingColumns, matches: Matches, rules: Rules) -> Ints:
     left_only, came_only = np.flatnonzero(matches.came < 0), np.flatnonzero(matches.left < 0)
     fate[left_only] = _fates_of_departures(seen, matches.left[left_only], rules)
     fate[came_only] = _fates_of_arrivals(seen, matches.came[came_only], matches.has_departures[came_only], rules)
-    fate[seen.is_dead[matches.left] & (matches.left >= 0)] = FATE["dead"]
+    for where, name in ((seen.is_dead, "dead"), (seen.is_local, "local"), (seen.is_told, "told")):
+        fate[where[matches.left] & (matches.left >= 0)] = FATE[name]
     return fate
 
 
@@ -209,7 +265,7 @@ def _fates_of_departures(seen: SightingColumns, rows: Ints, rules: Rules) -> Int
     cover, target, at = seen.coverage, seen.target[rows], seen.at[rows]
     is_blind = ~cover.captures[target] | (at < cover.begin[target])
     is_blind |= cover.skips_within(target, at - rules.patience_ns, at + rules.patience_ns)
-    is_at_end = at >= cover.end[target] - rules.patience_ns
+    is_at_end = ~cover.goes_on(target, at + rules.patience_ns, rules)
     is_unwritten = cover.broke_off_within(target, at - rules.unwritten_ns, at + rules.patience_ns)
     return np.select(
         [is_blind, is_at_end, is_unwritten],
@@ -275,7 +331,7 @@ def _is_route_wrong(sightings: pa.Table, seen: SightingColumns) -> Bools:
     """
     (router, source), values = codes(sightings["route_node"], seen.nodes.take(pa.array(seen.source)))
     is_traced = (ints(sightings["trace_options"]) & TRACE_ROUTING) > 0
-    is_traced &= (ints(sightings["distribution"]) == 0) & ~seen.is_dead
+    is_traced &= (ints(sightings["distribution"]) == 0) & ~seen.is_lone
     count = ints(sightings["route_count"])
     is_elsewhere = has_bytes(values)[router] & (router != source)
     is_wrong: Bools = is_traced & (is_elsewhere | (count < ints(sightings["hops"])))
@@ -296,9 +352,11 @@ class _Roles:
       point is neither a receipt nor the exception that the original always adds. Else it awaits a receipt, if a
       callback point is one. Else it awaits nothing. The node that takes a message removes the receipt from the callback
       points.
+    - Whoever asks *insists* if the message has an id and a callback point is a receipt: it is sent until it is taken.
     - The *flow* of a message is its correlation id. The original writes an id of zeros into one-way and service
       messages, which is no id. Such a message belongs to the flow of its home and callback key. Without a callback key
-      it is a flow of its own, named by its message key.
+      it is a flow of its own, named by its message key; without a message id, also by the minute in which the message
+      left, because there may be equal ones at any time (`matching.py`).
     """
 
     def __init__(self, messages: pa.Table) -> None:
@@ -307,6 +365,7 @@ class _Roles:
         kind = pc.fill_null(one_array(messages["outcome_kind"]), "")
         self.outcome_kind = pc.if_else(pc.equal(one_array(messages["identity"]), KINO_RECEIPT), "received", kind)
         self.is_reply = self._is_reply(is_point)
+        self.is_insisted = wants_receipt & has_bytes(messages["message_id"])
         self.awaits = np.select([wants_stream, wants_answer, wants_receipt], [3, 2, 1], 0)  # of AWAITS
         rows = pa.array(np.where(self.is_reply, 0, len(messages)) + np.arange(len(messages)))
         self.home_node = self._chained("receiver_node_identity", "callback_receiver_node_identity").take(rows)

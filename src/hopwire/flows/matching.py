@@ -20,6 +20,11 @@ The sightings of one message, in one attempt, from one node to another, are a gr
 Times decide nothing where the two clocks are not known against each other, or where there is nothing to choose: one
 departure, and one arrival or a message with an id.
 
+Equal messages that name neither themselves nor a flow, such as beats, could go on for ever. They are cut into minutes
+by corrected time, and each minute is matched by itself (`minutes_of`). An arrival belongs to the minute of its
+departure: A leaves at 59.999 s, B sees the message at 60.001 s, and both belong to the first minute. What belongs
+together across the end of a minute is decided by the sightings of the patience before it and after it.
+
 A departure to a node that had not said its name belongs to an arrival that nobody else has. A leaves at 10.000 s for
 a node without a name, B sees the message from A at 10.002 s, and no other departure of A names B: this is one hop.
 """
@@ -36,8 +41,9 @@ from hopwire.columnar import Bools, Ints, ints
 from hopwire.flows.coverage import Coverage, NodeCoverage
 from hopwire.flows.groups import Groups, codes, equal_text, has_bytes, pack
 from hopwire.flows.rules import Rules
+from hopwire.model.units import NS_PER_MINUTE
 
-__all__ = ["Matches", "SightingColumns", "match", "read_sightings"]
+__all__ = ["Matches", "SightingColumns", "match", "minutes_of", "read_sightings"]
 
 
 class SightingColumns(NamedTuple):
@@ -52,10 +58,17 @@ class SightingColumns(NamedTuple):
     sequence: Ints
     is_in: Bools
     is_dead: Bools
+    is_local: Bools
+    is_told: Bools
     is_target_known: Bools
     has_id: Bools
     nodes: pa.Array
     coverage: NodeCoverage
+
+    @property
+    def is_lone(self) -> Bools:
+        """Whether a sighting can have no partner at another node."""
+        return self.is_dead | self.is_local | self.is_told
 
 
 class Matches(NamedTuple):
@@ -73,7 +86,9 @@ class Matches(NamedTuple):
 
 def read_sightings(sightings: pa.Table, coverage: Coverage) -> SightingColumns:
     """Give sightings as arrays, with corrected times."""
-    is_in, is_dead = equal_text(sightings["direction"], "in"), equal_text(sightings["direction"], "dead")
+    is_in, is_dead, is_local, is_told = (
+        equal_text(sightings["direction"], each) for each in ("in", "dead", "local", "told")
+    )
     (key,), _ = codes(sightings["message_key"])
     (node, peer), nodes = codes(sightings["node"], sightings["peer"])
     known = coverage.of(nodes)
@@ -89,6 +104,8 @@ def read_sightings(sightings: pa.Table, coverage: Coverage) -> SightingColumns:
         ints(sightings["sequence"]),
         is_in,
         is_dead,
+        is_local,
+        is_told,
         has_bytes(nodes)[target],
         has_bytes(sightings["message_id"]),
         nodes,
@@ -98,9 +115,25 @@ def read_sightings(sightings: pa.Table, coverage: Coverage) -> SightingColumns:
 
 def match(seen: SightingColumns, rules: Rules) -> Matches:
     """Give every sighting in one hop: with its partner, or alone."""
-    rows = np.flatnonzero(~seen.is_dead)
+    rows = np.flatnonzero(~seen.is_lone)
     group = pack(seen.key[rows], seen.attempt[rows], seen.source[rows], seen.target[rows])
-    return _with_dead(seen, _with_unnamed(seen, _matched(seen, rows, group, rules), rules))
+    return _with_lone(seen, _with_unnamed(seen, _matched(seen, rows, group, rules), rules))
+
+
+def minutes_of(seen: SightingColumns, where: Bools, rules: Rules) -> Ints:
+    """Give the minute that each marked sighting belongs to, from 1970 on; 0 where the mask marks nothing."""
+    minute = np.where(where, seen.at // NS_PER_MINUTE, 0)
+    edge = (seen.at + NS_PER_MINUTE // 2) // NS_PER_MINUTE  # the end of a minute that is nearest
+    near = np.abs(seen.at - edge * NS_PER_MINUTE) <= rules.patience_ns
+    rows = np.flatnonzero(where & near & ~seen.is_lone)
+    way = pack(seen.key[rows], seen.attempt[rows], seen.source[rows], seen.target[rows], edge[rows])
+    matches = _matched(seen, rows, way, rules)
+    both = (matches.left >= 0) & (matches.came >= 0)
+    left, came = matches.left[both], matches.came[both]
+    took = seen.at[came] - seen.at[left]
+    is_pair = (took >= -rules.clock_slack_ns) & (took <= rules.patience_ns)
+    minute[came[is_pair]] = minute[left[is_pair]]
+    return minute
 
 
 class _Sides(NamedTuple):
@@ -149,12 +182,11 @@ def _matched(seen: SightingColumns, rows: Ints, group: Ints, rules: Rules) -> Ma
 
 def _doubtful(seen: SightingColumns, sides: _Sides, partner: Ints, rules: Rules) -> list[tuple[int, int, int]]:
     """Give the groups that time decides: begin and end of the departures, and the end of the arrivals."""
-    clock = seen.coverage.clock
     source, target = seen.source[sides.rows], seen.target[sides.rows]
     count = sides.end - sides.start
     came_count = np.where(sides.has_other, count[np.minimum(sides.end, len(partner) - 1)], 0)
     is_several = (count > 1) | ((came_count > 1) & ~seen.has_id[sides.rows])
-    is_several &= ~sides.is_in & sides.has_other & (clock[source] == clock[target])
+    is_several &= ~sides.is_in & sides.has_other & seen.coverage.has_one_clock(source, target, sides.at[sides.start])
     begins = np.flatnonzero(is_several & (np.arange(len(partner)) == sides.start))
     ends = sides.end[begins]
     untils = sides.end[np.minimum(ends, len(partner) - 1)]
@@ -203,8 +235,9 @@ def _with_unnamed(seen: SightingColumns, matches: Matches, rules: Rules) -> Matc
     return _joined(matches.where(~again), more)
 
 
-def _with_dead(seen: SightingColumns, matches: Matches) -> Matches:
-    rows = np.flatnonzero(seen.is_dead)
+def _with_lone(seen: SightingColumns, matches: Matches) -> Matches:
+    """Add the sightings that have no partner: dead letters, what askers were told, and what stays within a node."""
+    rows = np.flatnonzero(seen.is_lone)
     nothing = np.full(len(rows), -1)
     return _joined(matches, Matches(rows, nothing, np.zeros_like(rows), np.ones(len(rows), dtype=np.bool_)))
 

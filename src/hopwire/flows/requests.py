@@ -7,15 +7,27 @@ first outcome of this table that fits is the outcome of the request:
 | outcome  | when |
 |----------|------|
 | answered | an answer arrived at home and was taken |
-| failed   | an exception, an outcome `failed`, or an outcome `undelivered` was taken; not for the reason `expired` |
+| failed   | an exception, `failed` or `undelivered` was taken, not for the reason `expired`; a handler at home failed |
 | late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived anywhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or no answer came until patience after the deadline |
 | open     | the capture ends too early to say, or an answer can have come home unseen by both ends |
 
+*What its asker was told* is a column of its own, beside the outcome. A node that captures writes down how a promise
+ended if it did not end by an answer in the capture: with an error, or by an answer within the node. The outcome follows
+from the messages, and an error does not change it. Where the two contradict each other, somebody should look:
+
+| told | outcome | |
+|---|---|---|
+| Timeout | lost, expired, late, open | fits: an asker without an answer cannot know why |
+| Timeout | answered, failed | contradicts: an answer came home and was taken, as far as messages tell |
+| HandlerFailed, NoRoute, Unreachable | failed | fits: the word of another node came home |
+| any error | answered | contradicts |
+
 *Unseen by both ends.* An answer leaves while whoever would have answered is blind, and comes home while home is blind.
 A node is blind while it skips sightings, and in the last moments before it is killed. A node that does not capture is
-always blind. What home says to itself is not captured: if home would have answered, nobody can tell.
+always blind. What home says to itself is captured only if its user wants so: if not, and if home would have answered,
+nobody can tell.
 
 *When a reply was taken.* The node at home writes a dead letter for every reply that its hub does not take.
 
@@ -44,13 +56,22 @@ A asks at 10.0 s with a time to live of 1 s, so the deadline is 11.0 s:
 
 The other rules:
 
-- A receipt answers a question that awaits a receipt. It is no answer to a question that awaits an answer.
+- A receipt answers a question that awaits a receipt. It is no answer to a question that awaits an answer. A handler
+  that fails has received the question: who awaits a receipt loses nothing.
+- The contract of a request is that of its question, also where only its end was seen, and other messages of it.
 - A question that awaits a stream is answered by the end of the stream, the outcome `ended`, and not by a part. If
   whoever asked has enough of it, the word `hopwire.enough` that leaves home is the end.
 - A callback key that is used for several questions is judged by the first question.
+- Whoever insists (`at_least_once`) goes on after most bad news: an outcome `undelivered` is a failure only for a reason
+  in `FOR_GOOD`, and a handler that returned nothing only if the question was sent once.
 
-The trap: what a node does within itself is not captured. A question that an actor at home passes on to two others looks
-like two questions if both messages have the same contract.
+*Where a request was lost.* A lost hop or a dead letter is the place. Without any, the place is a node that had the
+question, or the message that carries it onward, and ended before it could answer. Without such a node, the place is
+where the request was last seen. B has the question at 10.0 s, tells C of it, and is killed at 10.5 s: lost at B, which
+is gone.
+
+The trap: what a node does within itself is mostly not captured. A question that an actor at home passes on to two
+others looks like two questions if both messages have the same contract.
 """
 
 from __future__ import annotations
@@ -62,7 +83,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints
-from hopwire.flows.coverage import Coverage
+from hopwire.flows.coverage import Coverage, NodeCoverage
 from hopwire.flows.groups import NEVER, NO_TIME, Groups, codes, equal_text, has_bytes, nullable, number_codes, pack
 from hopwire.flows.hop_columns import HopColumns
 from hopwire.flows.rules import Rules, deadlines
@@ -79,7 +100,13 @@ NO_HANDLER = pa.array(["no_route", "receiver_does_not_handle", "handler_missing"
 REFUSED = pa.array(["invalid", "not_in_domain"])
 NOT_THE_FIRST = "duplicate"  # of a reply: another copy of the reply was taken
 NOBODY_WAITS = "nobody_waits"
+FOR_GOOD = pa.array(["expired", "cannot_carry", "cannot_sign", "bad_value"])  # undelivered: no other attempt is better
+NO_ANSWER, HANDLER_FAILED = "no_answer", "handler_failed"
+GIVEN_UP = ("Timeout", "Cancelled", "Closed", "Expired")  # errors of promises that no word of others has ended
 WITH_NUMBERED_VERSION = 5  # from this format on, a message and its dead letter have the same key
+
+
+OF_CONTRACT = ("identity", "version", "version_raw", "partition", "awaits", "is_control")
 
 
 class _RequestHops(NamedTuple):
@@ -105,6 +132,7 @@ class _RequestVerdict(NamedTuple):
     answer: Ints
     answered_at: Ints
     lost: Ints
+    gone: Ints  # the hop to a node that ended before it could answer
     is_unreached: Bools
 
 
@@ -125,7 +153,8 @@ def _grouped(hops: HopColumns) -> _RequestHops:
     The question is the first message that home sent; the first message that was seen, where home sent none.
     """
     is_no_question = hops.is_reply | equal_text(hops["awaits"], "")
-    place = np.select([is_no_question, (hops.source == hops.home) & ~hops.is_of_others], [2, 0], 1)
+    is_own = (hops.source == hops.home) & ~hops.is_of_others
+    place = np.select([hops.is_told, is_no_question, is_own], [2, 3, 0], 1)
     groups = Groups(hops.request, place, hops.begun)
     asking = hops.source[groups.first][groups.of]
     return _RequestHops(hops, groups, np.where(has_bytes(hops.nodes)[hops.home], hops.home, asking))
@@ -143,12 +172,17 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     kind = hops["outcome_kind"]
     is_undelivered = equal_text(kind, "undelivered")
     says_expired = is_undelivered & equal_text(hops["outcome_reason"], "expired")
-    is_failure = equal_text(kind, "failed") | (is_undelivered & ~says_expired)
+    attempts = groups.most(ints(hops["attempt"]), asked.is_question)
+    is_insisted = bools(hops["is_insisted"])[first]
+    goes_on = is_insisted[of] & ~bools(pc.is_in(hops["outcome_reason"], FOR_GOOD))
+    asks_again = (is_insisted & (attempts > 0))[of] & equal_text(hops["outcome_reason"], NO_ANSWER)
+    is_failure = (equal_text(kind, "failed") & ~asks_again) | (is_undelivered & ~says_expired & ~goes_on)
     wants_receipt = equal_text(hops["awaits"], "receipt")[first][of]
     wants_stream = equal_text(hops["awaits"], "stream")[first][of]
     is_answer = equal_text(kind, "received") & wants_receipt
     is_answer |= np.where(wants_stream, equal_text(kind, "ended"), equal_text(kind, ""))
     is_answer &= hops.is_reply
+    is_kept = hops.is_told & equal_text(hops["told"], "answered")  # within the node, where nobody saw the answer
     is_enough = wants_stream & bools(pc.equal(hops["identity"], ENOUGH)) & ~hops.is_dead
     is_enough &= (hops.source == asked.home) & ~hops.is_of_others
     cover = coverage.of(hops.nodes)
@@ -158,20 +192,27 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_proven = hops.has_come & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
     is_proven &= cover.tells_all(asked.home, hops.came, hops.came + rules.unwritten_ns)
     is_taken = is_home & (is_proven | (at <= deadline[of]))
-    answer = _earliest(groups, at, (is_answer & is_taken) | is_enough)
-    failure = _earliest(groups, at, is_failure & is_taken)
+    answer = _earliest(groups, at, (is_answer & is_taken) | is_enough | is_kept)
+    has_failed = hops.is_dead & equal_text(hops["dead_reason"], HANDLER_FAILED)  # it was taken, by a handler
+    is_told_within = has_failed & ~wants_receipt  # its word stays within the node, and may be in no capture
+    is_told_within &= (hops.source == asked.home) & ~hops.is_reply & (at <= deadline[of])
+    failure = _earliest(groups, at, (is_failure & is_taken) | is_told_within)
     late = _earliest(groups, at, is_answer & (is_home | is_unwanted))
     is_expired = says_expired | (hops.is_dead & equal_text(hops["dead_reason"], "expired"))
     is_expired |= hops.has_come & (hops.came > deadline[of])
     is_lost = hops.has_fate("lost") | (hops.is_dead & ~bools(pc.is_in(hops["dead_reason"], HARMLESS)))
+    is_lost &= ~(has_failed & wants_receipt)
     silence = np.where(ttl > 0, deadline + rules.patience_ns, asked_at + rules.patience_without_ttl_ns)
     home = asked.home[first]
-    end = np.where(cover.captures[home], cover.end[home], coverage.end_ns)  # of all, where home does not capture
-    latest = _latest(groups, np.maximum(hops.left, hops.came), ~hops.is_reply)
+    goes_on = cover.goes_on(home, silence, rules)
+    goes_on = np.where(cover.is_looking(home, silence), goes_on, silence < coverage.end_ns)  # else the end of all
+    latest = _latest(groups, np.maximum(hops.left, hops.came), ~hops.is_reply & ~hops.is_told)
     last = np.where(hops.is_dead, hops.source, hops.target)[latest]  # who would have answered
-    until = np.minimum(silence, end)
-    is_seen = (last != home) & ~cover.can_pass_unseen(last, home, asked_at, until, rules)
-    is_silent = (silence < end) & is_seen
+    last = np.where(latest < 0, home, last)
+    is_seen = (last != home) & ~cover.can_pass_unseen(last, home, asked_at, silence, rules)
+    is_within = hops.has_fate("local")[latest] & (latest >= 0)  # home writes down what it says to itself
+    is_seen |= is_within & (last == home) & cover.tells_all(home, asked_at, silence)
+    is_silent = goes_on & is_seen
     outcome = np.select(
         [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
         [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost")],
@@ -181,8 +222,22 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_gone = (outcome == OUTCOME["lost"]) | (outcome == OUTCOME["expired"])
     answered_at = np.where(came_home >= 0, at[came_home], NO_TIME)
     lost = _latest(groups, at, is_lost)
+    gone = _gone(asked, cover, silence - rules.patience_ns)
     is_unreached = is_gone & groups.has(is_answer & ~hops.is_dead)  # an answer that died where it was made was not sent
-    return _RequestVerdict(outcome, asked_at, deadline, came_home, answered_at, lost, is_unreached)
+    return _RequestVerdict(outcome, asked_at, deadline, came_home, answered_at, lost, gone, is_unreached)
+
+
+def _gone(asked: _RequestHops, cover: NodeCoverage, until: Ints) -> Ints:
+    """Give for each request the last arrival of a message, no reply, at a node that ended later and before `until`.
+
+    Arrivals before the last arrival of the question do not count: the question was sent to somebody else then.
+    """
+    hops, groups = asked.hops, asked.groups
+    reached = groups.most(hops.came, asked.is_question & hops.has_come)
+    is_held = hops.has_come & ~hops.is_reply & ~hops.is_again & (hops.target != asked.home)
+    is_held &= hops.came >= reached[groups.of]
+    is_gone = is_held & cover.ended_within(hops.target, hops.came, until[groups.of])
+    return _latest(groups, hops.came, is_gone)
 
 
 def _came_home(asked: _RequestHops) -> tuple[Bools, Bools]:
@@ -202,7 +257,7 @@ def _came_home(asked: _RequestHops) -> tuple[Bools, Bools]:
 
     is_unwanted = equal_text(hops["dead_reason"], NOBODY_WAITS)
     is_refused = hops.is_dead & ~is_unwanted & ~equal_text(hops["dead_reason"], NOT_THE_FIRST)
-    is_seen = hops.has_fate("arrived", "unsent", "unwitnessed") & equal_text(hops["repeat"], "")
+    is_seen = hops.has_fate("arrived", "unsent", "unwitnessed", "local") & equal_text(hops["repeat"], "")
     is_believed = is_seen & ~bools(pc.is_in(hops["verdict"], REFUSED))
     is_reply = hops.is_reply & (hops.target == asked.home) & is_believed & ~is_given_up(is_refused)
     is_ended = is_given_up(is_refused | (hops.is_dead & is_unwanted))
@@ -224,7 +279,8 @@ def _is_reused(asked: _RequestHops) -> Bools:
     """
     hops, groups = asked.hops, asked.groups
     first = groups.first[groups.of]
-    is_other = ~hops.is_reply & ~hops.is_dead & ~hops.is_of_others & (hops.source == asked.home) & ~asked.is_question
+    is_other = ~hops.is_reply & ~hops.is_dead & ~hops.is_told & ~hops.is_of_others
+    is_other &= (hops.source == asked.home) & ~asked.is_question
     for name in ("identity", "partition", "version_raw"):
         (code,), _ = codes(hops[name])
         is_other &= code == code[first]
@@ -240,7 +296,7 @@ def _is_unhandled(asked: _RequestHops) -> Bools:
     hops, groups, is_question = asked.hops, asked.groups, asked.is_question
     is_word = equal_text(hops["outcome_kind"], "undelivered")
     is_bad_end = hops.is_dead & ~bools(pc.is_in(hops["dead_reason"], NO_HANDLER))
-    has_followed = groups.has(~is_question & ~is_word & ~hops.is_dead)
+    has_followed = groups.has(~is_question & ~is_word & ~hops.is_dead & ~hops.is_told)
     return groups.has(is_question & hops.has_come) & ~groups.has(is_bad_end) & ~has_followed
 
 
@@ -251,7 +307,9 @@ def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
     hops, groups, is_question = asked.hops, asked.groups, asked.is_question
     first = pa.array(groups.first)
     at = np.maximum(hops.left, hops.came)
-    last = _latest(groups, at, np.ones(len(at), dtype=np.bool_))
+    last = _latest(groups, at, ~hops.is_told)
+    last = np.where(last < 0, groups.first, last)  # nothing was seen of the request but its end
+    told = groups.first_where(hops.is_told)
     last_node = np.where(hops.has_come[last], hops.target[last], hops.source[last])
     reached = _latest(groups, hops.came, is_question & hops.has_come)
     took = np.where(verdict.answer >= 0, (verdict.answered_at - verdict.asked) // NS_PER_US, NO_TIME)
@@ -263,6 +321,10 @@ def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
         "deadline_ns": nullable(np.where(verdict.deadline == NEVER, NO_TIME, verdict.deadline)),
         "outcome": OUTCOME_NAMES.take(pa.array(verdict.outcome)),
         "reason": _reasons(hops, verdict),
+        "told": hops["told"].take(_or_null(told)),
+        "told_reason": hops["told_reason"].take(_or_null(told)),
+        "told_at_ns": nullable(np.where(told < 0, NO_TIME, hops.left[told])),
+        "is_told_otherwise": _is_told_otherwise(hops["told"].take(_or_null(told)), verdict),
         "answered_at_ns": nullable(verdict.answered_at),
         "latency_us": nullable(took),
         "answer_identity": hops["identity"].take(_or_null(verdict.answer)),
@@ -270,19 +332,21 @@ def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
         "reached_node": hops.nodes.take(pa.array(hops.target[reached], mask=reached < 0)),
         "last_seen_node": hops.nodes.take(pa.array(last_node)),
         "last_seen_at_ns": nullable(at[last]),
-        "attempts": pa.array(groups.most(ints(hops["attempt"]), is_question) + 1),
-        "hop_count": pa.array(groups.sizes),
+        "attempts": pa.array(np.maximum(groups.most(ints(hops["attempt"]), is_question & ~hops.is_told), -1) + 1),
+        "hop_count": pa.array(groups.total(~hops.is_told)),
         "is_reused": pa.array(_is_reused(asked)),
         "is_oversized": pa.array(np.zeros(len(groups), dtype=np.bool_)),
         "is_callback_unreached": pa.array(verdict.is_unreached),
         "is_unhandled": pa.array(_is_unhandled(asked)),
     }
+    question = pa.array(np.where(told < 0, groups.first, told))  # an end has the contract of its question
+    columns |= {name: hops[name].take(question) for name in OF_CONTRACT}
     columns |= {name: hops[name].take(first) for name in REQUEST_SCHEMA.names if name not in columns}
     return in_schema(REQUEST_SCHEMA, columns)
 
 
 def _places(hops: HopColumns, verdict: _RequestVerdict, last: Ints, last_node: Ints) -> dict[str, pa.Array]:
-    """Say where a lost request was lost: the hop, the node of the dead letter, or where the request was last seen.
+    """Say where a lost request was lost: the hop, the node of the dead letter, or the node that had the request.
 
     A request may last be seen when it leaves for a node that nobody knows to have received it. Then this hop is the
     place.
@@ -290,18 +354,29 @@ def _places(hops: HopColumns, verdict: _RequestVerdict, last: Ints, last_node: I
     is_lost = verdict.outcome == OUTCOME["lost"]
     has_hop = verdict.lost >= 0
     is_unseen = hops.has_fate("unwitnessed")[last] & ~has_hop
-    source = np.where(has_hop, hops.source[verdict.lost], last_node)
+    is_gone = ~has_hop & (verdict.gone >= 0)
+    source = np.select([has_hop, is_gone], [hops.source[verdict.lost], hops.target[verdict.gone]], last_node)
     target = np.where(has_hop, hops.target[verdict.lost], hops.target[last])
-    has_target = is_lost & (is_unseen | (has_hop & ~hops.is_dead[verdict.lost]))
+    has_target = is_lost & ((is_unseen & ~is_gone) | (has_hop & ~hops.is_dead[verdict.lost]))
     return {
         "lost_from_node": hops.nodes.take(pa.array(source, mask=~is_lost)),
         "lost_to_node": hops.nodes.take(pa.array(target, mask=~has_target)),
+        "is_holder_gone": pa.array(is_lost & is_gone),
     }
+
+
+def _is_told_otherwise(told: pa.Array, verdict: _RequestVerdict) -> pa.Array:
+    """Tell where outcome and what was told contradict each other, by the table of this module."""
+    is_error = bools(pc.is_valid(told)) & ~bools(pc.fill_null(pc.equal(told, "answered"), False))
+    is_given_up = bools(pc.is_in(told, pa.array(GIVEN_UP)))
+    is_answered, is_failed = (verdict.outcome == OUTCOME[name] for name in ("answered", "failed"))
+    return pa.array((is_error & is_answered) | (is_given_up & is_failed))
 
 
 def _reasons(hops: HopColumns, verdict: _RequestVerdict) -> pa.Array:
     """Give the reason of each outcome: the words of a failure; of a loss the dead letter, `hop_lost` or `no_answer`."""
-    told = hops["outcome_reason"].take(_or_null(verdict.answer))
+    words = pc.if_else(pa.array(hops.is_dead), hops["dead_reason"], hops["outcome_reason"])
+    told = words.take(_or_null(verdict.answer))
     dead = hops["dead_reason"].take(_or_null(verdict.lost))
     lost = pc.if_else(pa.array(verdict.lost < 0), "no_answer", pc.if_else(pc.equal(dead, ""), "hop_lost", dead))
     reason = pc.case_when(

@@ -6,6 +6,7 @@
 | requests | one question, and what became of it |
 | flows | everything that belongs to one correlation id |
 | clocks | one node that captures: when it captured, and how wrong its clock is |
+| lives | one life of one node: when it began and ended, and how |
 
 What must change with a column: the judge that fills it, and `docs/tables.md`, which is generated.
 """
@@ -33,9 +34,13 @@ __all__ = [
     "FLOW_SCHEMA",
     "HOPS",
     "HOP_SCHEMA",
+    "LIFE_SCHEMA",
+    "LIVES",
+    "NO_CROSSINGS",
     "OPEN",
     "OUTCOMES",
     "OVERHEARD",
+    "REFERENCE",
     "REPEATS",
     "REQUESTS",
     "REQUEST_SCHEMA",
@@ -53,13 +58,16 @@ FATES = {
     "lost":         "seen to leave and never to arrive; the other node was looking, or was not there",
     "in_flight":    "seen to leave so near the end of the capture that the message may still have arrived",
     "unwitnessed":  "seen to leave; the other node did not capture, skipped sightings, or ended with some unwritten",
-    "unsent":       "seen to arrive; the sender did not capture, skipped sightings, or ended shortly before",
+    "unsent":       "seen to arrive; the sender did not capture, had just begun, skipped sightings, or had just ended",
     "duplicate":    "seen to arrive more often than to leave: the network, or somebody, delivered the message again",
     "foreign":      "seen to arrive from a node that captures and never sent the message there",
     "dead":         "the message ended at the node as a dead letter",
+    "local":        "the message went from an actor or a hub to another within the node",
+    "told":         "no message: how a promise ended at the node, if not by an answer in the capture",
 }
 FATE = {name: number for number, name in enumerate(FATES)}
 FATE_NAMES = pa.array(list(FATES))
+NO_CROSSINGS = ("dead", "local", "told")  # hops that go to no other node
 AWAITS = ("", "receipt", "answer", "stream")
 REPEATS = ("", "duplicate", "replayed")
 
@@ -71,7 +79,7 @@ HOPS = (
     Column("crossing",        pa.int32(),  "how many times the message crossed from the one node to the other before"),
     Column("is_first",        pa.bool_(),  "whether a message begins with this hop: the sum is the number of messages"),
     Column("from_node",       pa.binary(), "the node that the message left, or where it ended"),
-    Column("to_node",         pa.binary(), "the node that the message went to; empty if dead, or if nobody knows"),
+    Column("to_node",         pa.binary(), "the node that the message went to; empty if dead, told or not known"),
     Column("fate",            pa.string(), "what is known of the crossing: " + ", ".join(FATES)),
     Column("left_at_ns",      pa.int64(),  "when the message left or ended, corrected; null if not seen"),
     Column("arrived_at_ns",   pa.int64(),  "when the message arrived, corrected; null if not seen"),
@@ -99,6 +107,10 @@ HOPS = (
     Column("outcome_reason",  pa.string(), "the reason that the outcome or the exception gives"),
     Column("verdict",         pa.string(), "of the signature where the message arrived, or else where it left"),
     Column("dead_reason",     pa.string(), "why a dead letter went no further"),
+    Column("told",            pa.string(), "of fate told: the error that whoever asked was told, or answered"),
+    Column("told_reason",     pa.string(), "of fate told: the reason of the error, a code"),
+    Column("is_insisted",     pa.bool_(),  "whether whoever asked sends the question until the promise is kept"),
+    Column("is_control",      pa.bool_(),  "whether nodes say it among themselves: greetings, signs of life, routes"),
     Column("repeat",          pa.string(), "of an arrival that repeats one before: duplicate or replayed"),
     Column("is_route_wrong",  pa.bool_(),  "whether the trace of routers does not end with from_node, or is too short"),
 )
@@ -139,11 +151,18 @@ REQUESTS = (
     Column("deadline_ns",                     pa.int64(),  "when the time to live is over; null if there is none"),
     Column("outcome",                         pa.string(), "answered, failed, late, expired, lost or open"),
     Column("reason",                          pa.string(), "of a failure or a dead letter, or hop_lost, no_answer"),
+    Column("told",                            pa.string(), "what its asker was told, if the capture has it: an error "
+                                                           "such as Timeout, or answered; null if not"),
+    Column("told_reason",                     pa.string(), "the reason of the error that its asker was told, or null"),
+    Column("told_at_ns",                      pa.int64(),  "when its asker was told, corrected, or null"),
+    Column("is_told_otherwise",               pa.bool_(),  "whether told and outcome contradict each other"),
     Column("answered_at_ns",                  pa.int64(),  "when the answer or the failure came home, or null"),
     Column("latency_us",                      pa.int64(),  "from asking to answered_at_ns"),
     Column("answer_identity",                 pa.binary(), "the identity of the answer or the failure that came home"),
-    Column("lost_from_node",                  pa.binary(), "if lost: the node that a message left or ended at"),
+    Column("lost_from_node",                  pa.binary(), "if lost: the node that a message left, ended at, or that "
+                                                           "had it when that node ended, or where it was last seen"),
     Column("lost_to_node",                    pa.binary(), "if lost between nodes: the node that a message went to"),
+    Column("is_holder_gone",                  pa.bool_(),  "if lost after it arrived: whether lost_from_node ended"),
     Column("reached_node",                    pa.binary(), "the last node where the question itself arrived, or null"),
     Column("last_seen_node",                  pa.binary(), "where a message of the request was last seen"),
     Column("last_seen_at_ns",                 pa.int64(),  "when a message of the request was last seen, corrected"),
@@ -153,6 +172,8 @@ REQUESTS = (
     Column("is_callback_unreached",           pa.bool_(),  "whether an answer left its node and never came home"),
     Column("is_oversized",                    pa.bool_(),  "whether hops beyond the limit were only counted"),
     Column("is_unhandled",                    pa.bool_(),  "whether the question arrived and nothing followed"),
+    Column("is_insisted",                     pa.bool_(),  "whether its asker sends it until the promise is kept"),
+    Column("is_control",                      pa.bool_(),  "whether nodes ask it among themselves"),
 )
 # fmt: on
 REQUEST_SCHEMA = schema_from_columns(REQUESTS)
@@ -163,6 +184,7 @@ REQUEST_SCHEMA = schema_from_columns(REQUESTS)
 STEP_TYPE = pa.struct(
     [
         ("parent", pa.int32()),
+        ("is_parent_guessed", pa.bool_()),
         ("depth", pa.int32()),
         ("is_critical", pa.bool_()),
         ("from_node", pa.binary()),
@@ -180,6 +202,8 @@ STEP_TYPE = pa.struct(
         ("outcome_kind", pa.string()),
         ("outcome_reason", pa.string()),
         ("dead_reason", pa.string()),
+        ("told", pa.string()),
+        ("told_reason", pa.string()),
         ("repeat", pa.string()),
         ("attempt", pa.int32()),
         ("size_bytes", pa.int64()),
@@ -212,9 +236,11 @@ FLOWS = (
     Column("contracts",        pa.list_(pa.binary()), "the identities of its messages"),
     Column("critical_path",    pa.list_(pa.int32()),  "the steps that lead to the last arrival, first to last"),
     Column("critical_path_us", pa.int64(),  "from the first step of the critical path to the last arrival"),
-    Column("steps",            pa.list_(STEP_TYPE),   "its hops by time; parent is a number among them, -1 is none"),
+    Column("steps",            pa.list_(STEP_TYPE),   "its hops by time; parent is a number among them, -1 is none; "
+                                                      "is_parent_guessed: several may be the parent"),
     Column("findings",         pa.list_(FINDING_TYPE), "what is odd about the flow"),
     Column("is_oversized",     pa.bool_(),  "whether there are more hops than steps; tree and findings are of steps"),
+    Column("is_control",       pa.bool_(),  "whether nodes alone speak in the flow"),
 )
 # fmt: on
 FLOW_SCHEMA = schema_from_columns(FLOWS)
@@ -233,7 +259,16 @@ ENDINGS = {
 # fmt: on
 STRETCH = pa.struct([("incarnation", pa.int64()), ("first_ns", pa.int64()), ("last_ns", pa.int64())])
 LIFE = pa.struct([*STRETCH, ("ending", pa.string())])
-OFFSET = pa.struct([("incarnation", pa.int64()), ("at_ns", pa.int64()), ("offset_ns", pa.int64())])
+REFERENCE = pa.struct([("incarnation", pa.int64()), ("since_ns", pa.int64()), ("reference_node", pa.binary())])
+OFFSET = pa.struct(
+    [
+        ("incarnation", pa.int64()),
+        ("since_ns", pa.int64()),
+        ("offset_ns", pa.int64()),
+        ("drift", pa.float64()),
+        ("at_ns", pa.int64()),
+    ]
+)
 # fmt: off
 CLOCKS = (
     Column("node",             pa.binary(), "identity of a node that captures"),
@@ -249,9 +284,10 @@ CLOCKS = (
     Column("reference_node",   pa.binary(), "the node whose clock the times are corrected to"),
     Column("offset_ns",        pa.int64(),  "how far the clock is ahead of the reference; time minus this is right"),
     Column("offsets",          pa.list_(OFFSET),
-           "if the offset changes: its values at moments by its own clock, with straight lines between them. offset_ns "
-           "is then their median. An incarnation that is missing here is as the one before"),
+           "if the offset changes: from since_ns on, by its own clock, it is offset_ns at at_ns, and more by drift "
+           "with each unit of time. offset_ns is then the median. An incarnation that is missing is as the one before"),
     Column("doubts",           pa.list_(STRETCH), "from when to when its clock was set, nobody knows when exactly"),
+    Column("references",       pa.list_(REFERENCE), "if the reference changes: which, and from when on"),
     Column("is_corrected",     pa.bool_(),  "whether traffic in both directions tells the offset; if not, it is 0"),
     Column("via_node",         pa.binary(), "the node whose clock this clock was compared with"),
     Column("error_ns",         pa.int64(),  "how wrong the offset may be at most; null if not corrected"),
@@ -259,6 +295,24 @@ CLOCKS = (
 )
 # fmt: on
 CLOCK_SCHEMA = schema_from_columns(CLOCKS)
+
+
+# -- lives
+
+# fmt: off
+LIVES = (
+    Column("node",         pa.binary(), "identity of the node"),
+    Column("node_name",    pa.string(), "what people call the node"),
+    Column("incarnation",  pa.int64(),  "which start of the node this is"),
+    Column("began_at_ns",  pa.int64(),  "the first sighting of the life, corrected"),
+    Column("ended_at_ns",  pa.int64(),  "the last sighting of the life, corrected"),
+    Column("ending",       pa.string(), "stopped, died or running: see `flows/lives.py`"),
+    Column("back_at_ns",   pa.int64(),  "when a node of the same name began anew, corrected; null if none did"),
+    Column("away_us",      pa.int64(),  "from the end of the life to back_at_ns"),
+    Column("back_as_node", pa.binary(), "identity under which the node came back; null if it did not"),
+)
+# fmt: on
+LIFE_SCHEMA = schema_from_columns(LIVES)
 
 
 def in_schema(schema: pa.Schema, columns: Mapping[str, pa.Array]) -> pa.Table:

@@ -22,7 +22,7 @@ are not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -177,7 +177,7 @@ def _joined(one: SourceSpan, other: SourceSpan) -> SourceSpan:
         one.sighting_count + other.sighting_count,
         one.skipped + other.skipped,
         one.missing + other.missing + lack,
-        ending=_ending((one.ending, other.ending)),
+        ending=_ending(one.ending, other.ending),
     )
     if lack < 0 or not (one.is_numbered and other.is_numbered):
         return both.without_numbers()
@@ -185,9 +185,12 @@ def _joined(one: SourceSpan, other: SourceSpan) -> SourceSpan:
     return replace(both, gaps=(*one.gaps[:-1], *seam))
 
 
-def _ending(endings: Collection[str]) -> str:
-    """Give how the parts of one source end together: overheard if one part is, else open if one part is."""
-    return next((ending for ending in (OVERHEARD, OPEN) if ending in endings), next(iter(endings)))
+def _ending(one: str, other: str) -> str:
+    """Give how two parts of one source end together: overheard if one part is, else as the later part ends.
+
+    A source that was open when its first part was read may have been closed since.
+    """
+    return OVERHEARD if OVERHEARD in (one, other) else other
 
 
 def _between(one: SourceSpan, other: SourceSpan) -> list[Gap]:

@@ -5,7 +5,7 @@
 | verdicts | what silver.messages says of the signature of one sighting |
 | reasons | why silver.quarantine has one sighting |
 | hops | how many hops of one flow have one fate in silver.hops |
-| requests | what gold.requests says of one request, and whether its key is used again |
+| requests | what gold.requests says of one request, what its asker was told, whether its key is used again |
 | flows | what gold.flows says of one flow |
 | findings | one kind of finding of one flow |
 | clocks | how wrong silver.clocks takes one clock to be, within `CLOCK_TOLERANCE_NS` |
@@ -164,7 +164,7 @@ def _counted(table: pa.Table, name: str) -> pa.Table:
 
 
 def _requests(both: _Both) -> tuple[pa.Table, pa.Table]:
-    names = [*REQUEST, "outcome", "is_reused"]
+    names = [*REQUEST, "outcome", "is_reused", "told"]
     truth, found = both.truth("truth_requests").select([*names, "fault"]), both.found("gold.requests", names)
     return tuple(_with_outcome(table) for table in (truth, found))
 
@@ -173,7 +173,9 @@ def _with_outcome(table: pa.Table) -> pa.Table:
     value = pc.if_else(
         table["is_reused"], pc.binary_join_element_wise(table["outcome"], "reused", ", "), table["outcome"]
     )
-    return table.drop_columns(["outcome", "is_reused"]).append_column("value", value)
+    told = pc.fill_null(table["told"], "")
+    value = pc.if_else(pc.equal(told, ""), value, pc.binary_join_element_wise(value, told, ", told "))
+    return table.drop_columns(["outcome", "is_reused", "told"]).append_column("value", value)
 
 
 def _flows(both: _Both) -> tuple[pa.Table, pa.Table]:

@@ -17,7 +17,7 @@ from hopwire.model.sighting import Direction
 from hopwire.model.sighting_batch import SCHEMA
 from hopwire.simulate.frames import frames_of
 from hopwire.simulate.kinds import KINDS
-from hopwire.simulate.plan import DEAD, SKIPPED, Plan, plan_chunk
+from hopwire.simulate.plan import DEAD, SKIPPED, TOLD, Plan, plan_chunk
 from hopwire.simulate.truth import truth_of
 from hopwire.simulate.world import CHUNKS, SKIPPING, SimulatedWorld, generator
 
@@ -112,7 +112,7 @@ def _batch(world: SimulatedWorld, plan: Plan, kept: Any, numbers: tuple[Any, Any
     is_skipped = sightings["is_skipped"]
     offsets = np.array([each.offset_ns for each in world.nodes])
     direction = np.where(is_skipped, SKIPPED, sightings["direction"])
-    has_peer = (direction != DEAD) & ~is_skipped
+    has_peer = ~np.isin(direction, (DEAD, TOLD)) & ~is_skipped
     names, identities = ([getattr(each, name) for each in world.nodes] for name in ("name", "identity"))
     reasons, notes = _reasons(plan, crossing, sightings)
     at = np.where(is_skipped, world.begin_ns(plan.chunk) + SKIPPING[0], sightings["at"])
@@ -141,10 +141,10 @@ def _without(frames: pa.Array, is_skipped: Any) -> pa.Array:
 
 
 def _reasons(plan: Plan, crossing: Any, sightings: dict[str, Any]) -> tuple[pa.Array, pa.Array]:
-    """Why dead letters went no further."""
+    """Why dead letters went no further, and what askers were told."""
     reasons, notes = [""] * len(crossing), [""] * len(crossing)
     kinds, steps = plan.flows["kind"][plan.crossings["flow"][crossing]], plan.crossings["step"][crossing]
-    for row in np.flatnonzero(sightings["direction"] == DEAD).tolist():
+    for row in np.flatnonzero(np.isin(sightings["direction"], (DEAD, TOLD))).tolist():
         step = KINDS[kinds[row]].steps[steps[row]]
         reasons[row], notes[row] = step.reason, step.note
     for row in np.flatnonzero(sightings["is_skipped"]).tolist():

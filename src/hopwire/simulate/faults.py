@@ -62,6 +62,10 @@ _FAULTS = (
     ("unknown_version", 0.003,  FLOWS,        "a message has a version that nobody handles"),
     ("resend",          0.004,  FLOWS,        "a message is lost and sent again, to another node"),
     ("unfinished",      0.005,  FLOWS,        "the capture ends while an answer is awaited"),
+    ("told",            0.005,  FLOWS,        "a promise ends without an answer, and the capture says how"),
+    ("told_otherwise",  0.002,  FLOWS,        "an answer comes home in time, and who asked is told that none came"),
+    ("local",           0.005,  FLOWS,        "no fault: a node also captures what stays within it"),
+    ("train",           0.003,  FLOWS,        "no fault: messages to one node travel together, and are one record"),
     ("giant_flow",      0.01,   "sightings",  "one flow has far more messages than any other"),
     ("giant_body",      4.0,    "MiB",        "one message has a body of this size"),
 )

@@ -1,7 +1,7 @@
 """The frames of the sightings of a chunk: messages as they crossed, in the format of their flow.
 
-The frames of an arrival begin with the identity of the sender, the frames of a departure do not. Dead letters are
-written in V6, whatever format the message came in.
+The frames of an arrival begin with the identity of the sender, the frames of a departure do not. What only one node
+sees, such as dead letters, is written in V6, whatever format the message came in.
 
 Some frames are damaged on the way: cut short, or changed such that nobody can read them. Not every damage makes a
 message unreadable. So `decode` reads each damaged message, and another damage is tried until `decode` refuses the
@@ -18,7 +18,7 @@ import pyarrow as pa
 from hopwire.errors import WireError
 from hopwire.simulate.draw import V6
 from hopwire.simulate.messages import columns_of_messages
-from hopwire.simulate.plan import DEAD, IN, Plan
+from hopwire.simulate.plan import DEAD, IN, OUT, Plan
 from hopwire.simulate.shapes import Change
 from hopwire.simulate.world import SimulatedWorld
 from hopwire.wire import decode
@@ -41,7 +41,8 @@ def frames_of(
     columns = pa.table(columns_of_messages(world, plan, chance)).take(pa.array(message))
     values = {name: columns.column(name).combine_chunks() for name in columns.column_names}
     is_dead = sightings["direction"] == DEAD
-    formats = np.where(is_dead, V6, plan.flows["format"][plan.messages["flow"][message]])
+    is_lone = ~np.isin(sightings["direction"], (IN, OUT))
+    formats = np.where(is_lone, V6, plan.flows["format"][plan.messages["flow"][message]])
     peers = pa.array([b"", *(node.identity for node in world.nodes)], pa.binary())
     knows_peer = (sightings["direction"] == IN) | is_dead
     values |= {

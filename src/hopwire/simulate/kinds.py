@@ -35,6 +35,13 @@ def _dead(node: int, of: int, reason: str, note: str = "", cause: int | None = N
     return Step(node, node, cause=where, mode=Mode.COPY, of=of, seen=SeenAt.DEAD, wait=wait, reason=reason, note=note)
 
 
+def _end(error: str, note: str = "", cause: int = 0, wait: Millis = HANDLING) -> Step:
+    """The end of the promise at node 0, as its asker is told."""
+    return Step(
+        0, 0, cause=cause, mode=Mode.COPY, of=0, seen=SeenAt.TOLD, wait=wait, travel=AT_ONCE, reason=error, note=note
+    )
+
+
 def _unwanted(of: int) -> Step:
     """A reply that came home, where nobody waits any more."""
     return _dead(0, of, "nobody_waits", wait=AT_ONCE)
@@ -234,6 +241,27 @@ FAULTY = (
                                          _told(Says.RECEIVED, 2, 2), _answer(1, 0), _answer(2, 2),
                                          _dead(0, 5, "nobody_waits")), 1, "resend", V, (6,), ANSWERED,
          findings=("retransmitted",), has_id=True),
+    Kind("told that time is over", (_ask(), _end("Timeout", "timed_out: no answer", wait=TOO_LONG)), 2, "told", V,
+         KEYED, LOST, ttl=SHORT),
+    Kind("told that nobody takes it", (_ask(0, seen=SeenAt.DEAD, reason="no_route"), _end("NoRoute", "no_route: no")),
+         1, "told", V, KEYED, LOST, signed=False),
+    Kind("told that a handler failed", (_ask(), _told(Says.FAILED, 0), _end("HandlerFailed", "ValueError: no", 1)), 1,
+         "told", V, KEYED, FAILED),
+    Kind("told early", (_ask(), _end("Cancelled", wait=Millis(1, 2)),
+                        _answer(wait=Millis(5, 6)), _unwanted(2)), 1, "told", V, KEYED, LATE),
+    Kind("insisted in vain", (_ask(waits=Waits.ANSWER_AND_RECEIPT, attempt=0), _dead(1, 0, "no_route"),
+                              _told(Says.NO_ROUTE, 0), _end("Timeout", "timed_out: no", wait=TOO_LONG)), 1, "told", V,
+         (6,), LOST, ttl=SHORT, has_id=True),
+    Kind("told otherwise", (_ask(), _answer(), _end("Timeout", "timed_out: no answer", 1)), 1, "told_otherwise", V,
+         KEYED, ANSWERED, findings=("told_otherwise",)),
+    Kind("ask within a node", (_ask(0, seen=SeenAt.LOCAL, travel=AT_ONCE),
+                               _answer(0, seen=SeenAt.LOCAL, travel=AT_ONCE)), 1, "local", V, KEYED, ANSWERED,
+         signed=False),
+    Kind("step within a node", (_event(), Step(1, 1, Says.ONWARD, 0, seen=SeenAt.LOCAL, travel=AT_ONCE),
+                                Step(1, 2, Says.FURTHER, 1)), 1, "local", V, KEYED, flow_outcome="delivered",
+         signed=False),
+    Kind("events in a train", tuple(_event(wait=AT_ONCE, travel=Millis(5, 5)) for _ in range(3)), 1, "train", V, KEYED,
+         flow_outcome="delivered"),
     Kind("unfinished", (_ask(seen=LEFT),), 1, "unfinished", outcomes=("open",), window=Window.END),
     Kind("giant flow", (_event(),), 1, "giant_flow", flow_outcome="delivered"),
     Kind("giant body", (_event(change=Change.GIANT),), 1, "giant_body", flow_outcome="delivered"),

@@ -27,10 +27,10 @@ from hopwire.simulate.mix import FlowShare, shares_of
 from hopwire.simulate.shapes import Change, Kind, Mode, Says, SeenAt, Step, Window, way_of
 from hopwire.simulate.world import CHUNKS, SimulatedWorld, generator
 
-__all__ = ["DEAD", "IN", "OUT", "SKIPPED", "Plan", "plan_chunk"]
+__all__ = ["DEAD", "IN", "LOCAL", "OUT", "SKIPPED", "TOLD", "Plan", "plan_chunk"]
 
 NOWHERE = -1  # the peer of a message that began at its node
-IN, OUT, DEAD, SKIPPED = range(4)
+IN, OUT, DEAD, LOCAL, TOLD, SKIPPED = range(6)  # as in Direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +177,8 @@ def _sightings(world: SimulatedWorld, chunk: int, flows: Columns, crossings: Col
         (OUT, "src", "dst", "left", (SeenAt.BOTH, SeenAt.LEFT)),
         (IN, "dst", "src", "came", (SeenAt.BOTH, SeenAt.CAME)),
         (DEAD, "src", "came_from", "left", (SeenAt.DEAD,)),
+        (LOCAL, "src", "src", "left", (SeenAt.LOCAL,)),
+        (TOLD, "src", "came_from", "left", (SeenAt.TOLD,)),
     ):
         rows = numbers[np.isin(seen, kinds)]
         parts.append(

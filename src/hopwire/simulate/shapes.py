@@ -1,6 +1,7 @@
 """The parts of a kind of flow: steps, and the way and the fate that follow from the steps. `kinds.py` has the kinds.
 
-A step is one crossing of one message from one node to another, or the end of a message at a node. Nodes are numbered
+A step is one crossing of one message from one node to another, a message within a node, the end of a message at a node,
+or the end of a promise. Nodes are numbered
 within the flow: the flow begins at node 0, and answers go there.
 
 | mode | the step |
@@ -9,7 +10,7 @@ within the flow: the flow begins at node 0, and answers go there.
 | ON | sends the message of step `of` on: one hop more |
 | FAN | sends the broadcast of step `of` to one more node, as hopwire does: each node gets its own message |
 | PILE | sends the broadcast of step `of` to one more node, as the original does: hops and way grow with each node |
-| COPY | shows the message of step `of` once more: as a second arrival, changed on the way, or as a dead letter |
+| COPY | shows the message of step `of` once more: an arrival, perhaps changed, a dead letter, the end of its promise |
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = [
     "Waits",
     "Window",
     "fate_of",
+    "findings_of",
     "way_of",
 ]
 
@@ -55,9 +57,10 @@ class Says(IntEnum):
 
 
 Mode = IntEnum("Mode", "NEW ON FAN PILE COPY", start=0)
-SeenAt = IntEnum("SeenAt", "BOTH LEFT CAME DEAD", start=0)
+SeenAt = IntEnum("SeenAt", "BOTH LEFT CAME DEAD LOCAL TOLD", start=0)
 To = IntEnum("To", "ANY HOME NODE ACTOR", start=0)
 Window = IntEnum("Window", "MAIN OPEN BEFORE UNWRITTEN DYING CRASH AFTER SKIP AGAIN END CLOSE", start=0)
+LONE = {SeenAt.DEAD: "dead", SeenAt.LOCAL: "local", SeenAt.TOLD: "told"}  # what only one node sees, and its fate
 UNSEEN_BY = {Window.SKIP: 1, Window.UNWRITTEN: 1, Window.DYING: 0}  # the node of a flow that has no sightings
 
 
@@ -115,7 +118,7 @@ class Step(NamedTuple):
     wait: Millis = HANDLING
     travel: Millis = TRAVEL
     change: Change = Change.NONE
-    reason: str = ""  # of a dead letter
+    reason: str = ""  # of a dead letter, or what an asker was told
     note: str = ""
     attempt: int = -1  # of a message that carries an id
     is_broadcast: bool = False
@@ -141,6 +144,11 @@ class Kind(NamedTuple):
     has_id: bool = False
     is_traced: bool | None = None  # None: chance decides
 
+    @property
+    def told(self) -> str:
+        """What the asker of its request was told, if that is in the capture."""
+        return next((step.reason for step in self.steps if step.seen is SeenAt.TOLD), "")
+
 
 @cache
 def way_of(steps: tuple[Step, ...], number: int) -> tuple[tuple[int, ...], int]:
@@ -148,7 +156,7 @@ def way_of(steps: tuple[Step, ...], number: int) -> tuple[tuple[int, ...], int]:
     step = steps[number]
     if step.names is not None:
         return step.names, way_of((*steps[:number], step._replace(names=None)), number)[1]
-    if step.mode is Mode.NEW and step.seen is SeenAt.DEAD:
+    if step.seen in (SeenAt.LOCAL, SeenAt.TOLD) or (step.mode is Mode.NEW and step.seen is SeenAt.DEAD):
         return (), 0  # the message never left
     if step.mode is Mode.COPY:
         if step.seen is SeenAt.DEAD:
@@ -165,11 +173,17 @@ def way_of(steps: tuple[Step, ...], number: int) -> tuple[tuple[int, ...], int]:
     return (*way, step.src), 1
 
 
+def findings_of(kind: Kind) -> tuple[str, ...]:
+    """Give the findings of a kind of flow; a hop that is lost is one."""
+    is_lost = any(fate_of(kind, number) == "lost" for number in range(len(kind.steps)))
+    return (*kind.findings, *(["hop_lost"] if is_lost else []))
+
+
 def fate_of(kind: Kind, number: int) -> str:
     """Give the fate that `silver.hops` has for a crossing; empty where the crossing is no hop of its own."""
     step = kind.steps[number]
-    if step.seen is SeenAt.DEAD:
-        return "dead"
+    if step.seen in LONE:
+        return LONE[step.seen]
     blind = UNSEEN_BY.get(kind.window)
     if blind in (step.src, step.dst):
         return "unwitnessed" if step.dst == blind else "unsent"

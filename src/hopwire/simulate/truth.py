@@ -28,7 +28,7 @@ from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.messages import texts_from_ids
 from hopwire.simulate.plan import Plan
-from hopwire.simulate.shapes import Change, fate_of
+from hopwire.simulate.shapes import Change, fate_of, findings_of
 from hopwire.simulate.signatures import is_signed
 from hopwire.simulate.world import SimulatedWorld
 
@@ -63,6 +63,7 @@ COLUMNS = {
         Column("wire_format",                        NUMBER,       "3 to 6"),
         Column("outcome",                            TEXT,         "what became of it"),
         Column("is_reused",                          FLAG,         "whether another request has its key"),
+        Column("told",                               TEXT,         "what its asker was told; empty if not captured"),
         FAULT,
     ),
     "truth_hops": (
@@ -166,6 +167,7 @@ def _requests(world: SimulatedWorld, plan: Plan, ids: pa.Array) -> pa.Table:
         wire_format=flows["format"][rows],
         outcome=pa.array(outcomes, TEXT).take(pa.array(kinds)),
         is_reused=pa.array([kind.is_reused for kind in KINDS]).take(pa.array(kinds)),
+        told=pa.array([kind.told for kind in KINDS], TEXT).take(pa.array(kinds)),
         fault=_faults(kinds),
     )
 
@@ -198,10 +200,10 @@ def _flows(plan: Plan, ids: pa.Array) -> pa.Table:
 
 def _findings(plan: Plan, ids: pa.Array) -> pa.Table:
     kinds = plan.flows["kind"]
-    most = max(len(kind.findings) for kind in KINDS)
+    findings = [findings_of(kind) for kind in KINDS]
     parts = []
-    for place in range(most):
-        found = [kind.findings[place] if len(kind.findings) > place else None for kind in KINDS]
+    for place in range(max(map(len, findings))):
+        found = [each[place] if len(each) > place else None for each in findings]
         rows = np.flatnonzero(np.array([name is not None for name in found])[kinds])
         parts.append(
             _table(
