@@ -16,18 +16,18 @@ from hopwire.capture.sources import list_sources, read_source
 from hopwire.domains_file import domains_from_file
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.coverage import coverage_from_rows
-from hopwire.flows.crossings import window_width
+from hopwire.flows.crossings import quickest_crossings
 from hopwire.flows.findings import Known
 from hopwire.flows.flows import judge_flows
 from hopwire.flows.hops import SIGHTING_COLUMNS, link
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import CLOSED, OPEN
-from hopwire.flows.spans import SourceSpan, joined_spans, lives_of, placed, spans_from_batch
-from hopwire.lake.store import writing
+from hopwire.flows.spans import SourceSpan, joined_spans, placed, spans_from_batch
+from hopwire.lake.parquet_output import stored_file
+from hopwire.lake.store import LakeRun, writing
 from hopwire.lake.worker import Split, split_batch
 from hopwire.security import Domains
-from tests.flows.quickest import quickest_crossings
 
 CONTRACT = ["identity", "version", "version_raw"]
 
@@ -42,9 +42,14 @@ def build_without_spark(simulated: Path, lake: Path) -> dict[str, pa.Table]:
 def write_lake(lake: Path, tables: dict[str, pa.Table]) -> None:
     with writing(lake) as run:
         for name, table in tables.items():
-            pq.write_table(table, run.place(name) / "rows.parquet")
-            run.add(name, "", table.schema, run.written(name))
+            put_rows(run, name, table)
         run.publish({}, "")
+
+
+def put_rows(run: LakeRun, name: str, rows: pa.Table, basis: str = "", file: str = "rows.parquet") -> None:
+    """Put a table into a lake that is this file, whatever its columns are."""
+    pq.write_table(rows, run.place(name) / file)
+    run.put(name, basis, rows.schema, [stored_file(run.place(name), file)])
 
 
 class Judged(NamedTuple):
@@ -82,7 +87,7 @@ def judge_captures(captures: Path, domains: Domains, rules: Rules) -> Judged:
         spans += [replace(span, ending=ending) for span in own]
     messages = pa.Table.from_batches([split.messages for split in splits]).combine_chunks()
     quarantine = pa.Table.from_batches([split.quarantine for split in splits])
-    sightings = _with_route(messages).select(list(SIGHTING_COLUMNS))
+    sightings = with_route(messages).select(list(SIGHTING_COLUMNS))
     clocks = clocks_without_spark(spans, sightings)
     coverage = coverage_from_rows(clocks)
     hops = link(sightings, coverage, rules)
@@ -96,11 +101,12 @@ def judge_captures(captures: Path, domains: Domains, rules: Rules) -> Judged:
 def clocks_without_spark(spans: Iterable[SourceSpan], sightings: pa.Table) -> pa.Table:
     """The rows of silver.clocks."""
     known = placed(spans)
-    crossings = quickest_crossings(sightings, window_width(lives_of(known)))
+    crossings = quickest_crossings(sightings)
     return rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings))
 
 
-def _with_route(messages: pa.Table) -> pa.Table:
+def with_route(messages: pa.Table) -> pa.Table:
+    """Messages with the columns that `link` makes of their routing."""
     routing = messages["routing"].combine_chunks()
     bounds = routing.offsets.to_numpy()
     last = pa.array(bounds[1:] - 1, mask=bounds[1:] == bounds[:-1])

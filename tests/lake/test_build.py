@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ from hopwire.lake.catalog import find_sources
 from hopwire.lake.dataframes import read_table
 from hopwire.lake.ingest import decoder_basis
 from hopwire.lake.manifest import stale_tables
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.store import files_of as paths_of
 from hopwire.lake.store import read_arrow, read_manifest
 from hopwire.lake.tables import Column, Table, all_tables
 from hopwire.security import OPEN, Domain, Domains, Key
@@ -69,14 +70,14 @@ def test_build_gives_every_row_and_what_it_says(spark: SparkSession, captures: P
     assert built.faults == ()
     messages = read_table(spark, lake, "silver.messages")
     assert {row.verdict for row in messages.select("verdict").distinct().collect()} == {"valid", "unsigned"}
-    assert messages.columns == all_tables()["silver.messages"].schema.names
+    assert messages.columns == all_tables()["silver.messages"].stored_schema.names
 
 
 def test_every_table_is_built_as_declared_and_adds_up(spark: SparkSession, captures: Path, lake: Path) -> None:
     built = build(spark, captures, lake, domains=DOMAINS)
     assert set(built.manifest.tables) == set(all_tables())
     for name, table in all_tables().items():
-        assert read_arrow(lake, name).schema == table.schema
+        assert read_arrow(lake, name).schema == table.stored_schema
         keys = read_arrow(lake, name, table.key).to_pylist()
         assert len({repr(key) for key in keys}) == len(keys), f"the key of {name} is one"
     assert all(row["is_balanced"] for row in rows_of(lake, "gold.quality"))
@@ -158,7 +159,7 @@ def test_faults_of_files_are_told_and_the_build_goes_on(spark: SparkSession, cap
 
 
 def test_lake_and_captures_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
-    name = "my läke[1] a{b}c%20x"  # a part that is taken for a pattern or an escape leads nowhere
+    name = "my läke[1] a{b}c%x"  # a part that is taken for a pattern or an escape leads nowhere
     captures, lake = make_capture(tmp_path / f"caps of {name}"), tmp_path / name
     build(spark, captures, lake, ["silver.hops", "gold.contracts"])
     assert read_table(spark, lake, "silver.messages").count() == 2 * MESSAGES_PER_NODE
@@ -169,17 +170,19 @@ def test_lake_and_captures_may_have_any_name(spark: SparkSession, tmp_path: Path
     assert read_table(spark, lake, "silver.messages").count() == 3 * MESSAGES_PER_NODE
 
 
-def test_frame_of_before_a_build_can_be_read_behind_it(spark: SparkSession, captures: Path, lake: Path) -> None:
+def test_frame_of_before_many_builds_can_be_read_behind_them(spark: SparkSession, captures: Path, lake: Path) -> None:
     build(spark, captures, lake, FEW)
     before = {name: read_table(spark, lake, name) for name in FEW}
     rows = {name: frame.count() for name, frame in before.items()}
     write_segment(captures / "cleo.arrows", make_sightings("cleo"))
-    build(spark, captures, lake, FEW, redecode=True)
+    for _ in range(3):
+        build(spark, captures, lake, FEW, redecode=True)
     assert {name: frame.count() for name, frame in before.items()} == rows
     assert read_table(spark, lake, "silver.messages").count() == 3 * MESSAGES_PER_NODE
-    build(no_spark, captures, lake, FEW)
-    named = {file.path for table in read_manifest(lake).tables.values() for file in table.files}
-    assert {name for name in files_of(lake) if name.endswith(".parquet")} == named, "they are gone with the next build"
+    assert read_table(spark, lake, "silver.messages", read_manifest(lake, 1)).count() == 2 * MESSAGES_PER_NODE
+    build(spark, captures, lake, FEW, redecode=True, settings=LakeSettings(keep_snapshots=1, keep_seconds=1e-9))
+    named = {path.name for name in read_manifest(lake).tables for path in paths_of(lake, name)}
+    assert {path.name for path in lake.rglob("*.parquet")} == named, "what no state of the lake names is gone"
 
 
 def test_source_that_only_has_the_name_of_another_does_not_replace_it(
@@ -213,36 +216,6 @@ def test_tables_that_a_partial_build_leaves_behind_are_stale(spark: SparkSession
     assert stale_tables(read_manifest(lake)) == {}
 
 
-def make_older(lake: Path) -> None:
-    """Turn a lake into what an older hopwire wrote: clocks were gold, types of columns were text alone."""
-    path, tables = lake / "_hopwire" / "manifest.json", read_manifest(lake).tables
-    text = path.read_text().replace("silver.clocks", "gold.clocks").replace("silver/clocks", "gold/clocks")
-    for name in ("silver.clocks", "silver.hops"):
-        text = text.replace(tables[name].basis, f"the basis with the old name of {name}")
-    manifest = json.loads(text)
-    for table in manifest["tables"].values():
-        del table["schema"]
-    path.write_text(json.dumps(manifest))
-    (lake / "gold").mkdir()
-    (lake / "silver" / "clocks").rename(lake / "gold" / "clocks")
-
-
-def test_lake_of_an_older_hopwire_is_read_and_brought_up_to_date(
-    spark: SparkSession, captures: Path, lake: Path
-) -> None:
-    before = {name: rows_of(lake, name) for name in build(spark, captures, lake, ["silver.hops"]).manifest.tables}
-    make_older(lake)
-    assert {name: rows_of(lake, name) for name in before} == before
-    assert read_table(spark, lake, "silver.clocks").count() == len(before["silver.clocks"])
-    assert stale_tables(read_manifest(lake)) == {}
-    assert build(no_spark, captures, lake, ["silver.messages"]).tables == ()
-    built = build(spark, captures, lake, ["silver.hops"])
-    assert (built.read, built.tables) == ((), ("silver.clocks", "silver.hops"))
-    assert {name: rows_of(lake, name) for name in built.manifest.tables} == before
-    build(no_spark, captures, lake, ["silver.hops"])
-    assert not list(lake.glob("gold/clocks/*"))
-
-
 def test_progress_begins_and_ends(spark: SparkSession, captures: Path, lake: Path) -> None:
     told: list[tuple[str, int, int]] = []
     build(spark, captures, lake, FEW, progress=lambda *step: told.append(step))
@@ -273,7 +246,7 @@ def failing_build(spark: SparkSession, captures: Path, lake: Path, table: str = 
     with pytest.raises(LakeError) as caught:
         build(spark, captures, lake, [table])
     assert "\n" not in str(caught.value)
-    assert not (lake / "silver").exists(), "nothing is visible"
+    assert not list(lake.rglob("_delta_log")), "nothing is visible"
     with pytest.raises(LakeError):
         read_manifest(lake)
     return str(caught.value)
@@ -332,7 +305,7 @@ def test_run_that_does_not_add_up_fails_and_is_not_published(
     broken(lose, "gold.quality", **kinds, is_balanced=pa.bool_())
     with pytest.raises(BalanceError, match=r"anna\.arrows: 41 rows went into step decode, 40 came out"):
         build(spark, captures, lake, ["gold.quality"])
-    assert not (lake / "silver").exists()
+    assert not list(lake.rglob("_delta_log"))
 
 
 def test_built_is_a_value(spark: SparkSession, captures: Path, lake: Path) -> None:
@@ -350,7 +323,7 @@ def test_domains_that_are_forgotten_do_not_undo_verdicts(spark: SparkSession, ca
 
 def test_table_that_has_lost_a_file_is_built_again(spark: SparkSession, captures: Path, lake: Path) -> None:
     build(spark, captures, lake, FEW)
-    for file in read_manifest(lake).tables["gold.contracts"].files:
-        (lake / file.path).unlink()
+    for file in paths_of(lake, "gold.contracts"):
+        file.unlink()
     assert build(spark, captures, lake, FEW).tables == ("gold.contracts",)
     assert len(rows_of(lake, "gold.contracts")) > 0

@@ -3,26 +3,30 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import msgspec
+import pyarrow as pa
 import pytest
 
 from hopwire.capture.sources import Source, list_sources, read_source
 from hopwire.errors import LakeError
 from hopwire.lake import catalog
 from hopwire.lake.catalog import find_sources, groups_of, tasks_of
-from hopwire.lake.manifest import Manifest, StoredFile, StoredSource, StoredTable
-from hopwire.lake.store import LakeRun
+from hopwire.lake.manifest import StoredFile, StoredSource
+from hopwire.lake.store import LakeRun, writing
 from hopwire.lake.worker import IngestTask
 from tests.lake.captures import make_capture, make_sightings, write_segment
 
 
 def run_after(tmp_path: Path, sources: dict[str, StoredSource], decoder: str = "d") -> LakeRun:
-    files = tuple(StoredFile(f"bronze/sightings/{name}.parquet", 1, 1, name) for name in sources)
-    for file in files:
-        path = tmp_path / "lake" / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"1")
-    tables = {"bronze.sightings": StoredTable("", {}, files)}
-    return LakeRun(tmp_path / "lake", "run", Manifest(decoder=decoder, tables=tables, sources=sources))
+    known = {name: msgspec.structs.replace(source, parts=(name.replace(".", "-"),)) for name, source in sources.items()}
+    files = [StoredFile(f"{part}.parquet", 1, 1) for source in known.values() for part in source.parts]
+    with writing(tmp_path / "lake") as run:
+        for file in files:
+            (run.place("bronze.sightings") / file.path).write_bytes(b"1")
+        run.put("bronze.sightings", "", pa.schema([("segment", pa.string())]), files)
+        run.publish(known, decoder)
+    with writing(tmp_path / "lake") as run:
+        return run
 
 
 def stored_in(captures: Path) -> dict[str, StoredSource]:
@@ -57,7 +61,7 @@ def test_another_decoder_reads_all_and_what_is_gone_from_bronze(tmp_path: Path) 
     (captures / "bert.arrows").unlink()
     found, _ = find_sources(captures)
     tasks = {task.name: (task.kind, Path(task.path).name) for task in tasks_of(found, run, "other")}
-    assert tasks == {"anna.arrows": ("segment", "anna.arrows"), "bert.arrows": ("parquet", "bert.arrows.parquet")}
+    assert tasks == {"anna.arrows": ("segment", "anna.arrows"), "bert.arrows": ("parquet", "bert-arrows.parquet")}
     assert tasks_of(found, run, "d") == []
     assert len(tasks_of(found, run, "d", redecode=True)) == 2
 

@@ -36,7 +36,7 @@ from hopwire.lake.session import session
 
 master, network, lake, *victims = sys.argv[1:]
 network, lake, killed = Path(network), Path(lake), []
-waits = {"captures": "done/*", "silver.hops": "silver/hops/*.parquet"}
+waits = {"captures": "_hopwire/work/*/done/*", "silver.hops": "silver/hops/*/*.parquet"}
 spark = session("cluster", **{
     "spark.master": master,
     "spark.driver.host": "127.0.0.1",
@@ -46,7 +46,7 @@ spark = session("cluster", **{
 })
 
 def kill(sign):
-    while not any(lake.glob(f"_hopwire/staging/*/{sign}")):
+    while not any(lake.glob(sign)):
         time.sleep(0.005)
     victim = victims[len(killed)]
     children = [child for thread in Path(f"/proc/{victim}/task").glob("*/children")

@@ -14,17 +14,23 @@ from pyspark.sql import functions as F
 
 from hopwire.errors import LakeError
 from hopwire.lake.dataframes import Judged, frame_of, plain_errors, read_table, sized_shuffles, write_frame
+from hopwire.lake.manifest import StoredFile
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import writing
 from hopwire.lake.tables import Column, Table
 
+SETTINGS = LakeSettings()
 SHUFFLES = "spark.sql.shuffle.partitions"
-NAMES = ("my lake", "läke", "lake[1]", "a{b,c}d", "lake%20x", "what?*", "back\\slash", "a:b#c", "parity=7")
+NAMES = ("my lake", "läke", "lake[1]", "a{b,c}d", "lake%x", "what?*", "a:b#c", "parity=7", "date=2026-01-31")
 NUMBERS = Table("gold.numbers", ("id",), (), (Column("id", pa.int64(), "x"), Column("parity", pa.int64(), "x")), "One.")
 
 
 def numbers(spark: SparkSession, count: int = 10) -> DataFrame:
     return spark.range(0, count, 1, 2).withColumn("parity", F.col("id") % 2)
+
+
+def written(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings = SETTINGS) -> list[StoredFile]:
+    return write_frame(table, rows, place, settings, run="0" * 12, names={})
 
 
 # -- reading and writing
@@ -36,9 +42,8 @@ def numbers(spark: SparkSession, count: int = 10) -> DataFrame:
 def test_lake_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
     lake = tmp_path / name
     with writing(lake) as run:
-        assert write_frame(NUMBERS, numbers(spark), run.place(NUMBERS.name), LakeSettings()) is None
-        run.add(NUMBERS.name, "x", NUMBERS.schema, run.written(NUMBERS.name))
-        assert sum(row.id for row in frame_of(spark, NUMBERS.schema, run.files(NUMBERS.name)).collect()) == 45
+        run.put(NUMBERS.name, "x", NUMBERS.schema, written(NUMBERS, numbers(spark), run.place(NUMBERS.name)))
+        assert sum(row.id for row in frame_of(spark, NUMBERS.schema, run.paths(NUMBERS.name)).collect()) == 45
         run.publish({}, "")
     rows = read_table(spark, lake, NUMBERS.name)
     assert rows.columns == ["id", "parity"]
@@ -60,7 +65,7 @@ def test_name_that_looks_like_a_pattern_reads_no_other_file(spark: SparkSession,
 @pytest.mark.slow
 def test_files_are_compressed_as_the_settings_say(spark: SparkSession, tmp_path: Path) -> None:
     for compression, found in (("lz4", "LZ4"), ("zstd", "ZSTD"), ("none", "UNCOMPRESSED")):
-        write_frame(NUMBERS, numbers(spark), tmp_path / compression, LakeSettings(compression=compression))
+        written(NUMBERS, numbers(spark), tmp_path / compression, LakeSettings(compression=compression))
         file = next((tmp_path / compression).glob("*.parquet"))
         assert pq.read_metadata(file).row_group(0).column(0).compression == found
 
@@ -71,9 +76,9 @@ def test_what_workers_write_is_named(spark: SparkSession, tmp_path: Path) -> Non
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from (pa.RecordBatch.from_arrays(batch.columns, schema=NUMBERS.schema) for batch in batches)
 
-    names = write_frame(NUMBERS, Judged(numbers(spark), judge, NUMBERS.schema), tmp_path, LakeSettings())
-    assert names is not None
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    files = written(NUMBERS, Judged(numbers(spark), judge, NUMBERS.schema), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(file.path for file in files)
+    assert sum(file.row_count for file in files) == 10
 
 
 @pytest.mark.spark
@@ -84,12 +89,19 @@ def test_rows_that_are_not_as_declared_are_refused_before_anything_is_written(
     rows = numbers(spark).withColumn("parity", F.col("parity").cast("string"))
     odd = r"gold\.numbers: its function gives \('parity', 'string'\), its columns declare \('parity', 'bigint'\)"
     with pytest.raises(LakeError, match=odd):
-        write_frame(NUMBERS, rows, tmp_path, LakeSettings())
+        written(NUMBERS, rows, tmp_path)
     with pytest.raises(LakeError, match=r"its function gives .*'id'.*, its columns declare .*'parity'"):
-        write_frame(NUMBERS, numbers(spark).select("id"), tmp_path, LakeSettings())
+        written(NUMBERS, numbers(spark).select("id"), tmp_path)
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("parity", pa.string())])
     with pytest.raises(LakeError, match=odd):
-        write_frame(NUMBERS, Judged(rows, iter, schema), tmp_path, LakeSettings())
+        written(NUMBERS, Judged(rows, iter, schema), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["lake%20x", "back\\slash"])
+def test_name_at_which_delta_would_lose_its_way_is_refused_before_anything_is_done(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LakeError, match="a Delta table cannot lie at a path with"), writing(tmp_path / name):
+        pass
     assert list(tmp_path.iterdir()) == []
 
 

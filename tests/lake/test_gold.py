@@ -71,8 +71,9 @@ def test_timestamps_are_timestamps_in_utc_for_whoever_reads_the_files(
     hops = frame(spark, HOP_SCHEMA, hop("arrived", arrived_at_ns=NOW, latency_us=1, verdict="invalid"))
     before = spark.conf.get(TIMESTAMPS)
     table = all_tables()[name]
-    write_frame(table, table.rows([hops], LakeSettings()), tmp_path / "rows", LakeSettings())
-    (file,) = (tmp_path / "rows").glob("*.parquet")
+    settings = LakeSettings()
+    write_frame(table, table.rows([hops], settings), tmp_path / "rows", settings, run="0" * 12, names={})
+    (file,) = (tmp_path / "rows").rglob("*.parquet")
     kinds = {column.path: column.logical_type.to_json() for column in pq.ParquetFile(file).schema}
     kind = json.loads(kinds["minute"])
     assert (kind["Type"], kind["isAdjustedToUTC"], kind["timeUnit"]) == ("Timestamp", True, "microseconds")

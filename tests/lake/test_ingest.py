@@ -18,9 +18,10 @@ from hopwire.lake.bronze.spans import spans_from_rows
 from hopwire.lake.catalog import find_sources, groups_of, tasks_of
 from hopwire.lake.ingest import decoder_basis, refuse_less, take_in
 from hopwire.lake.manifest import StoredSource
+from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import read_arrow, read_manifest, writing
-from hopwire.lake.worker import INGESTED, IngestJob, ingest_source
+from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
+from hopwire.lake.worker import INGESTED, IngestJob, ingest_group
 from hopwire.security import OPEN
 from tests.lake.captures import make_sightings, write_segment
 
@@ -31,12 +32,12 @@ def read(captures: Path, lake: Path, *, redecode: bool = False, **settings: Any)
     found, _ = find_sources(captures)
     with writing(lake) as run:
         tasks = tasks_of(found, run, basis, redecode=redecode)
-        job = IngestJob(str(run.staging))
+        job = IngestJob(str(run.lake), str(run.work), run.name)
         for table in INGESTED:
             run.place(table)
         job.marks.mkdir()
-        parts = [part for group in groups_of(tasks, chosen.task_bytes) for part in group]
-        reports = [ingest_source(part, job, OPEN, chosen) for part in parts]
+        groups = groups_of(tasks, chosen.task_bytes)
+        reports = [report for group in groups for report in ingest_group(group, 0, job, OPEN, chosen)]
         refuse_less(run, tasks, reports)
         stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
         run.publish(take_in(run, reports, stored, basis, is_anew=redecode), basis)
@@ -112,7 +113,7 @@ def test_numbers_that_are_missing_within_a_source_are_told_of_it(tmp_path: Path,
 def test_parts_of_a_source_tell_the_same_as_the_whole(captures: Path, lake: Path, tmp_path: Path) -> None:
     read(captures, lake)
     read(captures, tmp_path / "parts", task_bytes=20_000)
-    assert len(read_manifest(tmp_path / "parts").tables["bronze.sightings"].files) > 6
+    assert read_manifest(tmp_path / "parts").tables["bronze.sightings"].file_count > 6
     assert spans(tmp_path / "parts") == spans(lake)
 
 
@@ -192,6 +193,24 @@ def test_rows_without_numbers_have_none_when_they_are_read_from_the_lake_either(
     assert spans(lake) == before
 
 
+# -- sources that share files
+
+
+def test_source_that_changes_takes_those_along_that_share_its_file(captures: Path, lake: Path) -> None:
+    read(captures, lake)
+    before = read_manifest(lake).sources
+    assert len({source.parts for source in before.values()}) == 1
+    (captures / "anna-1.arrows").unlink()
+    rows = make_sightings("anna", 320, skipped=0)
+    write_segment(captures / "anna-3.arrows", rows[200:])
+    after = read(captures, lake)
+    assert all(after[name].parts != before[name].parts for name in before)
+    found = read_arrow(lake, "bronze.sightings", ["segment", "sequence"]).sort_by("sequence")
+    assert found["sequence"].to_pylist() == list(range(320)), "one is gone, and was read from the lake"
+    assert found["segment"].to_pylist().count("anna-1.arrows") == 100
+    assert spans(lake)[0].ending == "closed"
+
+
 # -- what the lake has, it keeps
 
 
@@ -209,9 +228,9 @@ def test_capture_that_was_cut_off_does_not_take_rows_away(captures: Path, tmp_pa
 def test_file_of_the_lake_that_is_damaged_does_not_take_rows_away(captures: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     read(captures, lake)
-    (file,) = [each for each in read_manifest(lake).tables["bronze.sightings"].files if each.source == "anna-2.arrows"]
+    (file,) = files_of(lake, "bronze.sightings")
     (captures / "anna-2.arrows").unlink()
-    (lake / file.path).write_bytes(b"PAR1 and then nothing of use")
+    file.write_bytes(b"PAR1 and then nothing of use")
     with pytest.raises(LakeError, match="the lake has 100 rows of it, now there are 0; build the lake anew"):
         read(captures, lake, redecode=True)
 
@@ -219,8 +238,9 @@ def test_file_of_the_lake_that_is_damaged_does_not_take_rows_away(captures: Path
 def test_source_of_which_the_lake_has_lost_a_file_is_read_again(captures: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     read(captures, lake)
-    (file,) = [each for each in read_manifest(lake).tables["silver.messages"].files if each.source == "anna-2.arrows"]
-    (lake / file.path).unlink()
+    (file,) = files_of(lake, "silver.messages")
+    file.unlink()
+    (captures / "anna-3.arrows").unlink()
     read(captures, lake)
     assert len(read_arrow(lake, "silver.messages")) == 270
 
@@ -233,11 +253,14 @@ def test_files_of_others_in_the_directories_of_the_lake_stay(captures: Path, tmp
     for path in others:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"mine")
-    old = {lake / file.path for file in read_manifest(lake).tables["bronze.sightings"].files}
-    read(captures, lake, redecode=True)
-    read(captures, lake, redecode=True)
+    old = files_of(lake, "bronze.sightings")
+    for _ in range(3):
+        read(captures, lake, redecode=True)
+    assert all(path.exists() for path in old), "an old state of the lake has them"
+    forget_old(lake, LakeSettings(keep_snapshots=1, keep_seconds=1e-9))
     assert all(path.exists() for path in others)
     assert not any(path.exists() for path in old)
+    assert len(read_arrow(lake, "bronze.sightings")) == 300
 
 
 def test_file_that_is_no_capture_is_refused_if_it_is_all_there_is(tmp_path: Path) -> None:

@@ -9,7 +9,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.errors import SettingsError
-from hopwire.lake.session import GB, any_names, choose_memory, choose_settings, free_bytes
+from hopwire.lake.session import (
+    GB,
+    SMALL,
+    SMALL_BYTES,
+    any_names,
+    choose_memory,
+    choose_settings,
+    free_bytes,
+    small_settings,
+)
 
 
 def test_spark_is_local_and_on_loopback_by_default(tmp_path: Path) -> None:
@@ -125,3 +134,19 @@ def test_container_has_less_than_its_machine(tmp_path: Path) -> None:
     assert free_bytes(tmp_path) == 2 * GB
     (tmp_path / "sys/fs/cgroup/memory.max").write_text("max\n")
     assert free_bytes(tmp_path) == 8 * GB
+
+
+def test_java_compiles_little_for_small_captures_unless_somebody_has_set_it_up(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    environ = {"SPARK_CONF_DIR": str(tmp_path / "conf")}
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    (captures / "a.arrows").write_bytes(b"x")
+    assert small_settings(captures, environ) == small_settings(captures / "a.arrows", environ) == SMALL
+    assert small_settings(captures, {**environ, "PYSPARK_GATEWAY_PORT": "1"}) == {}
+    assert small_settings(tmp_path / "missing", environ) == SMALL, "the build says what is missing"
+    os.truncate(captures / "a.arrows", SMALL_BYTES)
+    assert small_settings(captures, environ) == {}
+    os.truncate(captures / "a.arrows", 1)
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -Dmine=1\n")
+    assert small_settings(captures, environ) == {}

@@ -18,7 +18,8 @@ from hopwire.capture import Sighting, batch_from_sightings
 from hopwire.capture.records import RECORDS, Origin, Row, batch_from_rows
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.worker import INGESTED, RESULT, IngestJob, IngestReport, IngestTask, ingest_groups, ingest_source
+from hopwire.lake.worker import INGESTED, RESULT, IngestJob, IngestReport, IngestTask, ingest_group, ingest_groups
+from hopwire.security import Domains
 from hopwire.wire import FORMATS, encode
 from hopwire.wire.samples import sample_message
 from hopwire.wire.train import SMALLEST, pack_train
@@ -30,11 +31,16 @@ SETTINGS = LakeSettings()
 
 @pytest.fixture
 def job(tmp_path: Path) -> IngestJob:
-    job = IngestJob(str(tmp_path / "staging"))
+    job = IngestJob(str(tmp_path / "lake"), str(tmp_path / "work"), "0" * 12)
     for table in INGESTED:
         job.place(table).mkdir(parents=True)
-    job.marks.mkdir()
+    job.marks.mkdir(parents=True)
     return job
+
+
+def ingest_source(task: IngestTask, job: IngestJob, domains: Domains, settings: LakeSettings) -> IngestReport:
+    (report,) = ingest_group([task], 0, job, domains, settings)
+    return report
 
 
 def task(path: Path, kind: str = "segment") -> IngestTask:
@@ -42,7 +48,9 @@ def task(path: Path, kind: str = "segment") -> IngestTask:
 
 
 def rows_of(job: IngestJob, report: IngestReport, table: str) -> pa.Table:
-    return pq.read_table(job.place(table) / report.files[table])
+    return pa.concat_tables(
+        pq.ParquetFile(job.place(table) / file.path).read() for file in report.files[table]
+    ).combine_chunks()
 
 
 def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: IngestJob) -> None:
@@ -51,7 +59,7 @@ def test_source_becomes_three_files_that_add_up(tmp_path: Path, job: IngestJob) 
     counts = {table: len(rows_of(job, report, table)) for table in INGESTED}
     assert counts == {"bronze.sightings": 41, "silver.messages": 36, "silver.quarantine": 4}
     assert (report.row_count, report.skipped_rows, report.skipped, report.faults, report.error) == (41, 1, 3, [], "")
-    assert rows_of(job, report, "silver.messages").schema.equals(INGESTED["silver.messages"])
+    assert rows_of(job, report, "silver.messages").schema.equals(INGESTED["silver.messages"].schema)
     verdicts = Counter(rows_of(job, report, "silver.messages").column("verdict").to_pylist())
     assert set(verdicts) == {"valid", "unsigned"}
 
@@ -189,13 +197,14 @@ def test_small_batches_and_row_groups_give_the_same_rows(tmp_path: Path, job: In
     reports = [ingest_source(task(path), job, DOMAINS, settings) for settings in (SETTINGS, few)]
     whole, pieces = (rows_of(job, report, "silver.messages") for report in reports)
     assert pieces.to_pylist() == whole.to_pylist()
-    assert pq.ParquetFile(job.place("silver.messages") / reports[1].files["silver.messages"]).num_row_groups > 5
+    (file,) = reports[1].files["silver.messages"]
+    assert pq.ParquetFile(job.place("silver.messages") / file.path).num_row_groups > 5
 
 
 def test_two_attempts_at_one_source_do_not_touch_each_other(tmp_path: Path, job: IngestJob) -> None:
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna"))
     one, two = (ingest_source(task(path), job, DOMAINS, SETTINGS) for _ in range(2))
-    assert set(one.files.values()).isdisjoint(two.files.values())
+    assert not set(one.parts) & set(two.parts)
     assert rows_of(job, one, "silver.messages").equals(rows_of(job, two, "silver.messages"))
 
 
@@ -257,14 +266,44 @@ def test_groups_are_read_by_number_and_reports_come_back(tmp_path: Path, job: In
     assert len(list(job.marks.iterdir())) == 2
 
 
+def test_small_sources_share_files_and_a_source_that_may_grow_has_its_own(tmp_path: Path, job: IngestJob) -> None:
+    nodes = ("anna", "bert", "cleo", "dora")
+    tasks = [task(write_segment(tmp_path / f"{node}.arrows", make_sightings(node))) for node in nodes]
+    tasks[1] = msgspec.structs.replace(tasks[1], is_open=True)
+    reports = ingest_group(tasks, 7, job, DOMAINS, SETTINGS)
+    shared = {report.parts[0] for report in reports if report.name != "bert.arrows"}
+    assert len(shared) == 1
+    assert shared.isdisjoint(reports[1].parts)
+    assert [len(report.files.get("bronze.sightings", ())) for report in reports] == [0, 1, 0, 1]
+    rows = rows_of(job, reports[3], "bronze.sightings")
+    assert sorted(set(rows["segment"].to_pylist())) == ["anna.arrows", "cleo.arrows", "dora.arrows"]
+
+
+def test_rows_of_many_days_are_kept_by_days(tmp_path: Path, job: IngestJob) -> None:
+    day = 86_400 * 10**9
+    rows = [row._replace(seen_at_ns=NOW + number % 40 * day) for number, row in enumerate(make_sightings("anna", 200))]
+    path = write_segment(tmp_path / "anna.arrows", rows)
+    report = ingest_source(task(path), job, DOMAINS, LakeSettings(batch_rows=50, row_group_bytes=1))
+    files = report.files["bronze.sightings"]
+    assert len({file.day for file in files}) == 40
+    assert len(files) > 40, "few files are open at a time"
+    assert len({file.path for file in files}) == len(files)
+    assert {file.part for file in files} == set(report.parts)
+    found = rows_of(job, report, "bronze.sightings").sort_by("sequence")
+    assert found["seen_at_ns"].to_pylist() == [row.seen_at_ns for row in rows]
+    days = [(value // day) for value in found["seen_at_ns"].to_pylist()]
+    assert found["date"].cast(pa.int32()).to_pylist() == days
+    assert found["seen_at"].cast(pa.int64()).to_pylist() == [value // 1000 for value in found["seen_at_ns"].to_pylist()]
+
+
 FILL = """
 import resource, sys, signal
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.worker import IngestJob, IngestTask, ingest_source
+from hopwire.lake.worker import IngestJob, IngestTask, ingest_group
 from hopwire.security import OPEN
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-task, job = IngestTask("anna.arrows", sys.argv[1], "segment", 1), IngestJob(sys.argv[2])
-print(ingest_source(task, job, OPEN, LakeSettings()).error)
+task, job = IngestTask("anna.arrows", sys.argv[1], "segment", 1), IngestJob(*sys.argv[2:])
+print(ingest_group([task], 0, job, OPEN, LakeSettings())[-1].error)
 """
 
 
@@ -272,7 +311,7 @@ print(ingest_source(task, job, OPEN, LakeSettings()).error)
 def test_full_disk_is_said_in_one_line_with_the_remedy(tmp_path: Path, job: IngestJob) -> None:
     assert resource.RLIMIT_FSIZE
     path = write_segment(tmp_path / "anna.arrows", make_sightings("anna", 400))
-    command = [sys.executable, "-c", FILL, str(path), job.staging]
+    command = [sys.executable, "-c", FILL, str(path), job.lake, job.work, job.run]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.stdout.startswith("the disk of the lake is full (File too large) at anna.arrows"), ended
     assert ended.stdout.endswith("make room and build again\n")

@@ -1,1 +1,54 @@
-"""The Spark side: tables, sources and runs. The only package that knows Spark."""
+"""The lake: captures to tables on Spark, and the tables for whoever asks.
+
+from hopwire.lake import read
+
+lost = read("lake", "requests", as_="pandas").query("outcome == 'lost'")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["read"]
+
+KINDS = ("arrow", "spark", "polars", "pandas")
+
+
+def read(
+    lake: Path | str,
+    table: str,
+    as_: str = "arrow",
+    *,
+    columns: Sequence[str] | None = None,
+    at: int | None = None,
+    spark: Any = None,
+) -> Any:
+    """Give a table of a lake: a pyarrow.Table, a polars.LazyFrame, a DataFrame of pandas or a DataFrame of Spark.
+
+    All tables that are read `at` one version belong together; without a version, the newest state of the lake is read.
+    A table has its whole name, such as `gold.requests`, or the part behind the dot.
+    """
+    from hopwire.errors import SettingsError
+    from hopwire.lake.store import files_of, read_arrow, read_manifest, schema_of
+
+    if as_ not in KINDS:
+        raise SettingsError(f"as_: found {as_!r:.40}, expected one of {', '.join(KINDS)}")
+    manifest = read_manifest(lake, at)
+    name = next((each for each in manifest.tables if table in (each, each.partition(".")[2])), table)
+    if as_ == "spark":
+        from hopwire.lake.dataframes import read_table
+        from hopwire.lake.session import session
+
+        rows = read_table(spark or session(), lake, name, manifest)
+        return rows.select(*columns) if columns is not None else rows
+    if as_ == "polars":
+        import polars
+
+        files = files_of(lake, name, manifest)
+        empty = polars.from_arrow(schema_of(lake, name, manifest).empty_table())
+        lazy = polars.scan_parquet(files, glob=False, hive_partitioning=False) if files else empty.lazy()  # type: ignore[union-attr]
+        return lazy.select(columns) if columns is not None else lazy
+    rows = read_arrow(lake, name, columns, manifest=manifest)
+    return rows.to_pandas() if as_ == "pandas" else rows

@@ -3,7 +3,7 @@
 1. The workers read sources that are new or have changed (`ingest.py`); the other sources stay as they are.
 2. Each table whose basis has changed is built anew, behind the tables it reads, from files that no reader sees yet.
 3. The balance is checked. If the rows do not add up, nothing is published and the build fails.
-4. Everything is published at once (`store.py`).
+4. Everything is published at once (`store.py`), and what is old is forgotten (`retention.py`).
 
 Spark is started only if there is something to do.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,10 +22,13 @@ from hopwire.capture.file_faults import Fault
 from hopwire.disk import local_path, shown_name
 from hopwire.errors import BalanceError, LakeError
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
+from hopwire.lake.bronze.spans import SPANS_TABLE
 from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
 from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
 from hopwire.lake.ingest import decoder_basis, ingest, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
+from hopwire.lake.parquet_output import write_rows
+from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import LakeRun, writing
 from hopwire.lake.tables import Table, all_tables, in_order
@@ -32,12 +36,13 @@ from hopwire.lake.worker import IngestTask
 from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Built", "Progress", "build"]
 
-CODE = 2  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
+CODE = 3  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
+NOT_IN_ROWS = ("file_mode", "keep_snapshots", "keep_seconds")  # settings that no row depends on
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # the step, how much of the step is done, how much there is
 Session: TypeAlias = "SparkSession | Callable[[], SparkSession]"
@@ -93,6 +98,7 @@ def build(
         build.check_balance()
         judges = [domain.name for domain in domains.domains]
         manifest = run.publish(sources, basis, judges) if run.tables else run.before
+        forget_old(run.lake, settings)
     read = tuple(dict.fromkeys(task.name for task in tasks))
     bad = [name for name in found if name in sources and sources[name].is_bad]
     names = {name: each.source.path.name for name, each in found.items()}  # an open segment has another name
@@ -148,9 +154,7 @@ class _Build:
         basis = hash_of(CODE, [str(row) for row in rows.to_pylist()])
         if self._is_current(SOURCES_TABLE, basis):
             return
-        path = self.run.place(SOURCES_TABLE.name) / f"{self.run.name}.parquet"
-        pq.write_table(rows, path)
-        self.run.add(SOURCES_TABLE.name, basis, SOURCES_TABLE.schema, self.run.written(SOURCES_TABLE.name))
+        write_rows(self.run, SOURCES_TABLE, basis, rows)
 
     def make(self, table: Table) -> None:
         """Build a table, unless the table is up to date."""
@@ -161,16 +165,28 @@ class _Build:
         inputs = [all_tables()[name] for name in table.reads]
         size = sum(source.size_bytes for source in self.sources.values())
         with plain_errors(table.name), sized_shuffles(self.spark, size):
-            frames = [frame_of(self.spark, each.schema, self.run.files(each.name)) for each in inputs]
-            names = write_frame(table, table.rows(frames, self.settings), self.run.place(table.name), self.settings)
-        self.run.add(table.name, basis, table.schema, self.run.written(table.name, names=names), table.reads)
+            frames = [self._frame(each) for each in inputs]
+            rows, place = table.rows(frames, self.settings), self.run.place(table.name)
+            files = write_frame(table, rows, place, self.settings, run=self.run.name, names=self._node_names)
+        self.run.put(table.name, basis, table.stored_schema, files, made_from=table.reads)
         self.made.append(table.name)
         self.progress(table.name, 1, 1)
 
+    def _frame(self, table: Table) -> DataFrame:
+        """A table as it is at this moment, without the columns for people."""
+        frame = frame_of(self.spark, self.run.schema(table.name), self.run.paths(table.name))
+        return frame.select(table.schema.names)
+
+    @cached_property
+    def _node_names(self) -> dict[bytes, str]:
+        columns = ["node", "node_name"]
+        rows = [pq.read_table(path, columns=columns).to_pylist() for path in self.run.paths(SPANS_TABLE.name)]
+        return {row["node"]: row["node_name"] for some in rows for row in some if row["node_name"]}
+
     def _basis(self, table: Table) -> str:
-        columns = [(column.name, str(column.type)) for column in table.columns]
+        columns = [(column.name, str(column.type)) for column in table.stored_columns]
         bases = list(self.run.bases(table.reads).values())
-        settings = {name: value for name, value in asdict(self.settings).items() if name != "file_mode"}
+        settings = {name: value for name, value in asdict(self.settings).items() if name not in NOT_IN_ROWS}
         return hash_of(CODE, table.name, columns, bases, settings)
 
     def _is_current(self, table: Table, basis: str) -> bool:
@@ -181,7 +197,7 @@ class _Build:
         """Refuse a run whose rows do not add up."""
         if QUALITY not in self.run.tables:
             return
-        for file in self.run.files(QUALITY):
+        for file in self.run.paths(QUALITY):
             for row in pq.read_table(file).to_pylist():
                 if not row["is_balanced"]:
                     where = row["segment"] or "the whole lake"

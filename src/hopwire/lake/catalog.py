@@ -20,7 +20,8 @@ the first. So a file is taken for the source of its name in three cases, and ref
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -34,12 +35,13 @@ from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_b
 from hopwire.disk import is_regular, local_path, open_regular, shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredSource
-from hopwire.lake.store import LakeRun, inside
+from hopwire.lake.store import LakeRun
 from hopwire.lake.worker import INGESTED, IngestTask
 
 __all__ = ["FoundSource", "find_sources", "groups_of", "tasks_of"]
 
 LEFT_ALONE = "is not a capture and was left alone"
+SIGHTINGS = "bronze.sightings"
 EDGE_BYTES = 64 * 1024  # two segments differ in their first rows or in their last rows
 
 
@@ -132,14 +134,32 @@ def tasks_of(
             _refuse_another(each, before.sources[name])
     is_anew = redecode or before.decoder != decoder
     broken = _broken(run)
+    changed = {name for name, each in found.items() if is_anew or name in broken or _is_new(each, before)}
+    wanted = _with_sharers({*changed, *(before.sources if is_anew else ())}, before)
     tasks = [
         IngestTask(
             name, str(each.source.path.absolute()), each.source.kind, each.source.size_bytes, each.source.is_open
         )
         for name, each in found.items()
-        if is_anew or name in broken or _is_new(each, before)
+        if name in wanted
     ]
-    return tasks + (_from_bronze(before, run.lake, found) if is_anew else [])
+    return tasks + _from_bronze(run, wanted.difference(found))
+
+
+def _with_sharers(names: set[str], before: Manifest) -> set[str]:
+    """The sources of these names and all sources that share a file with one of them: files are replaced whole."""
+    sharers: dict[str, list[str]] = defaultdict(list)
+    for name, source in before.sources.items():
+        for part in source.parts:
+            sharers[part].append(name)
+    wanted, waiting = set(names), list(names)
+    for name in waiting:  # the list grows by the sources that share a file
+        for part in before.sources[name].parts if name in before.sources else ():
+            for other in sharers.pop(part, ()):
+                if other not in wanted:
+                    wanted.add(other)
+                    waiting.append(other)
+    return wanted
 
 
 def _is_new(found: FoundSource, before: Manifest) -> bool:
@@ -149,8 +169,8 @@ def _is_new(found: FoundSource, before: Manifest) -> bool:
 
 def _broken(run: LakeRun) -> set[str]:
     """The sources of which the lake has lost a file, or has a file that has changed since it was written."""
-    tables = [run.before.tables[name] for name in INGESTED if name in run.before.tables]
-    return {file.source for table in tables for file in table.files if not run.has(file)}
+    lost = {file.part for table in INGESTED for file in run.files(table) if not run.has(table, file)}
+    return {name for name, source in run.before.sources.items() if not lost.isdisjoint(source.parts)}
 
 
 def _refuse_another(found: FoundSource, known: StoredSource) -> None:
@@ -169,13 +189,16 @@ def _has_grown(source: Source, known: StoredSource) -> bool:
         return _hash(file.read(min(known.size_bytes, EDGE_BYTES))) == known.head
 
 
-def _from_bronze(before: Manifest, lake: Path, found: Container[str]) -> list[IngestTask]:
+def _from_bronze(run: LakeRun, names: Iterable[str]) -> list[IngestTask]:
     """Sources that are gone are read from bronze.sightings."""
-    files = before.tables["bronze.sightings"].files if "bronze.sightings" in before.tables else ()
+    files = defaultdict(list)
+    for file, path in zip(run.files(SIGHTINGS), run.paths(SIGHTINGS), strict=True):
+        files[file.part].append((path, file.size_bytes))
     return [
-        IngestTask(file.source, str(inside(lake, file.path)), SourceKind.PARQUET, file.size_bytes)
-        for file in files
-        if file.source not in found
+        IngestTask(name, str(path), SourceKind.PARQUET, size, is_own=True)
+        for name in sorted(names)
+        for part in run.before.sources[name].parts
+        for path, size in files[part]
     ]
 
 

@@ -1,34 +1,38 @@
 """Tables of the lake as DataFrames, and back to files.
 
-Spark writes a table that is a DataFrame. Python workers write a table that is `Judged`: a worker writes the Parquet
-file of its partition itself and gives back the name of the file, so the rows never go back to the JVM. The files of an
-attempt have names that no other attempt has, and only files that are given back are published: as with captures
-(`worker.py`).
+Python workers write all tables. A worker writes the Parquet files of its partition itself and gives back what the Delta
+log is to say of them, so the rows never go back to the JVM, and Spark itself never touches the path of a lake. The
+files of an attempt have names that no other attempt has, and only files that are given back are committed: as with
+captures (`worker.py`). A table that is `Judged` goes through a function of Python on its way.
 
 The trap: Spark takes a path as text with a scheme in front, not as a URI. Spark decodes nothing, and in a path to read
-some characters are patterns. So `_place` names a directory, and `_pattern` a file to read. Where Spark looks for
-patterns, Spark fails at a colon in a name: a path that has a colon and a pattern is refused before anything is done.
+some characters are patterns. So `_pattern` names a file to read. Where Spark looks for patterns, Spark
+fails at a colon in a name: a path that has a colon and a pattern is refused before anything is done.
 """
 
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from hopwire.errors import LakeError
+from hopwire.lake.manifest import Manifest, StoredFile, part_name
+from hopwire.lake.parquet_output import TableLayout, TableOutput
+from hopwire.lake.readable import Names
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_manifest, schema_of
 from hopwire.lake.tables import Table
-from hopwire.lake.worker import ParquetOutput
 from hopwire.model.units import MEBIBYTE
 
 __all__ = [
@@ -43,12 +47,8 @@ __all__ = [
 ]
 
 Batches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-NAME = pa.schema([pa.field("name", pa.string())])
-
-CODECS = {"lz4": "lz4_raw"}  # as Spark calls them
+FILES = pa.schema([pa.field("files", pa.binary())])
 SHUFFLES = "spark.sql.shuffle.partitions"
-TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
-MICROSECONDS = "TIMESTAMP_MICROS"  # Spark's own choice is INT96, which is no type of a timestamp and has no statistics
 PARTITION_BYTES = 32 * MEBIBYTE  # of captures; fewer bytes are shuffled, as bodies stay behind
 MIN_PARTITIONS = 8  # some for each core; a few empty partitions cost little, 200 cost seconds in every table
 GLOB = re.compile(r"[\\\[\]{}*?]")
@@ -79,9 +79,9 @@ def refuse_path(lake: Path) -> None:
         raise LakeError(f"{lake}: {found}; name another directory")
 
 
-def read_table(spark: SparkSession, lake: Path | str, name: str) -> DataFrame:
+def read_table(spark: SparkSession, lake: Path | str, name: str, manifest: Manifest | None = None) -> DataFrame:
     """Give a table of a lake as a DataFrame."""
-    manifest = read_manifest(lake)
+    manifest = manifest or read_manifest(lake)
     return frame_of(spark, schema_of(lake, name, manifest), files_of(lake, name, manifest))
 
 
@@ -93,13 +93,9 @@ def frame_of(spark: SparkSession, schema: pa.Schema, files: Sequence[Path]) -> D
     return spark.read.schema(columns).parquet(*map(_pattern, files))
 
 
-def _place(path: Path) -> str:
-    return f"file:///{path.absolute().as_posix().lstrip('/')}"
-
-
 def _pattern(path: Path) -> str:
     """The pattern that fits this file only."""
-    return GLOB.sub(r"\\\g<0>", _place(path))
+    return GLOB.sub(r"\\\g<0>", f"file:///{path.absolute().as_posix().lstrip('/')}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,35 +110,52 @@ class Judged:
         """Give the result of the judge as a DataFrame."""
         return self.together.mapInArrow(self.judge, from_arrow_schema(self.schema)).select(self.schema.names)
 
-    def write(self, place: Path, settings: LakeSettings) -> list[str]:
-        """Let the workers write the result of the judge; gives the names of the files."""
-        judge, schema, directory = self.judge, self.schema, str(place.absolute())
 
-        def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            output = ParquetOutput(Path(directory, f"{uuid.uuid4().hex}.parquet"), schema, settings, repeating=True)
-            for batch in judge(batches):
-                output.add(batch)
-            if output.close():
-                yield pa.RecordBatch.from_arrays([pa.array([output.path.name])], schema=NAME)
-
-        return sorted(row.name for row in self.together.mapInArrow(write_batches, "name string").collect())
-
-
-def write_frame(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings) -> list[str] | None:
-    """Write the rows of a table, if they have the declared columns; gives the names of files that workers wrote."""
+def write_frame(
+    table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings, *, run: str, names: Names
+) -> list[StoredFile]:
+    """Let the workers write the rows of a table, if they have the declared columns; gives the files."""
     given = from_arrow_schema(rows.schema) if isinstance(rows, Judged) else rows.schema
+    _check_columns(table, given)
+    judge = rows.judge if isinstance(rows, Judged) else iter
+    together = rows.together if isinstance(rows, Judged) else rows
+    work = _writer(run, str(place), table.schema, table.layout(names), settings, judge)
+    found = together.mapInArrow(work, "files binary").collect()
+    return [file for row in found for file in msgspec.json.decode(bytes(row.files), type=list[StoredFile])]
+
+
+def _check_columns(table: Table, given: StructType) -> None:
     expected = from_arrow_schema(table.schema)
     found, wanted = ([(each.name, each.dataType.simpleString()) for each in kind] for kind in (given, expected))
     if found != wanted:
         odd = next((pair for pair in zip(found, wanted, strict=False) if pair[0] != pair[1]), (found, wanted))
         raise LakeError(f"{table.name}: its function gives {odd[0]}, its columns declare {odd[1]}")
-    if isinstance(rows, Judged):
-        return rows.write(place, settings)
-    codec = CODECS.get(settings.compression, settings.compression)
-    writer = rows.write.mode("append").option("compression", codec)
-    with _setting(rows.sparkSession, TIMESTAMPS, MICROSECONDS):
-        writer.parquet(_place(place))
-    return None
+
+
+def _writer(
+    run: str, place: str, schema: pa.Schema, layout: TableLayout, settings: LakeSettings, judge: Batches
+) -> Batches:
+    def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        output = TableOutput(Path(place), part_name(run, _partition()), layout, settings)
+        for batch in judge(batches):
+            output.add(_in_schema(batch, schema))
+        if files := output.close():
+            yield pa.RecordBatch.from_arrays([pa.array([msgspec.json.encode(files)])], schema=FILES)
+
+    return write_batches
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return int(context.partitionId()) if context else 0
+
+
+def _in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as they are declared: Spark says of some columns that they are never null, and calls parts otherwise."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @contextmanager

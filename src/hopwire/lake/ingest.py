@@ -31,7 +31,8 @@ from hopwire.flows.schemas import OPEN
 from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
 from hopwire.lake.bronze.spans import SPANS, SPANS_TABLE, rows_from_spans, spans_from_rows
 from hopwire.lake.catalog import groups_of
-from hopwire.lake.manifest import StoredFile, StoredSource, hash_of
+from hopwire.lake.manifest import StoredSource, hash_of
+from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import DECODER
 from hopwire.lake.store import LakeRun
@@ -73,9 +74,9 @@ def ingest(
     settings: LakeSettings,
     on_bytes: OnBytes,
 ) -> list[IngestReport]:
-    """Read the sources and write their rows into the staging of the run; give a report for each."""
+    """Read the sources and write their rows; give a report for each."""
     groups = groups_of(tasks, settings.task_bytes)
-    job = IngestJob(str(run.staging.absolute()))
+    job = IngestJob(str(run.lake), str(run.work), run.name)
     for table in INGESTED:
         run.place(table)
     make_directory(job.marks, settings.file_mode)
@@ -92,7 +93,7 @@ def ingest(
 
 def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[IngestReport]) -> None:
     """End the run if the lake would lose rows: a file of the lake is damaged, or a capture was cut off since."""
-    own = {task.name for task in tasks if Path(task.path).is_relative_to(run.lake.absolute())}
+    own = {task.name for task in tasks if task.is_own}
     rows = Counter[str]()
     for report in reports:
         rows[report.name] += report.row_count
@@ -138,15 +139,11 @@ def take_in(
     spans = _spans(run, reports, sources)
     _refuse_copies(sources, spans, read)
     content = hash_of(basis, sorted((name, each.fingerprint) for name, each in sources.items()), is_anew and run.name)
-    for table, schema in INGESTED.items():
-        old = run.before.tables[table].files if table in run.before.tables else ()
-        files: list[StoredFile] = [file for file in old if file.source in kept]
-        for report in reports:
-            if table in report.files:
-                files += run.written(table, report.name, [report.files[table]])
-        run.add(table, content, schema, files)
-    pq.write_table(rows_from_spans(spans), run.place(SPANS_TABLE.name) / f"{run.name}.parquet")
-    run.add(SPANS_TABLE.name, content, SPANS_TABLE.schema, run.written(SPANS_TABLE.name))
+    parts = {part for source in kept.values() for part in source.parts}
+    for table, layout in INGESTED.items():
+        new = [file for report in reports for file in report.files.get(table, ())]
+        run.put(table, content, layout.schema, new, keep=lambda file: file.part in parts)
+    write_rows(run, SPANS_TABLE, content, rows_from_spans(spans))
     return _with_missing(sources, spans)
 
 
@@ -162,6 +159,7 @@ def _with_counts(stored: StoredSource, parts: Sequence[IngestReport]) -> StoredS
         skipped=sum(part.skipped for part in parts),
         # all parts of a file may have the same fault; the faults of a source that is gone are still true
         faults=tuple(dict.fromkeys(fault for part in parts for fault in part.faults)) or stored.faults,
+        parts=tuple(dict.fromkeys(name for part in parts for name in part.parts)),
     )
 
 
@@ -175,8 +173,7 @@ def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, 
     so the old spans say whether its numbers prove anything, and how the source ended.
     """
     before = run.before.sources
-    files = run.files(SPANS_TABLE.name) if SPANS_TABLE.name in run.before.tables else []
-    old = [span for file in files for span in spans_from_rows(pq.read_table(file))]
+    old = [span for file in run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(file))]
     read = {report.name for report in reports}
     same = [span for span in old if span.segment in read]
     same = [span for span in same if sources[span.segment].fingerprint == before[span.segment].fingerprint]

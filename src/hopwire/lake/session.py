@@ -23,7 +23,17 @@ from pyspark.sql import SparkSession
 from hopwire.errors import SettingsError
 from hopwire.lake.java import find_java, shown_to_spark
 
-__all__ = ["GB", "Setting", "any_names", "check_master", "choose_memory", "choose_settings", "free_bytes", "session"]
+__all__ = [
+    "GB",
+    "Setting",
+    "any_names",
+    "check_master",
+    "choose_memory",
+    "choose_settings",
+    "free_bytes",
+    "session",
+    "small_settings",
+]
 
 Setting: TypeAlias = str | int | float | bool
 
@@ -47,6 +57,13 @@ START: dict[str, Setting] = {
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
 }
+# how a Spark starts that has little to do: most of its time would go into compiling code that runs once
+SMALL: dict[str, Setting] = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": False,
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+SMALL_BYTES = 64 * 1024**2  # captures of fewer bytes are little to do
 # the network of a Spark on this machine alone
 LOCAL: dict[str, Setting] = {
     "spark.driver.bindAddress": LOOPBACK,
@@ -143,6 +160,21 @@ def _read_spark_defaults(environ: Mapping[str, str]) -> dict[str, str]:
     file = Path(environ.get("SPARK_CONF_DIR") or Path(spark_home, "conf"), "spark-defaults.conf")
     text = file.read_text("utf-8") if file.is_file() else ""
     return dict(re.findall(r"^[ \t]*(spark\.[^\s=:]+)(?:[ \t]*[=:][ \t]*|[ \t]+)(.*?)[ \t]*$", text, re.MULTILINE))
+
+
+def small_settings(captures: Path, environ: Mapping[str, str]) -> dict[str, Setting]:
+    """Give the settings of a Spark that is to read these captures, if they are small and nobody has set it up."""
+    if _is_submitted(environ) or SMALL.keys() & _read_spark_defaults(environ).keys():
+        return {}
+    files = [captures] if captures.is_file() else captures.iterdir() if captures.is_dir() else ()
+    return dict(SMALL) if sum(map(_size, files)) < SMALL_BYTES else {}
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.lstat().st_size
+    except OSError:  # a segment was sealed a moment ago, which has changed its name
+        return 0
 
 
 # -- memory: looked at before a build begins, so that the build does not die late

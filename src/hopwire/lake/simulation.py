@@ -32,7 +32,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopwire.capture.records import records_from_sightings
+from hopwire.capture.records import coupled
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
 from hopwire.capture.settings import CaptureSettings
 from hopwire.capture.sources import HIDDEN
@@ -203,7 +203,7 @@ def _write_chunk(world: SimulatedWorld, chunk: Chunk, out: Path) -> _Written:
 
 def _write_capture(world: SimulatedWorld, chunk: int, capture: SimulatedCapture, directory: Path) -> int:
     """Write the sightings of one node as a segment; give the size of the segment."""
-    records = records_from_sightings(capture.sightings.cast(SCHEMA))
+    records = coupled(capture.sightings.cast(SCHEMA))
     opened_at_ns = records.column("seen_at_ns")[0].as_py()
     name = segment_name(opened_at_ns, world.nodes[capture.node].identity, chunk + 1)
     sealed, left_open = directory / (name + SUFFIX), directory / (name + OPEN_SUFFIX)

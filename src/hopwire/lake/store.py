@@ -1,26 +1,28 @@
-"""A lake on disk: a directory of Parquet files and the manifest that names them.
+"""A lake on disk: a Delta table for each table, and manifests that name the versions that belong together.
 
-    LAKE/<layer>/<table>/*.parquet      the rows
-    LAKE/_hopwire/manifest.json         which of these files count
-    LAKE/_hopwire/written.json          which files the last run may have put there, or replaced
-    LAKE/_hopwire/lock                  held by the run that writes
-    LAKE/_hopwire/staging/<run>/        the files that the run has written so far
+    LAKE/<layer>/<table>/[date=2026-01-31/]*.parquet    the rows
+    LAKE/<layer>/<table>/_delta_log/                    which of these files each version of the table has
+    LAKE/_hopwire/manifests/<number>.json               which version of each table counts, and the sources
+    LAKE/_hopwire/lock                                  held by the run that writes
+    LAKE/_hopwire/work/<run>/                           notes of the run, such as how far it is
 
-A run writes into its staging and publishes at its end. First the files are moved into place, where no reader looks at
-them yet. Then the manifest is replaced. Whatever moment a run dies at, readers see the old lake or the new lake.
+A run writes files where no version names them yet. At its end the run commits each table that has changed, and then
+puts down the next manifest, if no other run was quicker: that is the moment at which the lake changes. Whatever moment
+a run dies at, readers of a manifest see the old lake or the new lake. Example: a run dies behind the commit of
+gold.flows. Whoever reads gold.flows alone sees its new rows; the next run undoes that commit before it begins.
 
-The next run begins with removing: files that a dead run left behind, and files that the last run replaced. A reader
-that began before a run can go on until the run after it. Two runs at once are refused.
+Old manifests stay, and so do the files they name: a reader that began before a run can go on (`retention.py`).
 
 Nothing here knows Spark: a lake can be read without Spark (`read_arrow`).
 
-The trap: the files in a lake are not trusted. Every path that they name goes through `inside` before the path is read,
-written or removed. The directories of a lake are its own: none of them is a symlink.
+The trap: the files in a lake are not trusted. Every path of a log is checked before the path is read, written or
+removed (`delta_log.py`). The directories of a lake are its own: none of them is a symlink.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -35,7 +37,6 @@ from typing import TextIO
 import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from hopwire.disk import (
     NO_FOLLOW,
@@ -45,37 +46,39 @@ from hopwire.disk import (
     local_path,
     make_directory,
     not_regular,
+    put_file,
     read_regular,
-    replace_file,
-    sync_path,
 )
 from hopwire.errors import LakeError
-from hopwire.lake.manifest import (
-    FORMAT,
-    Manifest,
-    StoredFile,
-    StoredSource,
-    StoredTable,
-    check_manifest,
-    check_path,
-    with_new_names,
-)
-from hopwire.lake.tables import all_tables
+from hopwire.lake.delta_log import DeltaLog, refuse_symlink, uri_refusal
+from hopwire.lake.manifest import FORMAT, Manifest, StoredFile, StoredSource, StoredTable, check_manifest
 from hopwire.model.units import MEBIBYTE
 from hopwire.report.words import cut
 
 try:
     import fcntl
-except ImportError:  # on Windows nothing keeps two runs apart
+except ImportError:  # on Windows nothing keeps two runs apart but the fence of each commit
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["LakeRun", "files_of", "inside", "read_arrow", "read_manifest", "schema_of", "writing"]
+__all__ = [
+    "LakeRun",
+    "files_of",
+    "log_of",
+    "manifest_numbers",
+    "manifest_path",
+    "read_arrow",
+    "read_manifest",
+    "schema_of",
+    "writing",
+]
 
 OWN = "_hopwire"
-MANIFEST, LOCK, STAGING, WRITTEN = "manifest.json", "lock", "staging", "written.json"
+MANIFESTS, LOCK, WORK = "manifests", "lock", "work"
+FIRST_EDITION = "manifest.json"  # a lake that has this file was written before tables were Delta tables
+NUMBERED = re.compile(r"(\d{20})\.json", re.ASCII)
 UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # Arrow raises these for damage
 REASON_LENGTH = 300
-MAX_MANIFEST_BYTES = 1024 * MEBIBYTE  # a manifest has some hundred bytes for each file of the lake
+MAX_MANIFEST_BYTES = 1024 * MEBIBYTE  # a manifest has some hundred bytes for each source of the lake
 
 
 class _Format(msgspec.Struct):
@@ -85,129 +88,157 @@ class _Format(msgspec.Struct):
 # -- reading
 
 
-def read_manifest(lake: Path | str) -> Manifest:
-    """Read the manifest of a lake; a LakeError says why there is none."""
+def read_manifest(lake: Path | str, number: int | None = None) -> Manifest:
+    """Read the manifest of a lake, or an older manifest by its number; a LakeError says why there is none."""
+    place = local_path(lake)
+    numbers = manifest_numbers(place)
+    if not numbers:
+        _refuse_first_edition(place, lake)
+        if any(place.glob("*.arrows")):
+            raise LakeError(f"{lake}: has captures and is not a lake; build one: hopwire lake build {lake} LAKE")
+        raise LakeError(f"{lake}: is not a lake; build one: hopwire lake build CAPTURES {lake}")
+    if number is None:
+        return _manifest(place, lake, numbers[-1])
+    if number not in numbers:
+        known = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]} alone"
+        raise LakeError(f"{lake}: has no version {number}, it has {known}")
+    return _manifest(place, lake, number)
+
+
+def manifest_numbers(place: Path) -> list[int]:
+    """Give the numbers of the manifests that a lake has, in order."""
+    directory = place / OWN / MANIFESTS
+    refuse_symlink(place / OWN)
+    refuse_symlink(directory)
     try:
-        return _manifest(local_path(lake), lake)
+        found = [NUMBERED.fullmatch(name) for name in os.listdir(directory)]
     except (FileNotFoundError, NotADirectoryError):
-        raise LakeError(f"{lake}: is not a lake; build one: hopwire lake build CAPTURES {lake}") from None
+        return []
+    return sorted(int(each[1]) for each in found if each)
 
 
-def _manifest(place: Path, lake: Path | str) -> Manifest:
-    own = place / OWN
-    _refuse_symlink(own)
-    text = read_regular(own / MANIFEST, MAX_MANIFEST_BYTES)
+def manifest_path(place: Path, number: int) -> Path:
+    """Give where the manifest of a number lies."""
+    return place / OWN / MANIFESTS / f"{number:020}.json"
+
+
+def _refuse_first_edition(place: Path, lake: Path | str) -> None:
+    if os.path.lexists(place / OWN / FIRST_EDITION):
+        named = shlex.quote(str(lake))
+        gone = f"if captures are gone, {named}/bronze/sightings has them"
+        raise LakeError(
+            f"{lake}: is a lake of an older hopwire, whose tables are no Delta tables; "
+            f"build a new one: hopwire lake build CAPTURES {named}-2; {gone}"
+        )
+
+
+def _manifest(place: Path, lake: Path | str, number: int) -> Manifest:
+    path = manifest_path(place, number)
+    text = read_regular(path, MAX_MANIFEST_BYTES)
     try:
         found = msgspec.json.decode(text, type=_Format).format
         if found == FORMAT:
             manifest = msgspec.json.decode(text, type=Manifest)
             check_manifest(manifest)
-            return with_new_names(manifest)
+            if manifest.number != number:
+                raise LakeError(f"found the number {manifest.number}, expected {number}")
+            return manifest
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise LakeError(f"{lake}: its manifest is damaged; remove the lake and build it anew") from None
+        raise LakeError(f"{lake}: its manifest {path.name} is damaged; remove the lake and build it anew") from None
     except LakeError as error:
-        raise LakeError(f"{own / MANIFEST}: {error}; remove the lake and build it anew") from None
+        raise LakeError(f"{path}: {error}; remove the lake and build it anew") from None
     remedy = "build it anew in another directory, or use the hopwire that wrote it"
     raise LakeError(f"{lake}: has format {found}, this hopwire reads {FORMAT}; {remedy}")
 
 
+def log_of(place: Path, name: str) -> DeltaLog:
+    """Give the Delta log of a table."""
+    layer, _, table = name.partition(".")
+    refuse_symlink(place / layer)
+    return DeltaLog(place / layer / table, name)
+
+
 def files_of(lake: Path | str, name: str, manifest: Manifest | None = None) -> list[Path]:
-    """Give the files that a table is made of."""
-    manifest = manifest or read_manifest(lake)
+    """Give the files that a table is made of; a LakeError names a file that is not as it was written."""
+    log, files = _files(lake, name, manifest or read_manifest(lake))
+    for file in files:
+        try:
+            _check_file(log.place, file)
+        except UNREADABLE as error:
+            raise _damaged(lake, name, file.path, error) from None
+    return [log.place / file.path for file in files]
+
+
+def _files(lake: Path | str, name: str, manifest: Manifest) -> tuple[DeltaLog, list[StoredFile]]:
     if name not in manifest.tables:
         known = ", ".join(sorted(manifest.tables)) or "no tables"
         remedy = f"hopwire lake build CAPTURES {shlex.quote(str(lake))} --table {name}"
         raise LakeError(f"{lake}: has no table {name}, it has {known}; build it: {remedy}")
-    place = local_path(lake)
-    return [inside(place, file.path) for file in manifest.tables[name].files]
-
-
-def inside(lake: Path, path: str, said_by: str = MANIFEST) -> Path:
-    """Give the file that a path of a manifest leads to, or refuse a path that leads out of the lake.
-
-    This is the gate: every file that is read, written or removed by such a path comes from here.
-    """
-    try:
-        check_path(path)
-    except LakeError as error:
-        raise LakeError(f"{lake / OWN / said_by}: {error}; nothing was done; build the lake anew") from None
-    found = lake / path
-    for parent in found.parents[: path.count("/")]:  # the lake itself may be a symlink: the user has named it
-        _refuse_symlink(parent)
-    return found
-
-
-def _refuse_symlink(path: Path) -> None:
-    if path.is_symlink():
-        raise LakeError(f"{path}: is a symlink, expected a directory of the lake itself; nothing was done")
+    log = log_of(local_path(lake), name)
+    return log, log.files(manifest.tables[name].version)
 
 
 def schema_of(lake: Path | str, name: str, manifest: Manifest) -> pa.Schema:
-    """Give the columns of a table.
-
-    An older hopwire wrote the types of columns as text alone. Such a table has the types of its declaration, or the
-    table is refused.
-    """
-    stored = manifest.tables[name]
+    """Give the columns of a table."""
     try:
-        if stored.schema:
-            schema = pa.ipc.read_schema(pa.py_buffer(b64decode(stored.schema)))
-        else:
-            schema = all_tables()[name].schema
-        if _columns(schema) == stored.columns:
-            return schema
-    except (ValueError, OSError, KeyError, ImportError, pa.ArrowException):
-        pass
-    remedy = "build the lake anew, or use the hopwire that wrote it"
-    raise LakeError(f"{lake}: {name}: the types of its columns cannot be read; {remedy}")
-
-
-def _columns(schema: pa.Schema) -> dict[str, str]:
-    return {column.name: str(column.type) for column in schema}
+        return pa.ipc.read_schema(pa.py_buffer(b64decode(manifest.tables[name].schema)))
+    except (ValueError, OSError, pa.ArrowException):
+        remedy = "build the lake anew, or use the hopwire that wrote it"
+        raise LakeError(f"{lake}: {name}: the types of its columns cannot be read; {remedy}") from None
 
 
 def read_arrow(
-    lake: Path | str, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None
+    lake: Path | str,
+    name: str,
+    columns: Sequence[str] | None = None,
+    where: ds.Expression | None = None,
+    manifest: Manifest | None = None,
 ) -> pa.Table:
     """Read a table, or some of its columns and rows, without Spark; a LakeError names the file that is damaged."""
-    manifest = read_manifest(lake)
-    files = files_of(lake, name, manifest)
+    manifest = manifest or read_manifest(lake)
+    log, files = _files(lake, name, manifest)
     schema = schema_of(lake, name, manifest)
     if not files:
         return schema.empty_table().select(schema.names if columns is None else list(columns))
 
-    def read(some: list[Path]) -> pa.Table:
-        data = ds.dataset([str(file) for file in some], schema=schema, format="parquet")
+    def read(some: Sequence[StoredFile]) -> pa.Table:
+        for file in some:
+            _check_file(log.place, file)
+        data = ds.dataset([str(log.place / file.path) for file in some], schema=schema, format="parquet")
         return data.to_table(columns=list(columns) if columns is not None else None, filter=where)
 
     try:
-        for path, stored in zip(files, manifest.tables[name].files, strict=True):
-            _check_size(path, stored)
         return read(files)
     except UNREADABLE as error:
-        damaged, reason = _first_unreadable(manifest.tables[name].files, lake, read) or (name, error)
+        damaged, reason = _first_unreadable(files, read) or ("a file", error)
+    raise _damaged(lake, name, damaged, reason)
+
+
+def _damaged(lake: Path | str, name: str, path: str, reason: Exception) -> LakeError:
     remedy = "build the lake anew, or restore the file"
-    raise LakeError(f"{lake}: {damaged} cannot be read ({in_short(reason)}); {remedy}")
+    return LakeError(f"{lake}: {name}: {path} cannot be read ({in_short(reason)}); {remedy}")
 
 
-def _check_size(path: Path, stored: StoredFile) -> None:
+def _check_file(place: Path, file: StoredFile) -> None:
     """Refuse a file that was cut off or replaced; Arrow would give nulls for columns that another file lacks."""
+    path = place / file.path
+    if path.parent != place:
+        refuse_symlink(path.parent)
     look = path.lstat()
     if said := not_regular(look.st_mode):
         raise ValueError(f"it {said}")
-    if (found := look.st_size) != stored.size_bytes:
-        raise ValueError(f"it has {found:,} bytes, expected {stored.size_bytes:,}")
+    if (found := look.st_size) != file.size_bytes:
+        raise ValueError(f"it has {found:,} bytes, expected {file.size_bytes:,}")
 
 
 def _first_unreadable(
-    files: Iterable[StoredFile], lake: Path | str, read: Callable[[list[Path]], pa.Table]
+    files: Iterable[StoredFile], read: Callable[[Sequence[StoredFile]], pa.Table]
 ) -> tuple[str, Exception] | None:
-    for stored in files:
+    for file in files:
         try:
-            _check_size(path := inside(local_path(lake), stored.path), stored)
-            read([path])
+            read([file])
         except UNREADABLE as error:
-            return stored.path, error
+            return file.path, error
     return None
 
 
@@ -222,109 +253,151 @@ def in_short(error: Exception) -> str:
 
 
 @dataclass(slots=True)
+class _TableChange:
+    """A table of the lake that is to be."""
+
+    stored: StoredTable
+    schema: pa.Schema
+    files: list[StoredFile]
+
+
+@dataclass(slots=True)
 class LakeRun:
-    """One run that writes: the lake as it was, and the tables that the run has written so far."""
+    """One run that writes: the lake as it was, and the tables that the run has changed so far."""
 
     lake: Path
     name: str
     before: Manifest
     file_mode: int = OWNER_ONLY
-    tables: dict[str, StoredTable] = field(default_factory=dict)  # new and replaced tables
+    tables: dict[str, _TableChange] = field(default_factory=dict)
+    _known: dict[str, list[StoredFile]] = field(default_factory=dict)  # the files of tables as they were
 
     @property
-    def staging(self) -> Path:
-        """Where the run may write."""
-        return self.lake / OWN / STAGING / self.name
+    def work(self) -> Path:
+        """Where the run may write notes; the directory goes with the run."""
+        return self.lake / OWN / WORK / self.name
 
     def place(self, table: str) -> Path:
-        """Make and give the directory where the files of a table are written."""
-        path = self.staging.joinpath(*table.split("."))
+        """Make and give the directory of a table; the run may write new files into it."""
+        path = log_of(self.lake, table).place
+        refuse_symlink(path)
         make_directory(path, self.file_mode)
         return path
 
-    def add(
-        self, table: str, basis: str, schema: pa.Schema, files: Sequence[StoredFile], made_from: Iterable[str] = ()
+    def put(
+        self,
+        table: str,
+        basis: str,
+        schema: pa.Schema,
+        add: Sequence[StoredFile],
+        *,
+        keep: Callable[[StoredFile], bool] = lambda file: False,
+        made_from: Iterable[str] = (),
     ) -> None:
-        """Put a table into the lake that is to be; its new files lie in `place`, and old files may be kept."""
-        serialized = b64encode(schema.serialize()).decode()
-        self.tables[table] = StoredTable(basis, _columns(schema), tuple(files), self.bases(made_from), serialized)
+        """Change a table: add files, which lie in its place, and of the files it has keep some."""
+        files = [*filter(keep, self.files(table)), *add]
+        stored = StoredTable(
+            version=-1,  # as long as the version is not committed
+            basis=basis,
+            schema=b64encode(schema.serialize()).decode(),
+            row_count=sum(file.row_count for file in files),
+            size_bytes=sum(file.size_bytes for file in files),
+            file_count=len(files),
+            made_from=self.bases(made_from),
+        )
+        self.tables[table] = _TableChange(stored, schema, files)
 
     def bases(self, tables: Iterable[str]) -> dict[str, str]:
         """Give the bases of tables as they are at this moment."""
-        return {name: (self.tables.get(name) or self.before.tables[name]).basis for name in tables}
+        return {name: self._stored(name).basis for name in tables}
 
-    def written(self, table: str, source: str = "", names: Sequence[str] | None = None) -> list[StoredFile]:
-        """Give the Parquet files in the place of a table for the manifest: all files, or the named files."""
-        place = self.place(table)
-        paths = [place / name for name in names] if names is not None else sorted(place.rglob("*.parquet"))
-        return [_stored(path, path.relative_to(self.staging), source) for path in paths]
+    def _stored(self, table: str) -> StoredTable:
+        return self.tables[table].stored if table in self.tables else self.before.tables[table]
+
+    def schema(self, table: str) -> pa.Schema:
+        """Give the columns of a table as they are at this moment."""
+        return self.tables[table].schema if table in self.tables else schema_of(self.lake, table, self.before)
+
+    def files(self, table: str) -> list[StoredFile]:
+        """Give the files of a table at this moment; a table that is not there has none."""
+        if table in self.tables:
+            return self.tables[table].files
+        if table not in self._known:
+            is_there = table in self.before.tables
+            version = self.before.tables[table].version if is_there else None
+            self._known[table] = log_of(self.lake, table).files(version) if is_there else []
+        return self._known[table]
+
+    def paths(self, table: str) -> list[Path]:
+        """Give where the files of a table lie at this moment."""
+        place = log_of(self.lake, table).place
+        return [place / file.path for file in self.files(table)]
+
+    def has(self, table: str, file: StoredFile) -> bool:
+        """Tell whether the lake has a file as it was written."""
+        path = log_of(self.lake, table).place / file.path
+        return is_regular(path) and path.stat().st_size == file.size_bytes
 
     def is_whole(self, table: str) -> bool:
         """Tell whether the lake has the files of a table as they were written."""
-        return all(self.has(file) for file in self.before.tables[table].files)
-
-    def has(self, file: StoredFile) -> bool:
-        """Tell whether the lake has a file as it was written."""
-        try:
-            path = inside(self.lake, file.path)
-            return is_regular(path) and path.stat().st_size == file.size_bytes
-        except OSError:
-            return False
-
-    def files(self, table: str) -> list[Path]:
-        """Give where the files of a table lie at this moment: in the staging of the run, or in the lake as it was."""
-        stored = self.tables.get(table) or self.before.tables[table]
-        return [self._found(file) for file in stored.files]
-
-    def _found(self, file: StoredFile) -> Path:
-        staged = self.staging / file.path
-        return staged if staged.exists() else inside(self.lake, file.path)
+        return all(self.has(table, file) for file in self.files(table))
 
     def publish(self, sources: Mapping[str, StoredSource], decoder: str, domains: Iterable[str] = ()) -> Manifest:
-        """Publish all tables of the run at once: from here on readers see them."""
-        after = Manifest(FORMAT, decoder, {**self.before.tables, **self.tables}, dict(sources), tuple(domains))
+        """Publish all changes of the run: commit each table, then put down the manifest that names them all."""
+        number = self.before.number + 1
+        note = {"hopwire.run": self.name, "hopwire.manifest": str(number)}
+        tables = dict(self.before.tables)
+        for name, change in self.tables.items():
+            version = log_of(self.lake, name).commit(change.files, change.schema, self.file_mode, note)
+            tables[name] = msgspec.structs.replace(change.stored, version=version)
+        after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains))
         check_manifest(after)
-        own, written = self.lake / OWN, sorted(_paths(self.before) | _paths(after))
-        replace_file(own / WRITTEN, msgspec.json.encode(written), self.file_mode)
-        for table in self.tables.values():
-            for file in table.files:
-                _move(self.staging / file.path, inside(self.lake, file.path), self.file_mode)
-        replace_file(own / MANIFEST, after.to_json(), self.file_mode)
+        path = manifest_path(self.lake, number)
+        make_directory(path.parent, self.file_mode)
+        if not put_file(path, after.to_json(), self.file_mode):
+            raise LakeError(f"{self.lake}: another build was quicker; nothing was published; build again")
         return after
-
-
-def _stored(path: Path, relative: Path, source: str) -> StoredFile:
-    return StoredFile(relative.as_posix(), pq.read_metadata(path).num_rows, path.stat().st_size, source)
-
-
-def _move(staged: Path, final: Path, file_mode: int) -> None:
-    if not staged.exists():
-        return  # a file of the lake as it was, which the table keeps
-    make_directory(final.parent, file_mode)
-    staged.chmod(file_mode)  # a file that Spark wrote has the mode of the umask
-    sync_path(staged)
-    os.replace(staged, final)
-    sync_path(final.parent)
 
 
 @contextmanager
 def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[LakeRun]:
     """Begin a run that writes, alone; a lake that is not there yet is made."""
     place = local_path(lake)
+    if said := uri_refusal(place):
+        raise LakeError(f"{lake}: {said}; name another directory")
     own = _own_directory(place, lake, file_mode)
     with _locked(own / LOCK, Path(lake)):
-        manifest = _manifest(place, lake) if os.path.lexists(own / MANIFEST) else Manifest()
-        _refuse_symlink(own / STAGING)
-        old = _replaced(place, manifest)
-        shutil.rmtree(own / STAGING, ignore_errors=True)
-        for path in old:
-            path.unlink(missing_ok=True)
+        numbers = manifest_numbers(place)
+        if not numbers:
+            _refuse_first_edition(place, lake)
+        manifest = _manifest(place, lake, numbers[-1]) if numbers else Manifest()
+        refuse_symlink(own / WORK)
+        shutil.rmtree(own / WORK, ignore_errors=True)
         run = LakeRun(place, uuid.uuid4().hex[:12], manifest, file_mode)
-        make_directory(run.staging, file_mode)
+        _undo_dead_runs(run)
+        make_directory(run.work, file_mode)
         try:
             yield run
         finally:
-            shutil.rmtree(own / STAGING, ignore_errors=True)
+            shutil.rmtree(own / WORK, ignore_errors=True)
+
+
+def _undo_dead_runs(run: LakeRun) -> None:
+    """Bring each table back to the version that the manifest names, if a run died behind a commit.
+
+    A table that somebody else has changed is refused, unless the change was undone already.
+    """
+    note = {"hopwire.run": run.name, "hopwire.undo": "true"}
+    for name, stored in run.before.tables.items():
+        log = log_of(run.lake, name)
+        if log.head == stored.version:
+            continue
+        if {file.path for file in log.files()} == {file.path for file in log.files(stored.version)}:
+            continue
+        if not log.is_ours:
+            said = f"somebody else has written version {log.head} of its Delta log, hopwire wrote {stored.version}"
+            raise LakeError(f"{name}: {said}; undo it: DeltaTable({str(log.place)!r}).restore({stored.version})")
+        log.restore(stored.version, run.file_mode, note)
 
 
 @contextmanager
@@ -361,7 +434,7 @@ def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
     own = place / OWN
     if place.exists() and not place.is_dir():
         raise LakeError(f"{lake}: is a file; name a directory for the lake")
-    _refuse_symlink(own)
+    refuse_symlink(own)
     if place.is_dir() and not own.is_dir() and any(place.iterdir()):
         raise LakeError(f"{lake}: has other files in it and is not a lake; name an empty or a new directory")
     try:
@@ -371,24 +444,3 @@ def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
     if not os.access(own, os.W_OK | os.X_OK):
         raise LakeError(f"{lake}: cannot be written (Permission denied); choose another directory")
     return own
-
-
-def _replaced(lake: Path, manifest: Manifest) -> list[Path]:
-    """Give files that a run has written and the manifest does not name: they were replaced, or their run died.
-
-    Files that no run has written stay, whoever put them there. If one path leads out of the lake, no file is given.
-    """
-    listed = lake / OWN / WRITTEN
-    if not os.path.lexists(listed):
-        return []
-    try:
-        paths = msgspec.json.decode(read_regular(listed, MAX_MANIFEST_BYTES), type=list[str])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise LakeError(f"{listed}: is damaged; remove it") from None
-    named = _paths(manifest)
-    old = [inside(lake, path, WRITTEN) for path in paths if path not in named]
-    return [path for path in old if is_regular(path)]
-
-
-def _paths(manifest: Manifest) -> set[str]:
-    return {file.path for table in manifest.tables.values() for file in table.files}

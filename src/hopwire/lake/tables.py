@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from hopwire.errors import SettingsError
+from hopwire.lake.parquet_output import TableLayout
+from hopwire.lake.readable import Names, readable_columns
 from hopwire.model.columns import Column, schema_from_columns
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ NAMES = (
     "bronze.spans",
     "silver.clocks",
     "silver.hops",
+    "silver.lives",
     "silver.messages",
     "silver.quarantine",
     "gold.contracts",
@@ -68,6 +71,7 @@ class Table:
     columns: tuple[Column, ...]
     meaning: str  # what one row is
     build: Callable[..., DataFrame | Judged] | None = None  # None: the ingest writes the table
+    dated_by: tuple[str, ...] = ()  # the table is kept by days: the day of the first of these times that is there
 
     def __post_init__(self) -> None:
         layer, _, rest = self.name.partition(".")
@@ -76,7 +80,7 @@ class Table:
             raise SettingsError(f"table {self.name!r}: expected a name such as gold.links")
         if len(set(names)) < len(names):
             raise SettingsError(f"table {self.name}: a column is there twice")
-        for name in self.key:
+        for name in (*self.key, *self.dated_by):
             if name not in names:
                 raise SettingsError(f"table {self.name}: has no column {name!r}")
 
@@ -87,8 +91,22 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns as Arrow has them."""
+        """The columns that the function of the table makes, as Arrow has them."""
         return schema_from_columns(self.columns)
+
+    @property
+    def stored_columns(self) -> tuple[Column, ...]:
+        """The columns of the files: those that the function makes, and readable columns beside them."""
+        return readable_columns(self.columns, self.dated_by)
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns of the files, as Arrow has them."""
+        return schema_from_columns(self.stored_columns)
+
+    def layout(self, names: Names | None = None) -> TableLayout:
+        """How rows become files; with the names of nodes."""
+        return TableLayout(self.stored_schema, self.dated_by, names)
 
     def rows(self, inputs: Sequence[DataFrame], settings: LakeSettings) -> DataFrame | Judged:
         """Call the function of the table."""
@@ -110,13 +128,18 @@ def declare(table: Table) -> Table:
 
 
 def table(
-    name: str, *, key: tuple[str, ...], reads: tuple[str, ...], columns: Iterable[Column]
+    name: str,
+    *,
+    key: tuple[str, ...],
+    reads: tuple[str, ...],
+    columns: Iterable[Column],
+    dated_by: tuple[str, ...] = (),
 ) -> Callable[[BuildFunction], BuildFunction]:
     """Declare the table that the function below is."""
 
     def register(build: BuildFunction) -> BuildFunction:
         meaning = inspect.cleandoc(build.__doc__ or "").partition("\n\n")[0]
-        declare(Table(name, key, reads, tuple(columns), meaning, build))
+        declare(Table(name, key, reads, tuple(columns), meaning, build, dated_by))
         return build
 
     return register

@@ -4,8 +4,8 @@ Each row of a capture goes one way: into `silver.messages`, into `silver.quarant
 are missing. All rows are in `bronze.sightings`.
 
 Bytes never cross to the JVM. The worker gets the number of a group of sources and gives back one small report for each
-source. The files of an attempt have names that no other attempt has. Only files that a report names are published. An
-attempt that is killed, repeated or overtaken leaves nothing but files that the next run removes.
+source. The files of an attempt have names that no other attempt has. Only files that a report names are committed. An
+attempt that is killed, repeated or overtaken leaves nothing but files that no version of a table names.
 
 Memory is bounded by a batch and a row group of each table, whatever the size of the source. The report also says which
 numbers the sightings of the source have: these are few, and only the driver can compare them with other sources.
@@ -17,6 +17,7 @@ import errno
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,14 +30,17 @@ import pyarrow.parquet as pq
 
 from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.sources import Source, SourceKind, read_source
-from hopwire.disk import create_file, open_regular
+from hopwire.disk import open_regular
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans, spans_from_batch
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes, rows_of_sightings
+from hopwire.lake.manifest import StoredFile, part_name
+from hopwire.lake.parquet_output import TableLayout, TableOutput
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, rows_of_messages
 from hopwire.lake.silver.quarantine import QUARANTINE_TABLE, rows_of_quarantine
 from hopwire.model.sighting import Direction
+from hopwire.model.sighting_batch import SCHEMA
 from hopwire.security import Domains
 from hopwire.wire import decode_batch
 
@@ -46,15 +50,14 @@ __all__ = [
     "IngestJob",
     "IngestReport",
     "IngestTask",
-    "ParquetOutput",
     "Split",
+    "ingest_group",
     "ingest_groups",
     "rebatched",
     "split_batch",
 ]
 
 RESULT = pa.schema([pa.field("report", pa.binary())])
-INGESTED = {table.name: table.schema for table in (SIGHTINGS_TABLE, MESSAGES_TABLE, QUARANTINE_TABLE)}
 # columns whose values repeat from row to row; in all other columns a dictionary costs time and saves nothing
 REPEATING = (
     "segment", "node", "node_name", "incarnation", "direction", "peer", "reason", "note", "dead_reason", "dead_note",
@@ -62,7 +65,14 @@ REPEATING = (
     "domain", "verdict", "outcome_kind", "outcome_reason", "hops", "ttl_ticks", "decoder", "attempt",
     "routing.list.element.uri", "callback_points.list.element.identity", "callback_points.list.element.version",
     "callback_points.list.element.version_raw", "callback_points.list.element.partition", "findings.list.element",
+    "date", "contract",
 )  # fmt: skip
+# columns that people search by
+SEARCHED = ("seen_at", "seen_at_ns", "segment", "node_name", "sequence", "contract", "correlation", "message")
+INGESTED = {
+    table.name: TableLayout(table.stored_schema, table.dated_by, None, REPEATING, SEARCHED)
+    for table in (SIGHTINGS_TABLE, MESSAGES_TABLE, QUARANTINE_TABLE)
+}
 
 
 class IngestTask(msgspec.Struct, frozen=True):
@@ -75,6 +85,12 @@ class IngestTask(msgspec.Struct, frozen=True):
     is_open: bool = False
     begin: int = 0
     end: int | None = None
+    is_own: bool = False  # a file of bronze.sightings, which may have rows of other sources too
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether the source may have more rows the next time, and so be read again."""
+        return self.is_open or self.kind == SourceKind.PCAP
 
     @property
     def source(self) -> Source:
@@ -86,21 +102,23 @@ class IngestTask(msgspec.Struct, frozen=True):
 class IngestJob(msgspec.Struct, frozen=True):
     """Where a run has its files: the groups of sources, the tables, and the marks of sources that are done."""
 
-    staging: str
+    lake: str
+    work: str
+    run: str
 
     @property
     def groups(self) -> Path:
         """The file that says which sources each group has."""
-        return Path(self.staging, "groups.json")
+        return Path(self.work, "groups.json")
 
     @property
     def marks(self) -> Path:
         """The directory in which each source that is done leaves an empty file, for the progress bar."""
-        return Path(self.staging, "done")
+        return Path(self.work, "done")
 
     def place(self, table: str) -> Path:
-        """The directory of the files of a table."""
-        return Path(self.staging, *table.split("."))
+        """The directory of a table."""
+        return Path(self.lake, *table.split("."))
 
 
 class IngestReport(msgspec.Struct):
@@ -110,7 +128,8 @@ class IngestReport(msgspec.Struct):
     row_count: int = 0
     skipped_rows: int = 0
     skipped: int = 0
-    files: dict[str, str] = {}  # table: name of the file
+    parts: list[str] = []  # the names of the files that have its rows
+    files: dict[str, list[StoredFile]] = {}  # table: new files; those that sources share are told of the last source
     spans: list[SourceSpan] = []
     faults: list[str] = []
     is_bad: bool = False  # one of the faults is serious: someone should look at the file
@@ -125,29 +144,68 @@ def ingest_groups(
 
     def ingest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         groups = msgspec.json.decode(job.groups.read_bytes(), type=list[list[IngestTask]])
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for task in groups[number]:
-                    report = ingest_source(task, job, domains, settings)
-                    yield pa.RecordBatch.from_arrays([pa.array([msgspec.json.encode(report)])], schema=RESULT)
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            reports = [
+                msgspec.json.encode(each) for each in ingest_group(groups[number], number, job, domains, settings)
+            ]
+            yield pa.RecordBatch.from_arrays([pa.array(reports)], schema=RESULT)
 
     return ingest
 
 
-def ingest_source(task: IngestTask, job: IngestJob, domains: Domains, settings: LakeSettings) -> IngestReport:
+def ingest_group(
+    tasks: Iterable[IngestTask], number: int, job: IngestJob, domains: Domains, settings: LakeSettings
+) -> list[IngestReport]:
+    """Read sources and write their rows; small sources share their files, a source that may grow has its own."""
+    shared = _PartOutputs(job, number, settings)
+    reports = []
+    for task in tasks:
+        outputs = _PartOutputs(job, number, settings) if task.may_grow else shared
+        reports.append(_ingest_source(task, outputs, job, domains, settings))
+        if reports[-1].error:
+            return reports
+    if reports:
+        with _said(reports[-1], job.lake):
+            reports[-1].files = _together(reports[-1].files, shared.close())
+    return reports
+
+
+class _PartOutputs:
+    """The files of one part: rows of one source or of several, in all tables."""
+
+    def __init__(self, job: IngestJob, number: int, settings: LakeSettings) -> None:
+        self.part = part_name(job.run, number)
+        self._outputs = {
+            name: TableOutput(job.place(name), self.part, layout, settings) for name, layout in INGESTED.items()
+        }
+
+    def add(self, split: Split) -> None:
+        for output, rows in zip(self._outputs.values(), split[:3], strict=True):
+            output.add(rows)
+
+    def close(self) -> dict[str, list[StoredFile]]:
+        files = {name: output.close() for name, output in self._outputs.items()}
+        return {name: each for name, each in files.items() if each}
+
+
+def _together(*files: dict[str, list[StoredFile]]) -> dict[str, list[StoredFile]]:
+    return {
+        name: [file for each in files for file in each.get(name, ())]
+        for name in INGESTED
+        if any(name in each for each in files)
+    }
+
+
+def _ingest_source(
+    task: IngestTask, outputs: _PartOutputs, job: IngestJob, domains: Domains, settings: LakeSettings
+) -> IngestReport:
     """Read one source and write its rows; the report says what is wrong with the disk."""
     report = IngestReport(task.name)
-    attempt = uuid.uuid4().hex
-    outputs = {
-        name: ParquetOutput(job.place(name) / f"{attempt}.parquet", INGESTED[name], settings) for name in INGESTED
-    }
     faults: list[Fault] = []
-    try:
-        rows = read_source(task.source, on_fault=faults.append)
-        for batch in rebatched(rows, settings.batch_rows, settings.batch_bytes):
+    with _said(report, task.path):
+        for batch in rebatched(_rows(task, faults.append), settings.batch_rows, settings.batch_bytes):
             split = split_batch(batch, task.name, domains)
-            for output, part in zip(outputs.values(), split[:3], strict=True):
-                output.add(part)
+            outputs.add(split)
             report.spans = joined_spans([*report.spans, *spans_from_batch(batch, task.name)])
             report.row_count += len(batch)
             report.skipped_rows += split.skipped_rows
@@ -155,14 +213,43 @@ def ingest_source(task: IngestTask, job: IngestJob, domains: Domains, settings: 
         if not _has_numbers(task):
             report.spans = [span.without_numbers() for span in report.spans]
         report.spans = [replace(span, ending=_ending(task, bool(faults))) for span in report.spans]
-        report.files = {name: output.path.name for name, output in outputs.items() if output.close()}
-        (job.marks / f"{attempt}-{task.size_bytes}").touch()
-    except OSError as error:
-        report.error = _in_words(error, task)
+        report.parts = [outputs.part] if report.row_count else []
+        if task.may_grow:
+            report.files = outputs.close()
+        (job.marks / f"{uuid.uuid4().hex}-{task.size_bytes}").touch()
     report.faults = [fault.detail for fault in faults]
     report.is_bad = any(fault.is_serious for fault in faults)
     report.is_refused = any(fault.kind in (FaultKind.REFUSED, FaultKind.NOT_REGULAR) for fault in faults)
     return report
+
+
+@contextmanager
+def _said(report: IngestReport, path: str) -> Iterator[None]:
+    """Meanwhile let the report say what the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        report.error = _in_words(error, report.name, path)
+
+
+def _rows(task: IngestTask, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
+    return _read_own(task, on_fault) if task.is_own else read_source(task.source, on_fault=on_fault)
+
+
+def _read_own(task: IngestTask, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
+    """Read the rows of one source from a file of bronze.sightings."""
+    with open_regular(task.path) as file:
+        try:
+            parquet = pq.ParquetFile(file)
+            groups = range(task.begin, parquet.num_row_groups if task.end is None else task.end)
+            for batch in parquet.iter_batches(row_groups=list(groups), columns=["segment", *SCHEMA.names]):
+                rows = batch.filter(pc.equal(batch.column("segment"), task.name)).select(SCHEMA.names)
+                yield rows.cast(SCHEMA)
+        except (pa.ArrowException, ValueError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            said = f"is not Parquet that can be read: {(str(error).splitlines() or ['no reason'])[0]:.120}"
+            on_fault(Fault(Path(task.path), FaultKind.FOREIGN, said, task.size_bytes))
 
 
 def _has_numbers(task: IngestTask) -> bool:
@@ -183,12 +270,12 @@ def _ending(task: IngestTask, has_faults: bool) -> str:
     return OPEN if task.kind == SourceKind.PARQUET and _has_numbers(task) else OVERHEARD
 
 
-def _in_words(error: OSError, task: IngestTask) -> str:
+def _in_words(error: OSError, name: str, path: str) -> str:
     number = error.errno or 0
     words = os.strerror(number) if number else " ".join(str(error).split())[:200]
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error):
-        return f"the disk of the lake is full ({words}) at {task.name}: make room and build again"
-    return f"{error.filename or task.path}: {words}"
+        return f"the disk of the lake is full ({words}) at {name}: make room and build again"
+    return f"{error.filename or path}: {words}"
 
 
 # -- from batches of a source to rows of tables
@@ -255,55 +342,3 @@ def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa
         count = min(max(fitting, 1), max_rows)
         yield batch.slice(start, count)
         start += count
-
-
-# -- files
-
-
-class ParquetOutput:
-    """One Parquet file: rows wait until they fill a row group; without rows there is no file."""
-
-    def __init__(self, path: Path, schema: pa.Schema, settings: LakeSettings, *, repeating: bool = False) -> None:
-        self.path = path
-        self._is_repeating = repeating  # whether the values of all columns repeat, not only of those in REPEATING
-        self._schema = schema
-        self._settings = settings
-        self._waiting: list[pa.RecordBatch] = []
-        self._size = 0
-        self._writer: Any = None
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows."""
-        if len(batch):
-            self._waiting.append(batch)
-            self._size += batch.nbytes
-        if self._size >= self._settings.row_group_bytes:
-            self._flush()
-
-    def close(self) -> bool:
-        """Write the rows that wait; tells whether there is a file."""
-        if self._waiting:
-            self._flush()
-        if self._writer:
-            self._writer.close()
-        return self._writer is not None
-
-    def _flush(self) -> None:
-        if self._writer is None:
-            self._writer = _writer(self.path, self._schema, self._settings, self._is_repeating)
-        rows = pa.Table.from_batches(self._waiting, self._schema)
-        self._writer.write_table(rows, row_group_size=len(rows))
-        self._waiting, self._size = [], 0
-
-
-def _writer(path: Path, schema: pa.Schema, settings: LakeSettings, is_repeating: bool) -> Any:
-    os.close(create_file(path, settings.file_mode))  # Arrow would give the file the mode of the umask
-    return pq.ParquetWriter(
-        path,
-        schema,
-        compression=settings.compression,
-        compression_level=1 if settings.compression == "zstd" else None,
-        use_dictionary=is_repeating or list(REPEATING),
-        write_statistics=is_repeating or ["seen_at_ns", "node", "sequence"],
-        store_schema=False,
-    )

@@ -19,7 +19,7 @@ MEANINGS = {
     "incarnation": "which life of the node; it grows with each start",
     "sequence":    "number of the sighting within the incarnation, from 0",
     "seen_at_ns":  "when, by the clock of the node, in nanoseconds since 1970",
-    "direction":   "in, out, dead, or skipped where sightings are missing",
+    "direction":   "in, out, local, dead, told, or skipped where sightings are missing",
     "peer":        "identity of the node at the other end; empty for the node's own actors",
     "frames":      "the message as it was on the wire",
     "reason":      "why a dead letter went no further, or why sightings are missing",
@@ -38,6 +38,7 @@ SIGHTINGS_TABLE = declare(
             *(Column(each.name, each.type, MEANINGS[each.name]) for each in SCHEMA),
         ),
         meaning="One captured message as one node saw it, untouched, or the place where sightings are missing.",
+        dated_by=("seen_at_ns",),
     )
 )
 

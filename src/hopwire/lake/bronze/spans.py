@@ -56,4 +56,5 @@ def rows_from_spans(spans: Iterable[SourceSpan]) -> pa.Table:
 
 def spans_from_rows(rows: pa.Table) -> list[SourceSpan]:
     """Give rows as spans."""
-    return [SourceSpan(**row | {"gaps": tuple(Gap(**gap) for gap in row["gaps"])}) for row in rows.to_pylist()]
+    made = rows.select(SPANS_TABLE.schema.names).to_pylist()
+    return [SourceSpan(**row | {"gaps": tuple(Gap(**gap) for gap in row["gaps"])}) for row in made]

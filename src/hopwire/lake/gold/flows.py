@@ -30,6 +30,8 @@ OF_REQUEST = (
     "version",
     "version_raw",
     "home_node",
+    "told",
+    "is_told_otherwise",
     "reached_node",
     "outcome",
     "is_reused",
@@ -39,7 +41,7 @@ OF_REQUEST = (
 ROWS_OF_A_BATCH = 1_000  # flows are long rows
 
 
-@table("gold.flows", key=("flow_id",), reads=READS, columns=FLOWS)
+@table("gold.flows", key=("flow_id",), reads=READS, columns=FLOWS, dated_by=("started_at_ns",))
 def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
     """One flow: its steps as a tree, how long it took and why, its outcome, and what is odd about it.
 

@@ -7,6 +7,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.lake.tables import Column, table
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_SECOND
 
@@ -36,10 +37,10 @@ COLUMNS = (
 KEY = ("from_node", "to_node", "identity", "minute")
 
 
-@table("gold.links", key=KEY, reads=("silver.hops",), columns=COLUMNS)
+@table("gold.links", key=KEY, reads=("silver.hops",), columns=COLUMNS, dated_by=("minute",))
 def links(hops: DataFrame) -> DataFrame:
     """One message identity from one node to another in one minute: count, bytes, latency, losses."""
-    crossings = hops.where(F.col("fate") != "dead")
+    crossings = hops.where(~F.col("fate").isin(*NO_CROSSINGS))
     minute = minute_of(F.coalesce("left_at_ns", "arrived_at_ns")).alias("minute")
     counts = {
         f"{fate}_count": F.count(F.when(F.col("fate") == fate, True)) for fate in ("arrived", "lost", "duplicate")

@@ -30,7 +30,7 @@ MAX_LATER_REPLIES = 1_000  # of a request with more hops than fit; the first rep
 LATER = pa.schema([("hop_count", pa.int64()), ("replies", pa.list_(pa.struct(list(HOP_SCHEMA))))])
 
 
-@table("gold.requests", key=KEY, reads=READS, columns=REQUESTS)
+@table("gold.requests", key=KEY, reads=READS, columns=REQUESTS, dated_by=("asked_at_ns",))
 def requests(hops: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
     """One request: the question, what became of it, how long it took, and where it was lost."""
     coverage, rules = coverage_of(clocks), settings.rules
@@ -63,7 +63,7 @@ def _oversized(rows: pa.Table, later: pa.Table, coverage: Coverage, rules: Rules
 
 
 def _later(rows: pa.Table) -> pa.Table:
-    replies = rows.filter(rows["is_reply"]).slice(0, MAX_LATER_REPLIES)
+    replies = rows.filter(pc.or_(rows["is_reply"], pc.equal(rows["fate"], "told"))).slice(0, MAX_LATER_REPLIES)
     return _kept(len(rows), _hops(replies).to_struct_array().combine_chunks())
 
 

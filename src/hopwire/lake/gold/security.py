@@ -21,6 +21,7 @@ from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.lake.gold.links import MINUTE, minute_of
 from hopwire.lake.tables import Column, table
 
@@ -43,7 +44,7 @@ COLUMNS = (
 # fmt: on
 
 
-@table("gold.security", key=FINDING, reads=("silver.hops",), columns=COLUMNS)
+@table("gold.security", key=FINDING, reads=("silver.hops",), columns=COLUMNS, dated_by=("minute",))
 def security(hops: DataFrame) -> DataFrame:
     """One kind of finding on signatures or domains, per minute and sender."""
     is_named = F.row_number().over(Window.partitionBy(*FINDING, "role").orderBy("name")) <= MAX_NAMED
@@ -62,7 +63,7 @@ def security(hops: DataFrame) -> DataFrame:
 def _findings(hops: DataFrame) -> DataFrame:
     """Crossings, once for each finding."""
     verdict, is_replayed = F.col("verdict"), F.col("repeat") == "replayed"
-    odd = hops.where((F.col("fate") != "dead") & ((verdict != "valid") | is_replayed))
+    odd = hops.where(~F.col("fate").isin(*NO_CROSSINGS) & ((verdict != "valid") | is_replayed))
     signed = hops.where(verdict == "valid").select("identity", F.lit(True).alias("wants_signature")).distinct()
     is_doubtful = F.when(verdict == "unsigned", F.col("wants_signature")).otherwise(verdict != "valid")
     findings = F.array(F.when(is_replayed, "replayed"), F.when(is_doubtful, verdict))

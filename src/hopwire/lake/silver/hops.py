@@ -26,7 +26,7 @@ READS = ("silver.messages", "silver.clocks")
 ORDER = ("message_key", "seen_at_ns", "node", "incarnation", "sequence")  # the same order in every build
 
 
-@table("silver.hops", key=KEY, reads=READS, columns=HOPS)
+@table("silver.hops", key=KEY, reads=READS, columns=HOPS, dated_by=("left_at_ns", "arrived_at_ns"))
 def hops(messages: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
     """One crossing of one message from one node to another, or its end at a node as a dead letter.
 

@@ -42,8 +42,8 @@ KINO_OUTCOMES = {KINO_EXCEPTION: ("failed", "exception"), KINO_RECEIPT: ("receiv
 NOT_SEEN = ("frames", "skipped")  # columns of a sighting that a message does not repeat
 # fmt: off
 CHANGED = {  # columns of a sighting that say something else beside a message, which has reasons of its own
-    "direction": Column("direction",   pa.string(), "in, out or dead"),
-    "reason":    Column("dead_reason", pa.string(), "why a dead letter went no further"),
+    "direction": Column("direction",   pa.string(), "in, out, local, dead or told"),
+    "reason":    Column("dead_reason", pa.string(), "why a dead letter went no further, or what an asker was told"),
     "note":      Column("dead_note",   pa.string(), "the same in words, where there is more to say"),
 }
 REPEATED = {
@@ -106,6 +106,7 @@ MESSAGES_TABLE = declare(
             *JUDGED,
         ),
         meaning="One sighting decoded: every field of the wire formats, sizes, the verdict on its signature, its key.",
+        dated_by=("seen_at_ns",),
     )
 )
 

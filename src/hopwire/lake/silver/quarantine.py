@@ -30,6 +30,7 @@ QUARANTINE_TABLE = declare(
         reads=("bronze.sightings",),
         columns=COLUMNS,
         meaning="One sighting that is not a message: why, where, and its raw frames.",
+        dated_by=("seen_at_ns",),
     )
 )
 

@@ -1,0 +1,262 @@
+"""The Delta log of one table: which files a version has, and how the next version is written.
+
+delta-rs reads and writes the log, without Spark. Every commit of hopwire names itself: the transaction `hopwire` has
+the number of the version that the commit made. So three questions have an answer:
+
+| question | answer |
+|---|---|
+| did hopwire write the newest version? | the number of the transaction is the number of the version |
+| may two writers go on from one version? | no: the second commit of the transaction fails |
+| what did a commit of a dead run change? | whatever differs from the version that the manifest names |
+
+The trap: delta-rs checks little. It follows symlinks, takes any path for a file, and keeps the old columns if rows with
+other columns are appended. So the directory of the log is looked at first, every path goes through `check_path`, and
+other columns replace all files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hopwire.disk import directory_mode, is_regular, not_regular, sync_path
+from hopwire.errors import LakeError, SettingsError
+from hopwire.lake.manifest import StoredFile, check_path
+from hopwire.model.units import MEBIBYTE
+from hopwire.report.words import cut
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = ["DATE", "LOG", "DeltaLog", "refuse_symlink", "uri_refusal"]
+
+APP = "hopwire"  # the transaction that fences writers
+LOG = "_delta_log"
+DATE = "date"  # a table that has this column is partitioned by it
+MAX_LOG_BYTES = 1024 * MEBIBYTE
+REASON_LENGTH = 200
+UNFIT = re.compile(r"%[0-9A-Fa-f]{2}|\\")  # delta-rs decodes a path twice, and takes a backslash for a slash
+CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}  # a manifest may name a version of any age
+
+
+def uri_refusal(path: Path) -> str:
+    """Say why delta-rs would lose its way at a path; empty if it would not."""
+    found = UNFIT.search(str(path))
+    return f"a Delta table cannot lie at a path with {found[0]!r} in it" if found else ""
+
+
+def refuse_symlink(path: Path) -> None:
+    """Refuse a symlink where a directory of the lake itself belongs."""
+    if path.is_symlink():
+        raise LakeError(f"{path}: is a symlink, expected a directory of the lake itself; nothing was done")
+
+
+class DeltaLog:
+    """The log of the table in a directory, which need not be there yet."""
+
+    def __init__(self, place: Path, name: str) -> None:
+        self.place, self.name = place, name
+        self._opened: dict[int | None, DeltaTable] = {}
+
+    # -- reading
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table has a log."""
+        refuse_symlink(self.place)
+        log = self.place / LOG
+        refuse_symlink(log)
+        return log.is_dir() and any(each.suffix == ".json" for each in log.iterdir())
+
+    @property
+    def head(self) -> int:
+        """The number of the newest version; -1 if there is none."""
+        return int(self._table(None).version()) if self.exists else -1
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether hopwire wrote the newest version."""
+        table = self._table(None)
+        return bool(table.transaction_version(APP) == table.version())
+
+    def files(self, version: int | None = None) -> list[StoredFile]:
+        """Give the files of a version, or of the newest version."""
+        if version is None and not self.exists:
+            return []
+        rows = self.statistics(version).select(["path", "num_records", "size_bytes"]).to_pylist()
+        found = [StoredFile(row["path"], row["num_records"] or 0, row["size_bytes"]) for row in rows]
+        for file in found:
+            try:
+                check_path(file.path)
+            except LakeError as error:
+                raise LakeError(f"{self.place / LOG}: {error}; nothing was done; build the lake anew") from None
+        return sorted(found, key=lambda file: file.path)
+
+    def statistics(self, version: int | None = None) -> pa.Table:
+        """Give a row for each file of a version: path, size, rows, and the least and the largest value of columns."""
+        table = self._table(version)
+        try:
+            return pa.table(table.get_add_actions(flatten=True))
+        except Exception as error:
+            raise self._unreadable(version, error) from None
+
+    def _table(self, version: int | None) -> DeltaTable:
+        if version in self._opened:
+            return self._opened[version]
+        self._check()
+        opened = _delta()
+        try:
+            self._opened[version] = opened.DeltaTable(str(self.place), version=version)
+        except Exception as error:  # delta-rs raises many kinds, some of which are no Exception of a common tree
+            raise self._unreadable(version, error) from None
+        return self._opened[version]
+
+    def _unreadable(self, version: int | None, error: Exception) -> LakeError:
+        what = f"version {version} of its Delta log" if version is not None else "its Delta log"
+        reason = cut(" ".join(str(error).split()), REASON_LENGTH)
+        remedy = f"restore {self.place / LOG}, or build the lake anew"
+        return LakeError(f"{self.name}: {what} cannot be read ({reason}); {remedy}")
+
+    def _check(self) -> None:
+        """Refuse a log of which delta-rs would read something else than files, or more than memory holds."""
+        log = self.place / LOG
+        refuse_symlink(self.place)
+        refuse_symlink(log)
+        size = 0
+        try:
+            for name in os.listdir(log):
+                look = (log / name).lstat()
+                if said := not_regular(look.st_mode):
+                    raise LakeError(f"{self.name}: {LOG}/{name} {said}; remove it")
+                size += look.st_size
+        except FileNotFoundError:
+            raise LakeError(f"{self.name}: its Delta log is not there; build the lake anew") from None
+        if size > MAX_LOG_BYTES:
+            raise LakeError(f"{self.name}: its Delta log has {size:,} bytes, expected at most {MAX_LOG_BYTES:,}")
+
+    # -- writing
+
+    def commit(self, files: Sequence[StoredFile], schema: pa.Schema, file_mode: int, note: dict[str, str]) -> int:
+        """Make the version that has exactly these files, if the newest version has others; give its number."""
+        if not self.exists:
+            return self._create(files, schema, file_mode, note)
+        table, before = self._table(None), {file.path: file for file in self.files()}
+        wanted = {file.path for file in files}
+        is_other = table.schema() != _delta_schema(schema)
+        add = [_added(file) for file in files if file.path not in before or is_other]
+        remove = [_removed(file) for path, file in before.items() if path not in wanted]
+        if not add and not remove and not is_other:
+            return int(table.version())
+        version = int(table.version()) + 1
+        try:
+            table.create_write_transaction(
+                add if is_other else [*add, *remove],
+                mode="overwrite" if is_other else "append",  # to overwrite is to remove all files there are
+                schema=schema,
+                partition_by=_partitions(schema),
+                commit_properties=_properties(version, note),
+            )
+        except _delta_errors() as error:
+            raise self._refused(version, error) from None
+        return self._committed(version, file_mode)
+
+    def restore(self, version: int, file_mode: int, note: dict[str, str]) -> None:
+        """Make a version that has the files of an older one."""
+        table = self._table(None)
+        new = int(table.version()) + 1
+        try:
+            table.restore(version, ignore_missing_files=True, commit_properties=_properties(new, note))
+        except _delta_errors() as error:
+            raise self._refused(new, error) from None
+        self._committed(new, file_mode)
+
+    def _create(self, files: Sequence[StoredFile], schema: pa.Schema, file_mode: int, note: dict[str, str]) -> int:
+        from deltalake.transaction import create_table_with_add_actions
+
+        try:
+            create_table_with_add_actions(
+                str(self.place),
+                _delta_schema(schema),
+                [_added(file) for file in files],
+                mode="error",
+                partition_by=_partitions(schema),
+                name=self.name,
+                configuration=CONFIGURATION,
+                commit_properties=_properties(0, note),
+            )
+        except _delta_errors() as error:
+            raise self._refused(0, error) from None
+        return self._committed(0, file_mode)
+
+    def _refused(self, version: int, error: Exception) -> LakeError:
+        reason = cut(" ".join(str(error).split()), REASON_LENGTH)
+        said = f"version {version} of its Delta log cannot be written ({reason})"
+        return LakeError(f"{self.name}: {said}; is another build at work? build again")
+
+    def _committed(self, version: int, file_mode: int) -> int:
+        """Make sure of a commit: the disk has it, nobody else wrote it, and others may read it as files of the lake."""
+        self._opened.clear()
+        log = self.place / LOG
+        log.chmod(directory_mode(file_mode))
+        for file in (log / f"{version:020}.json", *log.glob("*.parquet"), log / "_last_checkpoint"):
+            if is_regular(file):
+                file.chmod(file_mode)
+        sync_path(log / f"{version:020}.json")
+        sync_path(log)
+        return version
+
+
+def _delta() -> Any:
+    try:
+        import deltalake
+    except ImportError:
+        raise SettingsError('deltalake is not installed: pip install "hopwire[spark]"') from None
+    return deltalake
+
+
+def _delta_errors() -> tuple[type[Exception], ...]:
+    from deltalake.exceptions import DeltaError
+
+    return (DeltaError, OSError, ValueError)
+
+
+def _delta_schema(schema: pa.Schema) -> Any:
+    return _delta().Schema.from_arrow(schema)
+
+
+def _partitions(schema: pa.Schema) -> list[str]:
+    return [DATE] if DATE in schema.names else []
+
+
+def _properties(version: int, note: dict[str, str]) -> Any:
+    """The fence: a commit for this version and no other, which fails if somebody else was quicker."""
+    delta = _delta()
+    return delta.CommitProperties(
+        custom_metadata=note, max_commit_retries=0, app_transactions=[delta.Transaction(APP, version)]
+    )
+
+
+def _values(file: StoredFile) -> dict[str, str | None]:
+    return {DATE: file.day} if file.path.startswith(f"{DATE}=") else {}
+
+
+def _added(file: StoredFile) -> Any:
+    from deltalake.transaction import AddAction
+
+    return AddAction(file.path, file.size_bytes, _values(file), _now_ms(), True, file.statistics)
+
+
+def _removed(file: StoredFile) -> Any:
+    from deltalake.transaction import RemoveAction
+
+    return RemoveAction(file.path, True, _now_ms(), file.size_bytes, _values(file))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

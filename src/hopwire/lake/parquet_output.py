@@ -1,0 +1,180 @@
+"""The Parquet files that one task writes of one table: a file for each day, and what the Delta log says of each.
+
+Rows wait until they fill a row group. A task whose rows are of many days has few files open at a time; a day that comes
+again after its file was closed gets a second file. Without rows there is no file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hopwire.disk import create_file, make_directory, sync_path
+from hopwire.lake.delta_log import DATE, refuse_symlink
+from hopwire.lake.manifest import NO_DAY, StoredFile, part_name
+from hopwire.lake.readable import Names, readable_batch
+from hopwire.lake.settings import LakeSettings
+
+if TYPE_CHECKING:
+    from hopwire.lake.store import LakeRun
+    from hopwire.lake.tables import Table
+
+__all__ = ["TableLayout", "TableOutput", "stored_file", "write_rows"]
+
+MAX_OPEN_FILES = 16
+MAX_TEXT = 100  # characters of a least or largest value; a longer one is left out
+STATISTICS = ("int8", "int16", "int32", "int64", "string", "date32[day]", "timestamp[us, tz=UTC]")
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How rows of a table become files: their columns, and which columns repeat."""
+
+    schema: pa.Schema  # as it is stored
+    dated_by: tuple[str, ...] = ()
+    names: Names | None = None  # of nodes
+    dictionaries: Sequence[str] | bool = (
+        True  # columns whose values repeat: in others a dictionary costs and saves nothing
+    )
+    searched: Sequence[str] | bool = True  # columns with least and largest values
+
+
+class TableOutput:
+    """The files of one task."""
+
+    def __init__(self, place: Path, part: str, layout: TableLayout, settings: LakeSettings) -> None:
+        self._place, self._part = place, part
+        self._layout, self._settings = layout, settings
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+        self._open: OrderedDict[str, Any] = OrderedDict()  # the path of a file: its writer
+        self._files: list[StoredFile] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows, without their readable columns."""
+        if len(batch):
+            layout = self._layout
+            rows = readable_batch(batch, layout.schema, layout.dated_by, layout.names or {})
+            self._waiting.append(rows)
+            self._size += rows.nbytes
+        if self._size >= self._settings.row_group_bytes:
+            self._flush()
+
+    def close(self) -> list[StoredFile]:
+        """Write the rows that wait, and give the files."""
+        if self._waiting:
+            self._flush()
+        while self._open:
+            self._finish(next(iter(self._open)))
+        return self._files
+
+    def _flush(self) -> None:
+        for day, rows in _by_day(pa.Table.from_batches(self._waiting, self._layout.schema)):
+            self._writer(day).write_table(rows, row_group_size=len(rows))
+        self._waiting, self._size = [], 0
+
+    def _writer(self, day: str) -> Any:
+        """The writer for a day; the file that was not written to for longest is closed if there are too many."""
+        known = [path for path in self._open if path.rpartition("/")[0] == day]
+        if known:
+            self._open.move_to_end(known[0])
+            return self._open[known[0]]
+        if len(self._open) >= MAX_OPEN_FILES:
+            self._finish(next(iter(self._open)))
+        count = sum(file.path.rpartition("/")[0] == day for file in self._files)
+        name = f"{self._part}{f'.{count}' if count else ''}.parquet"
+        path = f"{day}/{name}" if day else name
+        self._open[path] = self._opened(self._place / path)
+        return self._open[path]
+
+    def _opened(self, path: Path) -> Any:
+        refuse_symlink(path.parent)
+        make_directory(path.parent, self._settings.file_mode)
+        os.close(create_file(path, self._settings.file_mode))  # Arrow would give the file the mode of the umask
+        compression = self._settings.compression
+        return pq.ParquetWriter(
+            path,
+            self._layout.schema,
+            compression=compression,
+            compression_level=1 if compression == "zstd" else None,
+            use_dictionary=self._layout.dictionaries,
+            write_statistics=self._layout.searched,
+            store_schema=False,
+        )
+
+    def _finish(self, path: str) -> None:
+        self._open.pop(path).close()
+        sync_path(self._place / path)
+        self._files.append(stored_file(self._place, path))
+
+
+def write_rows(run: LakeRun, table: Table, basis: str, rows: pa.Table) -> None:
+    """Write all rows of a small table, in place of the rows that the table had."""
+    output = TableOutput(
+        run.place(table.name), part_name(run.name, 0), table.layout(), LakeSettings(file_mode=run.file_mode)
+    )
+    for batch in rows.to_batches():
+        output.add(batch)
+    run.put(table.name, basis, table.stored_schema, output.close())
+
+
+def _by_day(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Rows by the directory of their day, in the order that they have."""
+    if DATE not in rows.schema.names:
+        yield "", rows
+        return
+    days = pc.unique(rows[DATE])
+    for day in sorted(days.to_pylist(), key=str):
+        one = rows if len(days) == 1 else rows.filter(_is_day(rows[DATE], day))
+        yield f"{DATE}={NO_DAY if day is None else day.isoformat()}", one
+
+
+def _is_day(column: Any, day: date | None) -> Any:
+    return pc.is_null(column) if day is None else pc.fill_null(pc.equal(column, pa.scalar(day)), False)
+
+
+def stored_file(place: Path, path: str) -> StoredFile:
+    """Give a file that was written, with the statistics that its footer has."""
+    metadata = pq.read_metadata(place / path)
+    size = (place / path).stat().st_size
+    return StoredFile(path, metadata.num_rows, size, json.dumps(_statistics(metadata)))
+
+
+def _statistics(metadata: Any) -> dict[str, Any]:
+    """What a Delta log says of a file; a column of which a row group has no values to compare is left out."""
+    least: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    schema = metadata.schema.to_arrow_schema()
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    for index in range(metadata.num_columns):
+        name = metadata.schema.column(index).path
+        if name == DATE or name not in schema.names or str(schema.field(name).type) not in STATISTICS:
+            continue
+        found = [group.column(index).statistics for group in groups]
+        if not found or any(each is None or not each.has_null_count for each in found):
+            continue
+        nulls[name] = sum(each.null_count for each in found)
+        valued = [each for each in found if each.num_values]
+        if valued and all(each.has_min_max for each in valued):
+            low, high = min(each.min for each in valued), max(each.max for each in valued)
+            if not (isinstance(high, str) and max(len(low), len(high)) > MAX_TEXT):
+                least[name], largest[name] = _plain(low), _plain(high)
+    return {"numRecords": metadata.num_rows, "minValues": least, "maxValues": largest, "nullCount": nulls}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return int(value) if isinstance(value, np.integer) else value

@@ -1,0 +1,108 @@
+"""SQL over a lake, without Spark: DuckDB reads the files that one manifest names.
+
+Each table is a view under two names: `requests` and `gold.requests`. All views are of one state of the lake.
+
+A statement can only read. The database is in memory, and only statements that select are run: DuckDB would let others
+write to the files that it may read. No other file can be opened from SQL, and no extension is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hopwire.errors import LakeError, SettingsError
+from hopwire.lake.manifest import Manifest
+from hopwire.lake.store import files_of, read_manifest, schema_of
+
+__all__ = ["check_select", "opened", "query"]
+
+GLOB = re.compile(r"[\[*?]")  # in a path these are patterns; each fits itself within brackets
+
+
+def query(lake: Path | str, statement: str, manifest: Manifest | None = None) -> pa.Table:
+    """Give the rows of a statement over the tables of a lake."""
+    with opened(lake, manifest) as database:
+        return _rows(database, statement)
+
+
+@contextmanager
+def opened(lake: Path | str, manifest: Manifest | None = None) -> Iterator[Any]:
+    """Give a connection of DuckDB whose views are the tables of a lake."""
+    duckdb = _duckdb()
+    manifest = manifest or read_manifest(lake)
+    files = {name: files_of(lake, name, manifest) for name in manifest.tables}
+    allowed = [each for paths in files.values() for path in paths for each in (str(path), _pattern(path))]
+    database = duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": False, "custom_user_agent": "hopwire"}
+    )
+    try:
+        database.execute("SET TimeZone = 'UTC'")
+        for name, paths in files.items():
+            _make_view(database, name, paths, schema_of(lake, name, manifest))
+        database.execute("SET allowed_paths = $paths", {"paths": allowed})
+        database.execute("SET enable_external_access = false")
+        database.execute("SET lock_configuration = true")
+        yield database
+    finally:
+        database.close()
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise SettingsError('duckdb is not installed: pip install "hopwire[sql]"') from None
+    return duckdb
+
+
+def _make_view(database: Any, name: str, files: Sequence[Path], schema: pa.Schema) -> None:
+    """Make the views of a table; whatever its manifest says is quoted, since the door is not closed yet."""
+    layer, _, table = name.partition(".")
+    whole, short = f"{_name(layer)}.{_name(table)}", f"main.{_name(table)}"
+    database.execute(f"CREATE SCHEMA IF NOT EXISTS {_name(layer)}")
+    if files:
+        listed = ", ".join(_text(_pattern(path)) for path in files)
+        columns = ", ".join(map(_name, schema.names))
+        rows = f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608
+        database.execute(f"CREATE VIEW {whole} AS {rows}")
+    else:
+        database.register("no_rows", schema.empty_table())
+        database.execute(f"CREATE TABLE {whole} AS SELECT * FROM no_rows")  # noqa: S608
+        database.unregister("no_rows")
+    database.execute(f"CREATE VIEW {short} AS SELECT * FROM {whole}")  # noqa: S608
+
+
+def _pattern(path: Path) -> str:
+    """The pattern that fits this file only."""
+    return GLOB.sub(r"[\g<0>]", str(path))
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def check_select(database: Any, statement: str) -> None:
+    """Refuse what is not one statement that selects; also an EXPLAIN, since EXPLAIN ANALYZE runs what it explains."""
+    kinds = [each.type for each in database.extract_statements(statement)]
+    if [kind.name for kind in kinds] != ["SELECT"]:
+        found = ", ".join(kind.name for kind in kinds) or "nothing"
+        raise LakeError(f"SQL: found {found}, expected one SELECT; a lake can only be read")
+
+
+def _rows(database: Any, statement: str) -> pa.Table:
+    duckdb = _duckdb()
+    try:
+        check_select(database, statement)
+        return database.sql(statement).to_arrow_table()
+    except duckdb.Error as error:
+        raise LakeError(f"SQL: {' '.join(str(error).split()) or 'no reason given':.300}") from None

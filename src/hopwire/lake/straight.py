@@ -1,0 +1,91 @@
+"""Captures straight to flows, without a lake and without Spark: for a look at one flow, or at the lives of nodes.
+
+Everything is read into memory: some gigabytes of captures are work for a lake. Clocks are compared by all messages of
+the captures, as in a lake. Hops, requests and flows are those of the wanted flow alone. So a finding that looks at
+other flows (`unknown_version`) is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hopwire.capture.file_faults import Fault
+from hopwire.capture.sources import list_sources, read_source
+from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
+from hopwire.flows.coverage import coverage_from_rows
+from hopwire.flows.crossings import quickest_crossings
+from hopwire.flows.findings import Known
+from hopwire.flows.flows import judge_flows
+from hopwire.flows.hops import SIGHTING_COLUMNS, link
+from hopwire.flows.requests import judge_requests
+from hopwire.flows.rules import Rules
+from hopwire.flows.schemas import CLOSED, OPEN
+from hopwire.flows.spans import SourceSpan, joined_spans, placed, spans_from_batch
+from hopwire.lake.silver.messages import MESSAGES_TABLE
+from hopwire.lake.worker import split_batch
+from hopwire.security import OPEN as NO_DOMAINS
+from hopwire.security import Domains
+
+__all__ = ["StraightCaptures", "read_straight"]
+
+
+@dataclass(frozen=True, slots=True)
+class StraightCaptures:
+    """The messages of captures, and who captured when by which clock."""
+
+    sightings: pa.Table  # as `link` takes them
+    clocks: pa.Table
+
+    @property
+    def names(self) -> dict[bytes, str]:
+        """The identities of the nodes that captured, and their names."""
+        return dict(zip(self.clocks["node"].to_pylist(), self.clocks["node_name"].to_pylist(), strict=True))
+
+    @property
+    def flow_ids(self) -> pa.Array:
+        """The correlation ids of all messages."""
+        return pc.unique(self.sightings["correlation_id"])
+
+    def flow(self, correlation_id: bytes, rules: Rules) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Give one flow and its requests, in the order of time, as a lake gives them."""
+        own = self.sightings.filter(pc.equal(self.sightings["correlation_id"], pa.scalar(correlation_id, pa.binary())))
+        coverage = coverage_from_rows(self.clocks)
+        hops = link(own.combine_chunks(), coverage, rules)
+        requests = judge_requests(hops, coverage, rules)
+        flow = judge_flows(hops, requests, Known(coverage, rules)).to_pylist()[0]
+        return flow, requests.sort_by("asked_at_ns").to_pylist()
+
+
+def read_straight(
+    captures: Path, domains: Domains = NO_DOMAINS, on_fault: Callable[[Fault], None] = lambda _: None
+) -> StraightCaptures:
+    """Read all captures below a directory, or one file."""
+    spans: list[SourceSpan] = []
+    parts: list[pa.Table] = [_narrow(MESSAGES_TABLE.schema.empty_table())]
+    for source in list_sources(captures):
+        own: list[SourceSpan] = []
+        for batch in read_source(source, on_fault=on_fault):
+            parts.append(_narrow(pa.Table.from_batches([split_batch(batch, source.name, domains).messages])))
+            own = joined_spans([*own, *spans_from_batch(batch, source.name)])
+        spans += [replace(span, ending=OPEN if source.is_open else CLOSED) for span in own]
+    sightings = pa.concat_tables(parts).combine_chunks()
+    known = placed(spans)
+    clocks = clocks_from_crossings({each.span.node for each in known}, quickest_crossings(sightings))
+    return StraightCaptures(sightings, rows_from_clocks(known, clocks))
+
+
+def _narrow(messages: pa.Table) -> pa.Table:
+    """Give the columns of messages that flows are judged by, with the last router of each."""
+    routing = messages["routing"].combine_chunks()
+    bounds = routing.offsets.to_numpy()
+    last = pa.array(bounds[1:] - 1, mask=bounds[1:] == bounds[:-1])
+    router = pc.fill_null(routing.values.field("identity").take(last), b"")
+    made = messages.append_column("route_count", pa.array(np.diff(bounds))).append_column("route_node", router)
+    return made.select(list(SIGHTING_COLUMNS))
