@@ -63,12 +63,12 @@ def test_cat_shows_what_all_nodes_saw_in_the_order_of_time(capture: Path) -> Non
     assert (found.code, found.err) == (0, "")
     ping, pong = (f"{sum(map(len, message))} bytes" for message in (PING, PONG))
     assert [" ".join(line.split()) for line in found.out.splitlines()] == [
-        f"2027-01-15T08:00:00.000000000Z alpha out beta ping.ask V6 {ping}",
-        f"2027-01-15T08:00:00.001000000Z beta in 0x01ff ping.ask V6 {ping}",
-        f"2027-01-15T08:00:00.002000000Z beta out 0x01ff ping.answer V5 {pong}",
-        f"2027-01-15T08:00:00.003000000Z alpha in beta ping.answer V5 {pong}",
+        f"2027-01-15T08:00:00.000000000Z alpha out beta ping.ask v1 V6 {ping} c-1",
+        f"2027-01-15T08:00:00.001000000Z beta in alpha ping.ask v1 V6 {ping} c-1",
+        f"2027-01-15T08:00:00.002000000Z beta out alpha ping.answer v1 V5 {pong} c-1",
+        f"2027-01-15T08:00:00.003000000Z alpha in beta ping.answer v1 V5 {pong} c-1",
         "2027-01-15T08:00:00.004000000Z alpha dead - - -- 4 bytes too_few_frames undecodable from nowhere",
-        f"2027-01-15T08:00:00.004500000Z beta in - ping.ask V6 {ping}",
+        f"2027-01-15T08:00:00.004500000Z beta in - ping.ask v1 V6 {ping} c-1",
         "2027-01-15T08:00:00.006000000Z beta skipped 2 sightings missing from sequence 3 on too_slow",
     ]
 
@@ -230,11 +230,11 @@ def test_recording_of_the_network_is_listed_and_shown(recording: Path) -> None:
         assert "1 connection not read: encrypted (CURVE) (tcp://10.0.0.9:1 and tcp://10.0.0.2:7400)" in listed.err
         shown = hopwire("capture", "cat", str(path))
         assert (shown.code, len(shown.err.splitlines())) == (ExitCode.FINE, 1)
-        assert [line.split()[1:6] for line in shown.out.splitlines()] == [
-            ["node-a", "out", "node-b", "ping.ask", "V6"],
-            ["node-b", "in", "node-a", "ping.ask", "V6"],
-            ["node-b", "out", "node-a", "ping.answer", "V5"],
-            ["node-a", "in", "node-b", "ping.answer", "V5"],
+        assert [line.split()[1:7] for line in shown.out.splitlines()] == [
+            ["node-a", "out", "node-b", "ping.ask", "v1", "V6"],
+            ["node-b", "in", "node-a", "ping.ask", "v1", "V6"],
+            ["node-b", "out", "node-a", "ping.answer", "v1", "V5"],
+            ["node-a", "in", "node-b", "ping.answer", "v1", "V5"],
         ]
 
 
@@ -266,3 +266,13 @@ def test_parquet_without_frames_is_one_line(tmp_path: Path) -> None:
     found = hopwire("decode", "-f", str(path))
     assert (found.code, found.out) == (ExitCode.USAGE, "")
     assert found.err.endswith("x.parquet: has no column frames: expected a list of byte strings\n")
+
+
+def test_cat_shows_one_flow_one_contract_and_no_control(capture: Path) -> None:
+    def directions(*options: str) -> list[str]:
+        return [line.split()[2] for line in hopwire("capture", "cat", str(capture), *options).out.splitlines()]
+
+    assert directions("--flow", "c-1") == ["out", "in", "out", "in", "in"]
+    assert directions("--contract", "ping.answer") == ["out", "in"]
+    assert directions("--no-control") == ["out", "in", "out", "in", "in"]
+    assert directions("--flow", "c-2") == []

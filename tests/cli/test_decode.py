@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,10 @@ from hopwire.model import Message, RoutingEntry
 from hopwire.security import Domain, Domains, Key, sign
 from hopwire.wire import FORMATS, V5, V6, WireFormat, encode
 from hopwire.wire.dissect import dissect
+from hopwire.wire.extension import MAGIC, Extension, with_extension
 from hopwire.wire.samples import break_frames, sample_message
+from hopwire.wire.train import pack_train
+from hopwire.wire.zmtp import GREETING, heads, ready
 from tests.cli.running import VECTORS, hopwire
 
 FRAMES = encode(Message(b"MSG", correlation_id=b"c-1", ttl_ticks=300_000_000), V6)
@@ -304,5 +309,95 @@ def test_signatures_are_judged_by_the_domains(
     found = hopwire("decode", "--domains", str(file), *frames)
     assert found.code == code
     assert f"\nsignature: {verdict}" in found.out
+    assert found.out.splitlines()[0].endswith(f"  bad: signature {verdict}" if code else "  fine")
     as_json = hopwire("decode", "--json", "--domains", str(file), *frames)
-    assert (as_json.code, json.loads(as_json.out)["signature"]) == (code, verdict)
+    told = json.loads(as_json.out)
+    assert (as_json.code, told["signature"], told["is_accepted"]) == (code, verdict, code == 0)
+
+
+# -- dumps of others
+
+
+def dumped(data: bytes, *program: str) -> str:
+    """What a program of others writes; the test is skipped where the program is missing."""
+    if shutil.which(program[0]) is None:
+        pytest.skip(f"{program[0]} is not here")
+    return subprocess.run(program, input=data, capture_output=True, check=True).stdout.decode()
+
+
+DUMPS = [("xxd",), ("xxd", "-g", "1"), ("xxd", "-u", "-c", "7"), ("xxd", "-a"), ("hexdump", "-C")]
+ZEROS = Message(b"MSG", correlation_id=b"c-1", body_frames=(bytes(100) + b"| 00  41 |",))
+
+
+@pytest.mark.parametrize("program", DUMPS, ids=" ".join)
+def test_dumps_of_frames_are_one_message(program: tuple[str, ...]) -> None:
+    frames = encode(ZEROS, V6)
+    text = "".join(dumped(frame, *program) if frame else "-\n" for frame in frames)
+    found = hopwire("decode", "--json", given=f"# two messages\n{text}\n{text}")
+    assert (found.code, found.err) == (0, "")
+    assert [json.loads(line)["frames"] for line in found.out.splitlines()] == [[f.hex() for f in frames]] * 2
+
+
+@pytest.mark.parametrize("program", DUMPS, ids=" ".join)
+@pytest.mark.parametrize("hello", [b"", GREETING + ready(b"ROUTER", b"node-a")], ids=["frames", "connection"])
+def test_a_dump_of_a_connection_is_its_messages(program: tuple[str, ...], hello: bytes) -> None:
+    one, other = encode(ZEROS, V6)[1:], encode(Message(b"OTHER"), V5)[1:]
+    train = [pack_train([[b"", *one], [b"", *one]])]
+    said = hello + b"".join(part for frames in (one, other, train) for part in heads(frames))
+    found = hopwire("decode", "--json", given=dumped(said, *program))
+    assert (found.code, found.err) == (0, "")
+    coupled = [b"", *one]
+    expected = [one, other, coupled, coupled]
+    assert [json.loads(line)["frames"] for line in found.out.splitlines()] == [
+        [frame.hex() for frame in frames] for frames in expected
+    ]
+
+
+# fmt: off
+BAD_DUMPS = [
+    ("00000000: 41\n00000002: 41",             "line 2: the dump goes on at offset 0x2, expected 0x1"),
+    ("00000010: 41",                           "line 1: the dump begins at offset 0x10, expected 0"),
+    ("00000000: 41\n*\nfffffffff0: 41",        "line 3: 1 bytes do not repeat from 0x1 to 0xfffffffff0"),
+    ("00000000: 41\nnonsense",                 "line 2: found 'nonsense', expected a line of xxd or of hexdump -C"),
+    ("00000000: 41\n00000001: " + "41" * 5000 + "g",
+     "line 2: found '00000001: 41414141414141414141414141414, expected a line of xxd or of hexdump -C"),
+    ("00000000  41  |A|\n00000002",            "line 2: the dump goes on at offset 0x2, expected 0x1"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("text", "line"), BAD_DUMPS, ids=[line for _, line in BAD_DUMPS])
+def test_a_dump_with_something_missing_is_named_in_one_line(text: str, line: str) -> None:
+    found = hopwire("decode", given=text)
+    assert (found.code, found.err) == (2, f"hopwire: stdin, {line}\n")
+
+
+def test_every_message_of_a_train_is_shown() -> None:
+    train = pack_train([FRAMES, FRAMES])
+    for frames in ([train.hex()], ["-", train.hex()]):
+        found = hopwire("decode", *frames)
+        assert (found.code, found.out.count("fine")) == (0, 3)
+    assert "bad: bad_train" in hopwire("decode", train[:-1].hex()).out
+
+
+# -- what only hopwire says
+
+
+def test_the_extension_of_hopwire_is_explained() -> None:
+    extension = Extension(b"\1\2", 3, 1_800_000_000_123_456_789, "00-4bf9-00f0-01", part=2)
+    frames = [frame.hex() for frame in encode(with_extension(Message(b"MSG"), extension), V6)]
+    words = (
+        "hopwire's own: message_id 0x0102, attempt 3, sent_at_ns 1800000000123456789 "
+        "(2027-01-15T08:00:00.123456789 UTC), traceparent 00-4bf9-00f0-01, part 2"
+    )
+    assert words in [item["meaning"] for item in json.loads(hopwire("decode", "--json", *frames).out)["items"]]
+    shown = hopwire("decode", *frames, columns=200).out
+    assert "hopwire's own: message_id 0x0102" in shown
+    assert "part 2" in shown
+
+
+def test_an_extension_that_cannot_be_read_is_said_to_be_so() -> None:
+    frames = [frame.hex() for frame in encode(Message(b"MSG", extensions=(MAGIC + b"\x01", b"other")), V6)]
+    shown = hopwire("decode", *frames, columns=200).out
+    assert "hopwire's own, and cannot be read: " in shown
+    assert "kept as it is, 5 bytes: other" in shown

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from hopwire.flows.schemas import CLOCKS
@@ -16,8 +15,10 @@ from hopwire.lake.store import writing
 from hopwire.model.columns import schema_from_columns
 from tests.cli.running import hopwire, process
 from tests.flows.story import Story, answering, asking
+from tests.lake.pure import put_rows
 
 A, B, C = b"A", b"B", b"\xff\x01"
+PING = "0x" + "00" * 23 + "10"  # a flow without an id: the key of its message, and the minute in which it left
 NAMES = {b"unseen": "beta", A: "alpha", B: "beta", C: "gamma"}
 
 
@@ -49,8 +50,7 @@ def write_lake(path: Path, flows: pa.Table) -> Path:
     }
     with writing(path) as run:
         for name, table in tables.items():
-            pq.write_table(table, run.place(name) / "part.parquet")
-            run.add(name, "basis", table.schema, run.written(name))
+            put_rows(run, name, table, "basis")
         run.publish({}, "basis")
     return path
 
@@ -62,17 +62,17 @@ def ids(lake: Path, *options: str) -> list[str]:
 
 
 def test_ls_shows_the_latest_first_with_outcome_and_findings(lake: Path) -> None:
-    found = hopwire("flows", "ls", str(lake), "--all", columns=140)
+    found = hopwire("flows", "ls", str(lake), "--all", columns=160)
     assert (found.code, found.err) == (0, "")
     lines = found.out.splitlines()
     assert lines[0].split() == ["flow", "outcome", "began", "took", "hops", "message", "nodes"]
     assert [line.split()[:2] for line in lines[2:6]] == [
-        ["0x" + "00" * 16, "delivered"],
+        [PING, "delivered"],
         ["20-other", "delivered"],
         ["12-lost", "lost"],
         ["11-fine", "answered"],
     ]
-    assert "callback_unreached" in lines[4]
+    assert "hop_lost, callback_unreached" in lines[4]
     assert "alpha, gamma" in lines[3]
     assert lines[-1] == "4 of 4 flows"
 
@@ -86,7 +86,7 @@ def test_ls_filters(lake: Path) -> None:
     assert ids(lake, "--node", "0xff01", "--contract", "stock.moved") == ["20-other"]
     assert ids(lake, "--from", "1970-01-01T00:16:41", "--to", "1970-01-01T00:16:45") == ["12-lost"]
     assert ids(lake, "--limit", "1") == ["20-other"]
-    assert ids(lake, "--limit", "1", "--all") == ids(lake, "--contract", "KINO.PING") == ["0x" + "00" * 16]
+    assert ids(lake, "--limit", "1", "--all") == ids(lake, "--contract", "KINO.PING") == [PING]
     assert ids(lake, "--finding", "callback_unreached") == ["12-lost"]
     assert ids(lake, "--finding", "hop_loop") == []
     assert ids(lake, "--node", "nobody") == []
@@ -139,7 +139,7 @@ def test_show_takes_a_prefix_in_hex_and_gives_json(lake: Path) -> None:
         (["ls", "LAKE", "--finding", "gone"], "--finding: found 'gone', expected one of "),
         (["ls", "LAKE", "--from", "noon"], "--from: found 'noon'"),
         (["ls", "LAKE", "--from", "0001-01-01"], "--from: found '0001-01-01', expected a time from 1677-"),
-        (["ls", "LAKE", "--to", "9999-12-31"], "--to: found '9999-12-31', expected a time from 1677-"),
+        (["ls", "LAKE", "--to", "9999-12-31"], "--until: found '9999-12-31', expected a time from 1677-"),
         (["show", "LAKE", "\udcff"], "has no flow '\\udcff'"),
     ],
 )
@@ -186,10 +186,10 @@ def test_fate_that_this_hopwire_does_not_know_is_one_line_of_the_flow(tmp_path: 
 @pytest.mark.parametrize("arguments", [["ls"], ["show", "12-lost"]])
 def test_lake_with_a_damaged_file_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
     lake = write_lake(tmp_path, story().flows())
-    (lake / "gold" / "flows" / "part.parquet").write_bytes(b"PAR1")
+    (lake / "gold" / "flows" / "rows.parquet").write_bytes(b"PAR1")
     found = hopwire("flows", arguments[0], str(lake), *arguments[1:])
     assert (found.code, found.out) == (2, "")
-    assert found.err.startswith(f"hopwire: {lake}: gold/flows/part.parquet cannot be read (it has 4 bytes, expected ")
+    assert found.err.startswith(f"hopwire: {lake}: gold.flows: rows.parquet cannot be read (it has 4 bytes, expected ")
     assert len(found.err.splitlines()) == 1
 
 

@@ -24,7 +24,7 @@ CAT = (
     '{"seen_at": "2027-01-15T08:00:00.000000000Z", "node": "01ff", "node_name": "alpha", "incarnation": 1, '
     '"sequence": 0, "seen_at_ns": 1800000000000000000, "direction": "dead", "peer": "62", "frames": ["6a", ""], '
     '"reason": "undecodable", "note": "from nowhere", "skipped": 0, "identity": null, "format": null, '
-    '"fault": "unknown_version"}\n'
+    '"fault": "unknown_version", "version": null, "partition": null, "correlation_id": null}\n'
 )
 FLOW = (
     '{"flow_id": "20-other", "identity": "stock.moved", "outcome": "delivered", "started_at_ns": 1005000000000, '
@@ -59,7 +59,8 @@ DAY = (
     '"losses": {}, "differences": [{"flow": "order-001", "hub": "answered", "lake": "lost"}], '
     '"links": [{"from_node": "shop", "to_node": "stock", "wire_format": 5, "sent": 2, "lost": 0, "p50_us": 1, '
     '"p95_us": null, "p99_us": null}], "control_count": 0, "dead_letters": {}, "verdicts": {}, "quarantine": {}, '
-    '"balance": {"rows_in": 1}, "has_lake": true, "is_balanced": false, "is_fine": false}\n'
+    '"balance": {"rows_in": 1}, "has_lake": true, "members": 0, "given_up": {}, '
+    '"is_balanced": false, "is_fine": false}\n'
 )
 
 
@@ -106,7 +107,7 @@ def test_a_table() -> None:
 
 def test_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with writing(tmp_path / "lake") as writer:
-        writer.add("gold.links", "basis", all_tables()["gold.links"].schema, [])
+        writer.put("gold.links", "basis", all_tables()["gold.links"].stored_schema, [])
         writer.publish({}, "")
     manifest = read_manifest(tmp_path / "lake")
     faults = ("x.arrows: is a FIFO",)

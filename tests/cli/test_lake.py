@@ -17,7 +17,7 @@ from hopwire.cli.main import run
 from hopwire.errors import BalanceError
 from hopwire.lake import session
 from hopwire.lake.manifest import Manifest
-from hopwire.lake.store import read_arrow, writing
+from hopwire.lake.store import manifest_path, read_arrow, writing
 from hopwire.lake.tables import all_tables
 from tests.lake.captures import make_capture
 
@@ -44,7 +44,7 @@ def test_tables_are_described_as_json_with_their_columns(capsys: pytest.CaptureF
 
 def test_tables_are_counted_with_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with writing(tmp_path) as writer:
-        writer.add("gold.links", "x", all_tables()["gold.links"].schema, [])
+        writer.put("gold.links", "x", all_tables()["gold.links"].stored_schema, [])
         writer.publish({}, "")
     assert run(["lake", "tables", str(tmp_path), "--json"]) == ExitCode.FINE
     described = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
@@ -69,7 +69,7 @@ MISTAKES = [
     ("captures", "s3a://bucket/lake",     [],                   "s3a:/bucket/lake: only local paths are supported"),
     ("hdfs://h/captures", "lake",         [],                   "hdfs:/h/captures: only local paths are supported"),
     ("captures", "run:1/a*b",             [],                   "run:1/a*b: Spark cannot read a path with a colon and"),
-    ("captures", "newer",                 [],                   "newer: has format 99, this hopwire reads 1; build it"),
+    ("captures", "newer",                 [],                   "newer: has format 99, this hopwire reads 2; build it"),
     ("captures", "lake",                  ["--table", "x.y"],   "no table 'x.y'; there are bronze.sightings"),
     ("captures", "lake",                  ["--memory", "much"], "--memory: found 'much', expected a size such as 4g"),
     ("captures", "lake",                  ["--domains", "no"],  "no: No such file or directory"),
@@ -88,8 +88,9 @@ def test_mistake_is_one_line_with_the_remedy(
     said: str,
 ) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "newer" / "_hopwire").mkdir(parents=True)
-    (tmp_path / "newer" / "_hopwire" / "manifest.json").write_text('{"format": 99}')
+    newer = manifest_path(tmp_path / "newer", 1)
+    newer.parent.mkdir(parents=True)
+    newer.write_text('{"format": 99}')
     paths = [each if "://" in each else str(tmp_path / each) for each in (source, target)]
     code = run(["lake", "build", *paths, *options])
     written = capsys.readouterr()

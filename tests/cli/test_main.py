@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from hopwire.cli.exits import EXIT_CODES, ExitCode
-from hopwire.cli.main import COMMANDS, run
+from hopwire.cli.main import COMMANDS, GROUPS, app, run
+from hopwire.cli.usage_examples import EXAMPLES, FIRST_STEPS
 from hopwire.model import Message
 from hopwire.wire import V6, encode
 from tests.cli.running import VECTORS, command, environment, heed_ctrl_c, hopwire, process
@@ -59,9 +64,72 @@ def test_version_and_help_are_fine(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(command.__name__ in shown for command in COMMANDS)
 
 
-def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([]) == ExitCode.USAGE
-    assert "Commands:" in capsys.readouterr().out
+def test_without_a_command_it_shows_what_to_try_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == ExitCode.FINE
+    shown = capsys.readouterr().out
+    assert all(command in shown and what in shown for command, what in FIRST_STEPS)
+    assert len(shown.splitlines()) < 24
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+# -- the voice of all helps
+
+WHOLE: Any = get_command(app)
+PATHS = [[command.__name__] for command in COMMANDS]
+PATHS += [[name, command.__name__] for name, (_, group) in GROUPS.items() for command in group]
+
+
+def found_command(words: list[str]) -> tuple[Any, list[str]]:
+    """Give the command that words name, and the words behind its name."""
+    found = WHOLE
+    while hasattr(found, "commands"):
+        found, words = found.commands[words[0]], words[1:]
+    return found, words
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_help_has_an_example_of_its_own(path: list[str]) -> None:
+    example = EXAMPLES[" ".join(path)]
+    assert shlex.split(example)[: len(path) + 1] == ["hopwire", *path]
+    shown = hopwire(*path, "--help")
+    assert shown.code == 0
+    assert f"Example:\n\n    {example}\n" in shown.out
+
+
+@pytest.mark.parametrize("line", [*EXAMPLES.values(), *(line for line, _ in FIRST_STEPS)])
+def test_every_example_can_be_read_by_its_command(line: str) -> None:
+    found, words = found_command(shlex.split(line)[1:])
+    assert found.make_context(found.name, words).params
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_help_speaks_in_whole_sentences(path: list[str]) -> None:
+    found, _ = found_command(path)
+    assert re.match(r"[A-Z][a-z]+ .*[.]", " ".join(found.help.split()))
+    for option in found.params:
+        assert re.fullmatch(r"\S.*[.]", option.help or ""), option.name
+
+
+def test_the_table_of_examples_has_no_command_that_is_none() -> None:
+    assert sorted(EXAMPLES) == sorted(map(" ".join, PATHS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "expected"), [
+    ("hopwire fl", "flows"),
+    ("hopwire flows ex", "export"),
+    ("hopwire flows export --en", "--endpoint"),
+    ("hopwire doctor --pe", "--peer"),
+])  # fmt: skip
+def test_a_shell_can_complete_commands_and_options(words: str, expected: str) -> None:
+    place = str(len(words.split()) - 1)
+    found = process(_HOPWIRE_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place)
+    assert (found.code, found.out.split()) == (0, [expected])
+
+
+@pytest.mark.slow
+def test_a_shell_gets_the_script_for_it() -> None:
+    assert "complete" in process(_HOPWIRE_COMPLETE="source_bash").out
 
 
 @pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])

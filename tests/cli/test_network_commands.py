@@ -17,9 +17,17 @@ from hopwire.cli.terminal import redraw
 from hopwire.cli.top import Picture, _lines
 from hopwire.errors import UnexpectedAnswer
 from hopwire.model import contract_of
-from hopwire.node import Address
+from hopwire.node import Actor, Address, Partner, handles
 from hopwire.node.overview import KnownContract, KnownMember
-from hopwire.node.status import Status, StatusActor
+from hopwire.node.status import (
+    ContractPage,
+    ContractPageWanted,
+    MemberPage,
+    MemberPageWanted,
+    Status,
+    StatusActor,
+    StatusWanted,
+)
 from hopwire.security import Domain, Domains, Key
 from tests.cli.running import hopwire
 from tests.runner.shop import Order, Shop, Sold
@@ -140,7 +148,13 @@ def test_members_and_routes_of_a_node_are_listed(node: sync.Node) -> None:
         assert other.uri in shown
         lines = hopwire("routes", node.uri, "--json", "--contract", "till.order").out.splitlines()
         assert [json.loads(line) for line in lines] == [
-            {"contract": "till.order v1", "actors_here": 1, "nodes": [other.identity.decode()], "node_count": 1}
+            {
+                "contract": "till.order v1",
+                "actors_here": 1,
+                "nodes": [other.identity.decode()],
+                "node_count": 1,
+                "partners": [],
+            }
         ]
         assert "till.order v1" in hopwire("routes", node.uri).out
         assert "hopwire.status.wanted v1" in hopwire("routes", node.uri).out
@@ -251,6 +265,35 @@ def test_a_node_that_answers_no_questions_is_one_line() -> None:
             )
 
 
+class Endless(Actor):
+    """Says of itself that there is always one more."""
+
+    @handles(local_only=True)
+    async def status(self, request: StatusWanted) -> Status:
+        return Status(b"endless", "", "", 0, {}, {}, 1, 1)
+
+    @handles(local_only=True)
+    async def members(self, request: MemberPageWanted) -> MemberPage:
+        return MemberPage(MANY, (KnownMember(b"%d" % request.offset, "", 0, 0.0, 0, 0, 0, 0),))
+
+    @handles(local_only=True)
+    async def contracts(self, request: ContractPageWanted) -> ContractPage:
+        return ContractPage(MANY, (KnownContract(b"%d" % request.offset, 1, b"", 0, (), 0),))
+
+
+MANY = 10**15
+
+
+@pytest.mark.slow
+def test_a_node_that_says_no_end_of_things_of_itself_is_one_line() -> None:
+    with sync.Node() as node:
+        node.host(Endless(), local_only=True)
+        for command in ("members", "routes", "top"):
+            found = hopwire(command, node.uri, "--timeout", "0.5")
+            assert (found.code, found.err.count("\n")) == (ExitCode.BAD, 1)
+            assert f"{node.uri} had more to say about itself than 0.5 s take" in found.err
+
+
 SOLD = ("--reply", "till.sold@2")
 NONE = "expected a contract such as shop.order@2"
 # fmt: off
@@ -260,6 +303,7 @@ WRONG = (
     (["ask", "URI", "till.order", "[]", *SOLD],          2, "the body is a JSON object, found list"),
     (["ask", "URI", "till.order", "{}"],                 2, "Missing option '--reply'"),
     (["ask", "URI", "till.order@99999999", "{}", *SOLD], 2, f"found 'till.order@99999999', {NONE}"),
+    (["ask", "URI", "till.order@two", "{}", *SOLD],      2, f"found 'till.order@two', {NONE}"),
     (["send", "URI", "", "{}"],                          2, f"found '', {NONE}"),
     (["tell", "URI", "a", "{}", "--domains", "/none"],   2, "cannot read the domains /none: No such file or directory"),
     (["send", "URI", "till.x", "{}", "--timeout", "0.2"], 1, "no_route: nobody handles till.x v1, as far as tcp://"),
@@ -278,3 +322,45 @@ def test_what_is_wrong_is_one_line_and_a_code(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(f"hopwire: {line}"), err
+
+
+# -- partner networks
+
+
+@pytest.mark.slow
+def test_gateway_shows_its_partners_and_what_is_imported() -> None:
+    with sync.Node(partners=[Partner("acme", export=["till.*"])]) as shop:
+        shop.host(Shop())
+        border = shop._node.border("acme").uri
+        with sync.Node(name="gate", partners=[Partner("shop", [border], import_=["till.*"])]) as gate:
+            gate._portal.call_plain(lambda: gate._node.host(StatusActor(gate._node), local_only=True))
+            gate.knows(Order)
+            [partner] = json.loads(hopwire("members", gate.uri, "--json").out)["partners"]
+            assert (partner["name"], partner["imports"], partner["exports"]) == ("shop", ["till.order v1"], [])
+            assert partner["counts"]["peers"] == 1
+            assert "partner shop" in hopwire("members", gate.uri).out
+            [line] = hopwire("routes", gate.uri, "--json", "--contract", "till.order").out.splitlines()
+            assert json.loads(line)["partners"] == ["shop"]
+            assert "imported from" in hopwire("routes", gate.uri).out
+            assert hopwire("trace", gate.uri, "till.order").out.endswith("-> partner network shop\n")
+            found = hopwire("ask", gate.uri, "till.order@1", '{"what": "tea"}', "--reply", "till.sold@2")
+            assert found.out == '{"what":"tea","count":1}\n'
+            lines = hopwire("top", gate.uri, "--once", "--every", "0.1").out.splitlines()
+            assert any(line.startswith("partner shop  1 gateways met, 1 contracts in and 0 out") for line in lines)
+            assert any(line.endswith("imported from shop") for line in lines)
+            shop.allow("acme", export=[])
+            assert shop.partners()[0].exports == ()
+
+
+def test_the_doctor_looks_at_partners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "partners.toml"
+    path.write_text('[acme]\ngateways = ["tcp://127.0.0.1:1"]\n')
+    monkeypatch.setenv("HOPWIRE_PARTNERS", str(path))
+    found = [json.loads(line) for line in hopwire("doctor", "--json").out.splitlines()]
+    about = [each for each in found if each["check"] == "partner acme"]
+    assert [each["verdict"] for each in about] == ["doubtful", "fine", "doubtful"]
+    assert about[0]["found"] == "nothing is on its lists"
+    path.write_text("[acme]\nexprot = []\n")
+    found = [json.loads(line) for line in hopwire("doctor", "--json").out.splitlines()]
+    [bad] = [each for each in found if each["check"] == "partners"]
+    assert (bad["verdict"], "unknown setting 'exprot'" in bad["found"]) == ("bad", True)

@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
+from hopwire import sync
 from tests.cli.running import command, environment, hopwire
+from tests.runner.shop import Shop
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,26 @@ def test_rendezvous_says_its_address_and_ends_when_it_is_told_to() -> None:
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said == "hopwire: interrupted\n"
+
+
+@pytest.mark.slow
+def test_whoever_knows_a_rendezvous_alone_can_ask_all_and_see_the_members() -> None:
+    door = subprocess.Popen(
+        command("rendezvous", "--listen", "tcp://127.0.0.1:0"), stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    try:
+        assert door.stdout is not None
+        uri = door.stdout.readline().strip()
+        with sync.Node(join=[uri]) as shop:
+            shop.host(Shop())
+            while "till.order" not in hopwire("routes", uri, columns=160).out:
+                pass  # each asks the door anew, until the routes of the shop have come there
+            answer = hopwire("ask", uri, "till.order@1", '{"what": "tea"}', "--reply", "till.sold@2")
+            assert (answer.code, answer.out) == (0, '{"what":"tea","count":1}\n')
+            members = hopwire("members", uri, columns=160)
+            assert members.code == 0
+            assert shop.uri in members.out
+            assert "(rendezvous)" in members.out
+    finally:
+        door.terminate()
+        door.communicate(timeout=30)

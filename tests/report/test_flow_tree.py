@@ -90,7 +90,8 @@ def test_requests_say_where_and_why() -> None:
 
 
 def test_finding_has_its_meaning() -> None:
-    (finding,) = flow_of(lost_answer())["findings"]
+    lost, finding = flow_of(lost_answer())["findings"]
+    assert lost["kind"] == "hop_lost"
     assert finding_line(finding, NAMES) == "callback_unreached at alpha: an answer left its node, and none came home"
 
 
@@ -109,5 +110,24 @@ def test_a_fate_or_finding_of_a_newer_hopwire_is_shown_by_its_word() -> None:
     flow["steps"][0] |= {"fate": "{teleported}"}
     first, *_ = lines_of_flow(flow, NAMES)
     assert first.remark == ("{teleported}: a fate that this hopwire does not know", True)
-    finding = {**flow["findings"][0], "kind": "too_quiet"}
+    finding = {**flow["findings"][1], "kind": "too_quiet"}
     assert finding_line(finding, NAMES) == "too_quiet at alpha: a finding that this hopwire does not know"
+
+
+def test_what_an_asker_was_told_is_a_step_and_a_part_of_its_request() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=10_000_000))
+    story.told(A, 1000, "Timeout", "timed_out: no answer", **asking(ttl_ticks=10_000_000))
+    _, told = lines_of_flow(flow_of(story), NAMES)
+    assert (told.way, told.remark) == ("at alpha", ("alpha was told Timeout", True))
+    (request,) = story.requests().to_pylist()
+    assert request_line(request, NAMES).text.endswith("; its asker was told Timeout (timed_out)")
+    otherwise = story.hop(B, A, 5, 6, b"r", **answering()).requests().to_pylist()[0]
+    assert request_line(otherwise, NAMES).text.endswith("(timed_out), which its messages contradict")
+
+
+def test_request_that_was_lost_with_its_node_says_so() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=10_000_000)).killed(B, 500, 9000, "closed")
+    (request,) = story.requests().to_pylist()
+    assert request_line(request, {B: "beta"}).text == (
+        "orders.place from A: LOST at beta: it arrived there, and beta ended before it could answer"
+    )

@@ -150,7 +150,9 @@ class KeyFolder:
         trusted = [each for each, is_trusted in self.authorities().items() if is_trusted]
         authority = authority or (trusted[-1] if trusted else "")
         if not authority or not (self.path / f"{authority}.key").exists():
-            raise SettingsError(f"there is no authority {authority or 'yet'}; hopwire keys new authority makes one")
+            raise SettingsError(
+                f"there is no authority {authority or 'yet'}; hopwire keys new authority NAME makes one"
+            )
         folder = self._node_folder(name)
         make_directory(folder)
         csr = self._request(name) if request is None else read_regular(request, MAX_FILE_BYTES)

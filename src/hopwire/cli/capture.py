@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -27,16 +27,17 @@ from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
+from hopwire.model.names import is_control
 from hopwire.model.units import NS_PER_TICK
 from hopwire.report.jsonable import jsonable
-from hopwire.report.words import cut, duration, node_label, nodes_called, plural, printable, text_or_hex
+from hopwire.report.words import cut, duration, node_label, nodes_called, plural, printable, spellings, text_or_hex
 from hopwire.wire import decode_batch
 
 __all__ = ["COMMANDS", "cat", "ls"]
 
 POLL_SECONDS = 0.1  # between two looks at a capture that grows
 SECONDS = len("2026-01-31T12:00:00")  # so much of a time is shown in a table
-DECODED = ("identity", "wire_format", "reason")
+DECODED = ("identity", "wire_format", "reason", "version", "version_raw", "partition", "correlation_id")
 STYLES = {State.OPEN: "cyan", State.CUT_OFF: "yellow", State.UNREADABLE: "bold red"}
 NODE_WIDTH, IDENTITY_WIDTH = 20, 28  # characters, in a line of `cat`
 
@@ -130,6 +131,15 @@ def cat(
     node: Annotated[
         list[str] | None, typer.Option("--node", help="Only this node, by name or identity.", show_default=False)
     ] = None,
+    flow: Annotated[
+        str | None, typer.Option("--flow", help="Only messages with this correlation id.", show_default=False)
+    ] = None,
+    contract: Annotated[
+        str | None, typer.Option("--contract", help="Only messages of this identity.", show_default=False)
+    ] = None,
+    no_control: Annotated[
+        bool, typer.Option("--no-control", help="Without what nodes say among themselves, such as signs of life.")
+    ] = False,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Stop after so many lines.", show_default=False)
     ] = None,
@@ -142,10 +152,11 @@ def cat(
 ) -> None:
     """Show what the nodes of a capture saw, in the order of time, one line for each sighting.
 
-    A line has time, node, direction, peer, the identity of the message, its wire format and its size. The line of a
-    dead letter also has the reason, and the line of an unreadable message what is wrong with it. Where sightings are
-    missing, a line says how many and why. Parquet files and recordings of the network are read as well; --follow
-    follows captures only.
+    A line has time, node, direction, peer, the identity and version of the message and its partition, its wire format,
+    its size and its correlation id. The line of a dead letter also has the reason, and the line of an unreadable
+    message what is wrong with it. The line of a promise that ended has what its asker was told. Where sightings are
+    missing, a line says how many and why. With --flow, --contract or --no-control only messages are shown. Parquet
+    files and recordings of the network are read as well; --follow follows captures only.
     """
     sources = list_sources(directory)
     segments = [survey(source) for source in sources]
@@ -161,9 +172,29 @@ def cat(
     else:
         streams = [_decoded(_read(group, wanted)) for group in _by_node(sources, segments)]
         sightings = merge(*streams, key=lambda each: each.sighting.seen_at_ns)
-    for each in islice(sightings, limit):
-        say(json.dumps(_sighting_to_json(each)) if as_json else _line(each), flush=follow)
+    wants = _MessageFilter(spellings(flow) if flow else None, spellings(contract) if contract else None, no_control)
+    names = {bytes.fromhex(node): name for segment in segments for node, name in segment.summary.nodes.items()}
+    for each in islice(filter(wants.has, sightings), limit):
+        say(json.dumps(_sighting_to_json(each)) if as_json else _line(each, names), flush=follow)
     faults.end()
+
+
+class _MessageFilter(NamedTuple):
+    """Which messages are wanted: of a flow, of a contract, and not of nodes among themselves."""
+
+    flows: Sequence[bytes] | None
+    contracts: Sequence[bytes] | None
+    is_without_control: bool
+
+    def has(self, decoded: _DecodedSighting) -> bool:
+        """Tell whether a sighting is wanted; rows that are no messages are wanted only if nothing is asked for."""
+        if decoded.identity is None:
+            return self.flows is None and self.contracts is None and not self.is_without_control
+        return (
+            (self.flows is None or decoded.correlation_id in self.flows)
+            and (self.contracts is None or decoded.identity in self.contracts)
+            and not (self.is_without_control and is_control(decoded.identity))
+        )
 
 
 class _ReaderOptions(TypedDict):
@@ -187,6 +218,19 @@ class _DecodedSighting(NamedTuple):
     identity: bytes | None
     wire_format: int | None
     fault: str | None
+    version: int | None
+    version_raw: bytes | None
+    partition: bytes | None
+    correlation_id: bytes | None
+
+    @property
+    def contract(self) -> str:
+        """The identity, version and partition in words; `-` where there is no message."""
+        if self.identity is None:
+            return "-"
+        version = self.version if self.version_raw is None else text_or_hex(self.version_raw)
+        partition = f" in {text_or_hex(self.partition)}" if self.partition else ""
+        return f"{text_or_hex(self.identity)} v{version}{partition}"
 
 
 def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[_DecodedSighting]:
@@ -195,7 +239,7 @@ def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[_DecodedSighting]:
         columns = (decoded.column(name).to_pylist() for name in DECODED)
         for sighting, *message in zip(sightings_from_batch(batch), *columns, strict=True):
             is_message = sighting.direction != Direction.SKIPPED
-            yield _DecodedSighting(sighting, *(message if is_message else (None, None, None)))
+            yield _DecodedSighting(sighting, *(message if is_message else (None,) * len(DECODED)))
 
 
 def _read(sources: list[Source], wanted: _ReaderOptions) -> Iterator[pa.RecordBatch]:
@@ -229,23 +273,27 @@ def _sighting_to_json(decoded: _DecodedSighting) -> dict[str, Any]:
         "identity": decoded.identity,
         "format": f"V{decoded.wire_format}" if decoded.wire_format else None,
         "fault": decoded.fault,
+        "version": decoded.version if decoded.version_raw is None else decoded.version_raw,
+        "partition": decoded.partition,
+        "correlation_id": decoded.correlation_id,
     }
     return dict(jsonable({"seen_at": time_text(row.seen_at_ns), **row._asdict(), **message}))
 
 
-def _line(decoded: _DecodedSighting) -> str:
+def _line(decoded: _DecodedSighting, names: Mapping[bytes, str]) -> str:
     row = decoded.sighting
     node = node_label(row.node, row.node_name)
     begin = f"{time_text(row.seen_at_ns)}  {node:<{NODE_WIDTH}}  {printable(row.direction):<7}"
     why = "".join(f"  {printable(text)}" for text in (row.reason, row.note) if text)
     if row.direction == Direction.SKIPPED:
         return f"{begin}  {plural(row.skipped, 'sighting')} missing from sequence {row.sequence} on{why}"
-    peer = text_or_hex(row.peer) if row.peer else "-"
-    identity = text_or_hex(decoded.identity) if decoded.identity is not None else "-"
+    peer = node_label(row.peer, names.get(row.peer, "")) if row.peer else "-"
     wire_format = f"V{decoded.wire_format}" if decoded.wire_format else "--"
     size = plural(sum(map(len, row.frames)), "byte")
     fault = f"  {decoded.fault}" if decoded.fault else ""
-    return f"{begin}  {peer:<{NODE_WIDTH}}  {identity:<{IDENTITY_WIDTH}}  {wire_format}  {size}{fault}{why}"
+    flow = f"  {text_or_hex(decoded.correlation_id)}" if decoded.correlation_id else ""
+    contract = f"{decoded.contract:<{IDENTITY_WIDTH}}"
+    return f"{begin}  {peer:<{NODE_WIDTH}}  {contract}  {wire_format}  {size}{flow}{fault}{why}"
 
 
 COMMANDS = (ls, cat)

@@ -19,11 +19,14 @@ from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.message_input import STDIN, GivenMessage, format_named, given_from_arguments, read_given
 from hopwire.cli.terminal import say, screen
 from hopwire.domains_file import domains_from_file
-from hopwire.errors import SettingsError
+from hopwire.errors import SettingsError, WireError
+from hopwire.model.limits import Limits
 from hopwire.report import dissection_to_json
 from hopwire.report.words import plural
 from hopwire.security import Domains, Verdict, is_accepted, verify
+from hopwire.wire import WireFormat
 from hopwire.wire.dissect import Dissection, dissect
+from hopwire.wire.train import is_train, unpack_train
 
 __all__ = ["decode"]
 
@@ -68,19 +71,20 @@ def decode(
 ) -> None:
     """Show every item of a message: its place, its name, its bytes and what they mean.
 
-    A file holds JSON, JSON lines, or one message on each line with its frames in hex. It may also be a file of a
-    capture, a Parquet file, or a recording of the network (pcap, pcapng). A bad message is shown as far as it could be
-    read, with a mark at the byte that is wrong.
+    A file holds JSON, JSON lines, one message on each line with its frames in hex, or dumps of xxd or hexdump -C. It
+    may also be a file of a capture, a Parquet file, or a recording of the network (pcap, pcapng). A dump holds what was
+    said over a connection; or each frame has a dump of its own, and an empty line ends a message. A bad message is
+    shown as far as it could be read, with a mark at the byte that is wrong.
     """
     wanted = format_named(fmt, "--format") if fmt != AUTO else None
     known = domains_from_file(domains) if domains else None
     show = _write_json if as_json else _MessageScreen(screen(), full).show
     faults: Counter[str] = Counter()
     for given in _given(frames or [], file):
-        dissection = dissect(given.frames, fmt=wanted)
-        result = _DecodedMessage(given, dissection, *_judge(dissection, known))
-        faults[result.fault] += 1
-        show(result)
+        for dissection in _dissections(given.frames, wanted):
+            result = _DecodedMessage(given, dissection, *_judge(dissection, known))
+            faults[result.fault] += 1
+            show(result)
     if not as_json and faults.total() > 1:
         say(f"\n{_summary(faults)}")
     if faults.total() > faults[""]:
@@ -100,6 +104,20 @@ def _given(frames: list[str], file: str | None) -> Iterator[GivenMessage]:
         yield from read_given(file, _tell)
 
 
+def _dissections(frames: list[bytes], fmt: WireFormat | None) -> Iterator[Dissection]:
+    """Take a message apart, or every message of a train."""
+    for train in (frames, [b"", *frames]):  # with the name of the sender in front, or as it is on the wire
+        if is_train(train):
+            try:
+                messages = unpack_train(train, Limits())
+            except WireError as error:
+                yield Dissection(tuple(train), None, (), None, error)
+                return
+            yield from (dissect(message, fmt=fmt) for message in messages)
+            return
+    yield dissect(frames, fmt=fmt)
+
+
 def _tell(fault: Fault) -> None:
     refuse(fault)
     complain(str(fault))
@@ -113,7 +131,9 @@ def _judge(dissection: Dissection, domains: Domains | None) -> tuple[Verdict | N
 
 
 def _write_json(result: _DecodedMessage) -> None:
-    verdict: dict[str, Any] = {"signature": str(result.verdict)} if result.verdict else {}
+    verdict: dict[str, Any] = {}
+    if result.verdict:
+        verdict = {"signature": str(result.verdict), "is_accepted": result.is_accepted}
     named = {"name": result.given.name} if result.given.name else {}
     say(json.dumps({**named, **dissection_to_json(result.dissection), **verdict}))
 
@@ -130,7 +150,8 @@ class _MessageScreen:
         if self.count:
             self.console.print()
         self.count += 1
-        show_dissection(self.console, result.dissection, result.given.name or result.given.where, self.full)
+        name = result.given.name or result.given.where
+        show_dissection(self.console, result.dissection, name, self.full, result.fault)
         if result.verdict:
             style = "green" if result.is_accepted else "bold red"
             refused = "" if result.is_accepted else ", refused"

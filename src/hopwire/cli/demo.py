@@ -37,6 +37,7 @@ __all__ = ["demo", "show_day"]
 LAKE = "lake"
 EXAMPLE = "order-001"  # the flow that is shown as a tree
 SHOWN_DIFFERENCES = 5
+SHOWN_COUNTS = 5
 LABEL_WIDTH = 14
 
 
@@ -51,9 +52,10 @@ def demo(
 ) -> None:
     """Run a network of processes in which everything goes wrong, and look at it through the lake.
 
-    Five nodes talk over ZeroMQ in all four wire formats, while messages are dropped, doubled and forged, and a node is
-    killed. Spark makes tables of their captures. Then the tables are compared with what the nodes saw. All this takes
-    about a minute. The command ends with 1 if nodes and tables do not agree. Without Spark only the network runs.
+    Five nodes find each other through a rendezvous and talk over ZeroMQ in all four wire formats, while messages are
+    dropped, doubled and forged, a node is killed, and a link is cut for a while. Spark makes tables of their captures.
+    Then the tables are compared with what the nodes saw. All this takes about a minute. The
+    command ends with 1 if nodes and tables do not agree. Without Spark only the network runs.
     """
     # not with the command line: a user's own contracts may have the names of those of the demonstration
     from hopwire.demo.day_summary import summarise, summary_to_json
@@ -110,7 +112,7 @@ def show_day(console: Console, summary: DaySummary, lake: Path | None, keep: Pat
     """Show a day, and where to look further."""
     build = ", then Spark made tables of what they wrote down" if lake else ""
     times = f"{summary.seconds:.0f} s{build}: {seconds:.0f} s in all"
-    console.print(Text(f"Five processes talked for {times}.\n", "bold"))
+    console.print(Text(f"Six processes talked for {times}.\n", "bold"))
     if lake:
         console.print(_links(summary.links))
         console.print()
@@ -163,6 +165,8 @@ def _shown(met: TroubleMet) -> Text:
 
 def _show_counts(console: Console, summary: DaySummary) -> None:
     asked = sum(summary.endings.values())
+    given_up = ", ".join(f"{node} by {plural(count, 'other')}" for node, count in summary.given_up.items()) or "nobody"
+    _show_count(console, "cluster", f"{plural(summary.members, 'member')} by one rendezvous; given up: {given_up}")
     _show_count(console, "hubs", f"{plural(asked, 'question')}: {_counted(summary.endings)}")
     if not summary.has_lake:
         return
@@ -181,7 +185,9 @@ def _show_counts(console: Console, summary: DaySummary) -> None:
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {word}" for word, count in counts.items()) or "none"
+    """Counts with their words; those that do not fit into a line are counted together."""
+    shown, rest = [*counts.items()][:SHOWN_COUNTS], sum([*counts.values()][SHOWN_COUNTS:])
+    return ", ".join(f"{count:,} {word}" for word, count in [*shown, *([("others", rest)] if rest else [])]) or "none"
 
 
 def _show_count(console: Console, label: str, text: str | Text) -> None:

@@ -21,6 +21,7 @@ from hopwire.errors import WireError
 from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report import Row, hexdump, rows_from_dissection
 from hopwire.report.dissection import position
+from hopwire.report.meaning import OWN_EXTENSION
 from hopwire.report.words import plural, printable
 from hopwire.wire.dissect import UNREAD, Dissection
 from hopwire.wire.schema import Type
@@ -37,9 +38,14 @@ ONE_LINE = ("body_frames", "extensions", "(")  # names of long values, which are
 QUIET = ("", "none", "not set", "empty", "zero", "unsigned")
 
 
-def show_dissection(console: Console, dissection: Dissection, name: str = "", full: bool = False) -> None:
-    """Show a message, whole or as far as it could be read; `full` adds a dump of every frame."""
-    console.print(_headline(dissection, name), soft_wrap=True)
+def show_dissection(
+    console: Console, dissection: Dissection, name: str = "", full: bool = False, fault: str = ""
+) -> None:
+    """Show a message, whole or as far as it could be read; `full` adds a dump of every frame.
+
+    A fault of a message that could be read, such as a bad signature, stands in the first line.
+    """
+    console.print(_headline(dissection, name, fault), soft_wrap=True)
     if dissection.items:
         console.print(_table(dissection, console.width, full))
     if full:
@@ -49,10 +55,11 @@ def show_dissection(console: Console, dissection: Dissection, name: str = "", fu
         show_error(console, dissection, dissection.error)
 
 
-def _headline(dissection: Dissection, name: str) -> Text:
+def _headline(dissection: Dissection, name: str, fault: str) -> Text:
     fmt = dissection.fmt.name if dissection.fmt else "no format"
     size = f"{plural(len(dissection.frames), 'frame')}, {plural(dissection.size_bytes, 'byte')}"
-    verdict = Text(f"bad: {dissection.error.reason}", "bold red") if dissection.error else Text("fine", "green")
+    fault = dissection.error.reason if dissection.error else fault
+    verdict = Text(f"bad: {fault}", "bold red") if fault else Text("fine", "green")
     named = [Text(printable(name), "bold")] if name else []
     return Text("  ").join([*named, Text(fmt, "bold cyan"), Text(size), verdict])
 
@@ -104,7 +111,8 @@ def _cells(row: Row, width: int, is_first: bool, full: bool, dissection: Dissect
         cells += [Text(row.type), Text(_raw(row))]
     meaning = Text(row.meaning, "dim" if row.meaning in QUIET else "")
     is_culprit = _is_culprit(row, dissection)
-    if row.type == "raw" and row.name.startswith(ONE_LINE) and not full and not is_culprit:
+    is_long = row.type == "raw" and row.name.startswith(ONE_LINE) and not row.meaning.startswith(OWN_EXTENSION)
+    if is_long and not full and not is_culprit:
         meaning.no_wrap, meaning.overflow = True, "ellipsis"
     if width < WIDE and row.type in NUMBERS and row.hex:
         meaning.append(f"  {row.hex}", "dim")

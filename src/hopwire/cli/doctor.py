@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +28,7 @@ from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import DeliveryError, HopwireError
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.addresses import check_addresses, check_uri, host_of, is_ipc, is_not_ipv4, listening, port_of
+from hopwire.node.partner import PartnersFile
 from hopwire.node.status import Status, StatusWanted, own_versions
 from hopwire.runner.http_server import http_address
 from hopwire.runner.settings import RunSettings
@@ -37,6 +39,7 @@ __all__ = ["doctor"]
 OLDEST_PYTHON = (3, 11)
 SOON_SECONDS = 30 * 86_400  # a key that ends within this time is said to end soon
 FEW_FILES = 1024
+GATEWAY_SECONDS = 3.0
 FINE, DOUBTFUL, BAD = "fine", "doubtful", "bad"
 PACKAGES = ("hopwire", "msgspec", "numpy", "pyarrow")
 
@@ -182,7 +185,48 @@ def _names(settings: RunSettings) -> Iterator[Finding]:
             yield Finding("name", FINE, f"{host} is {min(found, key=is_not_ipv4)[4][0]}")
 
 
-CHECKS: tuple[Callable[[RunSettings], Iterable[Finding]], ...] = (_versions, _open_files, _keys, _ports, _names)
+def _partners(settings: RunSettings) -> Iterator[Finding]:
+    """Look at the file of partner networks: the lists, the port of each border, and the gateways of the others."""
+    try:
+        partners = PartnersFile(settings["partners"]).partners if settings["partners"] else ()
+    except HopwireError as error:
+        yield Finding("partners", BAD, str(error), "repair the file; docs/network.md has an example")
+        return
+    for partner in partners:
+        check, (exported, imported) = f"partner {partner.name}", partner.lists()
+        if not exported.entries and not imported.entries:
+            yield Finding(check, DOUBTFUL, "nothing is on its lists", "name domains in export or import")
+        listen = partner.listen
+        yield _port(check, listen, partial(_bind, listen))
+        for uri in partner.gateways:
+            yield _gateway(check, uri)
+
+
+def _bind(uri: str) -> None:
+    listening(uri).close()
+
+
+def _gateway(check: str, uri: str) -> Finding:
+    try:
+        check_uri(uri, "a gateway")
+        if not is_ipc(uri):
+            socket.create_connection((host_of(uri), port_of(uri)), GATEWAY_SECONDS).close()
+    except HopwireError as error:
+        return Finding(check, BAD, str(error), "name an address like tcp://host:port")
+    except (OSError, UnicodeError) as error:
+        found = f"{uri}: {getattr(error, 'strerror', '') or error}"
+        return Finding(check, DOUBTFUL, found, "is it running, and does a firewall let this machine through?")
+    return Finding(check, FINE, f"{uri} answers")
+
+
+CHECKS: tuple[Callable[[RunSettings], Iterable[Finding]], ...] = (
+    _versions,
+    _open_files,
+    _keys,
+    _ports,
+    _names,
+    _partners,
+)
 
 
 # -- other nodes

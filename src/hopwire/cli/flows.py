@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 from rich.console import Console
@@ -13,10 +13,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from hopwire.capture.sources import list_sources
 from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import complain
 from hopwire.cli.terminal import plain_table, say, screen
-from hopwire.errors import LakeError, SettingsError
+from hopwire.errors import CaptureError, LakeError, SettingsError
 from hopwire.flows.findings import KINDS
 from hopwire.flows.schemas import FLOW_OUTCOMES
 from hopwire.report.flow_tree import (
@@ -30,9 +31,20 @@ from hopwire.report.flow_tree import (
     request_line,
     took,
 )
+from hopwire.report.jsonable import jsonable
 from hopwire.report.words import cut, nodes_called, plural, spellings, text_or_hex
 
-__all__ = ["COMMANDS", "glyphs_of", "ls", "show"]
+__all__ = [
+    "COMMANDS",
+    "FlowFilter",
+    "chosen_flows",
+    "complain_if_stale",
+    "flow_called",
+    "glyphs_of",
+    "lives",
+    "ls",
+    "show",
+]
 
 WIDE, FAIR, NARROW = 120, 100, 70  # columns of the screen
 DATE, MILLISECONDS = len("2026-01-31T"), len("2026-01-31T12:00:00.000")
@@ -64,9 +76,10 @@ LISTED = (
 
 Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object for each flow.")]
+AsJsonLife = Annotated[bool, typer.Option("--json", help="One JSON object for each life.")]
 
 
-def _complain_if_stale(lake: Path) -> None:
+def complain_if_stale(lake: Path) -> None:
     """Say that the flows are older than the tables that they were made from."""
     from hopwire.lake.manifest import stale_tables
     from hopwire.lake.store import read_manifest
@@ -78,56 +91,48 @@ def _complain_if_stale(lake: Path) -> None:
 
 # -- ls
 
+Outcomes = Annotated[
+    list[str] | None,
+    typer.Option("--outcome", help=f"Only flows with these: {', '.join(FLOW_OUTCOMES)}.", show_default=False),
+]
+Contract = Annotated[
+    str | None, typer.Option("--contract", help="Only flows with a message of this identity.", show_default=False)
+]
+Through = Annotated[
+    str | None,
+    typer.Option("--node", help="Only flows through this node, by name or identity.", show_default=False),
+]
+Findings = Annotated[
+    list[str] | None,
+    typer.Option("--finding", help=f"Only flows with these: {', '.join(KINDS)}.", show_default=False),
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--from", "--since", help="Only flows that began at this time or later, in UTC.", show_default=False),
+]
+Service = Annotated[bool, typer.Option("--all", help="Also flows of messages that nodes send by themselves.")]
+
 
 def ls(
     lake: Lake,
-    outcome: Annotated[
-        list[str] | None,
-        typer.Option("--outcome", help=f"Only flows with these: {', '.join(FLOW_OUTCOMES)}.", show_default=False),
-    ] = None,
-    contract: Annotated[
-        str | None, typer.Option("--contract", help="Only flows with a message of this identity.", show_default=False)
-    ] = None,
-    node: Annotated[
-        str | None,
-        typer.Option("--node", help="Only flows through this node, by name or identity.", show_default=False),
-    ] = None,
-    finding: Annotated[
-        list[str] | None,
-        typer.Option("--finding", help=f"Only flows with these: {', '.join(KINDS)}.", show_default=False),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--from", help="Only flows that began at this time or later, in UTC.", show_default=False),
-    ] = None,
+    outcome: Outcomes = None,
+    contract: Contract = None,
+    node: Through = None,
+    finding: Findings = None,
+    since: Since = None,
     until: Annotated[
-        str | None, typer.Option("--to", help="Only flows that began before this time.", show_default=False)
+        str | None, typer.Option("--until", "--to", help="Only flows that began before this time.", show_default=False)
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many flows, the latest.")] = 20,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also flows of messages that nodes send by themselves.")
-    ] = False,
+    everything: Service = False,
     as_json: AsJson = False,
 ) -> None:
     """List flows, the latest first: what became of each, how long it took, where it went, what is odd."""
-    from hopwire.lake.query import find_flows, node_names  # other commands do not load it
+    from hopwire.lake.query import node_names  # other commands do not load it
 
-    _check("--outcome", outcome, FLOW_OUTCOMES)
-    _check("--finding", finding, KINDS)
-    _complain_if_stale(lake)
     names = node_names(lake)
-    flows, total = find_flows(
-        lake,
-        LISTED,
-        limit=limit,
-        outcomes=outcome,
-        contract=contract,
-        nodes=nodes_called(node, names) or spellings(node) if node else None,
-        findings=finding,
-        since_ns=ns_from_text(since, "--from") if since else None,
-        until_ns=ns_from_text(until, "--to") if until else None,
-        with_service=everything or contract is not None,
-    )
+    wanted = FlowFilter(outcome, contract, node, finding, since, until, everything)
+    flows, total = chosen_flows(lake, wanted, LISTED, limit, names)
     rows = flows.to_pylist()
     if as_json:
         for row in rows:
@@ -137,6 +142,42 @@ def ls(
     if rows:
         console.print(_listing(rows, names, console.width))
     console.print(Text(f"{len(rows)} of {plural(total, 'flow')}", "dim"))
+
+
+class FlowFilter(NamedTuple):
+    """Which flows a user wants, as the options say it."""
+
+    outcomes: list[str] | None = None
+    contract: str | None = None
+    node: str | None = None
+    findings: list[str] | None = None
+    since: str | None = None
+    until: str | None = None
+    with_service: bool = False
+
+
+def chosen_flows(
+    lake: Path, wanted: FlowFilter, columns: Sequence[str], limit: int, names: dict[bytes, str]
+) -> tuple[Any, int]:
+    """Give the latest flows that a user wants, as a table of these columns, and how many there are."""
+    from hopwire.lake.query import find_flows
+
+    _check("--outcome", wanted.outcomes, FLOW_OUTCOMES)
+    _check("--finding", wanted.findings, KINDS)
+    complain_if_stale(lake)
+    node = wanted.node
+    return find_flows(
+        lake,
+        columns,
+        limit=limit,
+        outcomes=wanted.outcomes,
+        contract=wanted.contract,
+        nodes=nodes_called(node, names) or spellings(node) if node else None,
+        findings=wanted.findings,
+        since_ns=ns_from_text(wanted.since, "--from") if wanted.since else None,
+        until_ns=ns_from_text(wanted.until, "--until") if wanted.until else None,
+        with_service=wanted.with_service or wanted.contract is not None,
+    )
 
 
 def _check(option: str, values: list[str] | None, known: Iterable[str]) -> None:
@@ -185,8 +226,13 @@ def _cells(row: dict[str, Any], names: dict[bytes, str], width: int) -> list[Tex
 # -- show
 
 
+LakeOrCaptures = Annotated[
+    Path, typer.Argument(metavar="LAKE", help="The directory of the lake, or captures: a directory or a file.")
+]
+
+
 def show(
-    lake: Lake,
+    lake: LakeOrCaptures,
     flow: Annotated[
         str, typer.Argument(metavar="ID", help="The id of the flow, or enough of its beginning to be unique.")
     ],
@@ -194,23 +240,66 @@ def show(
 ) -> None:
     """Show one flow as a tree: every hop with its nodes and latency, what became of its requests, where it was lost.
 
-    Hops in bold are on the critical path, which leads to the last arrival.
+    Hops in bold are on the critical path, which leads to the last arrival. Captures are read straight, without a lake:
+    then the id is a correlation id, and signatures are not judged.
     """
-    from hopwire.lake.query import flow_ids_like, node_names, read_flow
-
-    ids = flow_ids_like(lake, flow, SHOWN_IDS + 1)
-    if not ids:
-        raise LakeError(f"{lake}: has no flow {flow!r:.80}; hopwire flows ls {lake}")
-    if len(ids) > 1:
-        some = ", ".join(text_or_hex(each) for each in ids[:SHOWN_IDS])
-        raise LakeError(f"{lake}: several flows begin with {flow!r:.80}: {some}{', ...' * (len(ids) > SHOWN_IDS)}")
-    _complain_if_stale(lake)
-    names = node_names(lake)
-    found, requests = read_flow(lake, ids[0])
+    found, requests, names = _flow_straight(lake, flow) if _is_captures(lake) else _flow_of_lake(lake, flow)
     if as_json:
         say(json.dumps({**flow_to_json(found, names), "requests": [flow_to_json(each, names) for each in requests]}))
     else:
         _show(screen(), found, requests, names)
+
+
+ShownFlow: TypeAlias = tuple[dict[str, Any], list[dict[str, Any]], dict[bytes, str]]  # with its requests, and names
+
+
+def _flow_of_lake(lake: Path, flow: str) -> ShownFlow:
+    from hopwire.lake.query import node_names, read_flow
+
+    flow_id = flow_called(lake, flow)
+    complain_if_stale(lake)
+    return *read_flow(lake, flow_id), node_names(lake)
+
+
+def _flow_straight(captures: Path, flow: str) -> ShownFlow:
+    from hopwire.flows.rules import Rules
+    from hopwire.lake.query import ids_like
+    from hopwire.lake.straight import read_straight
+
+    read = read_straight(captures, on_fault=lambda fault: complain(str(fault)))
+    ids = ids_like(read.flow_ids, flow, SHOWN_IDS + 1)
+    flow_id = _only(ids, captures, flow, "hopwire capture cat")
+    return *read.flow(flow_id, Rules()), read.names
+
+
+def _is_captures(path: Path) -> bool:
+    """Tell whether a path has captures and is no lake."""
+    from hopwire.lake.store import read_manifest
+
+    try:
+        read_manifest(path)
+    except LakeError:
+        try:
+            return bool(list_sources(path))
+        except CaptureError:
+            return False
+    return False
+
+
+def flow_called(lake: Path, flow: str) -> bytes:
+    """Give the id of the flow that a user means."""
+    from hopwire.lake.query import flow_ids_like
+
+    return _only(flow_ids_like(lake, flow, SHOWN_IDS + 1), lake, flow, "hopwire flows ls")
+
+
+def _only(ids: Sequence[bytes], lake: Path, flow: str, remedy: str) -> bytes:
+    if not ids:
+        raise LakeError(f"{lake}: has no flow {flow!r:.80}; {remedy} {lake}")
+    if len(ids) > 1:
+        some = ", ".join(text_or_hex(each) for each in ids[:SHOWN_IDS])
+        raise LakeError(f"{lake}: several flows begin with {flow!r:.80}: {some}{', ...' * (len(ids) > SHOWN_IDS)}")
+    return ids[0]
 
 
 def _show(console: Console, flow: dict[str, Any], requests: list[dict[str, Any]], names: dict[bytes, str]) -> None:
@@ -281,4 +370,45 @@ def _show_remarks(console: Console, title: str, remarks: list[Remark]) -> None:
         console.print(Padding(Text(remark.text, style), (0, 0, 0, 2), expand=False))
 
 
-COMMANDS = (ls, show)
+# -- lives
+
+
+def lives(lake: LakeOrCaptures, as_json: AsJsonLife = False) -> None:
+    """List the lives of nodes: when each began and ended, whether it was stopped or died, and when it came back."""
+    from hopwire.flows.lives import lives_from_clocks
+    from hopwire.lake.store import read_arrow
+
+    if _is_captures(lake):
+        from hopwire.lake.straight import read_straight
+
+        clocks = read_straight(lake, on_fault=lambda fault: complain(str(fault))).clocks
+    else:
+        clocks = read_arrow(lake, "silver.clocks")
+    rows = lives_from_clocks(clocks).to_pylist()
+    if as_json:
+        for row in rows:
+            say(json.dumps(jsonable(row, text_or_hex)))
+        return
+    table = plain_table()
+    for name in ("node", "from", "to", "ending", "came back"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        times = (_second(row[name]) for name in ("began_at_ns", "ended_at_ns"))
+        style = "bold red" if row["ending"] == "died" else ""
+        label = name_of(row["node"], {row["node"]: row["node_name"]})
+        table.add_row(label, *times, Text(row["ending"], style), _back(row))
+    screen().print(table)
+
+
+def _second(time_ns: int) -> str:
+    return time_text(time_ns)[:MILLISECONDS].replace("T", " ")
+
+
+def _back(row: dict[str, Any]) -> str:
+    if row["back_at_ns"] is None:
+        return ""
+    another = "" if row["back_as_node"] == row["node"] else f" as {text_or_hex(row['back_as_node'])}"
+    return f"{_second(row['back_at_ns'])}, after {took(row['away_us'])}{another}"
+
+
+COMMANDS = (ls, show, lives)

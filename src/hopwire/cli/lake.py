@@ -1,9 +1,10 @@
-"""`hopwire lake build` and `tables`: captures to tables, and what the tables are; `check` is in `lake_check.py`."""
+"""`hopwire lake build` and `tables`: captures to tables, and what they are; `check` and `sql` stand beside it."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.lake_check import check
+from hopwire.cli.lake_sql import sql
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from hopwire.lake.build import Built
     from hopwire.lake.build import Progress as OnProgress
 
-__all__ = ["COMMANDS", "build", "check", "tables"]
+__all__ = ["COMMANDS", "build", "check", "sql", "tables"]
 
 SECURITY = "gold.security"
 
@@ -69,7 +71,7 @@ def build(
     known = domains_from_file(domains) if domains else OPEN
     from hopwire.lake.build import build as build_lake
 
-    with _sessions(master, memory) as start, _progress() as progress:
+    with _sessions(captures, master, memory) as start, _progress() as progress:
         built = build_lake(start, captures, lake, table, domains=known, redecode=redecode, progress=progress)
     for fault in built.faults:
         complain(fault)
@@ -90,16 +92,17 @@ def _need_spark() -> None:
 
 
 @contextmanager
-def _sessions(master: str | None, memory: str | None) -> Iterator[Any]:
+def _sessions(captures: Path, master: str | None, memory: str | None) -> Iterator[Any]:
     """Give the function that starts Spark; a Spark that was started is stopped at the end."""
     from hopwire.lake.dataframes import plain_errors
-    from hopwire.lake.session import check_master, choose_memory, free_bytes, session
+    from hopwire.lake.session import check_master, choose_memory, free_bytes, session, small_settings
 
     if master:
         check_master(master)
     settings: dict[str, Any] = {"spark.master": master} if master else {}
     if not master or master.startswith("local"):
         settings["spark.driver.memory"] = choose_memory(memory, free_bytes())
+        settings |= small_settings(captures, os.environ)
     elif memory:
         settings["spark.executor.memory"] = memory
     started: list[Any] = []
@@ -235,9 +238,11 @@ def _table_to_json(table: Any, stored: Any, newer: Sequence[str]) -> dict[str, A
         "meaning": table.meaning,
         "key": table.key,
         "reads": table.reads,
-        "columns": [{"name": each.name, "type": str(each.type), "meaning": each.meaning} for each in table.columns],
+        "columns": [
+            {"name": each.name, "type": str(each.type), "meaning": each.meaning} for each in table.stored_columns
+        ],
         **counts,
     }
 
 
-COMMANDS = (build, tables, check)
+COMMANDS = (build, tables, sql, check)

@@ -21,6 +21,7 @@ except ModuleNotFoundError:
     raise
 
 from hopwire.cli.exits import ExitCode, complain, guarded
+from hopwire.cli.usage_examples import example_of
 
 __all__ = ["LIGHT", "app_of", "launch", "start"]
 
@@ -31,13 +32,13 @@ Commands = Iterable[Callable[..., None]]
 
 def app_of(commands: Commands, groups: Mapping[str, tuple[str, Commands]], epilog: str = "") -> typer.Typer:
     """Make a command line of commands, and of groups that share their first word."""
-    app = typer.Typer(name="hopwire", rich_markup_mode=None, epilog=epilog, add_completion=False)
+    app = typer.Typer(name="hopwire", rich_markup_mode=None, epilog=epilog)
     for command in commands:
-        app.command()(guarded(command))
+        app.command(epilog=example_of(command.__name__))(guarded(command))
     for name, (meaning, members) in groups.items():
-        group = typer.Typer(name=name, help=meaning, rich_markup_mode=None)
+        group = typer.Typer(name=name, help=meaning, rich_markup_mode=None, epilog=example_of(name))
         for member in members:
-            group.command()(guarded(member))
+            group.command(epilog=example_of(f"{name} {member.__name__}"))(guarded(member))
         app.add_typer(group)
     return app
 

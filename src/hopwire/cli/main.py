@@ -22,29 +22,35 @@ from hopwire.cli import capture, flows, keys, lake, network
 from hopwire.cli.decode import decode
 from hopwire.cli.demo import demo
 from hopwire.cli.encode import encode
-from hopwire.cli.exits import EXIT_CODES, ExitCode
+from hopwire.cli.exits import EXIT_CODES
+from hopwire.cli.flows_export import export
 from hopwire.cli.launch import app_of, launch
 from hopwire.cli.reasons import reasons
 from hopwire.cli.rendezvous import rendezvous
 from hopwire.cli.simulate import simulate
 from hopwire.cli.terminal import say
+from hopwire.cli.ui import ui
+from hopwire.cli.usage_examples import first_steps
+from hopwire.cli.wireshark import wireshark
 
 __all__ = ["app", "run"]
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     decode,
     encode,
+    wireshark,
     reasons,
     demo,
     simulate,
     rendezvous,
+    ui,
     *network.COMMANDS,
 )
 GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "capture": ("Look into what nodes have recorded.", capture.COMMANDS),
     "lake": ("Build tables from captures.", lake.COMMANDS),
     "keys": ("Make, sign and revoke the keys of a network.", keys.COMMANDS),
-    "flows": ("See what became of questions and messages.", flows.COMMANDS),
+    "flows": ("See what became of questions and messages.", (*flows.COMMANDS, export)),
     **network.GROUPS,
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code:d} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
@@ -60,8 +66,7 @@ def main(
     if version:
         say(f"hopwire {_version()}")
     elif context.invoked_subcommand is None:
-        say(context.get_help())
-        raise typer.Exit(ExitCode.USAGE)
+        say(first_steps())
 
 
 def _version() -> str:

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import json
 
-from hopwire.cli.network_client import AsJson, ConfigFile, Domains, Joined, Seconds, Uri, all_members, join
+from hopwire.cli.network_client import (
+    AsJson,
+    ConfigFile,
+    Domains,
+    Joined,
+    Seconds,
+    Uri,
+    all_members,
+    all_partners,
+    join,
+    partner_to_json,
+)
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.node.overview import KnownMember
-from hopwire.node.status import Status, StatusWanted
+from hopwire.node.status import KnownPartner, Status, StatusWanted
 from hopwire.report.words import text_or_hex
 
 __all__ = ["member_to_json", "members"]
@@ -23,18 +34,21 @@ def members(
     """List the node at an address and the nodes that it knows: where they are, and when they were last heard.
 
     `routes` are those that a node announced, `waiting` those here who wait until it takes more. This command is a
-    member too, and is left out.
+    member too, and is left out. Of a gateway its partner networks follow: `routes` are contracts that cross from there
+    and to there.
     """
 
-    async def act(there: Joined) -> tuple[Status, list[KnownMember]]:
+    async def act(there: Joined) -> tuple[Status, list[KnownMember], list[KnownPartner]]:
         status = await there.ask_it(StatusWanted(), Status, timeout)
         found = await all_members(there, timeout)
-        return status, [each for each in found if each.node != there.node.identity]
+        others = [each for each in found if each.node != there.node.identity]
+        return status, others, await all_partners(there, timeout)
 
-    own, others = join(address, domains, config, timeout, act)
+    own, others, partners = join(address, domains, config, timeout, act)
     if as_json:
         shown = {"node": text_or_hex(own.node), "name": own.name, "uri": own.uri}
-        say(json.dumps({**shown, "members": [member_to_json(each) for each in others]}))
+        lists = {"members": list(map(member_to_json, others)), "partners": list(map(partner_to_json, partners))}
+        say(json.dumps({**shown, **lists}))
         return
     table = plain_table()
     for title in ("node", "address", "last heard", "routes", "waiting"):
@@ -44,6 +58,11 @@ def members(
     for each in others:
         heard = f"{each.silent_seconds:.1f} s ago"
         table.add_row(text_or_hex(each.node), each.uri, heard, str(each.routes), str(each.waiting))
+    for network in partners:
+        counts = network.counts
+        heard = f"{counts['peers']} of its gateways met" if counts["peers"] else "no gateway met"
+        routes = f"{counts['imports']} in, {counts['exports']} out"
+        table.add_row(f"partner {network.name}", network.uri, heard, routes, str(counts["open_questions"]))
     screen().print(table)
 
 

@@ -4,6 +4,7 @@
 |---|---|
 | a line of JSON | JSON lines: each line is a list of frames, or an object that has `frames` |
 | JSON over several lines | one JSON text: a message, or a list of messages |
+| a line of `xxd` or `hexdump -C` | dumps of frames, or of what was said over a connection (`hex_dumps.py`) |
 | the head of a capture, of Parquet or of pcap | sightings; those of a recording only as they arrive, so each once |
 | anything else | one message for each line, frames in hex with spaces or commas between them; `#` begins a comment |
 
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 from hopwire.capture import Direction, Fault, sightings_from_batch
 from hopwire.capture.sources import SourceKind, kind_by_content, list_sources, read_source
 from hopwire.capture.times import time_text
+from hopwire.cli.hex_dumps import EMPTY, is_dump, messages_from_dumps
 from hopwire.errors import SettingsError
 from hopwire.report.jsonable import bytes_from_rule
 from hopwire.report.words import text_or_hex
@@ -41,7 +43,7 @@ __all__ = [
 ]
 
 STDIN = "-"
-EMPTY_FRAMES = ("", "-", '""', "''")
+EMPTY_FRAMES = ("", EMPTY, '""', "''")
 EXPECTED = "frames in hex, JSON or JSON lines"
 
 
@@ -103,8 +105,15 @@ def read_records(path: str) -> Iterator[InputRecord]:
         first = next(filter(_holds_something, lines), None)
         if first is None:
             raise SettingsError(f"{place}: is empty")
-        rest = chain([first], lines)
-        if not first.text.startswith(("{", "[")):
+        begun = [first]
+        while begun[-1].text == EMPTY and (following := next(lines, None)):
+            begun.append(following)
+        rest = chain(begun, lines)
+        if is_dump(begun[-1].text):
+            dumped = ((line.where, line.text) for line in rest if not line.text.startswith("#"))
+            for where, frames in messages_from_dumps(dumped):
+                yield InputRecord(where, [frame.hex() for frame in frames], True)
+        elif not first.text.startswith(("{", "[")):
             yield from (InputRecord(line.where, line.text, False) for line in rest if _holds_something(line))
         elif _is_json(first.text):
             yield from (InputRecord(line.where, _json(line.text, line.where), True) for line in rest if line.text)

@@ -27,15 +27,23 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 import typer
 
-from hopwire.errors import DeliveryError, NoRoute, PayloadError, SettingsError, Unreachable
+from hopwire.errors import DeliveryError, NoRoute, PayloadError, SettingsError, Timeout, Unreachable
 from hopwire.model import Codec, Contract, Payload, contract_of
 from hopwire.model.payload import MAX_VERSION, PayloadContract
 from hopwire.node import Address, Node
 from hopwire.node.addresses import check_uri
 from hopwire.node.overview import KnownContract, KnownMember
 from hopwire.node.spawn import words_of
-from hopwire.node.status import ContractPage, ContractPageWanted, MemberPage, MemberPageWanted
-from hopwire.report.words import REFUSALS
+from hopwire.node.status import (
+    ContractPage,
+    ContractPageWanted,
+    KnownPartner,
+    MemberPage,
+    MemberPageWanted,
+    PartnerList,
+    PartnersWanted,
+)
+from hopwire.report.words import REFUSALS, text_or_hex
 from hopwire.runner.settings import read_settings
 
 __all__ = [
@@ -52,10 +60,12 @@ __all__ = [
     "Uri",
     "all_contracts",
     "all_members",
+    "all_partners",
     "body_from_json",
     "join",
     "joined",
     "json_from_body",
+    "partner_to_json",
     "raw_payload",
     "within",
 ]
@@ -85,7 +95,7 @@ ConfigFile: TypeAlias = Annotated[
     Path | None, _option("--config", "-c", metavar="FILE", help="Settings of a node; only its keys are used.")
 ]
 Seconds: TypeAlias = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", help="For all of it.", min=0.001, max=1e6)
+    float, typer.Option("--timeout", metavar="SECONDS", help="For each step.", min=0.001, max=1e6)
 ]
 Partition: TypeAlias = Annotated[str, _option("--partition", metavar="TEXT", help="The partition of the contract.")]
 CorrelationId: TypeAlias = Annotated[
@@ -107,7 +117,8 @@ def raw_payload(name: str) -> type[RawPayload]:
     """Give a payload class for a contract that is only known by name: `shop.order@2`, or `shop.order v2`."""
     match = CONTRACT.fullmatch(name)
     version = int(match["version"] or 1) if match is not None and len(match["version"] or "") < 9 else MAX_VERSION + 1
-    if match is None or version > MAX_VERSION:
+    is_misspelt = match is not None and match["version"] is None and "@" in name  # shop.order@two
+    if match is None or is_misspelt or version > MAX_VERSION:
         raise SettingsError(f"found {name!r:.80}, expected a contract such as shop.order@2")
     contract = Contract(match["identity"].encode(), version, b"")
     made: Any = new_class("RawPayload", (RawPayload,))
@@ -243,22 +254,48 @@ async def _elsewhere(there: Joined, contract: Contract, timeout: float) -> tuple
 async def all_members(there: Joined, timeout: float) -> list[KnownMember]:
     """Ask a node for all members, page by page."""
     found: dict[bytes, KnownMember] = {}
-    offset = 0
-    while True:
-        page = await there.ask_it(MemberPageWanted(offset), MemberPage, timeout)
-        found |= {each.node: each for each in page.members}
-        offset += len(page.members)
-        if not page.members or offset >= page.total:
-            return list(found.values())
+    async with _in_time(there, timeout):
+        offset, total = 0, 1
+        while offset < total:
+            page = await there.ask_it(MemberPageWanted(offset), MemberPage, timeout)
+            found |= {each.node: each for each in page.members}
+            offset, total = offset + len(page.members), page.total if page.members else 0
+    return list(found.values())
+
+
+@asynccontextmanager
+async def _in_time(there: Joined, timeout: float) -> AsyncIterator[None]:
+    """Do something within a time: what a node has to say need not have an end."""
+    try:
+        async with asyncio.timeout(timeout):
+            yield
+    except TimeoutError as error:
+        if isinstance(error, Timeout):
+            raise
+        raise Timeout("timed_out", f"{there.address} had more to say about itself than {timeout:g} s take") from None
+
+
+async def all_partners(there: Joined, timeout: float) -> list[KnownPartner]:
+    """Ask a node to which partner networks it is a gateway; one that does not know the question is none."""
+    try:
+        return list((await there.ask_it(PartnersWanted(), PartnerList, timeout)).partners)
+    except DeliveryError:
+        return []
+
+
+def partner_to_json(partner: KnownPartner) -> dict[str, object]:
+    """Give a partner network as JSON."""
+    peers = [text_or_hex(node) for node in partner.peers]
+    return {**partner._asdict(), "node": text_or_hex(partner.node), "peers": peers}
 
 
 async def all_contracts(there: Joined, timeout: float, most: int | None = None) -> list[KnownContract]:
     """Ask a node for all contracts, or the first ones, page by page."""
     found: dict[tuple[object, ...], KnownContract] = {}
-    offset = 0
-    while True:
-        page = await there.ask_it(ContractPageWanted(offset), ContractPage, timeout)
-        found |= {each[:3]: each for each in page.contracts}
-        offset += len(page.contracts)
-        if not page.contracts or offset >= page.total or (most is not None and offset >= most):
-            return list(found.values())
+    async with _in_time(there, timeout):
+        offset, total = 0, 1
+        while offset < total and (most is None or offset < most):
+            page = await there.ask_it(ContractPageWanted(offset), ContractPage, timeout)
+            found |= {each[:3]: each for each in page.contracts}
+            offset, total = offset + len(page.contracts), page.total if page.contracts else 0
+    return list(found.values())

@@ -1,30 +1,66 @@
-"""`hopwire reasons`: the reason codes of bad messages, each with its meaning."""
+"""`hopwire reasons`: every reason code, with who sees it and what to do."""
 
 from __future__ import annotations
 
 import json
+from itertools import groupby
+from operator import attrgetter
 from typing import Annotated
 
 import typer
+from rich.padding import Padding
+from rich.text import Text
 
 from hopwire.cli.terminal import plain_table, say, screen
-from hopwire.model.reasons import DECODE_REASONS, ENCODE_REASONS, WIRE_REASONS
+from hopwire.errors import SettingsError
+from hopwire.model.reasons import REASONS, Reason
 
 __all__ = ["reasons"]
 
 
 def reasons(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object: code and meaning.")] = False,
+    code: Annotated[
+        str | None, typer.Argument(metavar="CODE", help="Say all about this reason.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each reason.")] = False,
 ) -> None:
-    """List the reason codes of bad messages, and what they mean."""
+    """List every reason that hopwire gives, and what it means; with a code, also who sees it and what to do."""
+    chosen = [reason for reason in REASONS if code in (None, reason.code)]
+    if not chosen:
+        raise SettingsError(_no_reason(str(code)))
     if as_json:
-        say(json.dumps(WIRE_REASONS, indent=2))
-        return
+        for reason in chosen:
+            say(json.dumps(reason._asdict()))
+    elif code is None:
+        _list(chosen)
+    else:
+        _explain(chosen)
+
+
+def _no_reason(code: str) -> str:
+    from hopwire.flows.findings import KINDS  # other commands do not load it
+    from hopwire.flows.schemas import FATES, FLOW_OUTCOMES
+
+    meaning = {**FATES, **KINDS, **FLOW_OUTCOMES}.get(code)
+    if meaning is not None:
+        return f"{code} is no reason but a word of the lake: {meaning}; all of them: docs/tables.md"
+    return f"found the reason {code!r:.40}, expected one of those that hopwire reasons lists"
+
+
+def _list(chosen: list[Reason]) -> None:
     table = plain_table()
     table.add_column("reason", no_wrap=True, style="cyan")
-    table.add_column("found when", no_wrap=True)
     table.add_column("meaning")
-    for code, meaning in WIRE_REASONS.items():
-        places = [word for word, codes in (("reading", DECODE_REASONS), ("writing", ENCODE_REASONS)) if code in codes]
-        table.add_row(code, ", ".join(places), meaning)
+    for found, alike in groupby(chosen, attrgetter("found")):
+        table.add_row(Text(found, "bold not cyan"), "")
+        for reason in alike:
+            table.add_row(f"  {reason.code}", reason.meaning)
     screen().print(table)
+
+
+def _explain(chosen: list[Reason]) -> None:
+    console = screen()
+    for reason in chosen:
+        console.print(Text.assemble((reason.code, "bold cyan"), f", {reason.found}: {reason.meaning}"))
+        for title, text in (("seen by", reason.seen_by), ("what to do", reason.remedy)):
+            console.print(Padding(Text(f"{title}: {text}"), (0, 0, 0, 2)))

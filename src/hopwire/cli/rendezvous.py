@@ -1,4 +1,4 @@
-"""`hopwire rendezvous`: an ordinary member of a cluster, with a stable address and no actors."""
+"""`hopwire rendezvous`: an ordinary member of a cluster, with a stable address and no actors but that of its status."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from hopwire.cli.terminal import say
-from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
 from hopwire.node import Node, Tls
+from hopwire.node.status import StatusActor
 from hopwire.security import OPEN
 
 __all__ = ["rendezvous"]
@@ -35,6 +35,8 @@ def rendezvous(
     certificate: Annotated[Path | None, typer.Option("--certificate", metavar="FILE", help="Its own, PEM.")] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate.")] = None,
     authority: Annotated[Path | None, typer.Option("--authority", metavar="FILE", help="Who signed them all.")] = None,
+    allowed: Annotated[Path | None, typer.Option("--allowed", metavar="FILE", help="Who alone gets in.")] = None,
+    revoked: Annotated[Path | None, typer.Option("--revoked", metavar="FILE", help="Who is refused.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without any key.")] = False,
 ) -> None:
     """Be a door of a cluster: a member with a stable address, through which others find each other.
@@ -44,11 +46,11 @@ def rendezvous(
     it is interrupted.
     """
     files = (certificate, key, authority)
-    if any(files) and not all(files):
+    if any((*files, allowed, revoked)) and not all(files):
         raise SettingsError("--certificate, --key and --authority belong together")
     tls = None
     if certificate is not None and key is not None and authority is not None:
-        tls = Tls(certificate, key, authority)
+        tls = Tls(certificate, key, authority, allowed, revoked)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     node = Node(
         listen,
@@ -56,7 +58,7 @@ def rendezvous(
         join=join or [],
         name=name,
         capture=capture,
-        domains=OPEN if domains is None else domains_from_file(domains),
+        domains=domains or OPEN,  # by its path, so that it is read again when it changes
         tls=tls,
         insecure=insecure,
     )
@@ -64,6 +66,7 @@ def rendezvous(
 
 
 async def _serve(node: Node) -> None:
+    node.host(StatusActor(node), local_only=True)
     async with node:
         say(node.uri, flush=True)
         await node.wait_closed()

@@ -27,14 +27,18 @@ def routes(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each contract.")] = False,
 ) -> None:
-    """List the contracts that a node can route: how many of its own actors handle each, and which other nodes do."""
+    """List the contracts that a node can route: how many of its own actors handle each, and which other nodes do.
+
+    A contract that is imported from a partner network names the partner. On a gateway the actor that stands in for it
+    counts as an actor here.
+    """
 
     async def act(there: Joined) -> list[KnownContract]:
         return await all_contracts(there, timeout)
 
     found = join(address, domains, config, timeout, act)
     table = plain_table()
-    for title in ("contract", "actors here", "nodes elsewhere"):
+    for title in ("contract", "actors here", "nodes elsewhere", "imported from"):
         table.add_column(title, no_wrap=title == "contract", style="cyan" if title == "contract" else "")
     for each in sorted(found):
         words = words_of(Contract(each.identity, each.version, each.partition))
@@ -43,9 +47,10 @@ def routes(
         nodes = [text_or_hex(node) for node in each.nodes]
         if as_json:
             line = {"contract": words, "actors_here": each.actors_here, "nodes": nodes, "node_count": each.node_count}
-            say(json.dumps(line))
+            say(json.dumps({**line, "partners": each.partners}))
             continue
         more = f" and {each.node_count - SHOWN_NODES} more" if each.node_count > SHOWN_NODES else ""
-        table.add_row(words, str(each.actors_here or ""), ", ".join(nodes[:SHOWN_NODES]) + more)
+        elsewhere, imported = ", ".join(nodes[:SHOWN_NODES]) + more, ", ".join(each.partners)
+        table.add_row(words, str(each.actors_here or ""), elsewhere, imported)
     if not as_json:
         screen().print(table)

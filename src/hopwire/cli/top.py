@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
@@ -20,15 +20,17 @@ from hopwire.cli.network_client import (
     Uri,
     all_contracts,
     all_members,
+    all_partners,
     join,
+    partner_to_json,
 )
 from hopwire.cli.terminal import redraw, say, size
 from hopwire.model import Contract
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.overview import KnownContract, KnownMember
 from hopwire.node.spawn import words_of
-from hopwire.node.status import Status, StatusWanted
-from hopwire.report.words import cut, text_or_hex
+from hopwire.node.status import KnownPartner, Status, StatusWanted
+from hopwire.report.words import cut, plural, text_or_hex
 
 __all__ = ["top"]
 
@@ -45,6 +47,7 @@ class Picture:
     status: Status
     members: list[KnownMember]
     contracts: list[KnownContract]
+    partners: list[KnownPartner] = field(default_factory=list)
 
 
 def top(
@@ -85,7 +88,8 @@ def top(
 async def _look(there: Joined, timeout: float) -> Picture:
     status = await there.ask_it(StatusWanted(), Status, timeout)
     members = [each for each in await all_members(there, timeout) if each.node != there.node.identity]
-    return Picture(status, members, await all_contracts(there, timeout, MOST_CONTRACTS))
+    contracts = await all_contracts(there, timeout, MOST_CONTRACTS)
+    return Picture(status, members, contracts, await all_partners(there, timeout))
 
 
 def _rates(now: Status, before: Status) -> dict[str, float]:
@@ -104,6 +108,7 @@ def _to_json(now: Picture, before: Picture) -> dict[str, Any]:
         "dead_letters": status.dead_letters,
         "members": [member_to_json(each) for each in now.members],
         "contracts": {_words(each): [each.actors_here, each.node_count] for each in now.contracts},
+        "partners": [partner_to_json(each) for each in now.partners],
     }
 
 
@@ -122,22 +127,39 @@ def _lines(now: Picture, before: Picture, height: int | None, width: int) -> lis
         f"queues  inboxes {counts.get('inbox_messages', 0):,}, outboxes {counts.get('outbox_messages', 0):,}, "
         f"open questions {counts.get('open_promises', 0):,}; actors {counts.get('actors', 0):,}",
         f"dead letters  {_dead(status.dead_letters, before.status.dead_letters)}",
+        *map(_partner, now.partners),
         "",
     ]
     members = [
         f"  {'silent' if each.silent_seconds > SILENT_SECONDS else 'alive':6} {text_or_hex(each.node)}  {each.uri}  "
-        f"heard {each.silent_seconds:.1f} s ago, {each.routes} routes, "
+        f"heard {each.silent_seconds:.1f} s ago, {plural(each.routes, 'route')}, "
         f"credit: {each.full_lines} of {each.lines} lines full, {each.waiting} wait"
         for each in now.members
     ]
     shown = sorted((_words(each), each) for each in now.contracts)
     shown.sort(key=lambda each: each[0].startswith(OWN_PREFIX))
-    contracts = [f"  {words}  {each.actors_here} here, {each.node_count} nodes elsewhere" for words, each in shown]
+    contracts = [
+        f"  {words}  {each.actors_here} here, {plural(each.node_count, 'node')} elsewhere{_origin(each)}"
+        for words, each in shown
+    ]
     left = None if height is None else max(4, height - len(head) - 4)
     some = _some(members, None if left is None else left // 2)
     rest = None if left is None else left - len(some)
     head += [f"members  {status.members - 1}", *some, f"contracts  {status.contracts}", *_some(contracts, rest)]
     return head
+
+
+def _partner(network: KnownPartner) -> str:
+    counts = network.counts
+    return (
+        f"partner {network.name}  {counts['peers']} gateways met, {counts['imports']} contracts in and "
+        f"{counts['exports']} out, asked {counts['asked']:,}, taken {counts['taken']:,}, "
+        f"open {counts['open_questions']:,}, refused routes {counts['refused_routes']:,}"
+    )
+
+
+def _origin(contract: KnownContract) -> str:
+    return f", imported from {', '.join(contract.partners)}" if contract.partners else ""
 
 
 def _dead(now: Mapping[str, int], before: Mapping[str, int]) -> str:

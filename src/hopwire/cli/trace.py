@@ -18,7 +18,7 @@ from hopwire.cli.network_client import (
     within,
 )
 from hopwire.cli.terminal import say
-from hopwire.model.names import is_actor
+from hopwire.model.names import is_actor, partner_of
 from hopwire.node.spawn import Way
 from hopwire.report.words import text_or_hex
 
@@ -34,7 +34,10 @@ def trace(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which way a message of a contract would take from here, and who would get it; nothing is delivered."""
+    """Show which way a message of a contract would take from here, and who would get it; nothing is delivered.
+
+    A way into a partner network ends at the gateway.
+    """
     kind = raw_payload(contract)
 
     async def act(there: Joined) -> Way:
@@ -43,7 +46,7 @@ def trace(
 
     way = join(address, domains, config, timeout, act)
     passed = [{"uri": uri, "node": text_or_hex(node)} for uri, node in way.passed]
-    receivers = [f"actor {text_or_hex(receiver[1:])}" if is_actor(receiver) else "a hub" for receiver in way.receivers]
+    receivers = [_words(receiver) for receiver in way.receivers]
     if as_json:
         end = {"uri": way.uri, "node": text_or_hex(way.node), "receivers": receivers}
         say(json.dumps({"contract": contract, "passed": passed, "end": end}))
@@ -51,3 +54,11 @@ def trace(
     for number, hop in enumerate(passed):
         say(f"{number}  {hop['node']}  {hop['uri']}")
     say(f"{len(passed)}  {text_or_hex(way.node)}  {way.uri}  -> {', '.join(receivers) or 'nobody'}")
+
+
+def _words(receiver: bytes) -> str:
+    """Say who would get a message."""
+    partner = partner_of(receiver)
+    if partner:
+        return f"partner network {partner}"
+    return f"actor {text_or_hex(receiver[1:])}" if is_actor(receiver) else "a hub"

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hopwire.flows.findings import KINDS
+from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.model.units import NS_PER_TICK, NS_PER_US
 from hopwire.report.jsonable import jsonable
 from hopwire.report.words import cut, duration, node_label, printable, text_or_hex
@@ -21,10 +22,12 @@ __all__ = [
     "FlowLine",
     "Glyphs",
     "Remark",
+    "contract_of_step",
     "finding_line",
     "flow_to_json",
     "lines_of_flow",
     "name_of",
+    "remark_of_step",
     "request_line",
     "took",
 ]
@@ -70,10 +73,12 @@ FATES = {
     "lost":         Remark("LOST: left {from_node}, never came to {to_node}", True),
     "in_flight":    Remark("the capture ends before it could arrive"),
     "unwitnessed":  Remark("{to_node} wrote nothing down then"),
-    "unsent":       Remark("{from_node} wrote nothing down then"),
+    "unsent":       Remark("nobody saw {from_node} send it"),
     "duplicate":    Remark("came once more than it was sent", True),
     "foreign":      Remark("FOREIGN: {from_node} never sent it", True),
     "dead":         Remark("DEAD: {dead_reason}", True),
+    "local":        Remark(""),
+    "told":         Remark("{from_node} was told {told}", True),
 }
 # fmt: on
 
@@ -102,16 +107,16 @@ def lines_of_flow(
         seen_at = step["left_at_ns"] if step["left_at_ns"] is not None else step["arrived_at_ns"]
         at_us = None if None in (seen_at, flow["started_at_ns"]) else (seen_at - flow["started_at_ns"]) // NS_PER_US
         way = " -> ".join(name_of(step[end], names) for end in ("from_node", "to_node"))
-        if step["fate"] == "dead":
+        if step["fate"] in NO_CROSSINGS:
             way = f"at {name_of(step['from_node'], names)}"
         yield FlowLine(
             number,
             indent,
             at_us,
-            _contract(step),
+            contract_of_step(step),
             way,
             took(step["latency_us"]),
-            _remark(step, names),
+            remark_of_step(step, names),
             step["is_critical"],
         )
 
@@ -135,7 +140,8 @@ def _tree(parents: Sequence[int], limit: int | None, glyphs: Glyphs, max_indent:
             stack.append((child, before if is_deep else under, own_of_child))
 
 
-def _contract(step: Mapping[str, Any]) -> str:
+def contract_of_step(step: Mapping[str, Any]) -> str:
+    """Give the contract of a step with its version, and the attempt if it is not the first."""
     name = text_or_hex(step["identity"])
     raw = step["version_raw"]
     version = step["version"] if raw is None else text_or_hex(raw)
@@ -143,7 +149,8 @@ def _contract(step: Mapping[str, Any]) -> str:
     return f"{name} v{version}{attempt}"
 
 
-def _remark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
+def remark_of_step(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
+    """Say what became of a step, where there is something to say."""
     if step["fate"] not in FATES:
         return Remark(f"{printable(step['fate'])}: {UNKNOWN_FATE}", True)
     remark = FATES[step["fate"]]
@@ -151,7 +158,8 @@ def _remark(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
         remark = Remark("REPLAYED: came again, later or from another node", True)
     if remark.text:
         words = {end: name_of(step[end], names) for end in ("from_node", "to_node")}
-        return remark._replace(text=remark.text.format(**words, dead_reason=printable(step["dead_reason"] or "")))
+        words |= {name: printable(step[name] or "") for name in ("dead_reason", "told")}
+        return remark._replace(text=remark.text.format(**words))
     if step["outcome_kind"]:
         reason = f": {printable(step['outcome_reason'])}" if step["outcome_reason"] else ""
         return Remark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] not in ("received", "ended"))
@@ -170,13 +178,24 @@ def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Rema
         words += f" after {took(request['latency_us'])}"
     if request["is_reused"]:
         words += "; its callback key was used again"
-    return Remark(words, outcome not in ("answered", "open"))
+    if request["told"]:
+        words += f"; {_told(request)}"
+    return Remark(words, outcome not in ("answered", "open") or request["is_told_otherwise"])
+
+
+def _told(request: Mapping[str, Any]) -> str:
+    """Say what the asker was told, and whether messages tell otherwise."""
+    reason = f" ({printable(request['told_reason'])})" if request["told_reason"] else ""
+    contradicted = ", which its messages contradict" if request["is_told_otherwise"] else ""
+    return f"its asker was told {printable(request['told'])}{reason}{contradicted}"
 
 
 def _place(request: Mapping[str, Any], names: Mapping[bytes, str]) -> str:
     source = name_of(request["lost_from_node"] or b"", names)
     if request["lost_to_node"] is not None:
         return f"LOST between {source} and {name_of(request['lost_to_node'], names)}"
+    if request["is_holder_gone"]:
+        return f"LOST at {source}: it arrived there, and {source} ended before it could answer"
     if request["reason"] == "no_answer":
         return f"LOST at {source}: it was last seen there, and no answer came"
     return f"LOST at {source}: {printable(request['reason'] or '')}"

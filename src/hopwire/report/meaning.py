@@ -8,24 +8,33 @@ hex.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
+from hopwire.errors import WireError
 from hopwire.model import Distribution, TraceOptions
 from hopwire.model.names import ACTOR, HUB
-from hopwire.report.words import cut, duration, plural, text_or_hex, unpacked
+from hopwire.model.units import NS_PER_SECOND
+from hopwire.report.words import cut, duration, plural, printable, text_or_hex, unpacked
 from hopwire.security import read_signature
 from hopwire.security.schemes import DEFAULT_SCHEME
 from hopwire.wire.dissect import IN_FRONT, NEWER_BYTES, NEWER_FRAME, RESERVED, UNREAD
+from hopwire.wire.extension import MAGIC, read_extension
 from hopwire.wire.schema import WireFormat
 from hopwire.wire.walk import Item
 
-__all__ = ["meaning"]
+__all__ = ["OWN_EXTENSION", "meaning"]
 
 MAC_NAMES = {16: "MD5", 20: "SHA-1", 32: "SHA-256", 64: "SHA-512"}
 RECEIVERS = {HUB: "hub", ACTOR: "actor"}
 BLOCKS = {"callback_points": "callback points", "body_frames": "body"}
 NOT_SET = "not set"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+OWN_EXTENSION = "hopwire's own"  # such an extension is small, and is never cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,8 @@ class _ItemValue:
 def meaning(item: Item, fmt: WireFormat | None, frame_count: int, length: int | None = None) -> str:
     """Say what an item of a message with so many frames means, in at most `length` characters."""
     key = item.name.rpartition(".")[2].partition("[")[0] or item.title.lower()
-    return cut(MEANINGS.get(key, _plain)(_ItemValue(item.value, item, fmt, frame_count)), length)
+    words = MEANINGS.get(key, _plain)(_ItemValue(item.value, item, fmt, frame_count))
+    return words if words.startswith(OWN_EXTENSION) else cut(words, length)
 
 
 def _plain(found: _ItemValue) -> str:
@@ -146,6 +156,27 @@ def _reserved(found: _ItemValue) -> str:
     return "zero" if is_zero else "not zero, ignored"
 
 
+def _extension(found: _ItemValue) -> str:
+    if not found.value.startswith(MAGIC):
+        return f"kept as it is, {_content(found)}"
+    try:
+        values = msgspec.structs.asdict(read_extension(found.value))
+    except WireError as error:
+        return f"{OWN_EXTENSION}, and cannot be read: {printable(error.detail)}"
+    shown = [f"{name} {_extension_value(name, value)}" for name, value in values.items() if value]
+    return f"{OWN_EXTENSION}: {', '.join(shown) or 'nothing is set'}"
+
+
+def _extension_value(name: str, value: Any) -> str:
+    if name == "sent_at_ns":
+        seconds, rest_ns = divmod(value, NS_PER_SECOND)
+        with suppress(OverflowError):
+            return f"{value} ({EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{rest_ns:09d} UTC)"
+    if isinstance(value, bytes):
+        return text_or_hex(value)
+    return printable(value) if isinstance(value, str) else str(value).lower()
+
+
 def _separator(found: _ItemValue) -> str:
     return ""
 
@@ -165,7 +196,7 @@ MEANINGS: dict[str, Callable[[_ItemValue], str]] = {
     "ttl_ticks":                  _ttl,
     "signature":                  _signature,
     "body_frames":                _content,
-    "extensions":                 _after("kept as it is"),
+    "extensions":                 _extension,
     "count":                      _count,
     "offset":                     _offset,
     "stride":                     _stride,

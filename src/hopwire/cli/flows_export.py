@@ -1,0 +1,203 @@
+"""`hopwire flows export`: flows of a lake for the tools of others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hopwire.cli.collector import Collector
+from hopwire.cli.exits import ExitCode, complain, fail
+from hopwire.cli.flows import (
+    Contract,
+    Findings,
+    FlowFilter,
+    Lake,
+    Outcomes,
+    Service,
+    Since,
+    Through,
+    chosen_flows,
+    complain_if_stale,
+    flow_called,
+)
+from hopwire.cli.terminal import say
+from hopwire.errors import DeliveryError, SettingsError
+from hopwire.report.flow_spans import ExportedFlow, Row, Span, spans_of_flow
+from hopwire.report.otlp import otlp_request
+from hopwire.report.pcapng import pcapng_from_hops
+from hopwire.report.perfetto import perfetto_trace
+from hopwire.report.words import plural
+from hopwire.report.zipkin import zipkin_span
+
+__all__ = ["export"]
+
+SPANS_AT_ONCE = 2000  # in one request, or one line
+
+
+class _Chosen:
+    """The flows of an export, and what is known of their nodes."""
+
+    def __init__(self, lake: Path, flow_ids: Sequence[bytes]) -> None:
+        from hopwire.lake.exported_rows import read_clocks
+
+        self.lake, self.flow_ids = lake, flow_ids
+        self.clocks: Mapping[bytes, Row] = read_clocks(lake)
+        self.names = {node: clock["node_name"] or "" for node, clock in self.clocks.items()}
+
+    def flows(self) -> Iterator[ExportedFlow]:
+        from hopwire.lake.exported_rows import read_exported_flows
+
+        return read_exported_flows(self.lake, self.flow_ids)
+
+    def spans(self) -> Iterator[Span]:
+        return (span for flow in self.flows() for span in spans_of_flow(flow, self.names))
+
+
+def _otlp(chosen: _Chosen) -> Iterator[bytes]:
+    for request in _requests(chosen):
+        yield f"{request}\n".encode()
+
+
+def _requests(chosen: _Chosen) -> Iterator[str]:
+    """Give requests of whole flows, with about as many spans as a collector takes at once."""
+    waiting: list[Span] = []
+    for flow in chosen.flows():
+        waiting += spans_of_flow(flow, chosen.names)
+        if len(waiting) >= SPANS_AT_ONCE:
+            yield otlp_request(waiting, chosen.names, chosen.clocks)
+            waiting = []
+    if waiting:
+        yield otlp_request(waiting, chosen.names, chosen.clocks)
+
+
+def _zipkin(chosen: _Chosen) -> Iterator[bytes]:
+    between = "["
+    for span in chosen.spans():
+        yield f"{between}{json.dumps(zipkin_span(span, chosen.names, chosen.clocks))}".encode()
+        between = ",\n"
+    yield b"[]\n" if between == "[" else b"]\n"
+
+
+def _perfetto(chosen: _Chosen) -> Iterator[bytes]:
+    return perfetto_trace(list(chosen.spans()), chosen.names, chosen.clocks)
+
+
+def _pcapng(chosen: _Chosen) -> Iterator[bytes]:
+    from hopwire.lake.exported_rows import read_exported_hops
+
+    return pcapng_from_hops(read_exported_hops(chosen.lake, chosen.flow_ids, chosen.names), chosen.names)
+
+
+# fmt: off
+FORMATS: dict[str, tuple[Callable[[_Chosen], Iterator[bytes]], bool, str]] = {
+    # name      writer      is text   opens in
+    "otlp":     (_otlp,     True,     "Jaeger, Tempo and every OpenTelemetry collector"),
+    "zipkin":   (_zipkin,   True,     "Zipkin and Grafana"),
+    "perfetto": (_perfetto, False,    "ui.perfetto.dev"),
+    "pcapng":   (_pcapng,   False,    "Wireshark with the dissector of hopwire wireshark"),
+}
+# fmt: on
+
+
+def export(
+    lake: Lake,
+    flow: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="One flow, by its id or the beginning of it.", show_default=False),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option("--to", help="; ".join(f"{name}: {opens}" for name, (_, _, opens) in FORMATS.items()) + "."),
+    ] = "otlp",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write into this file.", show_default=False),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option("--endpoint", metavar="URL", help="Send OTLP to this collector.", show_default=False),
+    ] = None,
+    outcome: Outcomes = None,
+    contract: Contract = None,
+    node: Through = None,
+    finding: Findings = None,
+    since: Since = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Only flows that began before this time.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many flows, the latest.")] = 1000,
+    everything: Service = False,
+) -> None:
+    """Write flows in a format of other tools, or send them to a collector.
+
+    A flow is a trace, a node is a service, and a hop is a span where it left and a span where it arrived. What is lost
+    is an error; what nobody saw, and clocks that are not corrected, stand in the attributes. A recording (pcapng) has
+    the captured bytes of the messages, and made-up packets around them.
+    """
+    if form not in FORMATS:
+        raise SettingsError(f"--to: found {form!r:.40}, expected one of {', '.join(FORMATS)}")
+    write, is_text, _ = FORMATS[form]
+    if endpoint is not None and (form != "otlp" or output is not None):
+        raise SettingsError("--endpoint: only --to otlp without --output is sent")
+    if endpoint is None and output is None and not is_text:
+        raise SettingsError(f"--to {form}: this is no text; name a file with --output")
+    collector = Collector(endpoint) if endpoint is not None else None
+    wanted = FlowFilter(outcome, contract, node, finding, since, until, everything)
+    if flow is not None and any(wanted):
+        raise SettingsError("found an id and filters, expected one of them")
+    ids, total = _ids(lake, flow, wanted, limit)
+    chosen = _Chosen(lake, ids)
+    if collector is not None:
+        _send(collector, chosen)
+    elif output is not None:
+        _write(output, write(chosen))
+        say(f"{output}: {plural(len(ids), 'flow')}")
+    else:
+        for part in b"".join(write(chosen)).decode().splitlines():
+            say(part)
+    if len(ids) < total:
+        complain(f"the latest {len(ids)} of {plural(total, 'flow')} were taken; --limit takes more")
+
+
+def _ids(lake: Path, flow: str | None, wanted: FlowFilter, limit: int) -> tuple[list[bytes], int]:
+    """Give the ids of the flows, the earliest first, and how many fit."""
+    from hopwire.lake.query import node_names
+
+    if flow is not None:
+        complain_if_stale(lake)
+        return [flow_called(lake, flow)], 1
+    found, total = chosen_flows(lake, wanted, ["flow_id", "started_at_ns"], limit, node_names(lake))
+    ids: list[Any] = found["flow_id"].to_pylist()
+    return ids[::-1], total
+
+
+def _write(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file, which is there as a whole or not at all."""
+    if path.is_dir():
+        raise SettingsError(f"--output: {path} is a directory, expected a file")
+    aside = path.with_name(f"{path.name}.part")
+    try:
+        with aside.open("wb") as file:
+            file.writelines(parts)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _send(collector: Collector, chosen: _Chosen) -> None:
+    sent = 0
+    try:
+        for request in _requests(chosen):
+            collector.send(request)
+            sent += 1
+    except DeliveryError as error:
+        before = f"; taken before it: {plural(sent, 'request')}" if sent else "; nothing was sent"
+        fail(f"--endpoint: {error.detail}{before}", ExitCode.BAD)
+    if collector.rejected:
+        why = f": {collector.why}" if collector.why else ""
+        fail(f"--endpoint: {collector.url} refused {plural(collector.rejected, 'span')}{why}", ExitCode.BAD)
+    say(f"{collector.url}: {plural(len(chosen.flow_ids), 'flow')} sent")

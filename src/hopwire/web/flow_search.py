@@ -1,0 +1,159 @@
+"""What a list of flows shows, as the address of the page has it. The address holds the whole state of a page.
+
+    /flows?outcome=lost&contract=shop.order&from=2026-01-31T12:00&page=2
+
+A value that makes no sense is a `SettingsError`: the page says so, and shows nothing that the reader did not ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from hopwire.capture.times import ns_from_text
+from hopwire.errors import SettingsError
+from hopwire.flows.findings import KINDS
+from hopwire.flows.schemas import FLOW_OUTCOMES
+from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
+from hopwire.report.words import nodes_called, spellings
+
+__all__ = ["ORDERS", "FlowSearch", "number_from", "search_from_query"]
+
+ORDERS = {
+    # order     how the list is sorted
+    "latest":   "started_at_ns desc, flow_id",
+    "oldest":   "started_at_ns, flow_id",
+    "longest":  "duration_us desc, started_at_ns desc, flow_id",
+    "largest":  "hop_count desc, started_at_ns desc, flow_id",
+}  # fmt: skip
+MAX_LENGTH = 200  # of a value in an address
+MAX_DIGITS = 10  # of a number in an address
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSearch:
+    """Which flows, in which order, and which page of them; the names are those in the address."""
+
+    outcome: str = ""
+    contract: str = ""
+    node: str = ""
+    finding: str = ""
+    q: str = ""  # the beginning of an id
+    min_ms: str = ""
+    since: str = ""
+    until: str = ""
+    all: str = ""  # `1`: also flows in which nodes alone speak
+    order: str = "latest"
+    page: int = 1
+
+    def address(self, path: str = "/flows", **changes: Any) -> str:
+        """Give the address of this filter with some values changed; a change of what is shown begins at page 1."""
+        if changes and "page" not in changes:
+            changes["page"] = 1
+        changed = replace(self, **changes)
+        given = {
+            each.name: getattr(changed, each.name)
+            for each in fields(changed)
+            if getattr(changed, each.name) != each.default
+        }
+        return f"{path}?{urlencode(given)}" if given else path
+
+    @property
+    def is_narrow(self) -> bool:
+        """Tell whether anything is left out beside what nodes say among themselves."""
+        return bool(
+            self.outcome
+            or self.contract
+            or self.node
+            or self.finding
+            or self.q
+            or self.min_ms
+            or self.since
+            or self.until
+        )
+
+    def where(self, names: Mapping[bytes, str]) -> tuple[str, list[Any]]:
+        """Give the condition on gold.flows, and its values."""
+        conditions: list[tuple[str, list[Any]]] = []
+        if self.outcome:
+            wanted = self.outcome.split(",")
+            conditions.append((f"outcome in ({_marks(wanted)})", list(wanted)))
+        if self.contract:
+            ways = spellings(self.contract)
+            conditions.append((f"list_has_any(contracts, [{_marks(ways)}])", list(ways)))
+        if self.node:
+            nodes = nodes_called(self.node, names) or spellings(self.node)
+            conditions.append((f"list_has_any(nodes, [{_marks(nodes)}])", list(nodes)))
+        if self.finding:
+            conditions.append(("list_contains([each.kind for each in findings], ?)", [self.finding]))
+        if self.q:
+            conditions.append(_begins(self.q))
+        if self.min_ms:
+            conditions.append(("duration_us >= ?", [round(float(self.min_ms) * 1_000)]))
+        if self.since:
+            conditions.append(("started_at_ns >= ?", [ns_from_text(self.since, "since")]))
+        if self.until:
+            conditions.append(("started_at_ns < ?", [ns_from_text(self.until, "until")]))
+        if not self.all and not self.contract:
+            service = " and ".join("not starts_with(each, ?)" for _ in range(2))
+            conditions.append(
+                (
+                    f"len([each for each in [decode(e, 'latin-1') for e in contracts] if {service}]) > 0",
+                    [OWN_PREFIX.decode(), KINO_PREFIX.decode()],
+                )
+            )
+        text = " and ".join(f"({condition})" for condition, _ in conditions) or "true"
+        return text, [value for _, values in conditions for value in values]
+
+
+def _marks(values: list[Any]) -> str:
+    return ", ".join("?" for _ in values)
+
+
+def _begins(text: str) -> tuple[str, list[Any]]:
+    """The condition that the id of a flow begins like this: as text, or as hex behind `0x`."""
+    if text.lower().startswith("0x"):
+        return "starts_with(lower(hex(flow_id)), ?)", [text[2:].lower()]
+    return "starts_with(hex(flow_id), ?)", [text.encode().hex().upper()]
+
+
+def search_from_query(query: Mapping[str, str]) -> FlowSearch:
+    """Give the filter that an address names."""
+    given: dict[str, Any] = {}
+    known = {each.name for each in fields(FlowSearch)}
+    for name, value in query.items():
+        if name not in known or not value:
+            continue
+        if len(value) > MAX_LENGTH:
+            raise SettingsError(f"{name}: is longer than {MAX_LENGTH} characters")
+        given[name] = value
+    found = FlowSearch(**{**given, "page": number_from(given.get("page", "1"), "page", 1)})
+    for name, value, choices in (
+        *(("outcome", each, FLOW_OUTCOMES) for each in found.outcome.split(",") if each),
+        *(("finding", each, KINDS) for each in (found.finding,) if each),
+        ("order", found.order, ORDERS),
+    ):
+        if value not in choices:
+            raise SettingsError(f"{name}: found {value!r:.40}, expected one of {', '.join(choices)}")
+    for name in ("since", "until"):
+        if value := getattr(found, name):
+            ns_from_text(value, name)
+    if found.min_ms and not _is_number(found.min_ms):
+        raise SettingsError(f"min_ms: found {found.min_ms!r:.40}, expected a number of milliseconds")
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return 0 <= float(text) < 1e15
+    except ValueError:
+        return False
+
+
+def number_from(text: str, what: str, least: int = 0) -> int:
+    """Read a whole number of an address."""
+    if not (text.isascii() and text.isdigit() and len(text) < MAX_DIGITS and int(text) >= least):
+        raise SettingsError(f"{what}: found {text!r:.40}, expected a number from {least} on")
+    return int(text)

@@ -1,0 +1,273 @@
+"""The pages of a lake: each function takes a snapshot and the values of an address, and gives a `PageContent`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+
+from hopwire.capture.times import time_text
+from hopwire.errors import LakeError, SettingsError
+from hopwire.flows.findings import KINDS
+from hopwire.flows.schemas import FLOW_OUTCOMES
+from hopwire.model.reasons import WIRE_REASONS
+from hopwire.report.dissection import hexdump
+from hopwire.report.flow_tree import name_of
+from hopwire.report.words import spellings, text_or_hex
+from hopwire.web import lake_questions as ask
+from hopwire.web.flow_search import ORDERS, FlowSearch, number_from, search_from_query
+from hopwire.web.lake_views import LakeViews
+from hopwire.web.link_graph import MAX_DRAWN, LinkTotal, link_graph, link_matrix
+from hopwire.web.page_content import PageContent, id_in_address
+from hopwire.web.time_chart import SHOWN_OUTCOMES, time_chart
+
+__all__ = ["clocks", "contracts", "flows", "links", "overview", "quarantine", "security", "sql"]
+
+Query = Mapping[str, str]
+MAX_SQL_ROWS = 500
+SHOWN_QUARANTINED = 20
+MAX_SQL = 20_000  # characters
+BAD = ("lost", "expired", "late", "failed")
+EXAMPLE = "select outcome, count(*) as requests from requests group by outcome order by requests desc"
+
+
+# -- overview and list
+
+
+def overview(views: LakeViews, query: Query) -> PageContent:
+    """Everything at a glance: what became of flows over time, the losses, the balance."""
+    wanted, names = search_from_query(query), ask.node_names(views)
+    totals = ask.flow_totals(views, wanted, names)
+    buckets, width = ask.flows_over_time(views, wanted, names)
+    chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
+    balance = views.row(
+        "select sum(rows_in)::bigint as rows_in, sum(message_count)::bigint as messages,"
+        " sum(quarantine_count)::bigint as quarantined, sum(skipped_rows)::bigint as skipped,"
+        " bool_and(is_balanced) as adds_up from gold.quality where step = 'decode'"
+    )
+    missing = views.row("select sum(missing)::bigint as missing from gold.quality where step = 'complete'")["missing"]
+    reasons = views.rows(
+        "select outcome, coalesce(nullif(reason, ''), 'no reason') as reason, count(*) as requests from gold.requests"
+        f" where outcome in ({', '.join(repr(each) for each in BAD)}) group by 1, 2 order by 3 desc limit 12"
+    )
+    worst = [_link(row, names, wanted)._asdict() for row in ask.links_of(views, None) if row["lost_count"]]
+    worst.sort(key=lambda each: -each["lost_count"])
+    values = {
+        "totals": totals,
+        "flow_count": sum(totals.values()),
+        "balance": balance,
+        "missing": missing or 0,
+        "reasons": reasons,
+        "worst_links": worst[:10],
+        "nodes": [name_of(node, names) for node in names],
+        "buckets": [bucket._asdict() for bucket in buckets],
+    }
+    return PageContent(
+        "overview.html", "Overview", values, {"chart": chart}, {"wanted": wanted, "outcomes": _shares(totals)}
+    )
+
+
+def _shares(totals: Mapping[str, int]) -> list[tuple[str, int, float, str]]:
+    whole = sum(totals.values()) or 1
+    return [
+        (name, totals[name], totals[name] / whole, FLOW_OUTCOMES[name]) for name in SHOWN_OUTCOMES if name in totals
+    ]
+
+
+def _between(wanted: FlowSearch, begin_ns: int, end_ns: int, path: str) -> str:
+    return wanted.address(path, since=time_text(begin_ns), until=time_text(end_ns))
+
+
+def flows(views: LakeViews, query: Query) -> PageContent:
+    """The list of flows, page by page, with exact totals."""
+    wanted, names = search_from_query(query), ask.node_names(views)
+    totals = ask.flow_totals(views, wanted, names)
+    buckets, width = ask.flows_over_time(views, wanted, names)
+    rows = [_listed(row, names) for row in ask.flow_page(views, wanted, names)]
+    total = sum(totals.values())
+    chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
+    values = {
+        "flows": rows,
+        "total": total,
+        "totals": totals,
+        "page": wanted.page,
+        "pages": max(1, -(-total // ask.PAGE_ROWS)),
+        "first": (wanted.page - 1) * ask.PAGE_ROWS + 1,
+    }
+    helpers = {
+        "wanted": wanted,
+        "outcomes": _shares(totals),
+        "all_outcomes": FLOW_OUTCOMES,
+        "kinds": KINDS,
+        "orders": list(ORDERS),
+        "node_list": sorted({name_of(node, names) for node in names}),
+    }
+    return PageContent("flows.html", "Flows", values, {"chart": chart}, helpers)
+
+
+def _listed(row: Mapping[str, Any], names: Mapping[bytes, str]) -> dict[str, Any]:
+    return {
+        **row,
+        "id": text_or_hex(row["flow_id"]),
+        "address": f"/flow/{id_in_address(row['flow_id'])}",
+        "contract": text_or_hex(row["identity"]),
+        "started_at": time_text(row["started_at_ns"]),
+        "node_names": [name_of(node, names) for node in row["nodes"]],
+    }
+
+
+# -- the network
+
+
+def links(views: LakeViews, query: Query) -> PageContent:
+    """Who sent to whom: how much, how fast, what was lost."""
+    names = ask.node_names(views)
+    contract, view = query.get("contract", ""), query.get("view", "graph")
+    if view not in ("graph", "matrix"):
+        raise SettingsError(f"view: found {view!r:.40}, expected graph or matrix")
+    rows = ask.links_of(views, spellings(contract)[-1] if contract else None)
+    wanted = FlowSearch(contract=contract)
+    totals = [_link(row, names, wanted) for row in rows]
+    drawing = (link_graph(totals) if view == "graph" else link_matrix(totals)) if totals else None
+    values = {
+        "links": [{**row, **total._asdict()} for row, total in zip(rows, totals, strict=True)],
+        "contract": contract,
+        "drawn": min(len(totals), MAX_DRAWN),
+    }
+    helpers = {"view": view, "contracts": [text_or_hex(row["identity"]) for row in
+               views.rows("select distinct identity from gold.contracts order by 1")]}  # fmt: skip
+    return PageContent("links.html", "Links", values, {"graph": drawing} if drawing else {}, helpers)
+
+
+def _link(row: Mapping[str, Any], names: Mapping[bytes, str], wanted: FlowSearch) -> LinkTotal:
+    source, target = name_of(row["from_node"], names), name_of(row["to_node"], names)
+    address = wanted.address("/flows", node=source, outcome="")
+    return LinkTotal(source, target, row["hop_count"], row["lost_count"] or 0, row["p95_us"], address)
+
+
+def contracts(views: LakeViews, query: Query) -> PageContent:
+    """Every message contract: who sends and handles it, in which formats and sizes."""
+    rows = views.rows("select * from gold.contracts order by sighting_count desc, identity, version")
+    made = [
+        {
+            **row,
+            "contract": text_or_hex(row["identity"]),
+            "version_text": row["version"] if row["version_raw"] is None else text_or_hex(row["version_raw"]),
+            "partition_text": text_or_hex(row["partition"] or b""),
+            "first_seen": time_text(row["first_seen_at_ns"]),
+            "last_seen": time_text(row["last_seen_at_ns"]),
+        }
+        for row in rows
+    ]
+    return PageContent("contracts.html", "Contracts", {"contracts": made})
+
+
+def clocks(views: LakeViews, query: Query) -> PageContent:
+    """The nodes that captured: their lives, what is missing, and how wrong their clocks are."""
+    names = ask.node_names(views)
+    rows = views.rows("select * from silver.clocks order by node_name, node")
+    made = [
+        {
+            **row,
+            "name": name_of(row["node"], names),
+            "identity": text_or_hex(row["node"]),
+            "reference": name_of(row["reference_node"] or b"", names),
+            "via": name_of(row["via_node"] or b"", names),
+            "first_seen": time_text(row["first_seen_at_ns"]),
+            "last_seen": time_text(row["last_seen_at_ns"]),
+            "lives": [
+                {**life, "began": time_text(life["first_ns"]), "ended": time_text(life["last_ns"])}
+                for life in row["lives"]
+            ],
+        }
+        for row in rows
+    ]
+    return PageContent("clocks.html", "Nodes and clocks", {"nodes": made})
+
+
+def security(views: LakeViews, query: Query) -> PageContent:
+    """What is wrong with signatures and domains, by sender and minute."""
+    names = ask.node_names(views)
+    verdicts = views.rows("select verdict, count(*) as messages from silver.messages group by 1 order by 2 desc")
+    rows = views.rows("select * from gold.security order by minute desc, message_count desc limit 500")
+    total = views.row("select count(*) as n from gold.security")["n"]
+    made = [
+        {
+            **row,
+            "minute": str(row["minute"]),
+            "sender_name": name_of(row["sender"] or b"", names),
+            "contract_names": [text_or_hex(each) for each in row["identities"]],
+            "receiver_names": [name_of(each, names) for each in row["receivers"]],
+        }
+        for row in rows
+    ]
+    return PageContent("security.html", "Security", {"verdicts": verdicts, "findings": made, "total": total})
+
+
+def quarantine(views: LakeViews, query: Query) -> PageContent:
+    """What is no message: why, at which byte, with the bytes."""
+    names = ask.node_names(views)
+    page = max(1, number_from(query.get("page", "1"), "page"))
+    reason = query.get("reason", "")
+    reasons = views.rows("select reason, count(*) as sightings from silver.quarantine group by 1 order by 2 desc, 1")
+    where, given = ("reason = ?", [reason]) if reason else ("true", [])
+    total = views.row(f"select count(*) as n from silver.quarantine where {where}", given)["n"]
+    rows = views.rows(
+        f"select * from silver.quarantine where {where} order by seen_at_ns, node, sequence"
+        f" limit {SHOWN_QUARANTINED} offset {SHOWN_QUARANTINED * (page - 1)}",
+        given,
+    )
+    made = [
+        {
+            "reason": row["reason"],
+            "meaning": WIRE_REASONS.get(row["reason"], ""),
+            "node": name_of(row["node"], names),
+            "peer": text_or_hex(row["peer"] or b""),
+            "seen_at": time_text(row["seen_at_ns"]),
+            "segment": row["segment"],
+            "frame": row["reason_frame"],
+            "byte": row["reason_byte"],
+            "size_bytes": row["size_bytes"],
+            "frame_count": row["frame_count"],
+            "dump": _marked(row),
+        }
+        for row in rows
+    ]
+    values = {
+        "reasons": reasons,
+        "rows": made,
+        "total": total,
+        "page": page,
+        "pages": max(1, -(-total // SHOWN_QUARANTINED)),
+        "reason": reason,
+    }
+    return PageContent("quarantine.html", "Quarantine", values)
+
+
+def _marked(row: Mapping[str, Any]) -> list[str]:
+    frames = row["frames"] or []
+    frame = row["reason_frame"] if row["reason_frame"] is not None else 0
+    if not 0 <= frame < len(frames):
+        return []
+    return hexdump(frames[frame][:65_536], row["reason_byte"] if row["reason_byte"] is not None else 0)
+
+
+# -- SQL
+
+
+def sql(views: LakeViews, query: Query) -> PageContent:
+    """SQL that a reader types, answered by the snapshot: it reads, and does nothing else."""
+    typed = query.get("q", "")
+    values: dict[str, Any] = {"q": typed, "columns": [], "rows": [], "is_more": False, "error": ""}
+    if len(typed) > MAX_SQL:
+        values["error"] = f"more than {MAX_SQL} characters"
+    elif typed.strip():
+        try:
+            columns, rows, is_more = views.some(typed, MAX_SQL_ROWS)
+            values |= {"columns": columns, "rows": [list(row) for row in rows], "is_more": is_more}
+        except (duckdb.Error, LakeError) as error:
+            values["error"] = str(error).strip()[:2_000]
+    return PageContent(
+        "sql.html", "SQL", values, {}, {"example": EXAMPLE, "tables": views.tables, "limit": MAX_SQL_ROWS}
+    )

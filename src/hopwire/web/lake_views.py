@@ -1,0 +1,76 @@
+"""One snapshot of a lake for the page: SQL by DuckDB (`lake/sql.py`), with a limit of time for each question.
+
+The files of the snapshot are listed once. So a page that is open keeps its rows while builds go on, and all tables of a
+page belong together. Each question has a cursor of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from hopwire.errors import LakeError
+from hopwire.lake.sql import check_select, opened
+from hopwire.lake.store import read_manifest
+
+__all__ = ["MAX_SECONDS", "LakeViews"]
+
+MAX_SECONDS = 5.0  # a question that takes longer is ended
+
+
+class LakeViews:
+    """The tables of one snapshot."""
+
+    def __init__(self, lake: Path | str) -> None:
+        self.lake = Path(lake)
+        self.manifest = read_manifest(lake)
+        self._open = ExitStack()
+        self._database = self._open.enter_context(opened(lake, self.manifest))
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables that the snapshot has."""
+        return sorted(self.manifest.tables)
+
+    def rows(self, sql: str, given: Sequence[Any] | Mapping[str, Any] = ()) -> list[dict[str, Any]]:
+        """Give the rows of a question, each as a dictionary."""
+        with self._cursor() as cursor:
+            answer = cursor.execute(sql, given)
+            names = [column[0] for column in answer.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+    def row(self, sql: str, given: Sequence[Any] | Mapping[str, Any] = ()) -> dict[str, Any]:
+        """Give the first row of a question, or nothing if there is none."""
+        return next(iter(self.rows(sql, given)), {})
+
+    def some(self, sql: str, limit: int) -> tuple[list[str], list[tuple[Any, ...]], bool]:
+        """Give the columns and at most so many rows of SQL that somebody typed, and whether there are more."""
+        with self._cursor() as cursor:
+            check_select(cursor, sql)
+            answer = cursor.execute(sql)
+            names = [column[0] for column in answer.description or ()]
+            found = answer.fetchmany(limit + 1)
+            return names, found[:limit], len(found) > limit
+
+    def close(self) -> None:
+        """End the database."""
+        self._open.close()
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        cursor = self._database.cursor()
+        timer = threading.Timer(MAX_SECONDS, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield cursor
+        except duckdb.InterruptException:
+            raise LakeError(f"the question took longer than {MAX_SECONDS:g} s, and was ended") from None
+        finally:
+            timer.cancel()
+            cursor.close()

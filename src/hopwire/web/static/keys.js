@@ -1,0 +1,81 @@
+// The little script there is: keys, brushing the chart, and bytes that light up with their field. Pages work without it.
+"use strict";
+(() => {
+  const rows = [...document.querySelectorAll("[data-row]")];
+  let at = -1;
+  const go = (to) => {
+    if (!rows.length) return;
+    rows[at]?.classList.remove("at");
+    at = Math.max(0, Math.min(rows.length - 1, to));
+    rows[at].classList.add("at");
+    rows[at].scrollIntoView({ block: "nearest" });
+  };
+  const follow = (name) => document.querySelector(`[data-key="${name}"]`)?.click();
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, textarea, select")) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const does = {
+      j: () => go(at + 1), k: () => go(at - 1),
+      Enter: () => rows[at]?.querySelector("a")?.click(),
+      "[": () => follow("previous"), "]": () => follow("next"),
+      "/": () => document.querySelector("[data-search]")?.focus(),
+      "?": () => document.querySelector(".keys")?.scrollIntoView(),
+      o: () => follow("overview"), f: () => follow("flows"), u: () => follow("up"),
+    }[event.key];
+    if (!does || (event.key === "Enter" && at < 0)) return;
+    event.preventDefault();
+    does();
+  });
+
+  for (const chart of document.querySelectorAll("svg.chart")) {
+    const first = BigInt(chart.dataset.first), width = BigInt(chart.dataset.width);
+    const left = Number(chart.dataset.left), step = Number(chart.dataset.step), count = Number(chart.dataset.count);
+    const bucket = (event) => {
+      const box = chart.getBoundingClientRect();
+      const x = (event.clientX - box.left) * chart.viewBox.baseVal.width / box.width;
+      return Math.max(0, Math.min(count - 1, Math.floor((x - left) / step)));
+    };
+    let begin = null, mark = null, moved = false;
+    chart.addEventListener("pointerdown", (event) => { begin = bucket(event); moved = false; });
+    chart.addEventListener("dragstart", (event) => event.preventDefault());
+    chart.addEventListener("pointermove", (event) => {
+      if (begin === null) return;
+      const here = bucket(event);
+      if (here !== begin) moved = true;
+      if (!moved) return;
+      mark ??= chart.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "rect"));
+      mark.setAttribute("class", "brush");
+      mark.setAttribute("x", left + Math.min(begin, here) * step);
+      mark.setAttribute("width", (Math.abs(here - begin) + 1) * step);
+      mark.setAttribute("y", 0); mark.setAttribute("height", chart.viewBox.baseVal.height);
+    });
+    chart.addEventListener("click", (event) => { if (moved) { event.preventDefault(); event.stopPropagation(); } }, true);
+    window.addEventListener("pointerup", (event) => {
+      if (begin === null) return;
+      const from = begin, to = bucket(event);
+      begin = null;
+      if (!moved) return;
+      const query = new URLSearchParams(location.search);
+      query.set("since", String(first + BigInt(Math.min(from, to)) * width));
+      query.set("until", String(first + BigInt(Math.max(from, to) + 1) * width));
+      query.delete("page");
+      location.search = query.toString();
+    });
+  }
+
+  const light = (field, on) => {
+    for (const each of document.querySelectorAll(`[data-field="${field}"]`)) each.classList.toggle("lit", on);
+  };
+  for (const each of document.querySelectorAll("[data-field]")) {
+    each.addEventListener("mouseenter", () => light(each.dataset.field, true));
+    each.addEventListener("mouseleave", () => light(each.dataset.field, false));
+  }
+  for (const form of document.querySelectorAll("form"))
+    form.addEventListener("submit", () => {
+      for (const each of form.elements) if (each.name && !each.value) each.disabled = true;
+      document.querySelector("[data-searching]")?.removeAttribute("hidden");
+    });
+})();

@@ -1,0 +1,121 @@
+"""One flow as a waterfall: a line for each step, a bar from leaving to arriving, against one scale of time.
+
+- A bar on the critical path is strong. A step that was lost ends in a cross, where it was last seen.
+- An end that nobody saw is drawn hollow: it is inferred.
+- With a band of error, a thin line on both sides of an arrival shows how wrong the clocks may be.
+- Raw times are by the clock of each node, and a bar may then point backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from hopwire.report.flow_tree import took
+from hopwire.report.words import cut
+from hopwire.web.flow_steps import INFERRED, FlowStep
+from hopwire.web.svg import drawing, group, link, tag, titled
+
+__all__ = ["MAX_MARKS", "StepTimes", "minimap", "waterfall"]
+
+MAX_MARKS = 2_000  # steps in one drawing; a browser draws more only slowly
+WIDTH, ROW, TOP, LABEL, TAIL = 1_000, 22, 26, 330, 70
+INDENT, MAX_INDENT = 10, 12
+MINIMAP_HEIGHT, MINIMAP_COLUMNS = 28, 250
+
+
+class StepTimes(NamedTuple):
+    """The times that a step is drawn with."""
+
+    begin_ns: int
+    end_ns: int
+    band_ns: int = 0  # how wrong the end may be against the begin, at most
+
+
+def waterfall(steps: Sequence[FlowStep], times: Mapping[int, StepTimes], address: str) -> Markup:
+    """Draw the steps in the order in which they are given; `address` is that of the flow."""
+    shown = list(steps)
+    first = min(min(times[step.number][:2]) for step in shown)
+    last = max(max(times[step.number][:2]) for step in shown)
+    span = max(last - first, 1)
+    room = WIDTH - LABEL - TAIL
+    parts = [_grid(span, len(shown), room)]
+    for row, step in enumerate(shown):
+        parts.append(_line(step, times[step.number], row, first, room / span, address))
+    height = TOP + ROW * len(shown) + 6
+    return drawing(WIDTH, height, parts, "the steps of the flow over time", class_="waterfall")
+
+
+def _grid(span: int, rows: int, room: float) -> Markup:
+    parts = []
+    for quarter in range(5):
+        x = LABEL + room * quarter / 4
+        text = took(span * quarter // 4 // 1_000)
+        parts.append(tag("line", x1=x, x2=x, y1=TOP - 4, y2=TOP + ROW * rows, class_="grid"))
+        parts.append(tag("text", text, x=x, y=TOP - 10, class_="tick", text_anchor="middle" if quarter else "start"))
+    return group(parts)
+
+
+def _line(step: FlowStep, times: StepTimes, row: int, first: int, scale: float, address: str) -> Markup:
+    y = TOP + ROW * row
+    middle = y + ROW / 2
+    begin = LABEL + (times.begin_ns - first) * scale
+    end = LABEL + (times.end_ns - first) * scale
+    left, width = min(begin, end), max(abs(end - begin), 2.0)
+    indent = INDENT * min(step.depth, MAX_INDENT)
+    label = cut(step.contract, max(10, 30 - indent // 6))
+    classes = ["step", f"fate-{step.fate}"]
+    classes += ["critical"] if step.is_critical else []
+    classes += ["bad"] if step.is_bad else []
+    classes += ["inferred"] if step.fate in INFERRED else []
+    classes += ["reply"] if step.is_reply else []
+    parts = [
+        titled(
+            f"{step.number}: {step.contract}, {step.way}, {step.took or 'no latency'}; {step.remark or step.evidence}"
+        ),
+        tag("rect", x=0, y=y, width=WIDTH, height=ROW, class_="row"),
+        tag("text", label, x=6 + indent, y=middle + 4, class_="label"),
+        tag("text", cut(step.way, 24), x=LABEL - 8, y=middle + 4, class_="way end"),
+    ]
+    if step.is_dead:
+        parts.append(_cross(begin, middle))
+    else:
+        parts.append(tag("rect", x=left, y=y + 6, width=width, height=ROW - 12, rx=2, class_="bar"))
+        if step.fate == "lost":
+            parts.append(_cross(begin + 6, middle))
+        if times.band_ns:
+            reach = times.band_ns * scale
+            parts.append(tag("line", x1=end - reach, x2=end + reach, y1=middle, y2=middle, class_="band"))
+    words = "LOST" if step.fate == "lost" else "DEAD" if step.is_dead else step.took
+    at = min(left + width + 5, WIDTH - TAIL + 4)
+    parts.append(tag("text", words, x=at, y=middle + 4, class_="took"))
+    return link(f"{address}/hop/{step.number}", group(parts), class_=" ".join(classes), id=f"step-{step.number}")
+
+
+def _cross(x: float, y: float) -> Markup:
+    return tag("path", d=f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8", class_="cross")
+
+
+def minimap(steps: Sequence[FlowStep], address: str, first_shown: int, last_shown: int) -> Markup:
+    """Draw a flow of any length in few marks: how many steps begin when; the part that is shown below is marked."""
+    first = steps[0].begin_ns
+    span = max(max(step.begin_ns for step in steps) - first, 1)
+    columns: list[list[FlowStep]] = [[] for _ in range(MINIMAP_COLUMNS)]
+    for step in steps:
+        columns[min((step.begin_ns - first) * MINIMAP_COLUMNS // span, MINIMAP_COLUMNS - 1)].append(step)
+    most = max(map(len, columns))
+    width = WIDTH / MINIMAP_COLUMNS
+    parts = []
+    for index, column in enumerate(columns):
+        if not column:
+            continue
+        height = max(MINIMAP_HEIGHT * len(column) / most, 1.0)
+        is_bad = any(step.is_bad for step in column)
+        is_shown = any(first_shown <= step.number <= last_shown for step in column)
+        classes = f"mini{' bad' * is_bad}{' shown' * is_shown}"
+        bar = tag("rect", x=index * width, y=MINIMAP_HEIGHT - height, width=width, height=height, class_=classes)
+        title = titled(f"{len(column):,} steps, from number {column[0].number}")
+        parts.append(link(f"{address}?first={column[0].number}", group([title, bar])))
+    return drawing(WIDTH, MINIMAP_HEIGHT, parts, "all steps of the flow over time", class_="minimap")

@@ -1,0 +1,136 @@
+"""The pages of the lake that the demonstration has built: what they say is what the lake and the hubs say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from hopwire.lake.store import read_arrow
+
+PAGES = (
+    "/", "/flows", "/flows?outcome=lost", "/flows?all=1&order=longest", "/flow/order-001",
+    "/flow/order-001?view=sequence",
+    "/flow/order-001?view=table", "/flow/order-001?clock=raw", "/flow/order-001/hop/0", "/links", "/links?view=matrix",
+    "/contracts", "/clocks", "/security", "/quarantine", "/compare?a=order-001&b=order-002", "/sql?q=select+1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_every_page_is_there_and_every_link_of_it_leads_somewhere(page: TestClient, address: str) -> None:
+    answer = page.get(address)
+    assert answer.status_code == 200
+    for found in sorted(set(re.findall(r'href="(/[^"]*)"', answer.text)))[:40]:
+        assert page.get(found.replace("&amp;", "&")).status_code == 200, found
+
+
+def test_totals_are_those_of_the_table(page: TestClient, demo_run: tuple[dict[str, Any], Path]) -> None:
+    outcomes = read_arrow(demo_run[1] / "lake", "gold.flows", ["outcome"])["outcome"].to_pylist()
+    shown = page.get("/flows.json?all=1").json()
+    assert shown["total"] == len(outcomes)
+    assert shown["totals"] == {name: outcomes.count(name) for name in set(outcomes)}
+
+
+def test_pages_of_the_list_show_each_flow_once(page: TestClient) -> None:
+    first = page.get("/flows.json?all=1").json()
+    ids = [
+        flow["id"]
+        for number in range(1, first["pages"] + 1)
+        for flow in page.get(f"/flows.json?all=1&page={number}").json()["flows"]
+    ]
+    assert len(ids) == len(set(ids)) == first["total"]
+
+
+def test_a_lost_message_is_shown_with_its_evidence(page: TestClient) -> None:
+    text = page.get("/flow/dropped-001").text
+    assert "LOST: left shop, never came to stock" in text
+    assert "leaving was observed; the other node was looking, and did not see it arrive" in text
+
+
+def test_a_message_is_shown_byte_by_byte_on_both_sides(page: TestClient) -> None:
+    shown = page.get("/flow/order-001/hop/0.json").json()
+    assert [seen["title"] for seen in shown["sightings"]] == ["as it left", "as it arrived"]
+    for seen in shown["sightings"]:
+        fields = {field["name"]: field["meaning"] for field in seen["fields"]}
+        assert fields["identity"] == "shop.order"
+        dumped = "".join(byte[0] for frame in seen["frames"] for line in frame["lines"] for byte in line["bytes"])
+        assert b"shop.order".hex() in dumped
+
+
+def test_what_is_quarantined_has_its_reason_and_the_marked_byte(page: TestClient) -> None:
+    shown = page.get("/quarantine.json").json()
+    assert shown["total"] == 10
+    assert all(any("^^" in line for line in row["dump"]) for row in shown["rows"] if row["byte"] is not None)
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "said"),
+    [
+        ("/nowhere", 404, "there is no page"),
+        ("/flow/unknown", 404, "the lake has no flow"),
+        ("/flow/0xzz", 404, "is no id"),
+        ("/flow/order-001/hop/99", 404, "and no step 99"),
+        ("/flow/order-001/hop/x", 400, "the step: found"),
+        ("/flow/order-001?view=cube", 400, "view: found"),
+        ("/flow/order-001?first=-1", 400, "first: found"),
+        ("/flows?outcome=gone", 400, "outcome: found"),
+        ("/flows?since=never", 400, "since: found"),
+        ("/links?view=cube", 400, "view: found"),
+        ("/quarantine?page=x", 400, "page: found"),
+        ("/static/../page_server.py", 404, ""),
+        ("/static/..%2fpage_server.py", 404, ""),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_one_line(page: TestClient, address: str, status: int, said: str) -> None:
+    answer = page.get(address)
+    assert answer.status_code == status
+    assert said in answer.text
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "copy (select 1) to '{lake}/written.csv'",
+        "explain analyze copy (select 1) to '{lake}/written.csv'",
+        "select 1; drop view flows",
+        "drop view flows",
+        "create table written as select 1",
+        "attach '{lake}/written.db'",
+        "select * from read_text('/etc/hostname')",
+        "select * from glob('/*')",
+        "set enable_external_access = true",
+        "pragma version",
+        "install httpfs",
+        "select nothing from nowhere",
+        "select",
+        "",
+    ],
+)
+def test_sql_reads_the_lake_and_does_nothing_else(
+    page: TestClient, demo_run: tuple[dict[str, Any], Path], typed: str
+) -> None:
+    lake = demo_run[1] / "lake"
+    before = sorted(lake.rglob("*"))
+    shown = page.get(f"/sql.json?q={quote(typed.format(lake=lake))}").json()
+    assert shown["rows"] == []
+    assert bool(shown["error"]) == bool(typed)
+    assert sorted(lake.rglob("*")) == before
+    assert page.get("/sql.json?q=select+count(*)+from+flows").json()["rows"][0][0] > 0
+
+
+def test_json_has_what_the_page_has(page: TestClient) -> None:
+    for address in (
+        "/overview.json",
+        "/flow/order-001.json",
+        "/links.json",
+        "/contracts.json",
+        "/clocks.json",
+        "/security.json",
+    ):
+        json.loads(page.get(address).text)
