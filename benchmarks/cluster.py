@@ -1,6 +1,7 @@
 """What membership costs and how soon it knows, on simulated clusters of 10 to 10,000 nodes.
 
-`python -m benchmarks.cluster [LARGEST]` prints the tables; the largest cluster is 10,000 if nothing else is said.
+`python -m benchmarks.cluster [LARGEST]` prints the tables, and draws `cluster.svg` beside what others publish; the
+largest cluster is 10,000 if nothing else is said.
 
 Each scenario is a function of a size and a seed that gives what was found. The tests run the same scenarios on small
 clusters (`tests/cluster/test_simulation.py`).
@@ -11,17 +12,21 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
-from benchmarks.cluster_simulation import START_NS, Simulation, name_of, uri_of
+from benchmarks.cluster_simulation import START_NS, KeptSeals, Simulation, name_of, uri_of
+from benchmarks.plot import Bar, Panel, svg_from_panels
 from benchmarks.timing import print_table
 from hopwire.cluster.gossip import Accusation, MemberRecord, Rumours
-from hopwire.cluster.member_events import MemberSaid, Tempo
+from hopwire.cluster.member_events import Departing, MemberSaid, Tempo
 from hopwire.model.units import NS_PER_SECOND
 
 __all__ = [
     "at_rest",
+    "claimed",
     "cloned",
     "flapping",
     "future",
@@ -33,10 +38,12 @@ __all__ = [
     "many_killed",
     "one_way",
     "restarted",
+    "returned",
     "rolling",
     "routes",
     "run",
     "slow_nodes",
+    "woken",
 ]
 
 PUBLISHED = (
@@ -44,6 +51,8 @@ PUBLISHED = (
     ("Pekko", "beat 1 s, 9 monitors, then a resolver of 20 s", "36", "about 5.5 s, 25 s with the resolver", "2,400"),
     ("Orleans", "probe 10 s, 3 misses, 2 votes", "4", "about 30 s", "200"),
 )
+FIGURES = (("memberlist", 17, 16.0), ("Pekko", 36, 25.5), ("Orleans", 4, 30.0))  # at 1,000; of PUBLISHED
+PLOT = Path(__file__).with_name("cluster.svg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +65,8 @@ class Found:
     detail: str = ""
 
 
-def _settled(size: int, seed: int, tempo: Tempo | None = None, warm: float = 10) -> Simulation:
-    simulation = Simulation(seed, tempo)
+def _settled(size: int, seed: int, tempo: Tempo | None = None, warm: float = 10, is_sealed: bool = False) -> Simulation:
+    simulation = Simulation(seed, tempo, is_sealed)
     simulation.settle(size)
     simulation.run(warm * simulation.tempo.period_ns / NS_PER_SECOND)
     simulation.reset()
@@ -213,9 +222,9 @@ def flapping(size: int, seed: int = 0) -> Found:
     return Found(seconds, simulation.is_agreed() and not others, others)
 
 
-def restarted(size: int, seed: int = 0, is_moved: bool = False) -> Found:
-    """Kill a process and start it again at once, at the same address or another."""
-    simulation = _settled(size, seed)
+def restarted(size: int, seed: int = 0, is_moved: bool = False, is_sealed: bool = False) -> Found:
+    """Kill a process and start it again at once, at the same address or another; where it signs, with a new key."""
+    simulation = _settled(size, seed, is_sealed=is_sealed)
     simulation.doors = (uri_of(0),)
     name = name_of(4)
     simulation.kill(name)
@@ -232,9 +241,9 @@ def restarted(size: int, seed: int = 0, is_moved: bool = False) -> Found:
     return Found(seconds, is_known(), _false_deaths(simulation, (name,)))
 
 
-def rolling(size: int, seed: int = 0) -> Found:
+def rolling(size: int, seed: int = 0, is_sealed: bool = False) -> Found:
     """Restart every process, one in a second; doors among them."""
-    simulation = _settled(size, seed)
+    simulation = _settled(size, seed, is_sealed=is_sealed)
     simulation.doors = (uri_of(0), uri_of(1))
     for number in range(size):
         simulation.kill(name_of(number))
@@ -265,6 +274,52 @@ def cloned(size: int, seed: int = 0) -> Found:
     return Found(seconds, is_warned() and is_held, _false_deaths(simulation, (name,)))
 
 
+def claimed(size: int, seed: int = 0) -> Found:
+    """Start a second process with the identity of one that lives, where members sign: the first one keeps its name."""
+    simulation = _settled(size, seed, is_sealed=True)
+    name, later = name_of(5), START_NS + simulation.now
+    first = simulation.members[name].me
+    clone = KeptSeals(b"clone").sign(MemberRecord(name, later, 1, "tcp://10.9.9.9:7400", (6,), ("members",)))
+    for node in (name_of(0), name_of(1), name):
+        simulation.step(node, MemberSaid(Rumours(name_of(2), 0, (clone,))))
+    simulation.run(5)
+    found = [member.find(name) for member in simulation.members.values()]
+    is_kept = all(each is not None and each.incarnation == first.incarnation for each in found)
+    is_kept &= not simulation.members[name].is_doubled
+    is_warned = simulation.warned[name, "duplicate"] > 0
+    return Found(5, is_kept and is_warned, _false_deaths(simulation, (name,)))
+
+
+def returned(size: int, seed: int = 0) -> Found:
+    """Let a member come back whose loss everybody has forgotten: it left, and an hour is over."""
+    simulation = _settled(size, seed, Tempo(30 * NS_PER_SECOND))
+    simulation.doors = (uri_of(0),)
+    name = name_of(7)
+    simulation.step(name, Departing())
+    simulation.run(60)
+    simulation.kill(name)
+    simulation.run(2 * 3600, every=600)
+    is_forgotten = all(member.find(name) is None for member in simulation.members.values())
+    simulation.add(7)
+    seconds = simulation.run(600, simulation.is_agreed, 5)
+    return Found(seconds, is_forgotten and simulation.is_agreed(), _false_deaths(simulation, (name,)))
+
+
+def woken(size: int, seed: int = 0) -> Found:
+    """Let half of the machines sleep for ten minutes, and wake: their clocks have jumped, and they accuse nobody."""
+    simulation = _settled(size, seed)
+    simulation.doors = (uri_of(0),)
+    asleep = {name_of(number) for number in range(1, size, 2)}
+    for name in asleep:
+        simulation.stalls[name] = (simulation.now, simulation.now + 600 * NS_PER_SECOND)
+    simulation.run(600, every=60)
+    simulation.stalls.clear()
+    seconds = simulation.run(120, simulation.is_agreed, 0.5)
+    others = [found for node, found in simulation.dismissed.items() if node not in asleep]
+    wrongly = sum(reason == "dead" and by in asleep for found in others for by, (_, reason) in found.items())
+    return Found(seconds, simulation.is_agreed(), wrongly)
+
+
 def lying(size: int, seed: int = 0, seconds: float = 60) -> Found:
     """Let one member accuse every other, again and again."""
     simulation = _settled(size, seed)
@@ -290,6 +345,19 @@ def future(size: int, seed: int = 0) -> Found:
     simulation.run(5)
     taken = sum(member.find(record.node) == forged for member in simulation.members.values())
     return Found(5, not taken)
+
+
+def _panels(rows: Sequence[tuple[object, ...]]) -> list[Panel]:
+    """Give bars of what a node sends, and of the time to know of a death, beside what others publish."""
+    ours = [(f"hopwire, {row[0]}", float(str(row[1])), float(str(row[6]).split()[0])) for row in rows]
+    sent = [Bar(name, messages, f"{messages:.1f}/s", True) for name, messages, _ in ours]
+    known = [Bar(name, seconds, f"{seconds:.1f} s", True) for name, _, seconds in ours]
+    sent += [Bar(name, messages, f"{messages}/s, calc.") for name, messages, _ in FIGURES]
+    known += [Bar(name, seconds, f"{seconds:g} s, calc.") for name, _, seconds in FIGURES]
+    return [
+        Panel("messages of a node in a second, at rest", tuple(sent)),
+        Panel("99 % know of a machine that died, in seconds", tuple(known)),
+    ]
 
 
 def run(largest: int = 1000) -> None:
@@ -333,6 +401,7 @@ def run(largest: int = 1000) -> None:
         "took",
     )
     print_table("Membership, simulated: at rest, and one death", head, rows)
+    PLOT.write_text(svg_from_panels("Membership of one node, at any size", _panels(rows)), "utf-8")
     long = Tempo(30 * NS_PER_SECOND)
     routes_first, routes_churn = routes(100, 500)
     found = (
@@ -340,6 +409,11 @@ def run(largest: int = 1000) -> None:
         ("3 of 10 machines die at once", 300, many_killed(300)),
         ("1 of 10 stands still for 0.5 to 3 s, for a minute", 100, slow_nodes(100)),
         ("1 of 10 stands still for 0.5 to 3 s, for a minute", 1000, slow_nodes(1000, seconds=30)),
+        *(
+            [("1 of 10 stands still for 0.5 to 3 s, for 10 s", 10_000, slow_nodes(10_000, seconds=10))]
+            if largest >= 10_000
+            else []
+        ),
         ("1,000 join a cluster of 10 within 10 s", 1010, joins(10, 1000, 10)),
         ("50,000 routes announced at once", 100, routes_first),
         ("1 of 100 routes changes", 100, routes_churn),
@@ -351,8 +425,14 @@ def run(largest: int = 1000) -> None:
         ("one flaps ten times", 100, flapping(100)),
         ("restart, same address", 100, restarted(100)),
         ("restart, new address", 100, restarted(100, is_moved=True)),
+        ("restart with a new key, same address", 100, restarted(100, is_sealed=True)),
+        ("restart with a new key, new address", 100, restarted(100, is_moved=True, is_sealed=True)),
         ("every process restarts, one in a second", 100, rolling(100)),
+        ("every process restarts with a new key, one in a second", 100, rolling(100, is_sealed=True)),
+        ("half of all machines sleep for ten minutes and wake", 100, woken(100)),
+        ("one returns whose loss is forgotten (period 30 s)", 20, returned(20)),
         ("a cloned identity", 100, cloned(100)),
+        ("a cloned identity with another key", 100, claimed(100)),
         ("one accuses all others for a minute", 100, lying(100)),
         ("a start in the future", 10, future(10)),
     )

@@ -14,8 +14,11 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
+from hopwire.cluster.announce import Hello
 from hopwire.cluster.events import Warn
-from hopwire.cluster.gossip import MemberRecord
+from hopwire.cluster.gossip import Accusation, MemberRecord
 from hopwire.cluster.member_events import (
     Dismiss,
     HoldRoutes,
@@ -31,10 +34,11 @@ from hopwire.cluster.member_events import (
     TimePassed,
 )
 from hopwire.cluster.members import Members
+from hopwire.cluster.seals import CLAIMED, FORGED, GENUINE, UNSEALED, Seals
 from hopwire.model import Payload
 from hopwire.model.units import NS_PER_MS, NS_PER_SECOND
 
-__all__ = ["START_NS", "Simulation", "name_of", "uri_of"]
+__all__ = ["START_NS", "KeptSeals", "Simulation", "name_of", "uri_of"]
 
 GONE_NS = 300 * NS_PER_MS  # as in a node: a connection that died and could not be opened again
 NEAREST_NS, FARTHEST_NS = NS_PER_MS, 5 * NS_PER_MS  # one way
@@ -54,10 +58,44 @@ def uri_of(number: int) -> str:
     return f"tcp://10.{number >> 16}.{number >> 8 & 255}.{number & 255}:7400"
 
 
-class Simulation:
-    """A cluster and its network."""
+class KeptSeals:
+    """Seals as of members without certificates: a new key at each start. Here a signature is the name of its key."""
 
-    def __init__(self, seed: int = 0, tempo: Tempo | None = None) -> None:
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def sign(self, record: MemberRecord) -> MemberRecord:
+        return replace(record, key=self._key, signature=self._key)
+
+    def accuse(self, said: Accusation) -> Accusation:
+        return replace(said, signature=self._key)
+
+    def judge(self, record: MemberRecord, known: MemberRecord | None) -> str:
+        if not record.key or record.signature != record.key:
+            return FORGED
+        return GENUINE if known is None or known.key == record.key else CLAIMED
+
+    def is_accused(self, said: Accusation, accuser: MemberRecord | None) -> bool:
+        return accuser is not None and said.signature == accuser.key
+
+    def seal(self, said: Hello, to: bytes) -> Hello:
+        return said
+
+    def is_sealed(self, said: Hello, key: bytes, here: bytes) -> bool:
+        return True
+
+    def hosts_of(self, record: MemberRecord) -> None:
+        return None
+
+    def look(self) -> bool:
+        return False
+
+
+class Simulation:
+    """A cluster and its network; where it is sealed, members sign what they write."""
+
+    def __init__(self, seed: int = 0, tempo: Tempo | None = None, is_sealed: bool = False) -> None:
+        self.is_sealed = is_sealed
         self.chance = Random(seed)
         self.tempo = tempo or Tempo()
         self.now = 0
@@ -84,7 +122,8 @@ class Simulation:
         """Start a node."""
         name, uri = name or name_of(number), uri or uri_of(number)
         record = MemberRecord(name, START_NS + (incarnation or self.now), 1, uri, (6, 5, 4, 3), ("members", "train"))
-        member = Members(record, self.doors, self.tempo, self.now)
+        seals: Seals = KeptSeals(b"key-%d" % self._number()) if self.is_sealed else UNSEALED
+        member = Members(record, self.doors, self.tempo, self.now, seals=seals)
         self._place(member)
         return member
 

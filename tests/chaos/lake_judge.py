@@ -14,7 +14,8 @@ A difference may have an excuse. Differences are counted by excuse, so that an e
 | excuse | why nobody could have told the lake |
 |---|---|
 | skipped | a capture skipped sightings; but who was answered may not be called lost, failed or expired for this |
-| unwritten | a member was killed before its full disk had room again, and nothing is left that says that it lived |
+| unwritten | a member was killed before its full disk had room again; the same holds, since the capture tells of it |
+| unknown | a life began and was killed while the disk was full, and nothing is left that says that the member lived |
 | clock | clocks of the network were set, and the lake calls such a clock doubtful for minutes |
 """
 
@@ -50,6 +51,14 @@ class Difference(NamedTuple):
     temper: str
     told: str
     lake: str
+    excuse: str
+
+
+class Unwritten(NamedTuple):
+    """From when to when the sightings of a member were lost, and which excuse that is."""
+
+    begin: float
+    end: float
     excuse: str
 
 
@@ -94,14 +103,15 @@ def _also(report: Report, promise: Promise) -> set[str]:
     return INSISTING.get(promise.told, set()) if promise.call == "insist" else set()
 
 
-def _excuse(report: Report, promise: Promise, lake: str, unwritten: Iterable[tuple[float, float]]) -> str:
+def _excuse(report: Report, promise: Promise, lake: str, unwritten: Iterable[Unwritten]) -> str:
     if not ATTACKED.has(promise.flow):
         return "clock"
     if not _may_meet(promise, SMALL_DISK):
         return ""
-    if any(begin <= promise.ended_at and promise.asked_at <= end for begin, end in unwritten):
-        return "unwritten"
     is_fair = promise.told != "answered" or lake in BLIND_TO_ANSWERS
+    lost = {each.excuse for each in unwritten if each.begin <= promise.ended_at and promise.asked_at <= each.end}
+    if "unknown" in lost or (lost and is_fair):
+        return "unknown" if "unknown" in lost else "unwritten"
     return "skipped" if is_fair and _is_blind(report, promise) else ""
 
 
@@ -116,10 +126,11 @@ def _is_blind(report: Report, promise: Promise) -> bool:
     return bisect_left(blind_at, begin) < bisect_right(blind_at, end)
 
 
-def _unwritten(report: Report) -> Iterator[tuple[float, float]]:
+def _unwritten(report: Report) -> Iterator[Unwritten]:
     """Give the times that a member lived through, and that were lost with it before its full disk had room again."""
     for spell in report.spells:
         for life in report.lives:
             is_same = spell.kind == "disk" and spell.member == member_of(life.name) and life.was_killed
             if is_same and spell.overlaps(life.ended_at, life.ended_at, WRITTEN_SECONDS):
-                yield max(spell.began_at, life.began_at) - GAP_SECONDS, life.ended_at
+                excuse = "unknown" if life.began_at > spell.began_at - WRITTEN_SECONDS else "unwritten"
+                yield Unwritten(max(spell.began_at, life.began_at) - GAP_SECONDS, life.ended_at, excuse)

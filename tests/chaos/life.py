@@ -51,6 +51,8 @@ class Life:
 class Member:
     """Starts, tells, stops and ends one member."""
 
+    module = "tests.chaos.member"  # what its process runs
+
     def __init__(self, role: Role, log: Path, wire: Wire | None = None, disk: SmallDisk | None = None) -> None:
         self.name, self.wire, self.disk = role.name, wire, disk
         self.uri = ""
@@ -77,7 +79,7 @@ class Member:
     async def begin(self, peers: tuple[str, ...]) -> None:
         """Start it, at the address and with the clock that it had before."""
         role = msgspec.structs.replace(self._role, life=len(self.lives), peers=peers)
-        command = (sys.executable, "-m", "tests.chaos.member", msgspec.json.encode(role).decode())
+        command = (sys.executable, "-m", self.module, msgspec.json.encode(role).decode())
         with open(self._log, "ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(self.wire.prefix if self.wire else ()),

@@ -28,10 +28,11 @@ from typing import Any
 import msgspec
 
 import hopwire as hw
+import hopwire.capture
 from hopwire.capture import CaptureSettings, CaptureWriter
 from hopwire.cluster.events import Pace
 from hopwire.model.units import MEBIBYTE, NS_PER_SECOND
-from hopwire.node import Address, Node, NodeSettings, tap
+from hopwire.node import Address, Node, NodeSettings
 from hopwire.node.dead import DeadLetter
 from hopwire.security import OPEN, Domain, Domains, Key
 from tests.chaos.clock import WallClock
@@ -216,7 +217,8 @@ async def main(role: Role) -> None:
     """Be a member until the input ends."""
     clock = WallClock(role.clock_ns)
     if role.has_small_buffer:
-        setattr(tap, "CaptureWriter", partial(CaptureWriter, settings=SMALL_BUFFER))  # noqa: B010 - mypy knows the class
+        small = partial(CaptureWriter, settings=SMALL_BUFFER)
+        setattr(hopwire.capture, "CaptureWriter", small)  # noqa: B010 - mypy knows the class
     record, life = Record(role.told), f"{role.name}-{role.life}"
     node = Node(
         role.listen,

@@ -121,7 +121,8 @@ async def run(directory: Path, order: Order) -> Report:
                     await member.kill()
                 report.lives += member.lives
         if disk is not None:
-            for file in disk.path.iterdir():
+            disk.ship()
+            for file in disk.path.glob("*.arrows"):
                 shutil.copy(file, report.captures)
     report.ended_at = time.monotonic()
     report.spells.sort(key=lambda spell: spell.began_at)
@@ -138,7 +139,7 @@ def _surroundings(stack: ExitStack, directory: Path, report: Report) -> tuple[di
     except NotPossibleError as error:
         report.left_out.append(f"no network was cut: {error}")
     try:
-        disk = stack.enter_context(mounted(directory / "disk"))
+        disk = stack.enter_context(mounted(directory / "disk", report.captures))
     except NotPossibleError as error:
         report.left_out.append(f"no disk was full: {error}")
     return wires, disk

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_process_that_cannot_work_is_named_with_its_last_words(tmp_path: Path) -> None:
     (tmp_path / CAPTURES).write_text("a file where the captures should go", "utf-8")
-    with pytest.raises(Unreachable, match=r"the process of ledger ended: .*captures"):
+    with pytest.raises(Unreachable, match=r"the process of rendezvous ended: .*captures"):
         asyncio.run(live(tmp_path, 7, 1))
 
 

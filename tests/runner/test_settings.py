@@ -8,7 +8,7 @@ import pytest
 
 from hopwire.cluster.events import Pace
 from hopwire.errors import SettingsError
-from hopwire.node import NodeSettings
+from hopwire.node import NodeSettings, Tls
 from hopwire.runner.settings import OPTIONS, read_settings, text_arguments
 
 
@@ -131,3 +131,37 @@ def test_join_is_given_to_a_node_that_knows_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("hopwire.runner.settings.Node", Old)
     with pytest.raises(SettingsError, match=r"^--join: this hopwire knows no join; name the nodes as peers$"):
         read_settings({"join": ["tcp://a:1"]}, origins={"join": "--join"}).node()
+
+
+def test_file_of_partners_makes_a_gateway(tmp_path: Path) -> None:
+    (tmp_path / "node.toml").write_text('partners = "partners.toml"\n')
+    (tmp_path / "partners.toml").write_text('[acme]\nexport = ["orders.*"]\n')
+    settings = read_settings(config=tmp_path / "node.toml")
+    assert settings["partners"] == str(tmp_path / "partners.toml")
+    node = settings.node()
+    assert [partner.name for partner in node.partners()] == ["acme"]
+    assert read_settings().node().partners() == []
+
+
+def test_file_of_domains_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "domains.toml"
+    (tmp_path / "network.key").write_text("a secret of the network")
+    text = (
+        '[domains.network]\nidentities = ["hopwire.*"]\n[[domains.network.keys]]\nid = "1"\nsecret_name = "file:%s"\n'
+    )
+    file.write_text(text % "network.key")
+    node = read_settings({"domains": str(file)}).node()
+    node.reload()
+    file.write_text(text % "gone.key")
+    with pytest.raises(SettingsError, match=r"gone\.key"):
+        node.reload()
+
+
+def test_lists_of_who_gets_in_are_those_of_the_certificate(tmp_path: Path) -> None:
+    names = ("certificate", "key", "authority", "allowed", "revoked")
+    (tmp_path / "node.toml").write_text("".join(f'tls_{name} = "{name}.pem"\n' for name in names))
+    tls = read_settings(config=tmp_path / "node.toml").tls()
+    certificate, key, authority, allowed, revoked = (str(tmp_path / f"{name}.pem") for name in names)
+    assert tls == Tls(certificate, key, authority, allowed, revoked)
+    with pytest.raises(SettingsError, match="TLS needs tls_certificate"):
+        read_settings({"tls_revoked": "revoked.txt"}).tls()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from hopwire.cluster.gossip import GOSSIP
 from hopwire.demo.agreement import Disagreement, disagreements
 from hopwire.demo.supervisor import Day
 from hopwire.demo.trouble import TROUBLES, Trouble, trouble_of
+from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.model import contract_of
 from hopwire.report.jsonable import jsonable
 from hopwire.report.words import text_or_hex
@@ -27,7 +28,7 @@ __all__ = ["DaySummary", "LinkTraffic", "TroubleMet", "summarise", "summary_to_j
 CONTROLS = frozenset(contract_of(each).identity for each in (*CONTROL, *GOSSIP))
 PERCENTILES = (50, 95, 99)
 ARRIVED = ("arrived", "unsent", "foreign", "duplicate")  # fates of hops that came to a node
-NOT_SENT = ("dead", "duplicate", "foreign")  # fates of hops that no node sent
+NOT_SENT = (*NO_CROSSINGS, "duplicate", "foreign")  # fates of hops that no node sent
 BALANCE = ("rows_in", "message_count", "quarantine_count", "skipped_rows")
 HOP_COLUMNS = (
     "flow_id",
@@ -83,6 +84,8 @@ class DaySummary:
     quarantine: dict[str, int]  # of frames that arrived
     balance: dict[str, int]
     has_lake: bool
+    members: int = 0  # that every node knew in the end
+    given_up: dict[str, int] = field(default_factory=dict)  # nodes, and how many others lost them
 
     @property
     def is_fine(self) -> bool:
@@ -109,7 +112,8 @@ def summarise(day: Day, lake: Path | None) -> DaySummary:
 def _without_lake(day: Day) -> DaySummary:
     met = [_met(trouble, day.endings, Counter(), False) for trouble in TROUBLES.values()]
     endings = _counts(day.endings.values())
-    return DaySummary(day.seconds, endings, met, {}, {}, [], [], 0, {}, {}, {}, {}, False)
+    given_up = _counts(day.losses)
+    return DaySummary(day.seconds, endings, met, {}, {}, [], [], 0, {}, {}, {}, {}, False, day.members, given_up)
 
 
 class _LakeRows(NamedTuple):
@@ -134,12 +138,16 @@ class _LakeRows(NamedTuple):
         decoded = [row for row in read_arrow(lake, "gold.quality").to_pylist() if row["step"] == "decode"]
         return cls(
             said,
-            sum(hop["fate"] != "dead" for hop in hops) - sum(hop["fate"] != "dead" for hop in said),
+            _crossings(hops) - _crossings(said),
             read_arrow(lake, "gold.requests", ["flow_id", "outcome", "reason"]).to_pylist(),
             [(flow["flow_id"], finding["kind"]) for flow in flows for finding in flow["findings"]],
             [row for row in quarantine if row["direction"] == "in"],
             {name: sum(row[name] for row in decoded) for name in BALANCE},
         )
+
+
+def _crossings(hops: list[dict[str, Any]]) -> int:
+    return sum(hop["fate"] not in NO_CROSSINGS for hop in hops)
 
 
 def _with_lake(day: Day, rows: _LakeRows) -> DaySummary:
@@ -159,6 +167,8 @@ def _with_lake(day: Day, rows: _LakeRows) -> DaySummary:
         quarantine=_counts(row["reason"] for row in rows.quarantine),
         balance=rows.balance,
         has_lake=True,
+        members=day.members,
+        given_up=_counts(day.losses),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -24,6 +24,7 @@ from hopwire.demo.shopper import Shopper
 from hopwire.demo.trouble import LISTEN, STRANGER, FaultyWire, disturb
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
+from hopwire.node.news import PeerLost
 
 __all__ = ["Assignment", "main"]
 
@@ -41,7 +42,7 @@ class Assignment(msgspec.Struct):
     name: str
     secret: bytes = b""
     captures: str = ""
-    peers: tuple[str, ...] = ()
+    join: tuple[str, ...] = ()
     seed: int = 0
     patience_seconds: float = 0.0
 
@@ -60,17 +61,27 @@ async def main() -> None:
         await _obey(lines, {"disturb": disturb})
         return
     async with _node_of(assignment) as node:
+        lost: list[str] = []
+        watching = asyncio.ensure_future(_watch(node, lost))
         for actor in ROLES[assignment.name].actors:
             node.host(actor())
         _say(node.uri)
-        await _obey(lines, _acts_of(node, assignment))
+        await _obey(lines, _acts_of(node, assignment, lost))
+        watching.cancel()
+
+
+async def _watch(node: Node, lost: list[str]) -> None:
+    """Note each node that this one loses."""
+    async for event in node.events():
+        if isinstance(event, PeerLost):
+            lost.append(event.node.decode())
 
 
 def _node_of(assignment: Assignment) -> Node:
     name = assignment.name
     return Node(
         LISTEN,
-        peers=assignment.peers,
+        join=assignment.join,
         identity=name.encode(),
         name=name,
         capture=assignment.captures,
@@ -80,7 +91,7 @@ def _node_of(assignment: Assignment) -> Node:
     )
 
 
-def _acts_of(node: Node, assignment: Assignment) -> Acts:
+def _acts_of(node: Node, assignment: Assignment, lost: Sequence[str]) -> Acts:
     async def ready() -> None:
         for payload in ROLES[assignment.name].needs:
             await node.knows(payload, timeout=READY_SECONDS)
@@ -92,13 +103,23 @@ def _acts_of(node: Node, assignment: Assignment) -> Acts:
         while (status := node.capture_status) is not None and status.waiting:
             await asyncio.sleep(LOOK_SECONDS)
 
-    acts: Acts = {"ready": ready, "count": count, "written": written}
+    async def members() -> int:
+        return len(node.peers) + 1
+
+    async def losses() -> Sequence[str]:
+        return lost
+
+    async def cut(name: str, uri: str) -> None:
+        assert isinstance(node._transport, FaultyWire)
+        node._transport.cut_off = name.encode(), uri
+
+    acts: Acts = {"ready": ready, "count": count, "written": written, "members": members, "losses": losses}
     if assignment.name != SHOP:
         return acts
     chance = random.Random(assignment.seed)  # noqa: S311
     shopper = Shopper(node.hub(), chance, assignment.patience_seconds)
-    own = (shopper.trade, shopper.suffer, shopper.strand, shopper.miss, shopper.recover, shopper.rest)
-    return {**acts, **{act.__name__: act for act in own}}
+    own = (shopper.trade, shopper.suffer, shopper.strand, shopper.miss, shopper.sever, shopper.recover, shopper.rest)
+    return {**acts, "cut": cut, **{act.__name__: act for act in own}}
 
 
 async def _obey(lines: asyncio.StreamReader, acts: Acts) -> None:

@@ -18,8 +18,10 @@ from hopwire.node import Actor, Context, handles
 from hopwire.security import Domain, Domains, Key
 
 __all__ = [
+    "CUT_OFF",
     "KILLED",
     "MOST_EXPENSIVE",
+    "RENDEZVOUS",
     "ROLES",
     "SHOP",
     "Bookkeeper",
@@ -199,15 +201,16 @@ class Role(NamedTuple):
 
 # fmt: off
 ROLES = {role.name: role for role in (
-    #     name       reads         actors         waits for
-    Role("ledger",  (4, 3),       (Bookkeeper,), ()),
-    Role("labels",  (3,),         (Label,),      ()),
-    Role("billing", (6, 5, 4, 3), (Cashier,),    (LedgerEntry, Order)),  # a handler of orders: then billing knows stock
-    Role("stock",   (5, 4, 3),    (Warehouse,),  (Charge,)),
-    Role("shop",    (6, 5, 4, 3), (),            (Order, Statement, Visit, PriceChanged)),
+    #     name          reads         actors         waits for
+    Role("rendezvous", (6, 5, 4, 3), (),            ()),  # all others find each other through it
+    Role("ledger",     (4, 3),       (Bookkeeper,), ()),
+    Role("labels",     (3,),         (Label,),      ()),
+    Role("billing",    (6, 5, 4, 3), (Cashier,),    (LedgerEntry, Order)),  # a handler of orders: so it knows stock
+    Role("stock",      (5, 4, 3),    (Warehouse,),  (Charge,)),
+    Role("shop",       (6, 5, 4, 3), (),            (Order, Statement, Visit, PriceChanged)),
 )}
 # fmt: on
-SHOP, KILLED = "shop", "billing"
+RENDEZVOUS, SHOP, KILLED, CUT_OFF = "rendezvous", "shop", "billing", "stock"
 
 
 def domains_of(secret: bytes) -> Domains:

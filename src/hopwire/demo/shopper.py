@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from hopwire.demo.shop import MOST_EXPENSIVE, Order, Paid, PriceChanged, Refund, Return, Statement, Visit
 from hopwire.demo.trouble import TROUBLES, flow_id
@@ -67,20 +68,16 @@ class Shopper:
 
     async def miss(self) -> None:
         """Order while billing is down; refunds are sent again and again, also after the act has ended."""
-        trouble = TROUBLES["insisted"]
-        for number in range(1, trouble.times + 1):
-            flow = flow_id(trouble.name, number)
-            refund = self._hub.send(
-                Refund(item=self._item(), price=self._price()),
-                timeout=trouble.lives,
-                at_least_once=True,
-                correlation_id=flow,
-            )
-            self._waiting.append(asyncio.ensure_future(self._until(refund, flow)))
+        self._insist("insisted", partial(self._hub.send, Refund(item=self._item(), price=self._price())))
         await self._ask_for("missed", self._some_order())
 
+    async def sever(self) -> None:
+        """Order while the link to stock is cut; some orders are sent again and again, also after the act has ended."""
+        self._insist("healed", partial(self._hub.ask, self._some_order(), Paid))
+        await self._ask_for("severed", self._some_order())
+
     async def recover(self) -> None:
-        """Wait for the end of what `strand` and `miss` have begun."""
+        """Wait for the end of what `strand`, `miss` and `sever` have begun."""
         await asyncio.gather(*self._waiting)
 
     async def rest(self) -> dict[str, str]:
@@ -89,6 +86,13 @@ class Shopper:
         return self.endings
 
     # -- one question
+
+    def _insist(self, name: str, say: Callable[..., Awaitable[object]]) -> None:
+        trouble = TROUBLES[name]
+        for number in range(1, trouble.times + 1):
+            flow = flow_id(name, number)
+            promise = say(timeout=trouble.lives, at_least_once=True, correlation_id=flow)
+            self._waiting.append(asyncio.ensure_future(self._until(promise, flow)))
 
     async def _ask_for(self, name: str, payload: Payload) -> None:
         trouble = TROUBLES[name]

@@ -1,4 +1,4 @@
-"""The day of the shop: starts all processes, tells them what to do, kills billing, and ends them all.
+"""The day of the shop: starts all processes, tells them what to do, kills billing, cuts a link, and ends them all.
 
 No step waits for a fixed time. A step waits until it is done, and fails after `STEP_SECONDS`. However the day ends, no
 process is left: a process that does not end by itself is killed by its process id.
@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from hopwire.demo.process import Assignment
-from hopwire.demo.shop import KILLED, ROLES, SHOP, domains_of
+from hopwire.demo.shop import CUT_OFF, KILLED, RENDEZVOUS, ROLES, SHOP, domains_of
 from hopwire.demo.trouble import STRANGER, TROUBLES
 from hopwire.disk import OWNER_ONLY, make_directory
 from hopwire.errors import Timeout, Unreachable
@@ -35,6 +35,7 @@ MARGIN_SECONDS = 1.0  # the captures go on for so long after the patience is ove
 STEP_SECONDS = 60.0  # for one act, also on a slow machine
 GOODBYE_SECONDS = 5.0
 SECRET_BYTES = 32
+CUT_SECONDS = 5.0  # long enough for the nodes to notice
 FIRST_SHARE = 0.7  # the share of the orders that come before billing is killed
 
 OnStep = Callable[[str], None]
@@ -48,6 +49,8 @@ class Day:
     domains: Domains
     endings: Mapping[str, str]  # correlation id of a question: what the hub saw of it
     seconds: float
+    members: int = 0  # that every node knew in the end
+    losses: tuple[str, ...] = ()  # nodes that another one gave up: each as often as that happened
 
 
 class _Process:
@@ -129,10 +132,10 @@ class _Supervisor:
             self._idle.setdefault(name, []).append(process)
 
     async def begin(self, name: str) -> None:
-        """Make a node of the next process of this name; the node is told of all nodes that there are."""
+        """Make a node of the next process of this name; the node is told where the rendezvous is, and nothing else."""
         self.processes[name] = self._idle[name].pop()
-        others = tuple(uri for other, uri in self.uris.items() if uri and other != name)
-        me = msgspec.structs.replace(self._me, name=name, peers=others)
+        door = self.uris.get(RENDEZVOUS)
+        me = msgspec.structs.replace(self._me, name=name, join=(door,) if door else ())
         self.uris[name] = await self.processes[name].tell(me)
 
     async def act(self, name: str, *act: Any) -> Any:
@@ -149,9 +152,11 @@ async def live(directory: Path, seed: int, orders: int, on_step: OnStep = lambda
     async with AsyncExitStack() as stack:
         supervisor = _Supervisor(stack, me, logs)
         endings = await _day(supervisor, orders, on_step)
+        counts = [await supervisor.act(name, "members") for name in ROLES]
+        losses = [each for name in ROLES for each in await supervisor.act(name, "losses")]
         on_step("closing")
         await asyncio.gather(*(process.end() for process in supervisor.processes.values()))
-    return Day(captures, domains_of(secret), endings, time.monotonic() - began)
+    return Day(captures, domains_of(secret), endings, time.monotonic() - began, min(counts), tuple(losses))
 
 
 async def _day(supervisor: _Supervisor, orders: int, on_step: OnStep) -> dict[str, str]:
@@ -176,6 +181,10 @@ async def _day(supervisor: _Supervisor, orders: int, on_step: OnStep) -> dict[st
     await supervisor.begin(KILLED)
     for name in (KILLED, "stock"):
         await supervisor.act(name, "ready")
+    on_step(f"cutting the link between {SHOP} and {CUT_OFF}")
+    await supervisor.act(SHOP, "cut", CUT_OFF, supervisor.uris[CUT_OFF])
+    await asyncio.gather(supervisor.act(SHOP, "sever"), asyncio.sleep(CUT_SECONDS))
+    await supervisor.act(SHOP, "cut", "", "")
     await supervisor.act(SHOP, "recover")
     on_step("more orders")
     await supervisor.act(SHOP, "trade", orders - first)

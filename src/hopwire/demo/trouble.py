@@ -30,6 +30,7 @@ from hopwire.node.transport import (
 )
 from hopwire.security import sign
 from hopwire.wire import V4, V5, decode, encode, recognise, transcode
+from hopwire.wire.connection import claimed_node
 
 __all__ = [
     "STRANGER",
@@ -74,6 +75,8 @@ TROUBLES = {each.name: each for each in (
     Trouble("stranded", "billing is killed while it has it",   6,  4.0, "Unreachable",   ("lost",)),
     Trouble("missed",   "an order while billing is down",      5,  1.0, "Timeout",       ("expired",)),
     Trouble("insisted", "sent until billing is back",          2, 30.0, "answered",      ("answered", "retransmitted")),
+    Trouble("severed",  "the link to stock is cut meanwhile",  5,  1.0, "Timeout",       ("lost",)),
+    Trouble("healed",   "sent until the link is whole again",  5, 30.0, "answered",      ("answered",)),
 )}
 # fmt: on
 
@@ -97,8 +100,11 @@ COPIES = {"dropped": 0, "altered": 1, "doubled": 2}  # that arrive of a message 
 class FaultyWire(Streams):
     """A transport that drops, doubles or changes the messages in trouble, after the node has sent them.
 
-    A capture of the node shows what the node sent: once, and as it was.
+    A capture of the node shows what the node sent: once, and as it was. A link that is cut carries nothing in either
+    direction, and nobody is told: the connection stays open, as with a cable that somebody has pulled.
     """
+
+    cut_off = b"", ""  # the node at the other end of the link that is cut, and its address
 
     def start(
         self,
@@ -111,8 +117,19 @@ class FaultyWire(Streams):
     ) -> str:
         """Begin to listen; what the wire makes of a message is not told to whoever is told of what leaves."""
         self._made: list[Frames] = []
-        self._tell_sent = on_sent
-        return super().start(on_frames, on_refused, on_gone, first_words, on_ended, self._sent)
+        self._tell_sent, self._take = on_sent, on_frames
+        return super().start(self._receive, on_refused, on_gone, first_words, on_ended, self._sent)
+
+    def _receive(self, frames: Frames) -> int:
+        return 0 if self._is_cut(frames[0]) else self._take(frames)
+
+    def _is_cut(self, connection: bytes) -> bool:
+        node, uri = self.cut_off
+        return bool(node) and (claimed_node(connection) == node or self.address_of(connection) == uri)
+
+    def stirred(self) -> list[bytes]:
+        """Give the names of connections over which anything came since the last look, but over a link that is cut."""
+        return [name for name in super().stirred() if not self._is_cut(name)]
 
     def _sent(self, frames: Frames, count: int) -> None:
         place = next((at for at, made in enumerate(self._made) if made is frames), None)
@@ -124,6 +141,10 @@ class FaultyWire(Streams):
     def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
         """Send frames as often as their trouble says, and with one bit changed where it says so."""
         trouble = "" if is_control else _trouble_in(frames)
+        if uri and uri == self.cut_off[1]:
+            if self._tell_sent is not None:
+                self._tell_sent(frames, 1)
+            return ""
         if trouble not in COPIES:
             return super().send(uri, frames, size_bytes, is_control)
         if self._tell_sent is not None:

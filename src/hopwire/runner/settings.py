@@ -107,10 +107,14 @@ OWN = (
     RunOption("peers",           LIST,       (),                    "nodes that are greeted first"),
     RunOption("join",            LIST,       (),                    "members of the network to join by"),
     RunOption("capture",         PATH,       "",                    "directory for everything that is said"),
+    RunOption("capture_local",   SWITCH,     False,                 "capture what stays within the node too"),
     RunOption("domains",         PATH,       "",                    "TOML file of domains, which names their keys"),
+    RunOption("partners",        PATH,       "",                    "TOML file of partner networks"),
     RunOption("tls_certificate", PATH,       "",                    "certificate of the node, in PEM"),
     RunOption("tls_key",         PATH,       "",                    "its key"),
     RunOption("tls_authority",   PATH,       "",                    "authority of all certificates"),
+    RunOption("tls_allowed",     PATH,       "",                    "list of the nodes that alone get in"),
+    RunOption("tls_revoked",     PATH,       "",                    "list of the nodes that are refused"),
     RunOption("insecure",        SWITCH,     False,                 "listen to other machines without keys"),
     RunOption("http",            TEXT,       "",                    "health and metrics: HOST:PORT, or a port"),
     RunOption("grace_seconds",   SECONDS,    10.0,                  "until a node is ready though peers are missing"),
@@ -268,9 +272,11 @@ class RunSettings:
             identity=self["identity"].encode() or None,
             name=self["name"],
             capture=self["capture"] or None,
-            domains=self.domains(),
+            capture_local=self["capture_local"],
+            domains=self["domains"] or OPEN,  # by its path, so that it is read again when it changes
             tls=self.tls(),
             insecure=self["insecure"],
+            partners=self["partners"] or (),
             settings=settings,
             **self._join(),
         )
@@ -291,8 +297,9 @@ class RunSettings:
     def tls(self) -> Tls | None:
         """Give the certificate, its key and the authority, if they are set."""
         missing = [name for name in TLS if not self[name]]
-        if len(missing) == len(TLS):
+        lists = self["tls_allowed"] or None, self["tls_revoked"] or None
+        if len(missing) == len(TLS) and not any(lists):
             return None
         if missing:
             raise SettingsError(f"TLS needs {', '.join(TLS)}; {', '.join(missing)} is not given")
-        return Tls(self["tls_certificate"], self["tls_key"], self["tls_authority"])
+        return Tls(self["tls_certificate"], self["tls_key"], self["tls_authority"], *lists)
