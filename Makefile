@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # what is typed: source and tests, and the scripts beside them
 TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py examples/foreign/*.py)
 
-.PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz chaos clean
+.PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz chaos chaos-cluster clean tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
@@ -27,9 +27,16 @@ demo: $(READY) ## run a small network and look at what it said
 quick: $(READY) ## check, and run every test without processes, Spark or much chance: for every save
 	@$(MAKE) --no-print-directory -j 2 check pure
 
-test: check ## check, then run every test
+test: check tools ## check, then run every test
 	@echo "== tests"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+tools: ## install tshark and chromium, which the tests of the dissector and of the page need, where that is possible
+	@for tool in tshark chromium; do \
+		command -v $$tool >/dev/null && continue; \
+		test "$$(id -u)" = 0 && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$tool >/dev/null 2>&1 \
+			|| echo "$$tool is not here, and its tests are skipped (Debian: apt-get install $$tool)"; \
+	done
 
 check: lint format types imports fresh ## lint, format, types, import rules and generated documents
 
@@ -71,6 +78,9 @@ fuzz: $(READY) ## run the fuzz tests for long: FUZZ_CASES=1000000
 
 chaos: $(READY) ## let networks suffer for long, and say what held: CHAOS_ARGS="--seconds 150 --seed 1 --report FILE"
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+chaos-cluster: $(READY) ## the same for a cluster of ten members and two rendezvous: CHAOS_ARGS="--seconds 300 --seed 1"
+	@$(BIN)/python -m tests.chaos.cluster $(CHAOS_ARGS)
 
 lock: $(READY) ## choose the newest versions of everything for requirements.lock
 	@$(PIP) install uv

@@ -39,10 +39,11 @@ from hopwire.capture.sources import read_source
 from hopwire.errors import WireError
 from hopwire.lake.build import build
 from hopwire.lake.catalog import find_sources, groups_of
+from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.session import session
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_on_spark
-from hopwire.lake.worker import INGESTED, IngestTask, ParquetOutput, rebatched, split_batch
+from hopwire.lake.worker import INGESTED, IngestTask, rebatched, split_batch
 from hopwire.security import OPEN, Domains
 from hopwire.security.batch_verdicts import verify_batch
 from hopwire.security.domain_settings import domains_from_table
@@ -213,9 +214,7 @@ def writing(place: Path, tables: Sequence[str], domains: Domains = OPEN) -> Work
     """Decode all fields and write tables; keys, extensions and outcomes, which stand in them, are read too."""
 
     def work(batches: Batches) -> int:
-        outputs = {
-            name: ParquetOutput(place / f"{uuid4().hex}-{name}.parquet", INGESTED[name], SETTINGS) for name in tables
-        }
+        outputs = {name: TableOutput(place / name, uuid4().hex, INGESTED[name], SETTINGS) for name in tables}
         count = 0
         for batch in batches:
             split = dict(zip(INGESTED, split_batch(batch, "segment", domains)[:3], strict=True))

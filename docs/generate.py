@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
@@ -16,10 +18,11 @@ import option_tables
 
 from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
+from hopwire.cli.usage_examples import first_steps
 from hopwire.flows.findings import KINDS as FINDINGS
 from hopwire.flows.schemas import FATES, FLOW_OUTCOMES
 from hopwire.lake.tables import LAYERS, Table, all_tables
-from hopwire.model.reasons import DECODE_REASONS, ENCODE_REASONS, NODE_REASONS, PROMISE_REASONS, ROUTING_REASONS
+from hopwire.model.reasons import REASONS
 from hopwire.simulate.faults import FAULTS
 from hopwire.simulate.kinds import KINDS
 from hopwire.simulate.shapes import Kind
@@ -90,25 +93,19 @@ def _type(kind: Type) -> str:
 def reasons() -> str:
     """Every reason code."""
     parts = [NOTE, "# Reason codes\n", REASONS_INTRODUCTION]
-    sections = {
-        "Reading": DECODE_REASONS,
-        "Writing": ENCODE_REASONS,
-        "Finding the way": ROUTING_REASONS,
-        "In a node": NODE_REASONS,
-        "Of a question": PROMISE_REASONS,
-    }
-    for title, codes in sections.items():
-        parts += [f"## {title}\n", "| code | meaning |", "|---|---|"]
-        parts += [f"| `{code}` | {meaning} |" for code, meaning in codes.items()]
+    for found, alike in groupby(REASONS, attrgetter("found")):
+        parts += [f"## {found.capitalize()}\n", "| code | meaning | who sees it | what to do |", "|---|---|---|---|"]
+        parts += [f"| `{each.code}` | {each.meaning} | {each.seen_by} | {each.remedy} |" for each in alike]
         parts.append("")
     return "\n".join(parts)
 
 
 REASONS_INTRODUCTION = """\
 `decode` raises a `WireError` with one of these as its `reason`, with `frame` and `byte` where a place can be named;
-`decode_batch` puts the same into the columns `reason`, `reason_frame` and `reason_byte`. The codes are stable: new ones
-may come, none is renamed. Dead letters of a node have any of them, or one of those under *In a node*; errors of a hub
-have any that became of the question, or one of the last.
+`decode_batch` puts the same into the columns `reason`, `reason_frame` and `reason_byte`. Errors of a hub
+(`NoRoute`, `Expired` and so on) have `reason` too. The dead letters of a node are counted by reason in its metrics, the
+latest are kept in `Node.dead_letters`, and each is in its capture. The codes are stable: new ones may come, none is
+renamed. `hopwire reasons CODE` says the same in a terminal.
 """
 
 
@@ -134,6 +131,7 @@ def commands() -> str:
     """Every --help."""
     parts = [NOTE, "# The command line\n", COMMANDS_INTRODUCTION]
     parts += [f"| {code:d} | {meaning} |" for code, meaning in EXIT_CODES.items()] + [""]
+    parts += ["## First steps\n", "```", first_steps(), "```\n"]
     alone = [[command.__name__] for command in COMMANDS]
     grouped = [[name, *rest] for name, (_, group) in GROUPS.items() for rest in ([], *([c.__name__] for c in group))]
     for arguments in ([], *alone, *grouped):
@@ -145,7 +143,7 @@ def commands() -> str:
 
 COMMANDS_INTRODUCTION = """\
 `pip install "hopwire[cli]"` brings the command `hopwire`. Output for programs: `--json`. What is wrong is said in one
-line on stderr.
+line on stderr. `hopwire --install-completion` teaches the shell to complete commands and options.
 
 | exit code | meaning |
 |---|---|"""
@@ -174,14 +172,60 @@ def _table(table: Table) -> str:
     reads = ", ".join(f"[{name}](#{name.replace('.', '')})" for name in table.reads) or "the captures"
     lines = [f"## {table.name}\n", f"{table.meaning}\n", f"Key: {key}. Made from: {reads}.\n"]
     lines += ["| column | Arrow type | meaning |", "|---|---|---|"]
-    lines += [f"| `{column.name}` | `{column.type}` | {column.meaning} |" for column in table.columns]
+    lines += [f"| `{column.name}` | `{column.type}` | {column.meaning} |" for column in table.stored_columns]
     return "\n".join(lines) + "\n"
 
 
 TABLES_INTRODUCTION = """\
-`hopwire lake build CAPTURES LAKE` makes these tables, as Parquet files below the directory of the lake. The file
-`_hopwire/manifest.json` says which of these files count. `hopwire.lake.dataframes.read_table` reads a table in Spark,
-`hopwire.lake.store.read_arrow` reads it without Spark. Times are nanoseconds since 1970.
+`hopwire lake build CAPTURES LAKE` makes these tables. Each is a Delta table below the directory of the lake, so any
+engine that knows Delta opens it. A manifest, `_hopwire/manifests/<number>.json`, names the versions of all tables that
+belong together.
+
+Times are there twice: as timestamps in UTC, cut off to microseconds, and in nanoseconds since 1970 (`_ns`). So are
+identities, nodes and keys: as text, and as bytes for joins. Large tables are partitioned by `date`, the day in UTC.
+
+## How to read them
+
+One state of the lake, in which all tables belong together, also while a build is at work:
+
+| with | how |
+|---|---|
+| SQL, without Spark | `hopwire lake sql "select * from requests where outcome = 'lost' order by asked_at" LAKE` |
+| an older state | the same with `--at 7`; `hopwire.lake.read(LAKE, "requests", at=7)` |
+| Python | `hopwire.lake.read(LAKE, "requests", "pandas")`, or `"polars"` (a LazyFrame), `"arrow"`, `"spark"` |
+
+One table by its newest version, with any engine. Between two commits of a build, two tables may be of two builds.
+
+| with | how |
+|---|---|
+| polars | `polars.scan_delta("LAKE/gold/requests")` |
+| pandas, Arrow | `deltalake.DeltaTable("LAKE/gold/requests").to_pandas()` |
+| DuckDB | `select * from delta_scan('LAKE/gold/requests')`, with its extension `delta` |
+| Spark, Databricks | `spark.read.format("delta").load("LAKE/gold/requests")`, with the jar of Delta |
+| Trino | `call delta.system.register_table('hopwire', 'requests', 'LAKE/gold/requests')` |
+
+Write to the tables with hopwire alone. Do not run OPTIMIZE or VACUUM on them: a build would refuse the table, and old
+states could not be read any more.
+
+## Questions
+
+```sql
+-- what was lost, and where
+select asked_at, contract, home_name, lost_from_name, lost_to_name, reason
+from requests where outcome = 'lost' order by asked_at;
+
+-- how long each contract takes
+select contract, count(*) as requests, median(latency_us) as median_us, quantile_cont(latency_us, 0.99) as p99_us
+from requests where outcome = 'answered' group by contract order by p99_us desc;
+
+-- which way one flow went
+select left_at, arrived_at, from_name, to_name, contract, fate
+from hops where flow = (select flow from flows order by hop_count desc limit 1) order by left_at;
+
+-- what came with a bad signature, by day
+select date, sender_name, finding, sum(message_count) as messages
+from security group by all order by date, messages desc;
+```
 """
 
 
@@ -228,6 +272,32 @@ def _first_sentence(path: Path) -> str:
     return " ".join(text.split()).split(". ")[0].rstrip(".:").replace("|", "\\|")
 
 
+def examples() -> str:
+    """Every example, with what one learns from it."""
+    lines = [NOTE, "# Examples\n", EXAMPLES_INTRODUCTION, "| program | what it shows |", "|---|---|"]
+    here = HERE.parent / "examples"
+    others = sorted(path.stem for path in here.glob("*.py") if path.stem not in FIRST_EXAMPLES)
+    for name in (*FIRST_EXAMPLES, *others):
+        lines.append(f"| [{name}.py]({name}.py) | {_first_sentence(here / f'{name}.py')} |")
+    return "\n".join(lines) + "\n"
+
+
+FIRST_EXAMPLES = (
+    "hello",
+    "work_queue",
+    "scatter_gather",
+    "pipeline",
+    "streams",
+    "keyed",
+    "capture_to_report",
+)
+EXAMPLES_INTRODUCTION = """\
+Each program runs by itself, as `python examples/hello.py`, and ends by itself. The first line of each says what one
+learns from it. The first seven are a tour. `deploy/` has the files of a service: systemd, Docker and Kubernetes;
+`foreign/` has programs that are no nodes.
+"""
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "wire/formats.md": formats,
     "reasons.md": reasons,
@@ -237,6 +307,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "tables.md": tables,
     "simulation.md": simulation,
     "modules.md": modules,
+    "../examples/README.md": examples,
 }
 
 

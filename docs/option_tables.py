@@ -14,7 +14,7 @@ from typing import Any
 
 from hopwire.cluster.events import Pace
 from hopwire.model.limits import Limits
-from hopwire.node import Hub, Node, NodeSettings, Tls
+from hopwire.node import Hub, Node, NodeSettings, Partner, Tls
 from hopwire.testing import Faults, Network, run
 
 __all__ = ["calls"]
@@ -38,10 +38,12 @@ CALLS: dict[str, Callable[..., Any]] = {
     "node.knows":     Node.knows,
     "node.drain":     Node.drain,
     "node.stop":      Node.stop,
+    "node.allow":     Node.allow,
     "NodeSettings":   NodeSettings,
     "Pace":           Pace,
     "Limits":         Limits,
     "Tls":            Tls,
+    "Partner":        Partner,
     "testing.run":    run,
     "testing.Network": Network,
     "network.node":   Network.node,
@@ -73,9 +75,14 @@ WORDS = {
     "Node.identity":         "who the node is for all others; drawn, or kept beside the capture, if none is given",
     "Node.name":             "what people call the node, in captures and in the lake",
     "Node.capture":          "a directory where all messages are written down; several processes may share it",
+    "Node.capture_local":    "whether messages between actors and hubs of this node are written down too",
     "Node.domains":          "who may say what, and the keys for it; the path of a file is read again when it changes",
     "Node.tls":              "the certificate of the node, and the authority of the network",
     "Node.insecure":         "whether an address that others can reach may be open to all",
+    "Node.partners":         "partner networks that the node is a gateway to, or the path of their file",
+    "node.allow.partner":    "the name of the partner network",
+    "node.allow.export":     "what the partner may use of this network; as before if not given",
+    "node.allow.import_":    "what this network uses of the partner; as before if not given",
     "Node.foreign":          "programs that are no nodes, and that the node dials",
     "Node.settings":         "limits and habits of the node",
     "Node.transport":        "what moves frames, in place of sockets; for tests",

@@ -27,6 +27,7 @@ DEMO_SECONDS = 300  # it takes a minute where nothing else runs
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-cases", type=int, default=200_000, help="mutated inputs for each fuzz test")
+    parser.addoption("--networks", type=int, default=20, help="random networks for the lake to judge")
 
 
 def pytest_configure() -> None:

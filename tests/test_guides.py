@@ -26,6 +26,7 @@ no_route greeter.greet
 MessageGivenUp(reason='no_route', contract='greeter.greet v1', detail='')
 True [True]
 hello Ada
+Greeting(text='hello Ann')
 drained: True
 hello Bob [0, 1, 2]
 hello Eve

@@ -22,6 +22,7 @@ ATTACKERS = (
     "on the path",
     "a member with the key of one domain",
     "a member with a revoked certificate",
+    "a partner network",
     "a local user who reads",
     "a local user who writes",
     "who sees the page of Spark",
