@@ -114,6 +114,16 @@ def many_killed(size: int, seed: int = 0) -> Found:
     return Found(seconds, simulation.is_agreed(), _false_deaths(simulation, victims))
 
 
+def left_alone(size: int, seed: int = 0, is_told: bool = True) -> Found:
+    """Kill all processes but one, or all machines, and wait until the one that is left knows."""
+    simulation = _settled(size, seed)
+    left, *victims = list(simulation.members)
+    for name in victims:
+        simulation.kill(name, is_told)
+    seconds = simulation.run(120, simulation.is_agreed, 0.05)
+    return Found(seconds, simulation.is_agreed(), _false_deaths(simulation, tuple(victims)))
+
+
 def slow_nodes(size: int, seed: int = 0, seconds: float = 60) -> Found:
     """Let one node of ten stand still for 0.5 to 3 s again and again."""
     simulation = _settled(size, seed)

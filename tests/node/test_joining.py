@@ -84,6 +84,41 @@ def test_everything_goes_on_without_the_door() -> None:
     run(story)
 
 
+def test_one_that_is_left_of_eight_knows_within_seconds_that_the_others_are_dead() -> None:
+    async def story(network: Network) -> None:
+        left, *others = await cluster(network, 8)
+        others[4].host(Greeter())
+        await left.knows(Greet)
+        left.host(Greeter())
+        for node in others:
+            network.kill(node)
+        await until(lambda: not left.peers, 3)
+        for _ in range(4):
+            assert (await left.hub().ask(Greet("Ada"), Greeting, timeout=1)).text == "hello Ada"
+        back = network.node(join=[left.uri])
+        await back.start()
+        await until(lambda: left.peers == (back.identity,), 10)
+        await stop(left, back)
+
+    run(story)
+
+
+def test_one_that_hears_nobody_for_half_a_minute_takes_all_for_lost_and_finds_them_again() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 8)
+        left, *others = nodes
+        for node in others:
+            network.cut(left, node)
+        await asyncio.sleep(20)
+        assert len(left.peers) == 7, "one accuser needs longer"
+        await until(lambda: not left.peers, 15)
+        network.heal()
+        await until(lambda: all(len(node.peers) == 7 for node in nodes), 60)
+        await stop(*nodes)
+
+    run(story)
+
+
 @pytest.mark.slow
 def test_links_are_few_and_open_when_a_message_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hopwire.node.joining.IDLE_SECONDS", 8.0)

@@ -543,7 +543,10 @@ class Membership:
         """Give up the node at an address that cannot be reached any more."""
         if not self._is_closing:
             for node in self._tables.remote.nodes_at(uri):
-                self._step(Refused(node))
+                if node in self._cluster.peers:
+                    self._step(Refused(node))
+                elif self.joining is not None and self.joining.is_living(node):
+                    self.joining.closed(node, is_gone=True)
 
     # -- saying
 
