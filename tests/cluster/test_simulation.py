@@ -61,6 +61,12 @@ def test_routes_reach_everybody() -> None:
     assert all(found.is_right for found in cluster.routes(15, 50))
 
 
+def test_many_routes_reach_a_newcomer_while_they_change() -> None:
+    found = cluster.churning(4000)
+    assert found.is_right
+    assert found.seconds < 1
+
+
 @pytest.mark.slow
 def test_links_that_are_cut_in_one_direction_kill_nobody() -> None:
     assert cluster.one_way(30).is_right
