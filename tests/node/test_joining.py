@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -217,6 +218,34 @@ def test_process_that_restarts_takes_its_place_at_another_address() -> None:
         assert (await nodes[1].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
         await until(lambda: all(len(node.peers) == 4 for node in (*nodes[:3], nodes[4], again)))
         await stop(*nodes[:3], nodes[4], again)
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_process_that_restarts_with_its_clock_set_back_is_taken(is_signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
+    settings = {"domains": domains} if is_signed else {}
+
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 4, **settings)
+        first = network.node(join=[nodes[0].uri], identity=b"x", **settings)
+        await first.start()
+        await until(lambda: all(b"x" in node.peers for node in nodes))
+        network.kill(first)
+        await until(lambda: not any(b"x" in node.peers for node in nodes))
+        with monkeypatch.context() as patched:
+            patched.setattr("hopwire.node.node.time.time_ns", lambda start=time.time_ns(): start - 3600 * NS_PER_SECOND)
+            second = network.node(join=[nodes[0].uri], identity=b"x", **settings)
+        second.host(Greeter())
+        await second.start()
+        await until(lambda: all(b"x" in node.peers for node in nodes), 5)
+        for node in nodes:
+            assert (await node.hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        nodes[3].host(Greeter())
+        await second.knows(Greet)
+        assert (await second.hub().ask(Greet("Bob"), Greeting, timeout=5)).text == "hello Bob"
+        await stop(*nodes, second)
 
     run(story)
 

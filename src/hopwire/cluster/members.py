@@ -38,6 +38,8 @@ Rules:
 - After a partition both halves have lost each other. One knock from either side joins them: they compare, accuse, and
   the accused say that they live.
 - A record with a larger incarnation takes the place of the former at once: the process restarted.
+- A process that restarted with a clock that was set back says an older start than others know. It is shown what they
+  know, and goes above it: the later start was at its own address, or is lost. So the process is taken within a second.
 - Records and accusations count only if they are genuine (`seals.py`). Where a restarted process has a new key, its
   record is a claim, which waits until the former process is gone. Whoever talks to the new process itself accuses the
   former one, as if its connection had died.
@@ -89,6 +91,7 @@ from hopwire.cluster.member_events import (
     MemberSaid,
     OwnRoutes,
     Refuse,
+    Rise,
     RoutesSeen,
     SealChanged,
     SignsOfLife,
@@ -129,6 +132,7 @@ OTHERS = 8  # members that are named instead
 SETTLED_BEATS = 5  # after which a node passes on what it learns by comparing
 KNOCK_BEATS = 10  # between two knocks of a node, in a cluster of up to as many members
 ALONE_BEATS = 5  # between two knocks of a node that has no neighbour, after some that are quicker
+RISE_BEATS, MOST_RISES = 30, 3  # after its start in which a node goes above a later start of itself, and how often
 KNOCKS_TO_WARN = 5  # without an answer
 MAX_MEMBERS = 20_000
 MOST_ACCUSERS = 8  # of one member
@@ -215,7 +219,7 @@ class Members:
         self._fresh: dict[bytes, tuple[MemberRecord, bytes]] = {}  # news, and who told them
         self._fresh_accused: dict[tuple[bytes, bytes], tuple[Accusation, bytes]] = {}
         self._knock_pause, self._knock_beat, self._knocks = 0, 0, 0
-        self.is_doubled, self._is_leaving = False, False
+        self.is_doubled, self._is_leaving, self._rises = False, False, 0
         self._is_ring_new, self._are_monitors_new = True, False
         self.beat = 0
         self._beat_ns = now_ns
@@ -489,7 +493,14 @@ class Members:
         if source in self._heard:
             self._note_life(source)
         for record in said.records:
-            if not self._learn(record, source, now_ns) and record.node in self.lost and record.node != source:
+            if record.node == self.me.node:
+                is_lost = any(each.target == record.node for each in said.accused)
+                self._hear_of_myself(record, source, now_ns, is_lost)
+            elif self._learn(record, source, now_ns):
+                continue
+            elif record.node == source:
+                self._show_later(record)
+            elif record.node in self.lost:
                 self._tell_lost(record.node, source)
         for accusation in said.accused:
             self._hear_accusation(accusation, source, now_ns)
@@ -507,6 +518,13 @@ class Members:
         accused = self._why_lost(node)
         if accused:
             self._tell(source, Rumours(self.me.node, self.me.incarnation, (), accused))
+
+    def _show_later(self, record: MemberRecord) -> None:
+        """Show a later start to a process that says an older one of itself, and whether the later one is lost here."""
+        known = self.find(record.node)
+        if known is not None and known.incarnation > record.incarnation:
+            accused = self._why_lost(record.node) if record.node in self.lost else ()
+            self._tell(record.node, Rumours(self.me.node, self.me.incarnation, (known,), accused))
 
     def _why_lost(self, node: bytes) -> tuple[Accusation, ...]:
         """Give the accusations that a lost member did not answer, as they were heard, and that of this node."""
@@ -653,12 +671,15 @@ class Members:
         if is_new:
             self._commands.append(Dismiss(node, reason))
 
-    def _hear_of_myself(self, record: MemberRecord, source: bytes, now_ns: int) -> None:
+    def _hear_of_myself(self, record: MemberRecord, source: bytes, now_ns: int, is_lost: bool = False) -> None:
         verdict = GENUINE if record.age <= self.me.age else self._seals.judge(record, self.me)
         if verdict == FORGED:
             raise _Forged(record.node, source)
         # Two processes do not listen at one address: the other one was before, and had a clock that was ahead.
-        what = "set_back" if record.uri == self.me.uri and record.incarnation > self.me.incarnation else "duplicate"
+        is_later, is_here = record.incarnation > self.me.incarnation, record.uri == self.me.uri
+        what = "set_back" if is_later and is_here else "duplicate"
+        if is_later and (is_here or is_lost or record.status == LEFT) and self._rise(record.incarnation + 1, now_ns):
+            return
         if verdict != GENUINE:  # another process that claims the name does not get it while this one lives
             self._commands.append(Warn(what, record.node, record.uri))
         elif record.incarnation > self.me.incarnation:
@@ -670,6 +691,17 @@ class Members:
                 self._tell(source, Rumours(self.me.node, self.me.incarnation, self._own()))
         elif record.sequence > self.me.sequence:  # nobody but me says this of me
             self._say_again(record.sequence, now_ns)
+
+    def _rise(self, incarnation: int, now_ns: int) -> bool:
+        """Go on under a later start than that of the process before, whose clock was ahead; tell whether that is so."""
+        furthest = self.me.incarnation + now_ns - self._born_ns + FUTURE_NS
+        if incarnation > furthest or self.beat > RISE_BEATS or self._rises >= MOST_RISES or self._is_leaving:
+            return False
+        self._rises, self.is_doubled = self._rises + 1, False
+        self.routes.rise(incarnation)
+        self._rewrite(replace(self.me, incarnation=incarnation, sequence=1), now_ns)
+        self._commands.append(Rise(incarnation))
+        return True
 
     def _say_again(self, sequence: int, now_ns: int) -> None:
         self._rewrite(replace(self.me, sequence=max(sequence, self.me.sequence) + 1), now_ns)

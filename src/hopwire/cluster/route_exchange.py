@@ -84,6 +84,12 @@ class RouteExchange:
         """Whether answers are missing."""
         return bool(self._pulls)
 
+    def rise(self, incarnation: int) -> None:
+        """Own the same routes under a later start of this node."""
+        node, _ = self._me
+        self._me = node, incarnation
+        self.holdings[node].incarnation = incarnation
+
     def forget(self, owner: bytes) -> None:
         """Hold no routes of an owner that is gone, or of the process before."""
         for kept in (self.holdings, self._pulls, self._wanted, self._askers, self._early):
