@@ -493,6 +493,7 @@ class Hub:
             ending.pop(key, None)
             del self._promises[key]
             self._loads.move(promise, ())
+            del promise  # an error, its traceback and its promise would be a circle that nobody frees for a while
 
     def _break(self, promise: Promise, error: BaseException) -> None:
         """Let the capture know that a promise ends with an error, where there is a capture."""
@@ -590,7 +591,7 @@ class Hub:
             raise
         finally:
             ending.pop(key, None)
-            del promises[key]
+            del promises[key], promise, future  # or an error would hold itself, as in `_promised`
 
     async def _ask_in_line(
         self,
@@ -623,7 +624,7 @@ class Hub:
         finally:
             line.waiters.pop(waiting, None)
             ending.pop(key, None)
-            del promises[key]
+            del promises[key], promise, future, waiting  # or an error would hold itself, as in `_promised`
 
     def _send_from_line(self, promise: Promise, envelope: Envelope, node: bytes, line: CreditLine) -> bool:
         """Write and send a question whose turn has come; False says that it needs the ordinary way."""
@@ -685,6 +686,7 @@ class Hub:
             self._loads.move(promise, ())
             if not has_ended(promise):
                 self._say_to_producer(promise, word)
+            del promise, future  # or an error would hold itself, as in `_promised`
 
     def _say_to_producer(self, promise: Promise, word: Payload) -> None:
         """Say something to the node that makes a stream, or to the node that has the question."""
