@@ -117,7 +117,7 @@ def many_killed(size: int, seed: int = 0) -> Found:
 def left_alone(size: int, seed: int = 0, is_told: bool = True) -> Found:
     """Kill all processes but one, or all machines, and wait until the one that is left knows."""
     simulation = _settled(size, seed)
-    left, *victims = list(simulation.members)
+    victims = list(simulation.members)[1:]
     for name in victims:
         simulation.kill(name, is_told)
     seconds = simulation.run(120, simulation.is_agreed, 0.05)

@@ -326,10 +326,14 @@ def test_who_tells_of_later_starts_again_and_again_makes_a_process_rise_three_ti
     for _ in range(31):
         late.hand(SignsOfLife((b"b", b"c")))
         late.wait(1)
-    assert not [each for each in late.hear(Rumours(b"c", START, (record_of("me", START + 5),))) if isinstance(each, Rise)]
+    assert not [
+        each for each in late.hear(Rumours(b"c", START, (record_of("me", START + 5),))) if isinstance(each, Rise)
+    ]
     far = among("b", "c")
     assert not [
-        each for each in far.hear(Rumours(b"c", START, (record_of("me", START + 2 * FUTURE_NS),))) if isinstance(each, Rise)
+        each
+        for each in far.hear(Rumours(b"c", START, (record_of("me", START + 2 * FUTURE_NS),)))
+        if isinstance(each, Rise)
     ]
 
 

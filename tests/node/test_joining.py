@@ -223,7 +223,9 @@ def test_process_that_restarts_takes_its_place_at_another_address() -> None:
 
 
 @pytest.mark.parametrize("is_signed", [False, True])
-def test_process_that_restarts_with_its_clock_set_back_is_taken(is_signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_restarts_with_its_clock_set_back_is_taken(
+    is_signed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
     settings = {"domains": domains} if is_signed else {}
 
@@ -234,8 +236,9 @@ def test_process_that_restarts_with_its_clock_set_back_is_taken(is_signed: bool,
         await until(lambda: all(b"x" in node.peers for node in nodes))
         network.kill(first)
         await until(lambda: not any(b"x" in node.peers for node in nodes))
+        an_hour_ago = time.time_ns() - 3600 * NS_PER_SECOND
         with monkeypatch.context() as patched:
-            patched.setattr("hopwire.node.node.time.time_ns", lambda start=time.time_ns(): start - 3600 * NS_PER_SECOND)
+            patched.setattr("hopwire.node.node.time.time_ns", lambda: an_hour_ago)
             second = network.node(join=[nodes[0].uri], identity=b"x", **settings)
         second.host(Greeter())
         await second.start()

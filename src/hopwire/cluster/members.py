@@ -14,7 +14,7 @@ in pings and acks: two neighbours whose digests differ compare their tables.
 | pings to each monitored member | every T; over long links every 2 T |
 | a monitored member that says nothing | is accused after 3 T, later if this node is in doubt about itself |
 | accused by two monitors whose connections died | dead after 0.2 T |
-| the connection of this node died, and none of its other monitors can be reached | dead after 0.2 T: nobody could tell |
+| the connection of this node died, and no other monitor can be reached | dead after 0.2 T: nobody could tell |
 | accused by two monitors | dead after 4 T |
 | accused by one monitor, or by two others | dead after 24 T |
 | everybody, where no word of anybody came for 27 T | lost: this node is alone, or cut off |
@@ -426,7 +426,11 @@ class Members:
                 self._long_heard[node] = self.beat
         if len(self._long_heard) > 4 * LONG:
             self._long_heard = {node: self._long_heard[node] for node in self.long}
-        probed = () if self.links or self.count == 1 else self.ring.after(me, PROBED, {*lost, *self._heard, *self._unreached})
+        probed = (
+            ()
+            if self.links or self.count == 1
+            else self.ring.after(me, PROBED, {*lost, *self._heard, *self._unreached})
+        )
         for node in (*self.watched, *self.long, *probed):
             if node not in self.links and self.beat - self._tied.get(node, -TIE_BEATS) >= TIE_BEATS:
                 if node in self.long and node in self._tied:  # it was not reached: another will do
@@ -745,9 +749,9 @@ class Members:
             self._tell(node, Rumours(self.me.node, self.me.incarnation, (), (accused,)))
         self._count(accused, self.me.node, now_ns)
         for monitor in self.ring.before(node, COUNTED, self.lost) if is_gone else ():
-            if monitor != self.me.node and monitor not in self.links and monitor not in self._unreached:
-                if monitor not in self._tied:  # does it live? if nobody else can tell, this node has to decide
-                    self._tie(monitor)
+            is_known = monitor == self.me.node or monitor in self.links or monitor in self._unreached
+            if not is_known and monitor not in self._tied:  # if nobody else lives who can tell, this node has to decide
+                self._tie(monitor)
 
     def _weigh_behind(self, node: bytes) -> None:
         """Weigh anew what this node accuses others of whose monitor cannot be reached: it could have told."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
@@ -611,7 +612,7 @@ class Hub:
         envelope = Envelope(None, now + timeout, b"", True, known, b"", key, flow, self._ticks, payload)
         promise = promises[key] = Promise(future, question.expected.types, envelope, flow, is_in_line=True)
         ending = self._deadlines.add(key, now, timeout)
-        waiting = _InLine(promise, line, lambda: self._send_from_line(promise, envelope, node, line))
+        waiting = _InLine(promise, line, partial(self._send_from_line, promise, envelope, node, line))
         self._outgoing.park(node, known.line, line, waiting)
         try:
             return await future
