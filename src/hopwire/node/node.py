@@ -435,8 +435,7 @@ class Node:
         self._state = "running"
         if self._domains_file is not None or self._partners_file is not None:
             self._looking = self._timing.loop.call_later(LOOK_SECONDS, self._look)
-        for running in self._actors.values():
-            running.start()
+        await self._start_actors(tuple(self._actors.values()))
         for name, (gateway, border) in self._gateways.items():
             try:
                 await border.start()
@@ -444,6 +443,14 @@ class Node:
                 await self.stop(0)
                 raise SettingsError(f"partner {name}: {error}") from None
             gateway.look_soon()
+
+    async def _start_actors(self, actors: Iterable[Running]) -> None:
+        """Start those that were hosted before; who is hosted meanwhile is started at once."""
+        async for running in self._timing.share.spread(actors):
+            if self._state != "running":
+                raise Closed("the node was stopped while it started")
+            if not running.inbox.is_closed:
+                running.start()
 
     async def stop(self, timeout: float = 1.0) -> None:
         """Say goodbye, stop the actors, end every promise; it ends soon after the timeout, whatever others do.
@@ -493,10 +500,10 @@ class Node:
         self._closed.set()
 
     async def _end_actors(self, actors: Iterable[Running], reason: str, timeout: float) -> None:
-        actors = tuple(actors)
-        for running in actors:
+        actors, share = tuple(actors), self._timing.share
+        async for running in share.spread(actors):
             running.close(reason)
-        await end_lives([running.life for running in actors], timeout)
+        await end_lives([running.life for running in actors], timeout, share)
 
     async def drain(self, timeout: float = 10.0) -> bool:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""

@@ -17,6 +17,7 @@ from hopwire.node.feeds import Feeds
 from hopwire.node.latencies import EVERY_SECONDS, Latencies
 from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, News
 from hopwire.node.notices import Notice, Notices
+from hopwire.node.recruiting import Recruiter
 from hopwire.node.router import Inbox, Router
 from hopwire.node.spawn import RECEIPT, choice_within, spawned, wants_stream, without_callback
 from hopwire.node.stepping import Stepping
@@ -73,6 +74,7 @@ class Running:
         timing = place.router.timing
         self.life = Life(actor, self._work, supervision, self, timing.now, timing.share.clock)
         self._clock: Callable[[], float] = timing.now
+        self._recruiter: Recruiter | None = None  # while the actor is up
         self._at_work = 0
         self._is_down = False
         self._failed: tuple[BaseException, str] | None = None  # what has ended the actor
@@ -90,8 +92,10 @@ class Running:
         """Give how many messages wait for the actor, or are being handled."""
         return len(self.inbox) + self._at_work
 
-    def went_up(self, restarts: int) -> None:
+    def went_up(self, restarts: int, workers: int) -> None:
         """The actor takes messages."""
+        self._recruiter = Recruiter(self.inbox, self.life.hire, self.actor.concurrency - workers)
+        self._recruiter.start()
         if self._is_down:
             self._is_down = False
             self._place.route(self)
@@ -106,6 +110,8 @@ class Running:
     def went_down(self, error: BaseException, where: str, restarts_in: float | None) -> None:
         """The actor has failed: nobody sends it anything until it is up again."""
         self._is_down = True
+        if self._recruiter is not None:
+            self._recruiter.stop()
         self._place.unroute(self)
         if self._place.news:
             self._place.news.tell(ActorFailed(self._address, self._name, where, error, restarts_in))
@@ -127,6 +133,8 @@ class Running:
         """Take nothing more; what still waits is given up."""
         if self.inbox.is_closed:
             return
+        if self._recruiter is not None:
+            self._recruiter.stop()
         for envelope in self.inbox.close():
             if self._failed is not None:
                 self._router.fail(envelope, *self._failed)

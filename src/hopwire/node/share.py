@@ -15,11 +15,14 @@ each share of time and not before each message: a turn may last up to two shares
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
 
 from hopwire.node.waiters import Waiters
 
 __all__ = ["HUB_SECONDS", "Share"]
+
+T = TypeVar("T")
 
 SHARE_SECONDS = 0.005  # of all actors: time for hundreds of quick messages, so that trains stay long
 
@@ -48,6 +51,13 @@ class Share:
             self._let_in_at = self.clock()
             asyncio.get_running_loop().call_soon(self._let_in)
         await self.waiters.wait()
+
+    async def spread(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Give items one by one, and let the loop turn whenever the share is over: for what is done to very many."""
+        for item in items:
+            if self.is_full():
+                await self.turn()
+            yield item
 
     def _let_in(self) -> None:
         """Wake some of those who wait: more than the last time if this turn was short, fewer if it was long."""
