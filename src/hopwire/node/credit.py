@@ -26,6 +26,7 @@ from hopwire.model import Message
 from hopwire.model.names import HUB
 from hopwire.model.units import MEBIBYTE
 from hopwire.node.rates import Rate
+from hopwire.node.share import in_slices
 from hopwire.node.waiters import Waiters
 
 __all__ = ["CAPABILITY", "Consumption", "CreditLine", "Credits", "line_of"]
@@ -135,7 +136,8 @@ class Credits:
             if line.timer is not None:
                 line.timer.cancel()
             line.grant(line.sent, line.sent_bytes, MOST_MESSAGES, MOST_BYTES)  # nobody waits for room any more
-            line.waiters.wake(len(line.waiters))
+            if line.waiters:
+                in_slices(asyncio.get_running_loop(), (line.waiters.wake() for _ in range(len(line.waiters))))
 
     def line(self, node: bytes, what: bytes) -> CreditLine | None:
         """Give a credit line; none for a peer that does not know of credit."""

@@ -87,6 +87,7 @@ from hopwire.node.promise import (
 )
 from hopwire.node.retries import Retries
 from hopwire.node.router import Outlet, Room, Router
+from hopwire.node.share import in_slices
 from hopwire.node.spawn import (
     OUTCOME,
     RECEIPT,
@@ -184,6 +185,7 @@ class Hub:
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._longest_wait = longest_wait  # seconds for room; a handler that waited for ever could wait for itself
         self._promises: dict[int, Promise] = {}
+        self._stranded: dict[int, Promise] = {}  # those of them that insist, and that a new route may help
         self._questions: dict[tuple[type[Payload], type[Payload]], _Question] = {}  # that were asked before
         self._timeout, self._ticks = 0.0, 0  # of the last question: most have the same
         self._timeout_type: type = float
@@ -492,6 +494,8 @@ class Hub:
         finally:
             ending.pop(key, None)
             del self._promises[key]
+            if self._stranded:
+                self._stranded.pop(key, None)
             self._loads.move(promise, ())
 
     def _break(self, promise: Promise, error: BaseException) -> None:
@@ -721,7 +725,7 @@ class Hub:
             elif key in promise.expected:
                 promise.future.set_result(payload_from_body(promise.expected[key], message.body))
             elif key == OUTCOME:
-                self._take_outcome(promise, payload_from_body(Outcome, message.body))
+                self._take_outcome(message.callback_key, promise, payload_from_body(Outcome, message.body))
             else:
                 self._router.dead.add(DeadLetter("unexpected_answer", "", message))
             if not message.socket_identity and is_kept(promise):
@@ -810,7 +814,7 @@ class Hub:
         if number and message.identity != names.OUTCOME:
             self._say_to_feeds(node, message, Demand(NO_MORE, number))
 
-    def _take_outcome(self, promise: Promise, outcome: Outcome) -> None:
+    def _take_outcome(self, key: int, promise: Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
             node = bytes.fromhex(outcome.detail)
             if node != promise.taken_by:  # a receipt for a copy says nothing new, and must not bring the next copy
@@ -826,6 +830,8 @@ class Hub:
         elif promise.taken_by and outcome.kind == "undelivered":  # who had it has it no longer
             promise.taken_by = b""
         promise.last = outcome.reason
+        if promise.is_insisted and not promise.taken_by and outcome.reason in NOWHERE:
+            self._stranded[key] = promise
 
     def _time_out(self, key: int) -> None:
         promise = self._promises.get(key)
@@ -843,24 +849,33 @@ class Hub:
 
     def find_route(self) -> None:
         """There are new routes: who insists and found nobody tries again at once."""
-        for promise in self._promises.values():
-            if promise.is_insisted and not promise.taken_by and promise.last in NOWHERE:
-                tell_news(promise)
+        stranded, self._stranded = self._stranded, {}
+        if stranded:
+            in_slices(self._timing.loop, map(_try_again, stranded.values()))
 
     def lose_node(self, node: bytes, reason: str) -> None:
         """A node is gone: what it had and did not answer is lost, or sent again at once where that was asked for."""
-        for promise in self._promises.values():
-            had = (promise.taken_by,) if promise.taken_by else promise.sent_to
-            if node not in had or promise.future.done():
-                continue
-            if promise.is_insisted:
-                promise.taken_by, promise.last = b"", "unreachable"
-                tell_news(promise)
-                continue
-            contract = words_of(promise.question.contract)
+        lost = [
+            (key, promise)
+            for key, promise in self._promises.items()
+            if node in ((promise.taken_by,) if promise.taken_by else promise.sent_to)
+        ]
+        if lost:
             gone = f"the node is gone ({LOST.get(reason, reason)}); it may have been handled"
-            detail = f"{contract} at {text_or_hex(node)}: {gone}"
-            promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
+            in_slices(self._timing.loop, (self._lose(key, promise, node, gone) for key, promise in lost))
+
+    def _lose(self, key: int, promise: Promise, node: bytes, gone: str) -> None:
+        """A promise has lost the node that had its question."""
+        if promise.future.done():
+            return
+        if promise.is_insisted:
+            promise.taken_by, promise.last = b"", "unreachable"
+            self._stranded[key] = promise
+            tell_news(promise)
+            return
+        contract = words_of(promise.question.contract)
+        detail = f"{contract} at {text_or_hex(node)}: {gone}"
+        promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
 
     def close(self) -> None:
         """Take no more; everything that is waited for ends."""
@@ -873,6 +888,12 @@ class Hub:
         self._waits.end_all()  # who waits for room gives up
         self._deadlines.end_all()
         self._on_close(self)
+
+
+def _try_again(promise: Promise) -> None:
+    """Let a promise that found nobody look for a route at once."""
+    if not promise.taken_by and promise.last in NOWHERE:
+        tell_news(promise)
 
 
 def _word_on(stream: Message, node: bytes, word: Payload) -> Message:

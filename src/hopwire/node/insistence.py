@@ -70,6 +70,8 @@ class Insistence:
             if promise.taken_by and not message.receiver_node_identity:
                 message, avoid = message.replace(receiver_node_identity=promise.taken_by), ()
             extension = Extension(message_id=message_id, attempt=promise.attempts)
+            if promise.attempts and timing.hub_share.is_full():  # thousands may have lost the same node
+                await timing.hub_share.turn()
             promise.attempts += 1
             promise.news = timing.loop.create_future()
             began = timing.clock()

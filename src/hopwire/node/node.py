@@ -501,8 +501,8 @@ class Node:
 
     async def _end_actors(self, actors: Iterable[Running], reason: str, timeout: float) -> None:
         actors, share = tuple(actors), self._timing.share
-        async for running in share.spread(actors):
-            running.close(reason)
+        async for _ in share.spread(chain.from_iterable(running.close(reason) for running in actors)):
+            pass
         await end_lives([running.life for running in actors], timeout, share)
 
     async def drain(self, timeout: float = 10.0) -> bool:

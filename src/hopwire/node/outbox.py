@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from itertools import count, islice
+from itertools import chain, count, islice
 from operator import itemgetter
 from time import monotonic_ns
 from typing import NamedTuple, TypeAlias
 
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.mailbox import BoundedQueue, Overflow
+from hopwire.node.share import in_slices
 from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
 from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, pack_train
 
@@ -244,8 +245,16 @@ class Outboxes(ABC):
         if self._busy and not self._is_closed:
             self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)
 
-    def _refuse(self, uri: str, outbox: Outbox, reason: str) -> None:
-        while outbox:
-            frames, _, _, _ = outbox.pop_first()
-            self._on_refused(uri, frames, reason)
-        outbox.putters.wake(len(outbox.putters))
+    def _refuse(self, uri: str, outbox: Outbox, reason: str, *, is_end: bool = False) -> None:
+        """Refuse all that waits for a peer, and let all who wait for room look again; at the end in this turn."""
+        waiting, outbox.size_bytes = [frames for frames, _, _, _ in outbox.items()], 0
+        outbox.queued.clear()
+        steps = chain(
+            (self._on_refused(uri, frames, reason) for frames in waiting),
+            (outbox.putters.wake() for _ in range(len(outbox.putters))),
+        )
+        if is_end:
+            for _ in steps:
+                pass
+        else:
+            in_slices(self._loop, steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hopwire.errors import PayloadError
@@ -19,6 +19,7 @@ from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorSt
 from hopwire.node.notices import Notice, Notices
 from hopwire.node.recruiting import Recruiter
 from hopwire.node.router import Inbox, Router
+from hopwire.node.share import in_slices
 from hopwire.node.spawn import RECEIPT, choice_within, spawned, wants_stream, without_callback
 from hopwire.node.stepping import Stepping
 from hopwire.node.supervision import Life
@@ -117,7 +118,7 @@ class Running:
             self._place.news.tell(ActorFailed(self._address, self._name, where, error, restarts_in))
         if self._supervision is Supervision.STOP:
             self._failed = error, where
-            self.close("failed")
+            in_slices(self._router.timing.loop, self.close("failed"))
         elif self._supervision is Supervision.ESCALATE:
             self._place.escalate(self, error, where)
 
@@ -129,24 +130,27 @@ class Running:
         fields = {"event": "held_loop", "where": where, "seconds": f"{seconds:.3f}"}
         self._place.notices.warn(("held_loop", where), lambda: Notice(text, fields))
 
-    def close(self, reason: str) -> None:
-        """Take nothing more; what still waits is given up."""
+    def close(self, reason: str) -> Iterator[None]:
+        """Take nothing more with the first step, and give up one of those that wait with each step behind it."""
         if self.inbox.is_closed:
             return
         if self._recruiter is not None:
             self._recruiter.stop()
-        for envelope in self.inbox.close():
-            if self._failed is not None:
-                self._router.fail(envelope, *self._failed)
-            else:
-                self._router.give_up(envelope, "closed")
-            self._router.consumed(envelope)
+        waiting = self.inbox.close()
         if self._threads is not None:
             self._threads.close()
         if self._processes is not None:
             self._processes.close()
         if self._place.news:
             self._place.news.tell(ActorStopped(self._address, self._name, reason))
+        yield
+        for envelope in waiting:
+            if self._failed is not None:
+                self._router.fail(envelope, *self._failed)
+            else:
+                self._router.give_up(envelope, "closed")
+            self._router.consumed(envelope)
+            yield
 
     def _own_threads(self) -> ActorThreads:
         if self._threads is None:
