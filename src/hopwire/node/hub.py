@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from itertools import starmap
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
@@ -145,14 +146,18 @@ class _InLine:
         self._promise, self._line, self._send = promise, line, send
 
     def done(self) -> bool:
-        return self._promise.future.done()
+        return not self._promise.is_in_line or self._promise.future.done()
 
-    def set_result(self, _: None) -> None:
+    def set_result(self, is_called_away: bool | None) -> None:
         waiters = self._line.waiters
+        if is_called_away:
+            waiters.pop(self, None)
+            self._promise.future.set_exception(_LeftLine())
+            return
         waiters.called -= 1
         if not self._line.has_room:  # whoever gave up has woken the next, and there is no room yet
             waiters.return_to_front(self)
-        elif not self._send() and not self.done():
+        elif not self._send() and not self._promise.future.done():
             self._promise.future.set_exception(_LeftLine())
 
 
@@ -411,7 +416,7 @@ class Hub:
         nodes, full = self._router.say(envelope, avoid)
         if full:
             await self._wait_for(full, envelope)
-        return nodes
+        return (envelope.moved_to,) if envelope.moved_to else nodes
 
     async def _wait_for(self, full: Iterable[Room], envelope: Envelope, promise: Promise | None = None) -> None:
         """Wait for room until the time of the message is over, or of whoever waits, or the hub is closed."""
@@ -420,6 +425,8 @@ class Hub:
         try:
             for put in full:
                 await self._wait_until(until, put, envelope, promise)
+            if promise is not None and envelope.moved_to:
+                promise.sent_to = (envelope.moved_to,)
         except BaseException:
             if promise is not None and promise.future.done() and not promise.future.cancelled():
                 promise.future.exception()  # nobody will look at it any more
@@ -616,6 +623,8 @@ class Hub:
         ending = self._deadlines.add(key, now, timeout)
         waiting = _InLine(promise, line, lambda: self._send_from_line(promise, envelope, node, line))
         self._outgoing.park(node, known.line, line, waiting)
+        elsewhere = self._router.elsewhere(known.contract)
+        elsewhere[waiting] = None
         try:
             return await future
         except _LeftLine:
@@ -626,6 +635,7 @@ class Hub:
             raise
         finally:
             line.waiters.pop(waiting, None)
+            elsewhere.pop(waiting, None)
             ending.pop(key, None)
             del promises[key]
 
@@ -855,14 +865,13 @@ class Hub:
 
     def lose_node(self, node: bytes, reason: str) -> None:
         """A node is gone: what it had and did not answer is lost, or sent again at once where that was asked for."""
+        gone = f"the node is gone ({LOST.get(reason, reason)}); it may have been handled"
         lost = [
-            (key, promise)
+            (key, promise, node, gone)
             for key, promise in self._promises.items()
             if node in ((promise.taken_by,) if promise.taken_by else promise.sent_to)
         ]
-        if lost:
-            gone = f"the node is gone ({LOST.get(reason, reason)}); it may have been handled"
-            in_slices(self._timing.loop, (self._lose(key, promise, node, gone) for key, promise in lost))
+        in_slices(self._timing.loop, starmap(self._lose, lost))
 
     def _lose(self, key: int, promise: Promise, node: bytes, gone: str) -> None:
         """A promise has lost the node that had its question."""

@@ -281,7 +281,7 @@ class Node:
         self._notices = notices
         self._news = News()
         self.latencies = Latencies() if settings.latencies else None
-        self._credits = credits = Credits()
+        self._credits = credits = Credits(self._hear_room)
         self._outgoing = Outgoing(
             here, self._transport, self._domains, timing, credits, self._incarnation, self._open_link
         )
@@ -369,6 +369,9 @@ class Node:
         if self._tls is None or self._tls.any_identity:
             return OwnSeals()
         return CertifiedSeals(self._tls, self.identity)
+
+    def _hear_room(self, node: bytes, line: bytes) -> None:
+        self._router.call_away(node, line)
 
     def _open_link(self, node: bytes) -> bool:
         return self._membership.open(node)
@@ -837,6 +840,7 @@ class Node:
         self._tell_moves()
         for hear_routes in self._on_routes:
             hear_routes()
+        self._router.call_away()
         for hub in self._hubs.values():
             hub.find_route()
         watchers, self._watchers = self._watchers, {}

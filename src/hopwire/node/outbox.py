@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from itertools import chain, count, islice
+from itertools import chain, count, islice, repeat, starmap
 from operator import itemgetter
 from time import monotonic_ns
 from typing import NamedTuple, TypeAlias
@@ -23,6 +23,7 @@ from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.mailbox import BoundedQueue, Overflow
 from hopwire.node.share import in_slices
 from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
+from hopwire.node.waiters import ELSEWHERE, Elsewhere
 from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, pack_train
 
 __all__ = ["CONTROL_MESSAGES", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
@@ -211,18 +212,23 @@ class Outboxes(ABC):
         (_, number, _, _), _ = outbox.queued[0]
         return number <= mark
 
-    async def room(self, uri: str) -> bool:
-        """Wait until there may be room in the queue of a peer; False says that there is no such connection."""
-        outbox = self._peers.get(uri)
+    async def room(self, uri: str, elsewhere: Elsewhere | None = None) -> str:
+        """Wait until there may be room in the queue of a peer; gives `unreachable` if there is no such connection.
+
+        Who is called elsewhere meanwhile gets `elsewhere`.
+        """
+        outbox, is_called_away = self._peers.get(uri), False
         if outbox is None or self._is_closed:
-            return False
+            return "unreachable"
         if not outbox:  # room came before anybody asked for it, and nothing is left that would bring more
             await asyncio.sleep(0)
         else:
-            await outbox.putters.wait()
+            is_called_away = await outbox.putters.wait(elsewhere=elsewhere)
         if not outbox:  # who was woken may put nothing there, and then nobody else would wake the next
             self._loop.call_soon(self._wake, outbox)
-        return uri in self._peers and not self._is_closed
+        if uri not in self._peers or self._is_closed:
+            return "unreachable"
+        return ELSEWHERE if is_called_away else ""
 
     def _wake(self, outbox: Outbox) -> None:
         """Wake as many of those who wait for room as there is room for."""
@@ -250,8 +256,8 @@ class Outboxes(ABC):
         waiting, outbox.size_bytes = [frames for frames, _, _, _ in outbox.items()], 0
         outbox.queued.clear()
         steps = chain(
-            (self._on_refused(uri, frames, reason) for frames in waiting),
-            (outbox.putters.wake() for _ in range(len(outbox.putters))),
+            starmap(self._on_refused, ((uri, frames, reason) for frames in waiting)),
+            map(outbox.putters.wake, repeat(1, len(outbox.putters))),
         )
         if is_end:
             for _ in steps:

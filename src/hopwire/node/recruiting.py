@@ -41,7 +41,7 @@ class Recruiter:
         """Tell whether nobody is hired any more."""
         return self._places <= 0
 
-    def set_result(self, _: None, /) -> None:
+    def set_result(self, _: bool | None, /) -> None:
         """A message has come that finds nobody idle."""
         self._inbox.takers.called -= 1
         self._hire_one()

@@ -12,8 +12,8 @@ not make its actor fail: the error goes to whoever waits, and the actor goes on.
 An actor that is down has no routes. Each `on_start` is followed by one `on_stop` before the next `on_start`, also an
 `on_start` that raised.
 
-An actor without an `on_start` of its own is up as soon as it is started, and has no worker yet. Workers are hired one by
-one, when there is work for them (`recruiting.py`): a hundred thousand actors that wait are no tasks at all.
+An actor without an `on_start` of its own is up as soon as it is started, and has no worker yet. Workers are hired one
+by one, when there is work for them (`recruiting.py`): a hundred thousand actors that wait are no tasks at all.
 
 Pauses: an actor that fails whenever it is started fails at 0.0 s, 0.1 s, 0.3 s, 0.7 s and so on; the pause doubles up
 to 30 s. An actor that had worked for 30 s or longer is started again after 0.1 s.
