@@ -25,9 +25,9 @@ class Recruiter:
     def __init__(self, inbox: Mailbox[Any], hire: Callable[[], None], places: int) -> None:
         self._inbox, self._hire, self._places = inbox, hire, places
 
-    def start(self) -> None:
-        """Hire for what waits already, and for what comes."""
-        for _ in range(min(len(self._inbox), self._places)):
+    def start(self, idle: int = 0) -> None:
+        """Hire for what waits already, beside so many workers that are idle, and for what comes."""
+        for _ in range(min(len(self._inbox) - idle, self._places)):
             self._hire_one()
         if self._places > 0:
             self._inbox.takers[self] = None

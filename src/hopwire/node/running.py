@@ -96,7 +96,7 @@ class Running:
     def went_up(self, restarts: int, workers: int) -> None:
         """The actor takes messages."""
         self._recruiter = Recruiter(self.inbox, self.life.hire, self.actor.concurrency - workers)
-        self._recruiter.start()
+        self._recruiter.start(workers)
         if self._is_down:
             self._is_down = False
             self._place.route(self)
