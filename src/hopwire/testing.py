@@ -45,7 +45,7 @@ from hopwire.node.transport import (
     ignore,
     in_silence,
 )
-from hopwire.node.waiters import Elsewhere
+from hopwire.node.waiters import OtherPlaces
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
 
 __all__ = ["Faults", "Network", "StoryStuck", "run"]
@@ -386,7 +386,7 @@ class _Memory:
     def is_queued(self, uri: str, mark: int) -> bool:
         return False
 
-    async def room(self, uri: str, elsewhere: Elsewhere | None = None) -> str:
+    async def room(self, uri: str, elsewhere: OtherPlaces | None = None) -> str:
         await asyncio.sleep(0)
         return "" if uri in self.connections else "unreachable"
 

@@ -23,7 +23,7 @@ from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.mailbox import BoundedQueue, Overflow
 from hopwire.node.share import in_slices
 from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
-from hopwire.node.waiters import ELSEWHERE, Elsewhere
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces
 from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, pack_train
 
 __all__ = ["CONTROL_MESSAGES", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
@@ -212,7 +212,7 @@ class Outboxes(ABC):
         (_, number, _, _), _ = outbox.queued[0]
         return number <= mark
 
-    async def room(self, uri: str, elsewhere: Elsewhere | None = None) -> str:
+    async def room(self, uri: str, elsewhere: OtherPlaces | None = None) -> str:
         """Wait until there may be room in the queue of a peer; gives `unreachable` if there is no such connection.
 
         Who is called elsewhere meanwhile gets `elsewhere`.

@@ -38,7 +38,7 @@ from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import HELLO, Trust, identities_of
-from hopwire.node.waiters import ELSEWHERE, Elsewhere, Waiter
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces, Waiter
 from hopwire.routing import forwarded
 from hopwire.security import ANYONE, Domains, Recipient, has_domain_of, must_sign, prove, sign, voucher
 from hopwire.security.schemes import NONCE_BYTES
@@ -255,7 +255,7 @@ class Outgoing:
         signature = seal.sign(key, correlation_id, ticks, body, now_ns, self._new_nonce())
         return meta.write_signed(key, signature, correlation_id, ticks)
 
-    async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: Elsewhere | None = None) -> str:
+    async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
         """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible.
 
         Who is called elsewhere meanwhile gets `elsewhere`, and nothing was sent.

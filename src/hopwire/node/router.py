@@ -27,7 +27,7 @@ from hopwire.node.seen import SeenMessages
 from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, spawned, wants_answer, words_of
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
-from hopwire.node.waiters import ELSEWHERE, Elsewhere
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces
 from hopwire.routing import HOP_LIMIT, Candidates, Decision, Tables, decide, peek
 from hopwire.routing.turns import ContractKey
 from hopwire.wire.extension import NOTHING, Extension, extension_of, with_extension
@@ -64,7 +64,7 @@ class Outlet(Protocol):
     def credit_line(self, node: bytes, what: bytes) -> CreditLine | None:
         """Give the credit line of a peer for a contract; none where no credit is needed."""
 
-    async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: Elsewhere | None = None) -> str:
+    async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
         """Wait for room, and send; gives a reason where that is not possible, `elsewhere` if it was called away."""
 
     def is_reached_at(self, node: bytes, uri: str) -> bool:
@@ -130,7 +130,7 @@ class Router:
         self._consumption = consumption
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
-        self._elsewhere: dict[ContractKey, Elsewhere] = {}  # who waits for one node, and would go to any other
+        self._elsewhere: dict[ContractKey, OtherPlaces] = {}  # who waits for one node, and would go to any other
         self.homes: dict[bytes, Home] = {}
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
@@ -343,11 +343,11 @@ class Router:
             return ()
         return decide(message, self._tables, self.here, full, envelope.came_from, self._hop_limit).nodes
 
-    def elsewhere(self, contract: ContractKey) -> Elsewhere:
+    def elsewhere(self, contract: ContractKey) -> OtherPlaces:
         """Give the line of those who wait for one node with what any actor of a contract may take."""
         line = self._elsewhere.get(contract)
         if line is None:
-            line = self._elsewhere[contract] = Elsewhere()
+            line = self._elsewhere[contract] = OtherPlaces()
         return line
 
     def call_away(self, node: bytes = b"", what: bytes = b"") -> None:

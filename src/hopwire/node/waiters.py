@@ -14,7 +14,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Protocol
 
-__all__ = ["ELSEWHERE", "Elsewhere", "Waiter", "Waiters"]
+__all__ = ["ELSEWHERE", "OtherPlaces", "Waiter", "Waiters"]
 
 ELSEWHERE = "elsewhere"  # whoever waited for one place was called to another
 
@@ -29,7 +29,7 @@ class Waiter(Protocol):
         """Be woken; whoever does at once what it waited for takes itself off `called`. True calls it away instead."""
 
 
-class Elsewhere(OrderedDict[Waiter, None]):
+class OtherPlaces(OrderedDict[Waiter, None]):
     """Those who wait in some line, and would go to another place as soon as there is room."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class Waiters(OrderedDict[Waiter, None]):
                 count -= 1
                 future.set_result(None)
 
-    async def wait(self, is_again: bool = False, elsewhere: Elsewhere | None = None) -> bool:
+    async def wait(self, is_again: bool = False, elsewhere: OtherPlaces | None = None) -> bool:
         """Wait to be woken; who was woken in vain waits again in front of all others.
 
         Who could also go elsewhere waits in that line too. True says that it was called from there.
