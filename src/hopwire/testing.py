@@ -45,6 +45,7 @@ from hopwire.node.transport import (
     ignore,
     in_silence,
 )
+from hopwire.node.waiters import OtherPlaces
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
 
 __all__ = ["Faults", "Network", "StoryStuck", "run"]
@@ -389,9 +390,9 @@ class _Memory:
     def is_queued(self, uri: str, mark: int) -> bool:
         return False
 
-    async def room(self, uri: str) -> bool:
+    async def room(self, uri: str, elsewhere: OtherPlaces | None = None) -> str:
         await asyncio.sleep(0)
-        return uri in self.connections
+        return "" if uri in self.connections else "unreachable"
 
     async def close(self, timeout: float) -> None:
         await asyncio.sleep(0)

@@ -66,6 +66,10 @@ class Insistence:
         promise.is_insisted = True
         self._retries.first()
         while not promise.future.done():
+            if promise.attempts and timing.hub_share.is_full():  # thousands may have lost the same node
+                await timing.hub_share.turn()
+                if promise.future.done():
+                    break
             message, avoid = envelope.message, promise.sent_to
             if promise.taken_by and not message.receiver_node_identity:
                 message, avoid = message.replace(receiver_node_identity=promise.taken_by), ()

@@ -718,7 +718,7 @@ class Streams(Outboxes):
                 os.unlink(path_of(self._listen))
         for uri, link in self._links.items():
             self._let_go(link)
-            self._refuse(uri, self._peers[uri], "closed")
+            self._refuse(uri, self._peers[uri], "closed", is_end=True)
         for connection in list(self._inbound):
             connection.close(DISCONNECTED)
 
