@@ -23,6 +23,7 @@ The trap: the buffer is used again. So `took` gives copies.
 
 from __future__ import annotations
 
+import struct
 from typing import TypeAlias
 
 from hopwire.errors import WireError
@@ -64,6 +65,7 @@ FIRST_BUFFER_BYTES, BUFFER_BYTES = 4 * 1024, 256 * 1024  # a buffer that was fil
 LARGE = 128 * 1024  # a frame from this size on that is not here yet is read into a place of its own
 FRAME_BYTES = 64  # that a frame takes in memory beside its data
 TYPES = frozenset((b"ROUTER", b"DEALER", b"REQ"))  # that may talk to a ROUTER
+_LONG_HEAD = struct.Struct(">BQ").pack
 SHORT_HEADS = [bytes((0, size)) for size in range(MAX_SHORT + 1)]
 SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
 
@@ -73,14 +75,20 @@ class ZmtpError(WireError):
 
 
 def heads(frames: Frames) -> Frames:
-    """Give the frames of a message as they are written, each behind its head."""
+    """Give the bytes of a message as they are written: the heads of its frames, and what is not empty of them."""
     written: Frames = []
-    for frame in frames[:-1]:
+    head, last = b"", len(frames) - 1
+    for number, frame in enumerate(frames):
         size = len(frame)
-        written += (SHORT_HEADS_MORE[size] if size <= MAX_SHORT else b"\3" + size.to_bytes(8, "big"), frame)
-    last = frames[-1]
-    size = len(last)
-    written += (SHORT_HEADS[size] if size <= MAX_SHORT else b"\2" + size.to_bytes(8, "big"), last)
+        if size > MAX_SHORT:
+            head += _LONG_HEAD(LONG if number == last else LONG | MORE, size)
+        else:
+            head += SHORT_HEADS[size] if number == last else SHORT_HEADS_MORE[size]
+        if size:
+            written += (head, frame)
+            head = b""
+    if head:
+        written.append(head)
     return written
 
 
