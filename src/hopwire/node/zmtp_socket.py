@@ -171,8 +171,9 @@ class ZmtpSocket:
                 self._timer.cancel()
                 self._timer = None
             self._on_ready(self)
-        self._heard.extend(messages)
-        self._hand_over()
+        if messages:
+            self._heard.extend(messages)
+            self._hand_over()
 
     def _hand_over(self, is_paused: bool = False) -> None:
         """Hand over what was heard, up to the share of a turn; nothing more is read until all of it is handed over."""

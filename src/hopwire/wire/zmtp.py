@@ -73,7 +73,9 @@ MOST_BETWEEN = 4 * 1024  # bytes between two such frames
 LARGE = 128 * 1024  # a frame from this size on that is not here yet is read into a place of its own
 FRAME_BYTES = 64  # that a frame takes in memory beside its data
 TYPES = frozenset((b"ROUTER", b"DEALER", b"REQ"))  # that may talk to a ROUTER
-_LONG_HEAD = struct.Struct(">BQ").pack
+USUAL = 3  # frames of a message
+EMPTY_MORE = bytes((MORE, 0))
+_LONG_HEAD, _USUAL_HEAD = struct.Struct(">BQ").pack, struct.Struct(">BBBQ").pack
 SHORT_HEADS = [bytes((0, size)) for size in range(MAX_SHORT + 1)]
 SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
 
@@ -84,6 +86,12 @@ class ZmtpError(WireError):
 
 def heads(frames: Frames) -> Frames:
     """Give the bytes of a message as they are written: the heads of its frames, and what is not empty of them."""
+    if len(frames) == USUAL and not frames[0]:  # nearly all: an empty frame, a body, a meta frame
+        _, body, meta = frames
+        size, meta_size = len(body), len(meta)
+        head = _USUAL_HEAD(MORE, 0, MORE | LONG, size) if size > MAX_SHORT else EMPTY_MORE + SHORT_HEADS_MORE[size]
+        last_head = _LONG_HEAD(LONG, meta_size) if meta_size > MAX_SHORT else SHORT_HEADS[meta_size]
+        return [head, body, last_head, meta]
     written: Frames = []
     head, last = b"", len(frames) - 1
     for number, frame in enumerate(frames):
