@@ -217,6 +217,10 @@ class Consumption:
             self._contracts = contracts
             self._window()
 
+    def rise(self, incarnation: int) -> None:
+        """Speak under a later start from now on."""
+        self._incarnation = incarnation
+
     def meet(self, node: bytes) -> None:
         """Count what a peer sends, from now on."""
         self._taken.setdefault(node, {})

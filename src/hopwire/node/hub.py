@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
@@ -493,6 +494,7 @@ class Hub:
             ending.pop(key, None)
             del self._promises[key]
             self._loads.move(promise, ())
+            del promise  # an error, its traceback and its promise would be a circle that nobody frees for a while
 
     def _break(self, promise: Promise, error: BaseException) -> None:
         """Let the capture know that a promise ends with an error, where there is a capture."""
@@ -590,7 +592,7 @@ class Hub:
             raise
         finally:
             ending.pop(key, None)
-            del promises[key]
+            del promises[key], promise, future  # or an error would hold itself, as in `_promised`
 
     async def _ask_in_line(
         self,
@@ -610,7 +612,7 @@ class Hub:
         envelope = Envelope(None, now + timeout, b"", True, known, b"", key, flow, self._ticks, payload)
         promise = promises[key] = Promise(future, question.expected.types, envelope, flow, is_in_line=True)
         ending = self._deadlines.add(key, now, timeout)
-        waiting = _InLine(promise, line, lambda: self._send_from_line(promise, envelope, node, line))
+        waiting = _InLine(promise, line, partial(self._send_from_line, promise, envelope, node, line))
         self._outgoing.park(node, known.line, line, waiting)
         try:
             return await future
@@ -623,7 +625,7 @@ class Hub:
         finally:
             line.waiters.pop(waiting, None)
             ending.pop(key, None)
-            del promises[key]
+            del promises[key], promise, future, waiting  # or an error would hold itself, as in `_promised`
 
     def _send_from_line(self, promise: Promise, envelope: Envelope, node: bytes, line: CreditLine) -> bool:
         """Write and send a question whose turn has come; False says that it needs the ordinary way."""
@@ -685,6 +687,7 @@ class Hub:
             self._loads.move(promise, ())
             if not has_ended(promise):
                 self._say_to_producer(promise, word)
+            del promise, future  # or an error would hold itself, as in `_promised`
 
     def _say_to_producer(self, promise: Promise, word: Payload) -> None:
         """Say something to the node that makes a stream, or to the node that has the question."""

@@ -78,7 +78,12 @@ class Insistence:
             promise.sent_to = await self._submit(again, avoid)
             self._loads.move(promise, promise.sent_to)
             await self._until_due(promise, began)
-        return await promise.future
+        future = promise.future
+        del promise  # or an error of the promise would hold itself by its traceback
+        try:
+            return await future
+        finally:
+            del future
 
     async def _until_due(self, promise: Promise, began: float) -> None:
         """Wait until the promise is kept, or it is time to send again.

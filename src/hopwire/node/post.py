@@ -133,6 +133,10 @@ class Outgoing:
         """Sign with the keys of these domains from now on."""
         self._domains = domains
 
+    def rise(self, incarnation: int) -> None:
+        """Speak under a later start from now on."""
+        self._incarnation = incarnation
+
     def meet(self, node: bytes, incarnation: int, uri: str, fmt: WireFormat) -> None:
         """Send what is for a node to this address from now on, in this format, signed for this incarnation."""
         self._peers[node] = _Addressee(uri, fmt, Recipient(node, incarnation))
