@@ -349,7 +349,7 @@ class BorderCrossing:
         for put in full:
             await self._wait(far.router, put, passing)
         if question is not None and passing.moved_to:
-            question.sent_to = (passing.moved_to,)
+            question.sent_to = (passing.moved_to,)  # which may be this node
 
     def _is_inside(self, entry: RoutingEntry) -> bool:
         return entry.identity == self._far.here or entry.identity in self._far.tables.remote
