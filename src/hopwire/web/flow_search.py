@@ -7,6 +7,7 @@ A value that makes no sense is a `SettingsError`: the page says so, and shows no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -19,7 +20,7 @@ from hopwire.flows.schemas import FLOW_OUTCOMES
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.report.words import nodes_called, spellings
 
-__all__ = ["ORDERS", "FlowSearch", "number_from", "search_from_query"]
+__all__ = ["MAX_LENGTH", "ORDERS", "FlowSearch", "number_from", "search_from_query", "sql_of"]
 
 ORDERS = {
     # order     how the list is sorted
@@ -28,6 +29,7 @@ ORDERS = {
     "longest":  "duration_us desc, started_at_ns desc, flow_id",
     "largest":  "hop_count desc, started_at_ns desc, flow_id",
 }  # fmt: skip
+MARK = re.compile(r"\?")  # where a value stands in a condition
 MAX_LENGTH = 200  # of a value in an address
 MAX_DIGITS = 10  # of a number in an address
 
@@ -106,6 +108,20 @@ class FlowSearch:
             )
         text = " and ".join(f"({condition})" for condition, _ in conditions) or "true"
         return text, [value for _, values in conditions for value in values]
+
+
+def sql_of(wanted: FlowSearch, names: Mapping[bytes, str]) -> str:
+    """Give SQL that a reader can copy: all flows that fit, without the steps."""
+    where, values = wanted.where(names)
+    given = iter(values)
+    text = MARK.sub(lambda _: _literal(next(given)), where)
+    return f"select * exclude (steps)\nfrom gold.flows\nwhere {text}\norder by {ORDERS[wanted.order]}"
+
+
+def _literal(value: str | bytes | int) -> str:
+    if isinstance(value, bytes):
+        return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::blob"
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
 def _marks(values: list[Any]) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
+from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.web.flow_search import ORDERS, FlowSearch
 from hopwire.web.lake_views import LakeViews
 from hopwire.web.time_chart import Bucket, bucket_width
@@ -12,9 +15,12 @@ from hopwire.web.time_chart import Bucket, bucket_width
 __all__ = [
     "PAGE_ROWS",
     "flow_and_hops",
+    "flow_ids",
     "flow_page",
+    "flow_table",
     "flow_totals",
     "flows_over_time",
+    "has_flow",
     "links_of",
     "node_names",
     "raw_times",
@@ -22,7 +28,9 @@ __all__ = [
 ]
 
 PAGE_ROWS = 50
+MAX_TABLE_ROWS = 10_000_000
 # the order of the steps of a flow, as `silver/hops.py: by_time` has it
+SERVICE = (OWN_PREFIX.decode(), KINO_PREFIX.decode())  # contracts that nodes use among themselves
 BY_TIME = ", ".join(
     f"{name} nulls first"
     for name in (
@@ -66,6 +74,27 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
         f"select {LISTED} from gold.flows where flow_id in ({ids}) order by {ORDERS[wanted.order]}",
         given,
     )
+
+
+def flow_ids(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str], limit: int) -> list[bytes]:
+    """Give the ids of all flows that fit, in the order of the list, whatever page is shown."""
+    where, given = wanted.where(names)
+    rows = views.rows(
+        f"select flow_id from gold.flows where {where} order by {ORDERS[wanted.order]} limit {limit}", given
+    )
+    return [row["flow_id"] for row in rows]
+
+
+def has_flow(views: LakeViews, flow_id: bytes) -> bool:
+    """Tell whether the lake has a flow."""
+    return bool(views.row("select 1 as found from gold.flows where flow_id = ?", [flow_id]))
+
+
+def flow_table(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) -> pa.Table:
+    """Give the rows of gold.flows that fit, without their steps."""
+    where, given = wanted.where(names)
+    sql = f"select * exclude (steps) from gold.flows where {where} order by {ORDERS[wanted.order]}"
+    return views.table(sql, MAX_TABLE_ROWS, given)
 
 
 def flows_over_time(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) -> tuple[list[Bucket], int]:
@@ -123,13 +152,17 @@ def sighting(views: LakeViews, node: bytes, incarnation: int, sequence: int) -> 
     )
 
 
-def links_of(views: LakeViews, contract: bytes | None) -> list[dict[str, Any]]:
-    """Give what went from node to node over all times, the largest first."""
+def links_of(views: LakeViews, contract: bytes | None, with_service: bool) -> list[dict[str, Any]]:
+    """Give what went from node to node over all times, the largest first; without service, no words of nodes alone."""
+    where: str
+    given: list[Any]
     where, given = ("identity = ?", [contract]) if contract is not None else ("true", [])
+    if contract is None and not with_service:
+        where, given = "not starts_with(contract, ?) and not starts_with(contract, ?)", [*SERVICE]
     return views.rows(
         "select from_node, to_node, sum(hop_count)::bigint as hop_count, sum(lost_count)::bigint as lost_count,"
         " sum(duplicate_count)::bigint as duplicate_count, sum(size_bytes)::bigint as size_bytes,"
-        " max(p95_us) as p95_us, min(minute)::varchar as first_minute, max(minute)::varchar as last_minute,"
+        " max(p95_us) as p95_us, count(distinct minute) as minutes,"
         f" count(distinct identity) as contracts from gold.links where {where}"
         " group by from_node, to_node order by hop_count desc, from_node, to_node",
         given,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from hopwire.errors import LakeError
 from hopwire.lake.sql import check_select, opened
@@ -24,11 +25,11 @@ MAX_SECONDS = 5.0  # a question that takes longer is ended
 
 
 class LakeViews:
-    """The tables of one snapshot."""
+    """The tables of one snapshot: of the newest version of a lake, or of another one by its number."""
 
-    def __init__(self, lake: Path | str) -> None:
+    def __init__(self, lake: Path | str, number: int | None = None) -> None:
         self.lake = Path(lake)
-        self.manifest = read_manifest(lake)
+        self.manifest = read_manifest(lake, number)
         self._open = ExitStack()
         self._database = self._open.enter_context(opened(lake, self.manifest))
 
@@ -56,6 +57,18 @@ class LakeViews:
             names = [column[0] for column in answer.description or ()]
             found = answer.fetchmany(limit + 1)
             return names, found[:limit], len(found) > limit
+
+    def table(self, sql: str, limit: int, given: Sequence[Any] = ()) -> pa.Table:
+        """Give at most so many rows of a statement that selects, as an Arrow table."""
+        with self._cursor() as cursor:
+            check_select(cursor, sql)
+            try:
+                limited = f"select * from ({sql.rstrip().rstrip(';')}) limit {limit}"
+                return cursor.sql(limited, params=list(given)).to_arrow_table()
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error as error:
+                raise LakeError(f"SQL: {' '.join(str(error).split()):.300}") from None
 
     def close(self) -> None:
         """End the database."""

@@ -2,8 +2,10 @@
 
 - A bar on the critical path is strong. A step that was lost ends in a cross, where it was last seen.
 - An end that nobody saw is drawn hollow: it is inferred.
-- With a band of error, a thin line on both sides of an arrival shows how wrong the clocks may be.
-- Raw times are by the clock of each node, and a bar may then point backwards.
+- With a band of error, a light stretch on both sides of an arrival shows how wrong the clocks may be.
+- Raw times are by the clock of each node, and a bar may then point backwards. Both can be drawn: raw times as a thin
+  line below the bar.
+- What happens at one node, such as a word to an asker, is a dot.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from markupsafe import Markup
 
 from hopwire.report.flow_tree import took
 from hopwire.report.words import cut
-from hopwire.web.flow_steps import INFERRED, FlowStep
+from hopwire.web.flow_steps import FlowStep
 from hopwire.web.svg import drawing, group, link, tag, titled
 
 __all__ = ["MAX_MARKS", "StepTimes", "minimap", "waterfall"]
@@ -32,13 +34,14 @@ class StepTimes(NamedTuple):
     begin_ns: int
     end_ns: int
     band_ns: int = 0  # how wrong the end may be against the begin, at most
+    raw_ns: tuple[int, int] | None = None  # begin and end by the clocks of the nodes, if they are drawn too
 
 
 def waterfall(steps: Sequence[FlowStep], times: Mapping[int, StepTimes], address: str) -> Markup:
     """Draw the steps in the order in which they are given; `address` is that of the flow."""
     shown = list(steps)
-    first = min(min(times[step.number][:2]) for step in shown)
-    last = max(max(times[step.number][:2]) for step in shown)
+    ends = [end for step in shown for end in _ends(times[step.number])]
+    first, last = min(ends), max(ends)
     span = max(last - first, 1)
     room = WIDTH - LABEL - TAIL
     parts = [_grid(span, len(shown), room)]
@@ -46,6 +49,10 @@ def waterfall(steps: Sequence[FlowStep], times: Mapping[int, StepTimes], address
         parts.append(_line(step, times[step.number], row, first, room / span, address))
     height = TOP + ROW * len(shown) + 6
     return drawing(WIDTH, height, parts, "the steps of the flow over time", class_="waterfall")
+
+
+def _ends(times: StepTimes) -> tuple[int, ...]:
+    return (times.begin_ns, times.end_ns, *(times.raw_ns or ()))
 
 
 def _grid(span: int, rows: int, room: float) -> Markup:
@@ -66,11 +73,6 @@ def _line(step: FlowStep, times: StepTimes, row: int, first: int, scale: float, 
     left, width = min(begin, end), max(abs(end - begin), 2.0)
     indent = INDENT * min(step.depth, MAX_INDENT)
     label = cut(step.contract, max(10, 30 - indent // 6))
-    classes = ["step", f"fate-{step.fate}"]
-    classes += ["critical"] if step.is_critical else []
-    classes += ["bad"] if step.is_bad else []
-    classes += ["inferred"] if step.fate in INFERRED else []
-    classes += ["reply"] if step.is_reply else []
     parts = [
         titled(
             f"{step.number}: {step.contract}, {step.way}, {step.took or 'no latency'}; {step.remark or step.evidence}"
@@ -79,19 +81,35 @@ def _line(step: FlowStep, times: StepTimes, row: int, first: int, scale: float, 
         tag("text", label, x=6 + indent, y=middle + 4, class_="label"),
         tag("text", cut(step.way, 24), x=LABEL - 8, y=middle + 4, class_="way end"),
     ]
+    right = left + width
     if step.is_dead:
         parts.append(_cross(begin, middle))
+    elif step.is_moment:
+        parts.append(tag("circle", cx=begin, cy=middle, r=4, class_="moment"))
     else:
+        if times.band_ns:
+            low, right = max(end - times.band_ns * scale, LABEL), max(right, end + times.band_ns * scale)
+            right = min(right, WIDTH)
+            parts.append(tag("rect", x=low, y=y + 3, width=right - low, height=ROW - 6, rx=2, class_="band"))
         parts.append(tag("rect", x=left, y=y + 6, width=width, height=ROW - 12, rx=2, class_="bar"))
         if step.fate == "lost":
             parts.append(_cross(begin + 6, middle))
-        if times.band_ns:
-            reach = times.band_ns * scale
-            parts.append(tag("line", x1=end - reach, x2=end + reach, y1=middle, y2=middle, class_="band"))
-    words = "LOST" if step.fate == "lost" else "DEAD" if step.is_dead else step.took
-    at = min(left + width + 5, WIDTH - TAIL + 4)
-    parts.append(tag("text", words, x=at, y=middle + 4, class_="took"))
-    return link(f"{address}/hop/{step.number}", group(parts), class_=" ".join(classes), id=f"step-{step.number}")
+    if times.raw_ns is not None:
+        x1, x2 = (LABEL + (each - first) * scale for each in times.raw_ns)
+        parts.append(
+            tag("line", x1=x1, x2=x2 if abs(x2 - x1) > 1 else x1 + 1, y1=y + ROW - 3, y2=y + ROW - 3, class_="raw")
+        )
+    parts.append(
+        tag("text", _word(step), x=min(max(right, begin + 10) + 5, WIDTH - TAIL + 4), y=middle + 4, class_="took")
+    )
+    return link(f"{address}/hop/{step.number}", group(parts), class_=f"step {step.classes}", id=f"step-{step.number}")
+
+
+def _word(step: FlowStep) -> str:
+    if step.is_suspicious:
+        return f"signature: {step.verdict}"
+    words = {"lost": "LOST", "dead": "DEAD", "told": step.remark or "told", "local": "local"}
+    return cut(words.get(step.fate, step.took), 40)
 
 
 def _cross(x: float, y: float) -> Markup:
