@@ -43,6 +43,7 @@ def opened(lake: Path | str, manifest: Manifest | None = None) -> Iterator[Any]:
     )
     try:
         database.execute("SET TimeZone = 'UTC'")
+        database.execute("SET parquet_metadata_cache = true")  # files of a lake never change
         for name, paths in files.items():
             _make_view(database, name, paths, schema_of(lake, name, manifest))
         database.execute("SET allowed_paths = $paths", {"paths": allowed})

@@ -17,8 +17,8 @@ from hopwire.web.flow_search import number_from
 from hopwire.web.flow_steps import FlowStep, steps_of_flow
 from hopwire.web.lake_views import LakeViews
 from hopwire.web.page_content import Missing, PageContent, bytes_from_address, id_in_address
-from hopwire.web.sequence_diagram import MAX_ARROWS, sequence_diagram
-from hopwire.web.waterfall import MAX_MARKS, StepTimes, minimap, waterfall
+from hopwire.web.sequence_diagram import sequence_diagram
+from hopwire.web.waterfall import MAX_STEPS, StepTimes, minimap, waterfall
 from hopwire.wire.dissect import dissect
 
 __all__ = ["compare", "flow", "hop"]
@@ -26,6 +26,7 @@ __all__ = ["compare", "flow", "hop"]
 Query = Mapping[str, str]
 MAX_FIELDS, MAX_DUMP = 400, 4_096  # fields and bytes of one sighting that are shown
 MAX_LOST = 20  # steps whose end is told above the drawing
+MAX_REQUESTS, MAX_FINDINGS = 50, 100  # of a flow that are told below it; all of them are counted
 HIDDEN = "hidden"
 NOWHERE = (b"", 0, 0)  # no node has this sighting
 
@@ -33,9 +34,6 @@ NOWHERE = (b"", 0, 0)  # no node has this sighting
 def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
     """One flow: waterfall or sequence, requests, findings, and the evidence of what was lost."""
     names = ask.node_names(views)
-    found, hops, requests = _found_flow(views, flow_id)
-    address = f"/flow/{id_in_address(found['flow_id'])}"
-    steps = steps_of_flow(found, hops, names)
     view, clock = query.get("view", "waterfall"), query.get("clock", "corrected")
     for name, value, choices in (
         ("view", view, ("waterfall", "sequence", "table")),
@@ -44,15 +42,21 @@ def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
         if value not in choices:
             raise SettingsError(f"{name}: found {value!r:.40}, expected {' or '.join(choices)}")
     first = number_from(query.get("first", "0"), "first")
-    shown = steps[first : first + (MAX_ARROWS if view == "sequence" else MAX_MARKS)]
+    found = _found_flow(views, flow_id, first, MAX_STEPS)
+    shown = _steps(views, found, names, first)
+    address = f"/flow/{id_in_address(found['flow_id'])}"
+    bad = found["bad"][:MAX_LOST]
+    lost = _those(views, found, names, shown, bad)
+    requests = ask.requests_of(views, found["flow_id"], MAX_REQUESTS)
     drawings = {}
     if shown:
-        last = shown[-1].number
-        if len(steps) > len(shown):
-            drawings["minimap"] = minimap(steps, address, first, last)
+        if found["step_count"] > len(shown):
+            part = range(first, first + len(shown))
+            drawings["minimap"] = minimap(
+                found["begins_ns"], found["bad"], f"{address}?view={view}&clock={clock}", part
+            )
         if view == "waterfall":
-            times = _times(views, shown, found, clock)
-            drawings["steps"] = waterfall(_as_tree(shown), times, address)
+            drawings["steps"] = waterfall(_as_tree(shown), _times(views, shown, found, clock), address)
         elif view == "sequence":
             drawings["steps"] = sequence_diagram(shown, address)
     values = {
@@ -62,21 +66,20 @@ def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
         **{key: found[key] for key in FLOW_VALUES},
         "node_names": [name_of(node, names) for node in found["nodes"]],
         "requests": [_request(each, names) for each in requests],
-        "findings": [{**each, "words": finding_line(each, names)} for each in found["findings"]],
+        "findings": [{**each, "words": finding_line(each, names)} for each in found["findings"][:MAX_FINDINGS]],
+        "finding_count": len(found["findings"]),
         "steps": [_step_values(step) for step in shown],
-        "lost_here": [_step_values(step) for step in steps if step.is_bad][:MAX_LOST],
         "first": first,
-        "step_count": len(steps),
+        "step_count": found["step_count"],
+        "went_wrong": [_step_values(step) for step in lost],
+        "wrong_count": len(found["bad"]),
     }
-    lost = [step for step in steps if step.is_bad]
     helpers = {
         "address": address,
         "view": view,
         "clock": clock,
-        "lost": lost[:MAX_LOST],
-        "lost_total": len(lost),
         "next": first + len(shown),
-        "size": len(shown),
+        "size": MAX_STEPS,
     }
     return PageContent("flow.html", text_or_hex(found["flow_id"]), values, drawings, helpers)
 
@@ -97,12 +100,34 @@ FLOW_VALUES = (
 )
 
 
-def _found_flow(views: LakeViews, text: str) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+def _found_flow(views: LakeViews, text: str, first: int, count: int) -> dict[str, Any]:
+    """Give a flow with some of its steps."""
     for flow_id in dict.fromkeys((bytes_from_address(text), text.encode())):
-        found = ask.flow_and_hops(views, flow_id)
-        if found[0]:
+        if found := ask.flow_called(views, flow_id, first, count):
             return found
     raise Missing(f"the lake has no flow {text!r:.120}")
+
+
+def _steps(views: LakeViews, found: Mapping[str, Any], names: Mapping[bytes, str], first: int) -> list[FlowStep]:
+    """The steps of a flow that were asked for, beside their hops."""
+    hops = ask.hops_of(views, found["flow_id"], first, len(found["steps"])) if found["steps"] else []
+    return steps_of_flow(found["steps"], hops, names, first)
+
+
+def _those(
+    views: LakeViews,
+    found: Mapping[str, Any],
+    names: Mapping[bytes, str],
+    shown: Sequence[FlowStep],
+    numbers: Sequence[int],
+) -> list[FlowStep]:
+    """The steps with these numbers, whether they are shown or not."""
+    known = {step.number: step for step in shown}
+    others = [number for number in numbers if number not in known]
+    if others:
+        rows = ask.steps_called(views, found["flow_id"], others)
+        known |= {number: steps_of_flow([row], [], names, number)[0] for number, row in zip(others, rows, strict=True)}
+    return [known[number] for number in numbers]
 
 
 def _request(request: Mapping[str, Any], names: Mapping[bytes, str]) -> dict[str, Any]:
@@ -171,12 +196,11 @@ def _times(views: LakeViews, steps: Sequence[FlowStep], found: Mapping[str, Any]
 def hop(views: LakeViews, flow_id: str, number: str, shows_bodies: bool = True) -> PageContent:
     """One step: both sightings of the message, every frame and byte by its name, and what changed on the way."""
     names = ask.node_names(views)
-    found, hops, _ = _found_flow(views, flow_id)
-    steps = steps_of_flow(found, hops, names)
     index = number_from(number, "the step")
-    if index >= len(steps):
-        raise Missing(f"the flow has {len(steps)} steps, and no step {index}")
-    step = steps[index]
+    found = _found_flow(views, flow_id, index, 1)
+    if index >= found["step_count"]:
+        raise Missing(f"the flow has {found['step_count']} steps, and no step {index}")
+    step = _steps(views, found, names, index)[0]
     seen = [
         _sighting(views, title, where, names, shows_bodies)
         for title, where in (
@@ -194,7 +218,7 @@ def hop(views: LakeViews, flow_id: str, number: str, shows_bodies: bool = True) 
         "flow": text_or_hex(found["flow_id"]),
         "step": _step_values(step),
         "sightings": [each for each in seen if each],
-        "step_count": len(steps),
+        "step_count": found["step_count"],
     }
     return PageContent(
         "hop.html",
@@ -300,8 +324,8 @@ def compare(views: LakeViews, query: Query, views_of: Callable[[int], LakeViews]
             version = query.get(f"v{name}", "")
             own = views_of(number_from(version, f"v{name}", 1)) if version else views
             names = ask.node_names(own)
-            found, hops, _ = _found_flow(own, text)
-            steps = _as_tree(steps_of_flow(found, hops, names))[:MAX_MARKS]
+            found = _found_flow(own, text, 0, MAX_STEPS)
+            steps = _as_tree(_steps(own, found, names, 0))
             sides.append((found, steps))
     values: dict[str, Any] = {name: query.get(name, "") for name in ("a", "b", "va", "vb")}
     values |= {"rows": [], "sides": []}
@@ -310,6 +334,7 @@ def compare(views: LakeViews, query: Query, views_of: Callable[[int], LakeViews]
         values["sides"] = [
             {"id": text_or_hex(found["flow_id"]) + (f" in version {version}" if version else ""),
              "address": f"/flow/{id_in_address(found['flow_id'])}" + (f"?v={version}" if version else ""),
+             "step_count": found["step_count"], "shown": min(found["step_count"], MAX_STEPS),
              "outcome": found["outcome"], "duration_us": found["duration_us"], "hop_count": found["hop_count"]}
             for (found, _), version in zip(sides, (values["va"], values["vb"]), strict=True)
         ]  # fmt: skip

@@ -17,7 +17,6 @@ from hopwire.capture.times import ns_from_text
 from hopwire.errors import SettingsError
 from hopwire.flows.findings import KINDS
 from hopwire.flows.schemas import FLOW_OUTCOMES
-from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.report.words import nodes_called, spellings
 
 __all__ = ["MAX_LENGTH", "ORDERS", "FlowSearch", "number_from", "search_from_query", "sql_of"]
@@ -83,8 +82,7 @@ class FlowSearch:
             wanted = self.outcome.split(",")
             conditions.append((f"outcome in ({_marks(wanted)})", list(wanted)))
         if self.contract:
-            ways = spellings(self.contract)
-            conditions.append((f"list_has_any(contracts, [{_marks(ways)}])", list(ways)))
+            conditions.append(("list_contains(contract_names, ?)", [self.contract]))
         if self.node:
             nodes = nodes_called(self.node, names) or spellings(self.node)
             conditions.append((f"list_has_any(nodes, [{_marks(nodes)}])", list(nodes)))
@@ -99,13 +97,7 @@ class FlowSearch:
         if self.until:
             conditions.append(("started_at_ns < ?", [ns_from_text(self.until, "until")]))
         if not self.all and not self.contract:
-            service = " and ".join("not starts_with(each, ?)" for _ in range(2))
-            conditions.append(
-                (
-                    f"len([each for each in [decode(e, 'latin-1') for e in contracts] if {service}]) > 0",
-                    [OWN_PREFIX.decode(), KINO_PREFIX.decode()],
-                )
-            )
+            conditions.append(("not is_control", []))
         text = " and ".join(f"({condition})" for condition, _ in conditions) or "true"
         return text, [value for _, values in conditions for value in values]
 
@@ -129,10 +121,21 @@ def _marks(values: list[Any]) -> str:
 
 
 def _begins(text: str) -> tuple[str, list[Any]]:
-    """The condition that the id of a flow begins like this: as text, or as hex behind `0x`."""
+    """The condition that the id of a flow begins like this: as text, or as hex behind `0x`.
+
+    A range lets the files be skipped that have no such id; half a byte has no range.
+    """
     if text.lower().startswith("0x"):
-        return "starts_with(lower(hex(flow_id)), ?)", [text[2:].lower()]
-    return "starts_with(hex(flow_id), ?)", [text.encode().hex().upper()]
+        try:
+            first = bytes.fromhex(text[2:])
+        except ValueError:
+            return "starts_with(lower(hex(flow_id)), ?)", [text[2:].lower()]
+    else:
+        first = text.encode("utf-8", "surrogateescape")
+    behind = first.rstrip(b"\xff")
+    if not behind:
+        return "flow_id >= ?", [first]
+    return "flow_id >= ? and flow_id < ?", [first, behind[:-1] + bytes([behind[-1] + 1])]
 
 
 def search_from_query(query: Mapping[str, str]) -> FlowSearch:

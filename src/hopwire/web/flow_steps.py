@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.report.flow_tree import contract_of_step, name_of, remark_of_step, took
 
 __all__ = ["INFERRED", "FlowStep", "steps_of_flow"]
 
 INFERRED = ("unwitnessed", "unsent", "in_flight")  # one end of the step was seen, the other follows from it
-AT_ONE_NODE = ("dead", "told", "local")  # fates of what crosses no network: the step is a moment at a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class FlowStep:
     @property
     def is_moment(self) -> bool:
         """Tell whether the step happened at one node, and went nowhere."""
-        return self.fate in AT_ONE_NODE
+        return self.fate in NO_CROSSINGS
 
     @property
     def classes(self) -> str:
@@ -103,12 +103,12 @@ class FlowStep:
 
 
 def steps_of_flow(
-    flow: Mapping[str, Any], hops: Sequence[Mapping[str, Any]], names: Mapping[bytes, str]
+    steps: Sequence[Mapping[str, Any]], hops: Sequence[Mapping[str, Any]], names: Mapping[bytes, str], first: int = 0
 ) -> list[FlowStep]:
-    """Give the steps of a flow, by time."""
-    steps: Sequence[Mapping[str, Any]] = flow["steps"]
+    """Give steps of a flow that follow each other by time, the first of which has a number."""
     known = hops if _fit(steps, hops) else [{}] * len(steps)
-    return [_step(number, step, hop, names) for number, (step, hop) in enumerate(zip(steps, known, strict=False))]
+    pairs = zip(steps, known, strict=False)
+    return [_step(number, step, hop, names) for number, (step, hop) in enumerate(pairs, first)]
 
 
 def _fit(steps: Sequence[Mapping[str, Any]], hops: Sequence[Mapping[str, Any]]) -> bool:

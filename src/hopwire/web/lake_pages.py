@@ -41,8 +41,7 @@ EXAMPLE = "select outcome, count(*) as requests from requests group by outcome o
 def overview(views: LakeViews, query: Query) -> PageContent:
     """Everything at a glance: what became of flows over time, the losses, the balance."""
     wanted, names = search_from_query(query), ask.node_names(views)
-    totals = ask.flow_totals(views, wanted, names)
-    buckets, width = ask.flows_over_time(views, wanted, names)
+    totals, buckets, width = ask.flows_over_time(views, wanted, names)
     chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
     balance = views.row(
         "select sum(rows_in)::bigint as rows_in, sum(message_count)::bigint as messages,"
@@ -85,8 +84,7 @@ def _between(wanted: FlowSearch, begin_ns: int, end_ns: int, path: str) -> str:
 def flows(views: LakeViews, query: Query) -> PageContent:
     """The list of flows, page by page, with exact totals."""
     wanted, names = search_from_query(query), ask.node_names(views)
-    totals = ask.flow_totals(views, wanted, names)
-    buckets, width = ask.flows_over_time(views, wanted, names)
+    totals, buckets, width = ask.flows_over_time(views, wanted, names)
     rows = [_listed(row, names) for row in ask.flow_page(views, wanted, names)]
     total = sum(totals.values())
     chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -136,20 +136,8 @@ def page_app(
         routes=site.routes(),
         middleware=[Middleware(Guard, hosts=hosts, token=token)],
         exception_handlers={404: site.nothing_here},
-        lifespan=_lifespan(live),
+        lifespan=site.lifespan,
     )
-
-
-def _lifespan(live: Live | None) -> Callable[[Starlette], Any]:
-    @asynccontextmanager
-    async def running(app: Starlette) -> AsyncIterator[None]:
-        if live is None:
-            yield
-            return
-        async with live.watching():
-            yield
-
-    return running
 
 
 class _Site:
@@ -162,6 +150,16 @@ class _Site:
         hidden = {"/live"} if live is None else set()
         hidden |= set() if shows_bodies else {"/sql"}
         self.menu = [each for each in MENU if each[0] not in hidden and (lake is not None or each[0] == "/live")]
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Watch what is live as long as the page is served; then close the lake."""
+        try:
+            async with self.live.watching() if self.live is not None else nullcontext():
+                yield
+        finally:
+            if self.snapshots is not None:
+                self.snapshots.close()
 
     def routes(self) -> list[BaseRoute]:
         """Give the addresses of the site."""

@@ -11,9 +11,8 @@ from hopwire.report.words import cut
 from hopwire.web.flow_steps import FlowStep
 from hopwire.web.svg import drawing, group, link, tag, titled
 
-__all__ = ["MAX_ARROWS", "sequence_diagram"]
+__all__ = ["sequence_diagram"]
 
-MAX_ARROWS = 500  # more of them nobody can follow; the waterfall shows all
 TOP, ROW, SIDE, MIN_LANE, WIDTH = 40, 34, 90, 130, 1_000
 HEAD = 7  # of an arrow
 

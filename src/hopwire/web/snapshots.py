@@ -65,6 +65,13 @@ class Snapshots:
             self._open.move_to_end(key)
             return self._open[key]
 
+    def close(self) -> None:
+        """Close all versions."""
+        with self._lock:
+            for views in self._open.values():
+                views.close()
+            self._open.clear()
+
     def versions(self, most: int) -> list[LakeVersion]:
         """Give the newest versions, the newest first."""
         return [self._version(number) for number in self.numbers()[: -most - 1 : -1]]

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -20,9 +20,9 @@ from hopwire.report.words import cut
 from hopwire.web.flow_steps import FlowStep
 from hopwire.web.svg import drawing, group, link, tag, titled
 
-__all__ = ["MAX_MARKS", "StepTimes", "minimap", "waterfall"]
+__all__ = ["MAX_STEPS", "StepTimes", "minimap", "waterfall"]
 
-MAX_MARKS = 2_000  # steps in one drawing; a browser draws more only slowly
+MAX_STEPS = 500  # in one drawing: some thousand marks, which a browser draws at once
 WIDTH, ROW, TOP, LABEL, TAIL = 1_000, 22, 26, 330, 70
 INDENT, MAX_INDENT = 10, 12
 MINIMAP_HEIGHT, MINIMAP_COLUMNS = 28, 250
@@ -116,24 +116,28 @@ def _cross(x: float, y: float) -> Markup:
     return tag("path", d=f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8", class_="cross")
 
 
-def minimap(steps: Sequence[FlowStep], address: str, first_shown: int, last_shown: int) -> Markup:
-    """Draw a flow of any length in few marks: how many steps begin when; the part that is shown below is marked."""
-    first = steps[0].begin_ns
-    span = max(max(step.begin_ns for step in steps) - first, 1)
-    columns: list[list[FlowStep]] = [[] for _ in range(MINIMAP_COLUMNS)]
-    for step in steps:
-        columns[min((step.begin_ns - first) * MINIMAP_COLUMNS // span, MINIMAP_COLUMNS - 1)].append(step)
+def minimap(begins_ns: Sequence[int], bad: Collection[int], address: str, shown: range) -> Markup:
+    """Draw a flow of any length in few marks: how many steps begin when; the part that is shown below is marked.
+
+    Steps are given by the times at which they begin, and by the numbers of those that went wrong.
+    """
+    first = min(begins_ns)
+    span = max(max(begins_ns) - first, 1)
+    columns: list[list[int]] = [[] for _ in range(MINIMAP_COLUMNS)]
+    for number, begin in enumerate(begins_ns):
+        columns[min((begin - first) * MINIMAP_COLUMNS // span, MINIMAP_COLUMNS - 1)].append(number)
     most = max(map(len, columns))
+    wrong = frozenset(bad)
     width = WIDTH / MINIMAP_COLUMNS
     parts = []
     for index, column in enumerate(columns):
         if not column:
             continue
         height = max(MINIMAP_HEIGHT * len(column) / most, 1.0)
-        is_bad = any(step.is_bad for step in column)
-        is_shown = any(first_shown <= step.number <= last_shown for step in column)
+        is_bad = not wrong.isdisjoint(column)
+        is_shown = any(number in shown for number in column)
         classes = f"mini{' bad' * is_bad}{' shown' * is_shown}"
         bar = tag("rect", x=index * width, y=MINIMAP_HEIGHT - height, width=width, height=height, class_=classes)
-        title = titled(f"{len(column):,} steps, from number {column[0].number}")
-        parts.append(link(f"{address}?first={column[0].number}", group([title, bar])))
+        title = titled(f"{len(column):,} steps, from number {column[0]}")
+        parts.append(link(f"{address}&first={column[0]}", group([title, bar])))
     return drawing(WIDTH, MINIMAP_HEIGHT, parts, "all steps of the flow over time", class_="minimap")
