@@ -268,6 +268,7 @@ class _Site:
             version=number or newest,
             newest=newest,
             is_pinned=number is not None,
+            is_versioned=has_version(path),
             unpinned=path + (f"?{urlencode(others)}" if others else ""),
             pinned_at=f"{path}?{urlencode([*others, ('v', newest)])}",
             twin=f"{twin}.json" + (f"?{request.url.query}" if request.url.query else ""),
