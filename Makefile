@@ -22,7 +22,8 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
 
 demo: $(READY) ## run a small network and look at what it said
-	@$(BIN)/hopwire demo
+	@rm -rf build/demo
+	@$(BIN)/hopwire demo --keep build/demo
 
 quick: $(READY) ## check, and run every test without processes, Spark or much chance: for every save
 	@$(MAKE) --no-print-directory -j 2 check pure

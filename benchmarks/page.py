@@ -126,7 +126,7 @@ def _long_flow(source: Path, place: Path, part: str, table: str) -> StoredFile:
         files = ", ".join(f"'{path}'" for path in files_of(source, table))
         rows = f"read_parquet([{files}], hive_partitioning = false) where flow_id = $id"
         database.execute("SET TimeZone = 'UTC'")
-        database.execute("create macro far(at, copy) as at + copy * 1000000000")
+        database.execute("create macro far(t, i) as t + i * 1000000000")
         if table == "gold.flows":
             sql = (
                 f"select * replace ('long' as flow, 'long'::blob as flow_id, {steps * repeats} as hop_count,"
