@@ -18,7 +18,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, keep: Path | None, **changes: objec
     many = {f"a_rather_long_reason_{number}": 1_000 * number for number in range(9)}
     values: dict[str, object] = {
         "seconds": 20.0, "endings": many, "outcomes": many, "losses": many, "dead_letters": many, "verdicts": many,
-        "quarantine": {}, "differences": [], "is_balanced": True, "members": 6, "given_up": {"billing": 5},
+        "quarantine": {}, "differences": [], "members": 6, "given_up": {"billing": 5},
         "has_lake": True, "control_count": 10,
         "links": [LinkTraffic("billing", "rendezvous", 6, 1_000_000, 12_345, 318_000, 6_360_000, 10_700_000)],
         "troubles": [TroubleMet(each.name, each.what, each.times, {each.seen: each.times},

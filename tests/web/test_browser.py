@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,16 @@ def served(demo_run: tuple[dict[str, Any], Path], captures: Path) -> Iterator[st
 
 
 async def _pictures() -> AsyncIterator[dict[str, Any]]:
-    """A node that says the same of itself again and again."""
-    while True:
-        yield PICTURE
+    """A node that says about the same of itself again and again."""
+    member = PICTURE["members"][0]
+    members = [
+        {**member, "node": name, "uri": f"tcp://10.0.0.{number}:7400", "is_silent": name == "billing",
+         "silent_seconds": 4.2 if name == "billing" else 0.1 * number}
+        for number, name in enumerate(("shop", "stock", "billing", "ledger"))
+    ]  # fmt: skip
+    for number in count():
+        rates = {name: rate * (100 + number * 37 % 41) for name, rate in PICTURE["rates"].items()}
+        yield {**PICTURE, "uri": "tcp://10.0.0.9:7400", "members": members, "rates": rates}
         await asyncio.sleep(0.2)
 
 

@@ -25,7 +25,7 @@ from hopwire.web.page_server import page_app
 from hopwire.wire import encode
 
 MARKUP = "<script>x</script>"
-PICTURE = {
+PICTURE: dict[str, Any] = {
     "node": "n1", "name": "till", "uri": "tcp://127.0.0.1:1",
     "rates": {"messages_in": 5.0, "messages_out": 6.0, "bytes_in": 70.0, "bytes_out": 80.0},
     "counts": {"inbox_messages": 3, "outbox_messages": 4, "open_promises": 2},

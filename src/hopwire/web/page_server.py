@@ -265,6 +265,7 @@ class _Site:
             path=path,
             query=request.url.query,
             lake=self.lake,
+            lake_name="/".join(Path(self.lake).parts[-2:]),
             version=number or newest,
             newest=newest,
             is_pinned=number is not None,
