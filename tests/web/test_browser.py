@@ -21,6 +21,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from starlette.applications import Starlette
 
 from hopwire.capture import CaptureWriter
+from hopwire.model.sighting import Direction
 from hopwire.web.live import Live
 from hopwire.web.page_server import page_app
 from tests.web.conftest import MARKUP
@@ -259,7 +260,7 @@ def write(captures: Path, numbers: range) -> None:
     with CaptureWriter(captures, b"till-1", incarnation=now, node_name="till") as writer:
         for number in numbers:
             one = sighting(number)
-            writer.offer(now + number, one.direction, one.peer, one.frames)
+            writer.offer(now + number, Direction.IN, one.peer, one.frames)
 
 
 def test_messages_appear_as_they_are_captured_and_wait_while_the_page_is_paused(tab: Page, captures: Path) -> None:

@@ -99,7 +99,7 @@ def test_the_tail_follows_a_capture_as_it_is_written(tmp_path: Path) -> None:
     with CaptureWriter(tmp_path, b"till-1", incarnation=1, node_name="till") as writer:
         for number in range(20):
             one = sighting(number)
-            writer.offer(one.seen_at_ns, one.direction, one.peer, one.frames)
+            writer.offer(one.seen_at_ns, Direction.IN, one.peer, one.frames)
     waited = asyncio.run(_until(lambda: ring.total >= 20))
     tail.stop()
     assert waited

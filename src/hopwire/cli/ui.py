@@ -155,6 +155,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen()  # whoever opens the address at once waits, and is not refused
     except OSError as error:
         raise SettingsError(
             f"{host}:{port}: cannot be listened on ({error.strerror or error}); choose another --port"

@@ -75,6 +75,12 @@ class FlowSearch:
             or self.until
         )
 
+    @property
+    def between_ns(self) -> tuple[int, int]:
+        """The times between which flows are wanted."""
+        since = ns_from_text(self.since, "since") if self.since else 0
+        return since, ns_from_text(self.until, "until") if self.until else 2**63 - 1
+
     def where(self, names: Mapping[bytes, str]) -> tuple[str, list[Any]]:
         """Give the condition on gold.flows, and its values."""
         conditions: list[tuple[str, list[Any]]] = []

@@ -123,13 +123,21 @@ def flows_over_time(
     The 95th percentile comes from a histogram whose bars are 5 % wide: the flows are read once, and not sorted.
     """
     where, given = wanted.where(names)
-    ends = views.row(
-        f"select min(started_at_ns) as first, max(started_at_ns) as last from gold.flows where {where}",
-        given,
+    return views.remembered(("over time", where, *given), lambda: _over_time(views, wanted, where, given))
+
+
+def _over_time(
+    views: LakeViews, wanted: FlowSearch, where: str, given: Sequence[Any]
+) -> tuple[dict[str, int], list[Bucket], int]:
+    ends = views.remembered(
+        ("ends",),
+        lambda: views.row("select min(started_at_ns) as first, max(started_at_ns) as last from gold.flows"),
     )
     if ends["first"] is None:
         return {}, [], 1
-    width = bucket_width(ends["first"], ends["last"])
+    since, until = wanted.between_ns
+    first, last = max(ends["first"], since), min(ends["last"], until)
+    width = bucket_width(first, max(first, last))
     rows = views.rows(
         f"select started_at_ns // {width} * {width} as at_ns, outcome, count(*) as flows,"
         f" (ln(greatest(duration_us, 1)) * {BARS_PER_E})::integer as bar from gold.flows where {where}"
