@@ -12,7 +12,6 @@ steps is added: the longest one, repeated within itself.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -187,7 +186,10 @@ def views_of(lake: Path) -> Iterator[tuple[str, str, float]]:
 
 
 def measure(lake: Path) -> None:
-    """Print how long each view takes: the best and the middle of some rounds."""
+    """Print how long each view takes: asked for the first time, and the best of the rounds after it.
+
+    CPU time is that of all threads together. Where nothing else runs, two cores take about half of it.
+    """
     lake_views.MAX_SECONDS = 60.0  # on a busy machine a question may take longer than a reader would wait
     views = list(views_of(lake))
     counts = {name: table.row_count for name, table in read_manifest(lake).tables.items()}
@@ -208,15 +210,16 @@ def measure(lake: Path) -> None:
     rows = []
     for what, _, target in views:
         wall, cpu, size = found[what]
+        again_wall, again_cpu = wall[1:] or wall, cpu[1:] or cpu
         rows.append(
-            (what, f"{1000 * min(wall):,.0f}", f"{1000 * statistics.median(wall):,.0f}", f"{1000 * min(cpu):,.0f}",
-             f"{1000 * target:,.0f}", f"{size / 1024:,.0f}", "" if min(wall) <= target else "slower")
+            (what, f"{1000 * wall[0]:,.0f}", f"{1000 * cpu[0]:,.0f}", f"{1000 * min(again_wall):,.0f}",
+             f"{1000 * min(again_cpu):,.0f}", f"{1000 * target:,.0f}", f"{size / 1024:,.0f}")
         )  # fmt: skip
     title = (
         f"The page of {counts['bronze.sightings']:,} sightings, {counts['gold.flows']:,} flows, "
         f"{counts['silver.hops']:,} hops"
     )
-    header = ("view", "best, ms", "middle, ms", "CPU, ms", "target, ms", "KiB", "")
+    header = ("view", "first, ms", "its CPU, ms", "again, ms", "its CPU, ms", "target, ms", "KiB")
     show_table(title, header, rows)
 
 

@@ -77,7 +77,7 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
     """Give the flows of one page of the list."""
     where, given = wanted.where(names)
     begin = (wanted.page - 1) * PAGE_ROWS
-    # first the ids, from few columns; then the rows of the page, between its first and its last time
+    # first the ids, from few columns; then the rows of the page, within the range of their times and ids
     ids = views.rows(
         f"select flow_id, started_at_ns from gold.flows where {where}"
         f" order by {ORDERS[wanted.order]} limit {PAGE_ROWS} offset {begin}",
@@ -85,12 +85,13 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
     )
     if not ids:
         return []
-    times = [row["started_at_ns"] for row in ids]
+    times, known = [row["started_at_ns"] for row in ids], [row["flow_id"] for row in ids]
     marks = ", ".join("?" for _ in ids)
     return views.rows(
-        f"select {LISTED} from gold.flows where started_at_ns between ? and ? and flow_id in ({marks})"
+        f"select {LISTED} from gold.flows where started_at_ns between ? and ? and flow_id between ? and ?"
+        f" and flow_id in ({marks})"
         f" order by {ORDERS[wanted.order]}",
-        [min(times), max(times), *(row["flow_id"] for row in ids)],
+        [min(times), max(times), min(known), max(known), *known],
     )
 
 
