@@ -1,4 +1,4 @@
-"""The flow that a quarantined sighting would have joined: by its id where it can be read, else by a hop that was lost."""
+"""The flow that a quarantined sighting would have joined: by its id if that can be read, else by a lost hop."""
 
 from __future__ import annotations
 
