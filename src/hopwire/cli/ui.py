@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import signal
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -130,6 +131,8 @@ def serve_page(
         ws="none",
         timeout_graceful_shutdown=LAST_WORDS_SECONDS,
     )
+    if callable(signal.getsignal(signal.SIGINT)):  # Spark leaves a handler that looks for jobs of its own
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     uvicorn.Server(settings).run(sockets=[listener])
 
 

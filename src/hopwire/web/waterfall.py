@@ -40,13 +40,14 @@ class StepTimes(NamedTuple):
 def waterfall(steps: Sequence[FlowStep], times: Mapping[int, StepTimes], address: str) -> Markup:
     """Draw the steps in the order in which they are given; `address` is that of the flow."""
     shown = list(steps)
+    least = min(step.depth for step in shown)
     ends = [end for step in shown for end in _ends(times[step.number])]
     first, last = min(ends), max(ends)
     span = max(last - first, 1)
     room = WIDTH - LABEL - TAIL
     parts = [_grid(span, len(shown), room)]
     for row, step in enumerate(shown):
-        parts.append(_line(step, times[step.number], row, first, room / span, address))
+        parts.append(_line(step, times[step.number], row, step.depth - least, first, room / span, address))
     height = TOP + ROW * len(shown) + 6
     return drawing(WIDTH, height, parts, "the steps of the flow over time", class_="waterfall")
 
@@ -65,14 +66,14 @@ def _grid(span: int, rows: int, room: float) -> Markup:
     return group(parts)
 
 
-def _line(step: FlowStep, times: StepTimes, row: int, first: int, scale: float, address: str) -> Markup:
+def _line(step: FlowStep, times: StepTimes, row: int, depth: int, first: int, scale: float, address: str) -> Markup:
     y = TOP + ROW * row
     middle = y + ROW / 2
     begin = LABEL + (times.begin_ns - first) * scale
     end = LABEL + (times.end_ns - first) * scale
     left, width = min(begin, end), max(abs(end - begin), 2.0)
-    indent = INDENT * min(step.depth, MAX_INDENT)
-    label = cut(step.contract, max(10, 30 - indent // 6))
+    indent = INDENT * min(depth, MAX_INDENT)
+    label = cut(step.contract, max(14, 30 - indent // 6))
     parts = [
         titled(
             f"{step.number}: {step.contract}, {step.way}, {step.took or 'no latency'}; {step.remark or step.evidence}"
