@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +15,9 @@ from pathlib import Path
 
 os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 
+import api_page
 import option_tables
+from table_questions import QUESTIONS
 
 from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
@@ -114,6 +117,40 @@ def calls() -> str:
     return f"{NOTE}\n{option_tables.calls()}"
 
 
+def settings() -> str:
+    """Every option of a node that is run."""
+    return f"{NOTE}\n{option_tables.run_options()}"
+
+
+def api() -> str:
+    """Every public name, with what it says of itself."""
+    return f"{NOTE}\n{api_page.api()}"
+
+
+def decisions() -> str:
+    """Every decision, by its number."""
+    lines = [
+        NOTE,
+        "# Decisions\n",
+        "Context, decision, consequences: one page for each.\n",
+        "| number | decision |",
+        "|---|---|",
+    ]
+    for path in sorted((HERE / "decisions").glob("[0-9]*.md")):
+        number, _, title = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ").partition(": ")
+        lines.append(f"| {number} | [{title}]({path.name}) |")
+    return "\n".join(lines) + "\n"
+
+
+def notebook() -> str:
+    """The cells of the notebook."""
+    parts = [NOTE]
+    for cell in json.loads((HERE.parent / "examples" / "lake.ipynb").read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(f"```python\n{text}\n```\n" if cell["cell_type"] == "code" else f"{text}\n")
+    return "\n".join(parts)
+
+
 def columns() -> str:
     """The columns of a decoded batch."""
     parts = [NOTE, "# Columns of a decoded batch\n", COLUMNS_INTRODUCTION, "| column | Arrow type |", "|---|---|"]
@@ -173,6 +210,8 @@ def _table(table: Table) -> str:
     lines = [f"## {table.name}\n", f"{table.meaning}\n", f"Key: {key}. Made from: {reads}.\n"]
     lines += ["| column | Arrow type | meaning |", "|---|---|---|"]
     lines += [f"| `{column.name}` | `{column.type}` | {column.meaning} |" for column in table.stored_columns]
+    question, select = QUESTIONS[table.name]
+    lines += ["", "```sql", f"-- {question}", f"{select};", "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -302,6 +341,10 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "wire/formats.md": formats,
     "reasons.md": reasons,
     "calls.md": calls,
+    "api.md": api,
+    "settings.md": settings,
+    "decisions/README.md": decisions,
+    "tutorials/notebook.md": notebook,
     "columns.md": columns,
     "cli.md": commands,
     "tables.md": tables,
@@ -320,6 +363,7 @@ def main(arguments: list[str]) -> int:
             continue
         stale.append(name)
         if "--check" not in arguments:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
     if stale and "--check" in arguments:
         print(f"stale: {', '.join(f'docs/{name}' for name in stale)}; remedy: make docs", file=sys.stderr)
