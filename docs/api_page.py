@@ -29,8 +29,8 @@ MODULES = {
     "hopwire.lake.build": "captures to tables",
 }
 INTRODUCTION = """\
-Every public name, as it says of itself in its docstring. How to use them is in [The network](network.md); every option of
-every call has a line in [Calls and options](calls.md).
+Every public name, as it says of itself in its docstring. How to use them is in [The network](network.md);
+every option of every call has a line in [Calls and options](calls.md).
 """
 SHOWN = (type(None), bool, int, float, str, bytes, tuple)
 NO_SIGNATURE = (Exception, enum.Enum)

@@ -16,6 +16,7 @@ from pathlib import Path
 os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 
 import api_page
+import comparison_page
 import option_tables
 from table_questions import QUESTIONS
 
@@ -125,6 +126,11 @@ def settings() -> str:
 def api() -> str:
     """Every public name, with what it says of itself."""
     return f"{NOTE}\n{api_page.api()}"
+
+
+def comparisons() -> str:
+    """hopwire beside others, with the figures of the benchmarks."""
+    return f"{NOTE}\n{comparison_page.comparisons()}"
 
 
 def decisions() -> str:
@@ -342,6 +348,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "reasons.md": reasons,
     "calls.md": calls,
     "api.md": api,
+    "comparisons.md": comparisons,
     "settings.md": settings,
     "decisions/README.md": decisions,
     "tutorials/notebook.md": notebook,
