@@ -90,7 +90,7 @@ Two processes on two cores, a body of 256 bytes, all clients in Python:
 
 {small}
 
-The same with 64 KB, where copying counts and hopwire is well behind a plain echo:
+The same with 64 KB, where copying counts:
 
 {large}
 

@@ -37,7 +37,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".service": "ini
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)#\s]*)(#[^)\s]*)?\)")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 # the generator names these two hosts on every page: a script for old browsers, and itself
-SHIM = re.compile(r'<script src="https://unpkg\.com/[^"]*"></script>')
+SHIM = re.compile(r'<script[^>]*https://unpkg\.com/[^>]*></script>')
 MADE_WITH = re.compile(r'\s*Made with\s*<a href="https://zensical\.org/"[^>]*>\s*Zensical\s*</a>')
 
 
