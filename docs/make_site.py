@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-STAGE = ROOT / "build" / "docs"
-SITE = ROOT / "build" / "site"
 
 # pages that are not in docs/, and their places in the site
 PLACES = {
@@ -36,36 +34,38 @@ PLACES = {
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".service": "ini", "": "docker", ".c": "c"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)#\s]*)(#[^)\s]*)?\)")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
-# the generator names these two hosts on every page: a script for old browsers, and itself
-SHIM = re.compile(r'<script[^>]*https://unpkg\.com/[^>]*></script>')
-MADE_WITH = re.compile(r'\s*Made with\s*<a href="https://zensical\.org/"[^>]*>\s*Zensical\s*</a>')
 
 
 def main() -> int:
-    """Bring the pages together and let them be rendered."""
-    shutil.rmtree(STAGE, ignore_errors=True)
+    """Make the site in build/site."""
+    place = ROOT / "build" / "site"
+    if wrong := make_site(ROOT / "build" / "docs", place):
+        print(wrong, file=sys.stderr)
+        return 1
+    here = os.path.relpath(place)
+    print(f"the documentation is in {here}/index.html; with search: python3 -m http.server -d {here}")
+    return 0
+
+
+def make_site(stage: Path, site: Path) -> str:
+    """Bring the pages together in one place, let them be rendered into another, and give what is wrong with them."""
+    shutil.rmtree(stage, ignore_errors=True)
     for place, text in staged():
-        path = STAGE / "pages" / place
+        path = stage / "pages" / place
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(text, Path):
             shutil.copyfile(text, path)
         else:
             path.write_text(text, encoding="utf-8")
-    shutil.copyfile(ROOT / "docs" / "zensical.toml", STAGE / "zensical.toml")
+    shutil.copyfile(ROOT / "docs" / "zensical.toml", stage / "zensical.toml")
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
-    done = subprocess.run(
-        command, cwd=STAGE, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, encoding="utf-8"
-    )
+    environ = {**os.environ, "NO_COLOR": "1"}
+    done = subprocess.run(command, cwd=stage, env=environ, capture_output=True, text=True, encoding="utf-8")
     if done.returncode:
-        print(done.stdout[-6000:] + done.stderr[-500:], file=sys.stderr)
-        return 1
-    for page in (STAGE / "site").rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(MADE_WITH.sub("", SHIM.sub("", text)), encoding="utf-8")
-    shutil.rmtree(SITE, ignore_errors=True)
-    (STAGE / "site").rename(SITE)
-    print(f"the documentation is in {(SITE / 'index.html').relative_to(ROOT)}")
-    return 0
+        return done.stdout[-6000:] + done.stderr[-500:]
+    shutil.rmtree(site, ignore_errors=True)
+    (stage / "site").rename(site)
+    return ""
 
 
 def staged() -> Iterator[tuple[str, str | Path]]:
