@@ -25,8 +25,15 @@ GOOD = [frame.hex() for frame in encode(Message("Größe".encode()), V6)]
 
 # fmt: off
 WRONG_USAGE = [
-    (["zzz"],                           "No such command 'zzz'."),
-    (["decode", "--nope"],              "No such option: --nope"),
+    (["zzz"],                           "No such command 'zzz'; hopwire --help shows how"),
+    (["simulat"],                       "No such command 'simulat'. Did you mean 'simulate'?"),
+    (["keys", "new"],
+                 "Missing argument 'kind'. Choose from: authority, node, domain; hopwire keys new --help shows how"),
+    (["decode", "--nope"],              "No such option: --nope; hopwire decode --help shows how"),
+    (["decode", "--file", "/dev/zero"], "/dev/zero: is a device, expected a file; - is stdin"),
+    (["config", "show", "-c", "/dev/zero"], "/dev/zero: is a device, expected a regular file"),
+    (["decode", "--domains", "/dev/zero", "00"],
+                             "cannot read the domains /dev/zero: is a device, expected a regular file"),
     (["decode", "zz"],                 "argument 1: found 'zz', expected one frame in hex; a file is read with --file"),
     (["decode", "--file", "/no/such"],  "/no/such: No such file or directory"),
     (["encode", "--to", "V7"],          "--to: found 'V7', expected one of V3, V4, V5, V6"),
