@@ -186,7 +186,8 @@ def commands() -> str:
 
 COMMANDS_INTRODUCTION = """\
 `pip install "hopwire[cli]"` brings the command `hopwire`. Output for programs: `--json`. What is wrong is said in one
-line on stderr. `hopwire --install-completion` teaches the shell to complete commands and options.
+line on stderr, with a remedy. `hopwire --install-completion` teaches bash, zsh, fish and PowerShell to complete commands
+and options; open a new terminal after it. `hopwire --show-completion` prints what would be installed.
 
 | exit code | meaning |
 |---|---|"""
@@ -248,6 +249,9 @@ One table by its newest version, with any engine. Between two commits of a build
 | DuckDB | `select * from delta_scan('LAKE/gold/requests')`, with its extension `delta` |
 | Spark, Databricks | `spark.read.format("delta").load("LAKE/gold/requests")`, with the jar of Delta |
 | Trino | `call delta.system.register_table('hopwire', 'requests', 'LAKE/gold/requests')` |
+
+Bodies (`body_frames` of silver.messages) are bytes, as they were sent. Where the class of the payload is at hand,
+`hopwire.model.payload.payload_from_body(Order, body)` reads one; without it, `msgspec.msgpack.decode(body)` gives a map.
 
 Write to the tables with hopwire alone. Do not run OPTIMIZE or VACUUM on them: a build would refuse the table, and old
 states could not be read any more.
@@ -334,11 +338,12 @@ FIRST_EXAMPLES = (
     "pipeline",
     "streams",
     "keyed",
+    "partner_networks",
     "capture_to_report",
 )
 EXAMPLES_INTRODUCTION = """\
 Each program runs by itself, as `python examples/hello.py`, and ends by itself. The first line of each says what one
-learns from it. The first seven are a tour. `deploy/` has the files of a service: systemd, Docker and Kubernetes;
+learns from it. The first eight are a tour. `deploy/` has the files of a service: systemd, Docker and Kubernetes;
 `foreign/` has programs that are no nodes.
 """
 
