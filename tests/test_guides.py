@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hopwire.domains_file import domains_from_file
 from tests.cli.running import command, environment
 from tests.transcripts import assert_shown, blocks, plain, printed, steps
 
@@ -96,6 +97,17 @@ def test_the_first_five_minutes_go_as_the_page_says(tmp_path: Path, monkeypatch:
     assert node.returncode == 0
     ((read, shown),) = others[3:]
     assert _masked(plain(printed(read))) == _masked(plain(shown))
+
+
+@pytest.mark.parametrize("name", ["deployment.md", "network.md"])
+def test_domains_files_of_the_guides_can_be_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [block for block in blocks(f"docs/{name}", "toml") if "[domains." in block]
+    assert files
+    for text in files:
+        for secret in re.findall(r'secret_name = "(\w+)"', text):
+            monkeypatch.setenv(secret, "sixteen bytes or more")
+        (tmp_path / "domains.toml").write_text(text, encoding="utf-8")
+        assert domains_from_file(tmp_path / "domains.toml").find(b"hopwire.hello")
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)

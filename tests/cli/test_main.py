@@ -18,7 +18,7 @@ from hopwire.cli.main import COMMANDS, GROUPS, app, run
 from hopwire.cli.usage_examples import EXAMPLES, FIRST_STEPS
 from hopwire.model import Message
 from hopwire.wire import V6, encode
-from tests.cli.running import VECTORS, command, environment, heed_ctrl_c, hopwire, process
+from tests.cli.running import ROOT, VECTORS, command, environment, heed_ctrl_c, hopwire, process
 
 GOOD = [frame.hex() for frame in encode(Message("Größe".encode()), V6)]
 
@@ -107,6 +107,20 @@ def test_every_help_has_an_example_of_its_own(path: list[str]) -> None:
 def test_every_example_can_be_read_by_its_command(line: str) -> None:
     found, words = found_command(shlex.split(line)[1:])
     assert found.make_context(found.name, words).params
+
+
+GUIDES = ["start.md", "security.md", "deployment.md", "howto/*.md", "tutorials/*.md"]
+
+
+def test_every_command_of_the_guides_can_be_read() -> None:
+    pages = [page for pattern in GUIDES for page in (ROOT / "docs").glob(pattern)]
+    blocks = [block for page in pages for block in re.findall(r"```\n(.*?)```", page.read_text("utf-8"), re.DOTALL)]
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    commands = [line.partition(" | ")[0] for line in lines if line.startswith("hopwire ")]
+    assert len(commands) > 15
+    for line in commands:
+        found, words = found_command(shlex.split(line, comments=True)[1:])
+        assert found.make_context(found.name, words).params, line
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
