@@ -14,14 +14,16 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from itertools import count, islice
+from itertools import chain, count, islice, repeat, starmap
 from operator import itemgetter
 from time import monotonic_ns
 from typing import NamedTuple, TypeAlias
 
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.mailbox import BoundedQueue, Overflow
+from hopwire.node.share import in_slices
 from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces
 from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, pack_train
 
 __all__ = ["CONTROL_MESSAGES", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
@@ -210,18 +212,23 @@ class Outboxes(ABC):
         (_, number, _, _), _ = outbox.queued[0]
         return number <= mark
 
-    async def room(self, uri: str) -> bool:
-        """Wait until there may be room in the queue of a peer; False says that there is no such connection."""
-        outbox = self._peers.get(uri)
+    async def room(self, uri: str, elsewhere: OtherPlaces | None = None) -> str:
+        """Wait until there may be room in the queue of a peer; gives `unreachable` if there is no such connection.
+
+        Who is called elsewhere meanwhile gets `elsewhere`.
+        """
+        outbox, is_called_away = self._peers.get(uri), False
         if outbox is None or self._is_closed:
-            return False
+            return "unreachable"
         if not outbox:  # room came before anybody asked for it, and nothing is left that would bring more
             await asyncio.sleep(0)
         else:
-            await outbox.putters.wait()
+            is_called_away = await outbox.putters.wait(elsewhere=elsewhere)
         if not outbox:  # who was woken may put nothing there, and then nobody else would wake the next
             self._loop.call_soon(self._wake, outbox)
-        return uri in self._peers and not self._is_closed
+        if uri not in self._peers or self._is_closed:
+            return "unreachable"
+        return ELSEWHERE if is_called_away else ""
 
     def _wake(self, outbox: Outbox) -> None:
         """Wake as many of those who wait for room as there is room for."""
@@ -244,8 +251,16 @@ class Outboxes(ABC):
         if self._busy and not self._is_closed:
             self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)
 
-    def _refuse(self, uri: str, outbox: Outbox, reason: str) -> None:
-        while outbox:
-            frames, _, _, _ = outbox.pop_first()
-            self._on_refused(uri, frames, reason)
-        outbox.putters.wake(len(outbox.putters))
+    def _refuse(self, uri: str, outbox: Outbox, reason: str, *, is_end: bool = False) -> None:
+        """Refuse all that waits for a peer, and let all who wait for room look again; at the end in this turn."""
+        waiting, outbox.size_bytes = [frames for frames, _, _, _ in outbox.items()], 0
+        outbox.queued.clear()
+        steps = chain(
+            starmap(self._on_refused, ((uri, frames, reason) for frames in waiting)),
+            map(outbox.putters.wake, repeat(1, len(outbox.putters))),
+        )
+        if is_end:
+            for _ in steps:
+                pass
+        else:
+            in_slices(self._loop, steps)

@@ -38,7 +38,7 @@ from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import HELLO, Trust, identities_of
-from hopwire.node.waiters import Waiter
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces, Waiter
 from hopwire.routing import forwarded
 from hopwire.security import ANYONE, Domains, Recipient, has_domain_of, must_sign, prove, sign, voucher
 from hopwire.security.schemes import NONCE_BYTES
@@ -132,6 +132,10 @@ class Outgoing:
     def use(self, domains: Domains) -> None:
         """Sign with the keys of these domains from now on."""
         self._domains = domains
+
+    def rise(self, incarnation: int) -> None:
+        """Speak under a later start from now on."""
+        self._incarnation = incarnation
 
     def meet(self, node: bytes, incarnation: int, uri: str, fmt: WireFormat) -> None:
         """Send what is for a node to this address from now on, in this format, signed for this incarnation."""
@@ -255,24 +259,25 @@ class Outgoing:
         signature = seal.sign(key, correlation_id, ticks, body, now_ns, self._new_nonce())
         return meta.write_signed(key, signature, correlation_id, ticks)
 
-    async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
-        """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible."""
+    async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
+        """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible.
+
+        Who is called elsewhere meanwhile gets `elsewhere`, and nothing was sent.
+        """
         what = envelope.line
         is_new = True
         while (line := self._credits.line(node, what)) and (not line.has_room or (is_new and line.waiters)):
-            await self._credit(node, what, line, is_again=not is_new)
+            self._begin_to_ask(node, what, line)
+            if await line.waiters.wait(is_again=not is_new, elsewhere=elsewhere):
+                return ELSEWHERE
             is_new = False
         while (reason := self._send_on(node, envelope, line)) == "queue_full":
-            if not await self._transport.room(self.address(node)):  # the node may have moved meanwhile
-                return "unreachable"
+            reason = await self._transport.room(self.address(node), elsewhere)  # the node may have moved meanwhile
+            if reason:
+                break
         if line is not None:
             line.wake()
         return reason
-
-    async def _credit(self, node: bytes, what: bytes, line: CreditLine, is_again: bool) -> None:
-        """Wait for credit behind those who came before; who was woken in vain waits in front of them."""
-        self._begin_to_ask(node, what, line)
-        await line.waiters.wait(is_again)
 
     def park(self, node: bytes, what: bytes, line: CreditLine, waiter: Waiter) -> None:
         """Let somebody wait for credit behind those who came before, who does at once what is to be done with it."""
