@@ -81,7 +81,7 @@ def _parameters(call: Any) -> str:
     """Give the names of the parameters, with ... for those that can be left out."""
     shown = []
     for each in inspect.signature(call).parameters.values():
-        stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        stars = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
         if each.name not in ("self", "cls"):
             shown.append(f"{stars}{each.name}" if each.default is each.empty else f"{each.name}=...")
     return ", ".join(shown)

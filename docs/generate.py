@@ -186,8 +186,8 @@ def commands() -> str:
 
 COMMANDS_INTRODUCTION = """\
 `pip install "hopwire[cli]"` brings the command `hopwire`. Output for programs: `--json`. What is wrong is said in one
-line on stderr, with a remedy. `hopwire --install-completion` teaches bash, zsh, fish and PowerShell to complete commands
-and options; open a new terminal after it. `hopwire --show-completion` prints what would be installed.
+line on stderr, with a remedy. `hopwire --install-completion` teaches bash, zsh, fish and PowerShell to complete
+commands and options; open a new terminal after it. `hopwire --show-completion` prints what would be installed.
 
 | exit code | meaning |
 |---|---|"""
@@ -251,7 +251,7 @@ One table by its newest version, with any engine. Between two commits of a build
 | Trino | `call delta.system.register_table('hopwire', 'requests', 'LAKE/gold/requests')` |
 
 Bodies (`body_frames` of silver.messages) are bytes, as they were sent. Where the class of the payload is at hand,
-`hopwire.model.payload.payload_from_body(Order, body)` reads one; without it, `msgspec.msgpack.decode(body)` gives a map.
+`hopwire.model.payload.payload_from_body(Order, body)` reads one; otherwise `msgspec.msgpack.decode(body)` gives a map.
 
 Write to the tables with hopwire alone. Do not run OPTIMIZE or VACUUM on them: a build would refuse the table, and old
 states could not be read any more.
