@@ -191,13 +191,13 @@ def test_build_on_a_machine_without_java_finds_umlauts_and_says_what_it_did(
 
 
 def test_a_step_tells_how_long_it_will_still_take() -> None:
-    now = 0.0
-    bars = Progress(command._TimeLeftColumn(), disable=True, get_time=lambda: now)
+    clock = [0.0]
+    bars = Progress(command._TimeLeftColumn(), disable=True, get_time=lambda: clock[0])
     step = bars.add_task("captures", total=10)
     column = bars.columns[0]
     assert isinstance(column, ProgressColumn)
     shown = [str(column(bars.tasks[0]))]
-    for now, done in ((1.0, 1), (2.0, 2), (10.0, 10)):
+    for clock[0], done in ((1.0, 1), (2.0, 2), (10.0, 10)):
         bars.update(step, completed=done)
         shown.append(str(column(bars.tasks[0])))
     assert shown == ["", "", "about 8 s left", ""]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
-from rich.text import Text
 
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.lake_check import check
