@@ -2,7 +2,8 @@
 
 - A message that comes alone leaves at once. One that comes behind another in the same turn of the loop, or in the turn
   after one with several, waits until the end of its turn, with all that are queued meanwhile: to a peer that reads
-  trains they are sent as trains. Control messages and those that fit no train go as plain frames.
+  trains they are sent as trains. Control messages and those that fit no train go as plain frames. A message that fits
+  no train does not wait for the end of the turn if nothing waits before it.
 - Turns are counted, not time: a thousand messages are one train however long each of them takes.
 - What is sent is built before its first byte is sent, and stays in the queue until it was taken.
 
@@ -140,6 +141,10 @@ class Outboxes(ABC):
         """Send a control message past the queue, if there is a way."""
         return False
 
+    def _sends_at_once(self, uri: str, frames: Frames) -> bool:
+        """Send a message that goes alone, where nothing waits before it, if the peer takes it now."""
+        return False
+
     def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         """Send what waits for a peer in trains from now on."""
         if uri in self._peers:
@@ -171,10 +176,13 @@ class Outboxes(ABC):
             else:
                 for old, _, _, _ in outbox.make_room(size_bytes):
                     self._on_refused(uri, old, "queue_full")
-        how = IN_TRAIN
+        how, now = IN_TRAIN, monotonic_ns()
         if is_control or size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES:
-            how, outbox.is_even = CONTROL if is_control else ALONE, False
-        now = monotonic_ns()
+            how = CONTROL if is_control else ALONE
+            if how == ALONE and not waiting and self._sends_at_once(uri, frames):
+                outbox.sent_at = now
+                return ""
+            outbox.is_even = False
         queued.append(((frames, self._number(), how, now), size_bytes))
         outbox.size_bytes += size_bytes
         if not waiting:

@@ -510,12 +510,16 @@ class Incoming:
             is_noise = True not in read_well
         else:
             find, now, homes = self._known.find, self._timing.clock() - self._late, self._plain_homes
-            if self._trust.is_signing:
+            is_plain = not self._trust.is_signing
+            if not is_plain:
                 self._now_ns = time.time_ns()
             for message in messages:
                 found = find(message[3]) if len(message) == USUAL_FRAMES and not message[1] else None
                 if found is not None:
                     known, key, signature, correlation_id, ticks = found
+                    if is_plain and known.is_unaddressed:
+                        self._take_plain(message, now, known, key, correlation_id, ticks)
+                        continue
                     home = homes.get(known.receiver) if known.receiver else None
                     if home is not None and home.take_known(known.contract, key, correlation_id, message[2]):
                         continue
@@ -572,6 +576,21 @@ class Incoming:
                 self._learn(message, frames)
             self._take_message(message)
         return True
+
+    def _take_plain(
+        self, frames: Frames, now: float, known: KnownMessage, key: int, correlation_id: bytes, ttl_ticks: int
+    ) -> None:
+        """Take a message of the express way that names no receiver, where messages are not signed."""
+        sender, _, body, _ = frames
+        try:
+            deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks > 0 else 0.0
+            size = HEADER_BYTES + len(body)
+            envelope = Envelope(None, deadline, sender, False, known, body, key, correlation_id, ttl_ticks, None, size)
+            self._router.route_known(envelope)
+            if not envelope.is_taken:
+                self._router.consumed(envelope)
+        except Exception as error:
+            self._failed(frames, error)
 
     def _take_known(
         self,

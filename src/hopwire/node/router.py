@@ -431,9 +431,10 @@ class Router:
 
     def consumed(self, envelope: Envelope) -> None:
         """A message of another node waits no longer here: its sender may send another."""
-        if envelope.came_from:
-            line = envelope.arrival_line if envelope.known is None else envelope.known.line
-            self._consumption.take(envelope.came_from, line, envelope.size or envelope.size_bytes())
+        came_from, known = envelope.came_from, envelope.known
+        if came_from:
+            line = envelope.arrival_line if known is None else known.line
+            self._consumption.take(came_from, line, envelope.size or envelope.size_bytes())
 
     def waiting_from(self, node: bytes, what: bytes) -> tuple[int, int]:
         """Give the messages and bytes of one node that wait here, of one credit line."""

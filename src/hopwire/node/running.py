@@ -159,7 +159,7 @@ class Running:
 
     async def _work(self, stepping: Stepping) -> None:
         inbox, telemetry, share, life = self.inbox, self._router.telemetry, self._router.timing.share, self.life
-        clock, self._clock = share.clock, self._router.timing.clock
+        clock, self._clock, consumed = share.clock, self._router.timing.clock, self._router.consumed
         measure_at = math.inf if self._place.latencies is None else 0.0  # when the next message is measured
         while not life.is_ending:
             try:
@@ -178,7 +178,7 @@ class Running:
             stepping.work = envelope
             self._at_work += 1
             if envelope.came_from:
-                self._router.consumed(envelope)
+                consumed(envelope)
             try:
                 if now >= measure_at:
                     measure_at = clock() + EVERY_SECONDS

@@ -687,6 +687,17 @@ class Streams(Outboxes):
         self._wake(outbox)
         return True
 
+    def _sends_at_once(self, uri: str, frames: Frames) -> bool:
+        link = self._links[uri]
+        connection = link.connection
+        if connection is None or connection.is_writing:
+            return False
+        if self._on_sent is not None:
+            self._on_sent(frames, 1)
+        if not connection.write(heads(frames[1:])):
+            link.sending = [frames]
+        return True
+
     def _write(self, connection: ZmtpSocket, frames: Frames) -> None:
         """Hand a message to a connection that others opened or that is new; the first frame stays here."""
         if self._on_sent is not None:
