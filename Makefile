@@ -71,8 +71,9 @@ bench: $(READY) ## measure against the targets
 peers: $(READY) ## install what `ask` is measured beside, into .venv-peers
 	@$(BIN)/python benchmarks/peers/install.py
 
-docs: $(READY) ## write the generated documents anew
+docs: $(READY) ## write the generated documents anew, and make the site of all pages: build/site
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/make_site.py
 
 fuzz: $(READY) ## run the fuzz tests for long: FUZZ_CASES=1000000
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m fuzz --fuzz-cases $(FUZZ_CASES) --timeout 0
