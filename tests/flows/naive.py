@@ -338,6 +338,9 @@ def naive_requests(hops: Iterable[Row], coverage: Coverage, rules: Rules) -> lis
     return [request(group, coverage, rules) for group in groups.values() if any(map(is_question, group))]
 
 
+GIVEN_UP = ("Timeout", "Cancelled", "Closed", "Unreachable", "NoRoute", "QueueFull")  # by askers without an answer
+
+
 def is_question(hop: Row) -> bool:
     """Whether something is awaited, and this is not it."""
     return bool(hop["awaits"]) and not hop["is_reply"]
@@ -463,7 +466,8 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
     for word, came in (("answered", answers), ("failed", failures), ("late", answers)):
         for each in came:
             if word == "late" or id(each) in taken:
-                told = {"answered_at_ns": home_at[id(each)], "answer_identity": each["identity"]}
+                identity = None if each["fate"] == "told" else each["identity"]
+                told = {"answered_at_ns": home_at[id(each)], "answer_identity": identity}
                 return {"outcome": word, "reason": failed_for(each) if word == "failed" else "", **told}
     if any(is_expiry(each, deadline) for each in hops):
         return {"outcome": "expired"}
@@ -476,25 +480,30 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         return {"outcome": "lost", "reason": last["dead_reason"] or "hop_lost", **ends}
     silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
     is_over = is_seen_later(coverage, rules, home, silent_at)
-    said = [each for each in hops if not each["is_reply"]]
-    if not said:
-        return {"outcome": "open"}
-    latest = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))
-    last = latest["from_node"] if latest["fate"] == "dead" else latest["to_node"]
-    if last == home:
-        is_seen = latest["fate"] == "local" and tells_all(coverage, home, asked, silent_at)
-    else:
-        is_seen = not can_miss_answer(coverage, rules, last, home, asked, silent_at)
-    if is_over and is_seen:
+    is_given_up = any(each["told"] in GIVEN_UP for each in told_rows)
+    if is_over and (is_given_up or is_silence_seen(hops, request, coverage, rules, silent_at)):
         gone = ended_with_it(hops, request, coverage, silent_at - rules.patience_ns)
         if gone:
             ends = {"lost_from_node": gone, "lost_to_node": None, "is_holder_gone": True}
             return {"outcome": "lost", "reason": "no_answer", **ends}
-        end_of_trace = max(hops, key=last_seen)
+        end_of_trace = max(hops or told_rows, key=last_seen)
         unseen = end_of_trace["to_node"] if end_of_trace["fate"] == "unwitnessed" else None
         ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
         return {"outcome": "lost", "reason": "no_answer", **ends}
     return {"outcome": "open"}
+
+
+def is_silence_seen(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, silent_at: int) -> bool:
+    """Whether an answer would have been seen, by whoever would have answered or by home."""
+    said = [each for each in hops if not each["is_reply"]]
+    if not said:
+        return False
+    asked, home = request["asked_at_ns"], request["home_node"]
+    latest = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))
+    last = latest["from_node"] if latest["fate"] == "dead" else latest["to_node"]
+    if last == home:
+        return latest["fate"] == "local" and tells_all(coverage, home, asked, silent_at)
+    return not can_miss_answer(coverage, rules, last, home, asked, silent_at)
 
 
 def is_failure(hop: Row, request: Row) -> bool:

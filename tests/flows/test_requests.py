@@ -393,9 +393,19 @@ def test_outcome_and_what_was_told_may_contradict(word: str, reply: dict[str, An
     assert story.requests()["is_told_otherwise"].to_pylist() == [is_contradicted]
 
 
-def test_request_of_which_only_its_end_was_seen_is_open() -> None:
-    (row,) = Story().told(A, 10, "NoRoute", "no_route: nobody", **asking()).requests().to_pylist()
-    assert (row["outcome"], row["told"], row["attempts"], row["hop_count"]) == ("open", "NoRoute", 0, 0)
+@pytest.mark.parametrize(("word", "outcome"), [("NoRoute", "lost"), ("HandlerFailed", "open")])
+def test_request_of_which_only_its_end_was_seen_is_lost_if_it_was_given_up(word: str, outcome: str) -> None:
+    told = f"{word.lower()}: words"
+    (row,) = Story().told(A, 10, word, told, **asking(ttl_ticks=TTL)).requests().to_pylist()
+    assert (row["outcome"], row["told"], row["attempts"], row["hop_count"]) == (outcome, word, 0, 0)
+
+
+def test_request_that_was_given_up_is_lost_though_an_answer_could_have_come_unseen() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).killed(B, 100, 9000)
+    story.skips.append(LifeSpan(A, BEGIN + 200 * MS, BEGIN + 400 * MS))
+    assert story.requests()["outcome"].to_pylist() == ["open"]
+    story.told(A, 1010, "Timeout", "timed_out: no answer", **asking(ttl_ticks=TTL))
+    assert story.requests()["outcome"].to_pylist() == ["lost"]
 
 
 def test_who_insists_goes_on_when_a_question_was_not_delivered() -> None:

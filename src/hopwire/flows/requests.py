@@ -11,7 +11,7 @@ first outcome of this table that fits is the outcome of the request:
 | late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived anywhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or no answer came until patience after the deadline |
-| open     | the capture ends too early to say, or an answer can have come home unseen by both ends |
+| open     | the capture ends too early to say, or an answer can have come home unseen by both ends, and nobody gave up |
 
 *What its asker was told* is a column of its own, beside the outcome. A node that captures writes down how a promise
 ended if it did not end by an answer in the capture: with an error, or by an answer within the node. The outcome follows
@@ -23,6 +23,10 @@ from the messages, and an error does not change it. Where the two contradict eac
 | Timeout | answered, failed | contradicts: an answer came home and was taken, as far as messages tell |
 | HandlerFailed, NoRoute, Unreachable | failed | fits: the word of another node came home |
 | any error | answered | contradicts |
+
+An error that no word of another node has caused (`UNANSWERED`) says one thing about messages: no answer was taken until
+then, seen or unseen. So a request that was given up is lost and not open, once home was seen after its patience. A asks
+B at 10.0 s, is told Timeout at 11.0 s, and skips sightings from 10.2 s to 10.4 s while B does not capture: lost.
 
 *Unseen by both ends.* An answer leaves while whoever would have answered is blind, and comes home while home is blind.
 A node is blind while it skips sightings, and in the last moments before it is killed. A node that does not capture is
@@ -103,6 +107,7 @@ NOBODY_WAITS = "nobody_waits"
 FOR_GOOD = pa.array(["expired", "cannot_carry", "cannot_sign", "bad_value"])  # undelivered: no other attempt is better
 NO_ANSWER, HANDLER_FAILED = "no_answer", "handler_failed"
 GIVEN_UP = ("Timeout", "Cancelled", "Closed", "Expired")  # errors of promises that no word of others has ended
+UNANSWERED = pa.array(["Timeout", "Cancelled", "Closed", "Unreachable", "NoRoute", "QueueFull"])  # nothing was taken
 WITH_NUMBERED_VERSION = 5  # from this format on, a message and its dead letter have the same key
 
 
@@ -212,6 +217,7 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_seen = (last != home) & ~cover.can_pass_unseen(last, home, asked_at, silence, rules)
     is_within = hops.has_fate("local")[latest] & (latest >= 0)  # home writes down what it says to itself
     is_seen |= is_within & (last == home) & cover.tells_all(home, asked_at, silence)
+    is_seen |= groups.has(hops.is_told & bools(pc.is_in(hops["told"], UNANSWERED)))
     is_silent = goes_on & is_seen
     outcome = np.select(
         [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
@@ -327,7 +333,7 @@ def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
         "is_told_otherwise": _is_told_otherwise(hops["told"].take(_or_null(told)), verdict),
         "answered_at_ns": nullable(verdict.answered_at),
         "latency_us": nullable(took),
-        "answer_identity": hops["identity"].take(_or_null(verdict.answer)),
+        "answer_identity": hops["identity"].take(_or_null(np.where(hops.is_told[verdict.answer], -1, verdict.answer))),
         **_places(hops, verdict, last, last_node),
         "reached_node": hops.nodes.take(pa.array(hops.target[reached], mask=reached < 0)),
         "last_seen_node": hops.nodes.take(pa.array(last_node)),
