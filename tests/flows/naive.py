@@ -21,7 +21,8 @@ definition changes it here too, by hand; that is the point. Where the documents 
   another then, and not after the deadline, or the patience before that is over where there is none.
 - A stream is answered by its end, or when home said that it has enough; its parts answer nothing by themselves.
 
-- Equal messages of no flow and without an id are cut into minutes; an arrival is in the minute of its departure.
+- Equal messages of no flow and without an id are cut into minutes; an arrival is in the minute of its departure,
+  and one too many in that of the last departure before it.
 
 A flow without a correlation id is a tuple here, since how its bytes are made is nobody's business.
 """
@@ -179,12 +180,23 @@ def with_flows(sightings: Iterable[Row], coverage: Coverage, rules: Rules) -> li
         if abs(at - end * NS_PER_MINUTE) <= rules.patience_ns and each["direction"] in ("in", "out"):
             near[each["message_key"], each["attempt"], *ends_of(each), end][each["direction"]].append(each)
     for seen in near.values():
-        for departure, arrival in matched(coverage, rules, seen["out"], seen["in"]).items():
+        pairs = matched(coverage, rules, seen["out"], seen["in"])
+        for departure, arrival in pairs.items():
             left, came = seen["out"][departure], seen["in"][arrival]
-            times = [corrected(coverage, each["node"], each["seen_at_ns"]) for each in (left, came)]
-            if -rules.clock_slack_ns <= times[1] - times[0] <= rules.patience_ns:
+            if can_be_one(coverage, rules, left, came):
                 came["flow_id"] = left["flow_id"]
+        for number, came in enumerate(seen["in"]):
+            before = [left for left in seen["out"] if can_be_one(coverage, rules, left, came)]
+            if number not in pairs.values() and before:
+                latest = max(before, key=lambda left: corrected(coverage, left["node"], left["seen_at_ns"]))
+                came["flow_id"] = latest["flow_id"]
     return rows
+
+
+def can_be_one(coverage: Coverage, rules: Rules, left: Row, came: Row) -> bool:
+    """Whether a message can have taken as long as from this departure to this arrival."""
+    begin, end = (corrected(coverage, each["node"], each["seen_at_ns"]) for each in (left, came))
+    return -rules.clock_slack_ns <= end - begin <= rules.patience_ns
 
 
 def matched(coverage: Coverage, rules: Rules, departures: list[Row], arrivals: list[Row]) -> dict[int, int]:
@@ -251,7 +263,8 @@ def roles(message: Row) -> Row:
     is_answer = receiver == waiting and any(same(point, message, *CONTRACT) for point in points)
     is_reply = bool(receiver) and (is_answer or bool(message["outcome_kind"]))
     whose = "receiver" if is_reply else "callback_receiver"
-    home = message[f"{whose}_node_identity"], message[f"{whose}_identity"]
+    node = message[f"{whose}_node_identity"] if message["wire_format"] >= 5 else b""
+    home = node, message[f"{whose}_identity"]
     flow: Any = message["correlation_id"]
     if flow in NO_FLOW:
         has_key = home[1] and message["callback_key"]
@@ -378,6 +391,7 @@ def request(hops: list[Row], coverage: Coverage, rules: Rules) -> Row:
             else dict.fromkeys(("told", "told_reason", "told_at_ns"))
         ),
         "is_holder_gone": False,
+        "is_outcome_guessed": False,
         "hop_count": len(hops),
         "is_reused": any(is_another(each, question, home, hops) for each in questions),
     }
@@ -449,6 +463,8 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         for each in replies
         if came_home(each, hops, home) == "taken" and is_taken_in_time(each, request, coverage, rules)
     }
+    if any(each["told"] in GIVEN_UP for each in told_rows):  # what nobody saw come was not taken
+        taken -= {id(each) for each in replies if each["fate"] == "unwitnessed"}
     wanted = ANSWERS[request["awaits"]]
     answers = [each for each in replies if each["outcome_kind"] in wanted]
     failures = [each for each in replies if is_failure(each, request)]
@@ -468,6 +484,7 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
             if word == "late" or id(each) in taken:
                 identity = None if each["fate"] == "told" else each["identity"]
                 told = {"answered_at_ns": home_at[id(each)], "answer_identity": identity}
+                told["is_outcome_guessed"] = is_guessed(each, request, coverage, rules)
                 return {"outcome": word, "reason": failed_for(each) if word == "failed" else "", **told}
     if any(is_expiry(each, deadline) for each in hops):
         return {"outcome": "expired"}
@@ -491,6 +508,14 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
         return {"outcome": "lost", "reason": "no_answer", **ends}
     return {"outcome": "open"}
+
+
+def is_guessed(hop: Row, request: Row, coverage: Coverage, rules: Rules) -> bool:
+    """Whether a reply decides that nobody saw come, or that home may have given up unseen."""
+    if not hop["is_reply"] or hop["fate"] in ("dead", "told"):
+        return False
+    came = hop["arrived_at_ns"]
+    return came is None or not tells_all(coverage, request["home_node"], came, came + rules.unwritten_ns)
 
 
 def is_silence_seen(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, silent_at: int) -> bool:
