@@ -5,7 +5,7 @@
 | attacked | a1 and a2 ask b1 and b2, who ask them; all sign | kills, stops, bursts, slow consumers, full disks, cuts |
 | open | c1 asks d1, who asks c1; nobody signs | clocks that are set: nothing may follow |
 | signed | e1 asks f1, who asks e1; both sign | clocks that are set, and kills meanwhile |
-| killed | as attacked, in its place (`--kills`) | kills and stops alone, one after the other: nothing excuses the lake |
+| killed | as attacked, in its place (`--kills`) | kills and stops alone: nothing excuses the lake |
 
 A stranger attacks the first network all the time.
 

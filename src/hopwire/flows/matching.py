@@ -148,7 +148,7 @@ def _departures_before(
     An arrival is left out if this departure was more than the patience before it, or if there is none.
     """
     is_in, at = seen.is_in[rows], seen.at[rows]
-    before = filled_forward(Groups(way, at + rules.clock_slack_ns * is_in, is_in), ~is_in)
+    before = filled_forward(Groups(way, at + rules.clock_slack_ns * is_in, is_in.astype(np.int64)), ~is_in)
     is_over = np.isin(rows, matches.came[matches.left < 0]) & is_in & (before >= 0)
     is_over &= at - at[before] <= rules.patience_ns
     return rows[is_over], rows[before[is_over]]

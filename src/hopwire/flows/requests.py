@@ -11,7 +11,7 @@ first outcome of this table that fits is the outcome of the request:
 | late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived anywhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or no answer came until patience after the deadline |
-| open     | the capture ends too early to say, or an answer can have come home unseen by both ends, and nobody gave up |
+| open     | the capture ends too early to say, or an answer can have come home unseen and nobody gave up |
 
 *What its asker was told* is a column of its own, beside the outcome. A node that captures writes down how a promise
 ended if it did not end by an answer in the capture: with an error, or by an answer within the node. The outcome follows
