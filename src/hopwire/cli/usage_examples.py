@@ -42,6 +42,7 @@ EXAMPLES = {
     "flows ls":      "hopwire flows ls lake --outcome lost --from 2026-01-31T12:00",
     "flows show":    "hopwire flows show lake 7f3a",
     "flows lives":   "hopwire flows lives captures",
+    "flows latencies": "hopwire flows latencies lake --from 2026-01-31T12:00 --to 2026-01-31T13:00",
     "flows export":  "hopwire flows export lake --outcome lost --to otlp --endpoint http://localhost:4318",
     "config show":   "hopwire config show shop.actors:Till --config node.toml",
 }

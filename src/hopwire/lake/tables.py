@@ -52,6 +52,7 @@ NAMES = (
     "silver.quarantine",
     "gold.contracts",
     "gold.flows",
+    "gold.latencies",
     "gold.links",
     "gold.quality",
     "gold.requests",
