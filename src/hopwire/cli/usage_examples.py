@@ -33,6 +33,7 @@ EXAMPLES = {
     "ui":            "hopwire ui lake",
     "lake tables":   "hopwire lake tables lake",
     "lake check":    "hopwire lake check lake network",
+    "lake compact":  "hopwire lake compact lake",
     "keys new":      "hopwire keys new domain orders --dir keys --identity 'orders.*'",
     "keys sign":     "hopwire keys sign till --dir keys --hosts orders",
     "keys list":     "hopwire keys list --dir keys",

@@ -4,7 +4,7 @@ A percentile of one minute and a percentile of the next do not give the percenti
 how many answers took about how long, and histograms of any minutes, contracts and lakes are added bin by bin.
 
 The bins are the same everywhere. Each power of two has 16 bins of equal width, so a bin is never wider than 1/16 of the
-latencies in it; below 32 us each microsecond has its own. A bin is named by the largest latency that it has, `up_to_us`:
+latencies in it; below 32 us each microsecond has its own. A bin is named by its largest latency, `up_to_us`:
 
 | latency | bin up to |
 |---|---|
