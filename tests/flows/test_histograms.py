@@ -74,7 +74,7 @@ def test_histograms_of_minutes_add_up_to_the_histogram_of_all() -> None:
     chance = random.Random(5)
     rows = [(chance.randrange(10), "answered", round(chance.lognormvariate(8, 2))) for _ in range(5_000)]
     by_minute = latencies_of(requests(*rows)).to_pylist()
-    whole = latencies_of(requests(*((0, *rest) for _, *rest in rows))).to_pylist()
+    whole = latencies_of(requests(*((0, outcome, took) for _, outcome, took in rows))).to_pylist()
     bins = added(row["latency_histogram"] for row in by_minute)
     assert len(by_minute) == 10
     assert bins == added(row["latency_histogram"] for row in whole)
