@@ -227,6 +227,16 @@ select date, sender_name, finding, sum(message_count) as messages
 from security group by all order by date, messages desc;
 ```
 
+## Bodies
+
+A lake keeps bodies as bytes. Whoever names the payload classes of a contract reads them as JSON, in the columns `body`
+and `body_fault` of silver.messages:
+
+| with | how |
+|---|---|
+| Python | `hopwire.lake.read(LAKE, "messages", "pandas", payloads=[Order, Paid])`, or `"polars"`, `"arrow"` |
+| SQL | `hopwire lake sql "select body ->> '$.article' from messages" LAKE --payloads shop.actors` |
+
 ## Quantiles over any time
 
 `latency_histogram` of gold.latencies counts answers by bins that are the same in every row and every lake. So the
