@@ -38,7 +38,7 @@ class Blob(Payload, identity="bodies.blob", version=1, codec=Codec.RAW):
     data: bytes
 
 
-PAYLOADS = [Ordered, Shipped, Blob]
+PAYLOADS: list[type[Payload]] = [Ordered, Shipped, Blob]
 SCHEMA = pa.schema(
     [
         ("identity", pa.binary()),
