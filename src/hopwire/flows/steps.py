@@ -10,7 +10,7 @@ Every table has a closed part, which only grows, and an open part, which each st
    a question of it that nobody handled are opened again: the finding `unknown_version` looks at all requests.
 5. Flows that are final are closed.
 
-Where closed flows lie is behind one door, `Closed`: in memory (`ClosedFlows`), or in the files of a lake.
+Where closed flows lie is behind one door, `ClosedPart`: in memory (`ClosedFlows`), or in the files of a lake.
 
 The law: the tables are the same, row for row, however the captures were cut into steps, and in whatever order the steps
 came. So every verdict is a function of the sightings, and never of the step that first saw them.
@@ -46,8 +46,8 @@ from hopwire.flows.spans import PlacedSpan, SourceSpan, joined_spans, placed
 from hopwire.model.units import NS_PER_MINUTE
 
 __all__ = [
-    "Closed",
     "ClosedFlows",
+    "ClosedPart",
     "FlowTables",
     "StepState",
     "advance",
@@ -96,7 +96,7 @@ def unhandled_in(requests: pa.Table) -> pa.Table:
     return requests.filter(requests["is_unhandled"])
 
 
-class Closed(Protocol):
+class ClosedPart(Protocol):
     """The closed part of all tables: rows are put behind one another, and seldom taken back."""
 
     @property
@@ -223,7 +223,7 @@ class StepState:
 
     rules: Rules
     open: FlowTables
-    closed: Closed
+    closed: ClosedPart
     parts: tuple[SourceSpan, ...] = ()  # of the sources, as they came
     counted: Counter[Crossing] = field(default_factory=Counter)  # crossings of open flows that count as of closed ones
     fold: ClockFold = field(default_factory=ClockFold)  # the clocks up to a window that is complete, as it seems
@@ -233,7 +233,7 @@ class StepState:
     answered: frozenset[Contract] = frozenset()  # contracts that somebody answered
 
 
-def begin(sightings: pa.Schema, rules: Rules, closed: Closed | None = None) -> StepState:
+def begin(sightings: pa.Schema, rules: Rules, closed: ClosedPart | None = None) -> StepState:
     """Give the state before the first step."""
     nothing = FlowTables(sightings.append(pa.field(FLOW_ID, pa.binary())).empty_table())
     return StepState(rules, nothing, closed or ClosedFlows(nothing))

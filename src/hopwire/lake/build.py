@@ -1,11 +1,13 @@
 """A build: captures in, tables out. Only tables that are wanted or needed are built, and only if they have changed.
 
 1. The workers read sources that are new or have changed (`ingest.py`); the other sources stay as they are.
-2. Each table whose basis has changed is built anew, behind the tables it reads, from files that no reader sees yet.
+2. A step brings all judged tables up to date in this process, at the cost of what is new (`increment.py`). Where a
+   step is not enough, or only some tables are wanted, Spark builds each table whose basis has changed, behind the
+   tables it reads, from files that no reader sees yet. Both ways give the same rows.
 3. The balance is checked. If the rows do not add up, nothing is published and the build fails.
 4. Everything is published at once (`store.py`), and what is old is forgotten (`retention.py`).
 
-Spark is started only if there is something to do.
+Spark is started only if there is something to do for it: small captures are read in this process, too.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ import pyarrow.parquet as pq
 
 from hopwire.capture.file_faults import Fault
 from hopwire.disk import local_path, shown_name
-from hopwire.errors import BalanceError, LakeError
+from hopwire.errors import BalanceError, LakeError, WholeNeeded
+from hopwire.flows.spans import placed
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
-from hopwire.lake.bronze.spans import SPANS_TABLE
+from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
 from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
-from hopwire.lake.ingest import decoder_basis, ingest, take_in
+from hopwire.lake.increment import OWN, STEPPED, step_tables
+from hopwire.lake.ingest import decoder_basis, ingest, ingest_here, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.retention import forget_old
@@ -42,7 +46,7 @@ __all__ = ["Built", "Progress", "build"]
 
 CODE = 3  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
-NOT_IN_ROWS = ("file_mode", "keep_snapshots", "keep_seconds")  # settings that no row depends on
+NOT_IN_ROWS = ("file_mode", "keep_snapshots", "keep_seconds", "step_rows")  # settings that no row depends on
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # the step, how much of the step is done, how much there is
 Session: TypeAlias = "SparkSession | Callable[[], SparkSession]"
@@ -92,6 +96,7 @@ def build(
         tasks = tasks_of(found, run, basis, redecode=redecode)
         sources = build.read(tasks, stored, domains, basis, is_anew=redecode)
         build.put_sources(sources, foreign)
+        build.step(wanted)
         for table in wanted:
             if table.build is not None:
                 build.make(table)
@@ -139,11 +144,14 @@ class _Build:
             return self.sources
         total = sum(task.size_bytes for task in tasks)
         self.progress("captures", 0, total)
-        spark = self.spark
-        with plain_errors("captures"):
-            reports = ingest(
-                spark, self.run, tasks, domains, self.settings, lambda done: self.progress("captures", done, total)
-            )
+        if total <= self.settings.task_bytes:
+            reports = ingest_here(self.run, tasks, domains, self.settings)
+        else:
+            spark = self.spark
+            with plain_errors("captures"):
+                reports = ingest(
+                    spark, self.run, tasks, domains, self.settings, lambda done: self.progress("captures", done, total)
+                )
         self.progress("captures", total, total)
         self.sources = take_in(self.run, reports, found, basis, is_anew=is_anew)
         return self.sources
@@ -155,6 +163,26 @@ class _Build:
         if self._is_current(SOURCES_TABLE, basis):
             return
         write_rows(self.run, SOURCES_TABLE, basis, rows)
+
+    def step(self, wanted: Sequence[Table]) -> None:
+        """Bring the judged tables up to date by a step, if all of them are wanted and a step is enough."""
+        tables = [table for table in wanted if table.name in (*STEPPED, *OWN)]
+        if len(tables) < len((*STEPPED, *OWN)) or all(self._is_current(each, self._basis(each)) for each in tables):
+            return
+        try:
+            step_tables(
+                self.run,
+                self.settings,
+                self._node_names,
+                self._basis,
+                lambda done, total: self.progress("flows", done, total),
+            )
+            self.made += STEPPED
+        except WholeNeeded:
+            for table in tables:
+                self.run.tables.pop(table.name, None)
+                if table.build is None:
+                    self.run.put(table.name, "", table.stored_schema, [])
 
     def make(self, table: Table) -> None:
         """Build a table, unless the table is up to date."""
@@ -179,9 +207,10 @@ class _Build:
 
     @cached_property
     def _node_names(self) -> dict[bytes, str]:
-        columns = ["node", "node_name"]
-        rows = [pq.read_table(path, columns=columns).to_pylist() for path in self.run.paths(SPANS_TABLE.name)]
-        return {row["node"]: row["node_name"] for some in rows for row in some if row["node_name"]}
+        """The names of nodes: the last that each had."""
+        paths = self.run.paths(SPANS_TABLE.name)
+        spans = placed(span for path in paths for span in spans_from_rows(pq.read_table(path)))
+        return {each.span.node: each.span.node_name for each in spans if each.span.node_name}
 
     def _basis(self, table: Table) -> str:
         columns = [(column.name, str(column.type)) for column in table.stored_columns]
@@ -190,6 +219,8 @@ class _Build:
         return hash_of(CODE, table.name, columns, bases, settings)
 
     def _is_current(self, table: Table, basis: str) -> bool:
+        if table.name in self.run.tables:
+            return self.run.tables[table.name].stored.basis == basis
         before = self.run.before.tables.get(table.name)
         return before is not None and before.basis == basis and self.run.is_whole(table.name)
 

@@ -9,7 +9,7 @@
 - The function takes one DataFrame for each name in `reads`, in that order, and `settings` if it has a parameter of that
   name. Its last select is the schema: the columns, in their order and types. Its docstring says what one row is.
 - A table that Python workers judge gives `Judged` instead of a DataFrame: sorted rows, and the function for them.
-- The ingest writes some tables itself. Such a table has no function: `declare` registers it.
+- The ingest and the steps write some tables themselves. Such a table has no function: `declare` registers it.
 - A table has a module of its name: `gold.links` is declared in `lake/gold/links.py`. A new table gets its line in
   `NAMES`.
 
@@ -45,10 +45,14 @@ NAMES = (
     "bronze.sightings",
     "bronze.sources",
     "bronze.spans",
+    "silver.carried",
     "silver.clocks",
+    "silver.closed_flows",
+    "silver.crossings",
     "silver.hops",
     "silver.lives",
     "silver.messages",
+    "silver.open_sightings",
     "silver.quarantine",
     "gold.contracts",
     "gold.flows",
@@ -70,7 +74,7 @@ class Table:
     reads: tuple[str, ...]
     columns: tuple[Column, ...]
     meaning: str  # what one row is
-    build: Callable[..., DataFrame | Judged] | None = None  # None: the ingest writes the table
+    build: Callable[..., DataFrame | Judged] | None = None  # None: the ingest or a step writes the table
     dated_by: tuple[str, ...] = ()  # the table is kept by days: the day of the first of these times that is there
 
     def __post_init__(self) -> None:

@@ -1,0 +1,429 @@
+"""A step of the lake: new sightings in, all judged tables brought up to date, in this process and without Spark.
+
+    step_tables(run, settings, names, basis_of)        # after the sources were taken in, before the run is published
+
+1. The rows of new sources are read from silver.messages; of a source that has grown, only rows that are new.
+2. `advance` (`flows/steps.py`) judges them with the sightings of open flows, and says which flows are closed.
+3. Rows of flows that were closed are appended. Rows of open flows replace those of the last step. A file that has
+   rows of a flow that was opened again is written anew without them.
+4. Minutes of gold.links and gold.security whose hops have changed are made anew; all other files stay.
+
+The tables are the same as those of a whole build on Spark, row for row. Where a step is not enough, it raises
+`WholeNeeded` before anything is published, and the lake is judged as a whole: too many sightings for one process, a
+flow that is too large, a source that was replaced by another, a node that got its name after its flows were closed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from hopwire.columnar import ints
+from hopwire.errors import WholeNeeded
+from hopwire.flows.clocks import ClockFold
+from hopwire.flows.contract_parts import OF_MESSAGES, PART_SCHEMA, added_parts, contracts_of, parts_of
+from hopwire.flows.coverage import Coverage, coverage_from_rows
+from hopwire.flows.crossings import Crossing
+from hopwire.flows.hops import FLOW_ID
+from hopwire.flows.lives import lives_from_clocks
+from hopwire.flows.minutes import (
+    BY_ARRIVAL,
+    BY_DEPARTURE,
+    OF_HOPS,
+    crossings_in,
+    links_of,
+    minutes_by,
+    security_of,
+    signed_in,
+    touched,
+    unsigned_minutes,
+)
+from hopwire.flows.spans import SourceSpan, placed
+from hopwire.flows.steps import FlowTables, StepState, advance, unhandled_in
+from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
+from hopwire.lake.gold.quality import quality_rows
+from hopwire.lake.manifest import StoredFile, StoredStep, part_name
+from hopwire.lake.parquet_output import TableOutput
+from hopwire.lake.silver.carried import CARRIED_TABLE, Carried, carried_from_rows, rows_from_carried
+from hopwire.lake.silver.closed_flows import CLOSED_TABLE
+from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
+from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_route
+from hopwire.lake.silver.open_sightings import OPEN_TABLE
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.store import LakeRun
+from hopwire.lake.stored_flows import StoredFlows, TableFiles, index_rows
+from hopwire.lake.tables import Table, all_tables
+from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
+
+__all__ = ["OWN", "STEPPED", "step_tables"]
+
+STEPPED = (
+    "silver.clocks", "silver.lives", "silver.hops", "gold.requests", "gold.flows", "gold.links", "gold.security",
+    "gold.contracts", "gold.quality",
+)  # fmt: skip
+OWN = (CARRIED_TABLE.name, CLOSED_TABLE.name, CROSSINGS_TABLE.name, OPEN_TABLE.name)  # what only steps need
+PIECE_ROWS = 100_000  # sightings that are judged at a time: enough for numpy, and some hundred megabytes
+MINUTE_US = NS_PER_MINUTE // NS_PER_US
+SIGHTING_KEY = ["segment", "node", "incarnation", "sequence"]
+NO_DATA = Carried()
+
+
+def step_tables(
+    run: LakeRun,
+    settings: LakeSettings,
+    names: Mapping[bytes, str],
+    basis_of: Callable[[Table], str],
+    on_piece: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Bring all judged tables up to date with silver.messages; a WholeNeeded says why a step cannot do this."""
+    _Increment(run, settings, names, basis_of).make(on_piece)
+
+
+@dataclass
+class _Increment:
+    """One step on its way."""
+
+    run: LakeRun
+    settings: LakeSettings
+    names: Mapping[bytes, str]
+    basis_of: Callable[[Table], str]
+
+    def __post_init__(self) -> None:
+        found = self._carried()
+        self.is_new = found is None
+        self.carried = found or NO_DATA
+        self.parts = 0
+
+    # -- what the last step left
+
+    def _carried(self) -> Carried | None:
+        """What the last step carried over; None if there was none, or its tables have changed since."""
+        stored = [self.run.before.tables.get(name) for name in (*STEPPED, *OWN)]
+        steps = {each.step.name if each and each.step else "" for each in stored}
+        if len(steps) > 1 or "" in steps or self.run.before.tables[CARRIED_TABLE.name].basis != self._rules_basis:
+            return None
+        for name in (*STEPPED, *OWN):
+            step = self.run.before.tables[name].step
+            assert step is not None
+            rows = sum(file.row_count for file in self.run.files_before(name) if file.part == step.open_part)
+            if rows != step.open_rows or not self.run.is_whole(name):
+                return None
+        files = TableFiles(self.run, CARRIED_TABLE)
+        return carried_from_rows(files.read(files.closed))
+
+    @cached_property
+    def _rules_basis(self) -> str:
+        return self.basis_of(CARRIED_TABLE)
+
+    # -- the step
+
+    def make(self, on_piece: Callable[[int, int], None]) -> None:
+        """Judge what is new, and put all tables."""
+        new = self._new_rows()
+        spans = [
+            span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))
+        ]
+        sightings = with_route(new).sort_by("seen_at_ns")
+        state, closed = self._begun(sightings.schema)
+        known = placed(spans)
+        for first in range(0, max(len(sightings), 1), PIECE_ROWS):
+            state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known)
+            self._refuse_large(state)
+            on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
+        self._refuse_names(closed)
+        self._put_all(state, closed, new, spans)
+
+    def _new_rows(self) -> pa.Table:
+        """The rows of silver.messages that the last step did not see."""
+        name = MESSAGES_TABLE.name
+        before = [] if self.is_new else self.run.files_before(name)
+        now = self.run.files(name)
+        known, kept = {file.path for file in before}, {file.path for file in now}
+        new, gone = [file for file in now if file.path not in known], [file for file in before if file.path not in kept]
+        if sum(file.row_count for file in new) - sum(file.row_count for file in gone) > self.settings.step_rows:
+            raise WholeNeeded("there are too many new sightings for one process")
+        columns = list(dict.fromkeys([*SIGHTING_KEY, *OF_SIGHTINGS, "routing", *OF_MESSAGES]))
+        files = TableFiles(self.run, MESSAGES_TABLE)
+        rows = files.read(new, columns)
+        return _without(rows, files.read(gone, columns)) if gone else rows.combine_chunks()
+
+    def _begun(self, sightings: pa.Schema) -> tuple[StepState, StoredFlows]:
+        carried = self.carried
+        nothing = FlowTables(sightings.append(pa.field(FLOW_ID, pa.binary())).empty_table())
+        closed = StoredFlows(self.run, carried, nothing, limit=self.settings.step_rows, is_new=self.is_new)
+        opened, coverage = nothing.sightings, Coverage()
+        if not self.is_new:
+            files = TableFiles(self.run, OPEN_TABLE)
+            opened = files.read(files.closed).select(nothing.sightings.schema.names).cast(nothing.sightings.schema)
+            clocks = TableFiles(self.run, all_tables()["silver.clocks"])
+            coverage = coverage_from_rows(clocks.read(clocks.closed))
+        state = StepState(
+            self.settings.rules,
+            FlowTables(opened),
+            closed,
+            counted=Counter(dict(carried.counted)),
+            fold=ClockFold.from_parts(carried.fold),
+            folded=Counter(dict(carried.folded)),
+            coverage=coverage,
+            answered=frozenset(carried.answered),
+        )
+        return state, closed
+
+    def _refuse_large(self, state: StepState) -> None:
+        """Leave flows that are larger than their trees to Spark, which cuts them."""
+        sizes = state.open.sightings[FLOW_ID].value_counts()
+        largest = pc.max(sizes.field("counts")).as_py() or 0
+        if largest > self.settings.max_flow_rows or len(state.open.sightings) > self.settings.step_rows:
+            raise WholeNeeded("an open flow is too large for one process")
+
+    def _refuse_names(self, closed: StoredFlows) -> None:
+        if not self.is_new and closed.has_flows_of(self._renamed):
+            raise WholeNeeded("a node has got another name")
+
+    @cached_property
+    def _renamed(self) -> set[bytes]:
+        before, now = dict(self.carried.names), dict(self.names)
+        return {node for node in before.keys() | now.keys() if before.get(node) != now.get(node)}
+
+    # -- the tables
+
+    def _put_all(self, state: StepState, closed: StoredFlows, new: pa.Table, spans: Sequence[SourceSpan]) -> None:
+        fresh = closed.fresh.tables
+        hops = _HopChange(
+            pa.concat_tables([closed.hops.read(closed.hops.open), *closed.gone_hops]),
+            pa.concat_tables([fresh.hops, state.open.hops]),
+        )
+        signed = Counter(dict(self.carried.signed))
+        signed.subtract(signed_in(hops.before))
+        signed.update(signed_in(hops.after))
+        minutes = self._minutes(closed, hops, signed)
+        self._put_whole("silver.clocks", state.clocks)
+        self._put_whole("silver.lives", lives_from_clocks(state.clocks))
+        self._put_flows("silver.hops", closed, fresh.hops, state.open.hops)
+        self._put_flows("gold.requests", closed, fresh.requests, state.open.requests)
+        self._put_flows("gold.flows", closed, fresh.flows, state.open.flows)
+        self._put_minutes("gold.links", minutes.links, minutes.numbers)
+        self._put_minutes("gold.security", minutes.security, minutes.numbers)
+        parts = added_parts([_parts_from(self.carried.contracts), parts_of(new)])
+        schema = all_tables()["gold.contracts"].schema
+        self._put_whole("gold.contracts", pa.Table.from_pylist(contracts_of(parts), schema))
+        self._put_quality(hops, spans)
+        self._put_flows(CLOSED_TABLE.name, closed, index_rows(fresh, closed.fresh.horizons()), None)
+        crossings = rows_from_crossings(closed.fresh.windows(), self.run.before.number + 1)
+        self._put(CROSSINGS_TABLE.name, self._files(CROSSINGS_TABLE.name).closed, [], crossings)
+        self._put_whole(OPEN_TABLE.name, state.open.sightings)
+        unhandled = closed.unhandled_count + Counter(unhandled_in(fresh.requests)["identity"].to_pylist())
+        self._put_whole(CARRIED_TABLE.name, rows_from_carried(self._carry(state, closed, signed, unhandled, parts)))
+
+    def _carry(
+        self,
+        state: StepState,
+        closed: StoredFlows,
+        signed: Counter[bytes],
+        unhandled: Counter[bytes],
+        parts: pa.Table,
+    ) -> Carried:
+        return Carried(
+            fold=state.fold.parts(),
+            folded=list(state.folded.items()),
+            counted=list(state.counted.items()),
+            answered=sorted(state.answered, key=repr),
+            closed_answered=list(closed.answered.items()),
+            closed_unhandled=list(unhandled.items()),
+            signed=[(identity, count) for identity, count in signed.items() if count],
+            names=sorted(self.names.items()),
+            contracts=[tuple(row.values()) for row in parts.to_pylist()],
+        )
+
+    def _files(self, name: str) -> TableFiles:
+        return TableFiles(self.run, all_tables()[name], is_new=self.is_new)
+
+    def _put_whole(self, name: str, rows: pa.Table) -> None:
+        """Put a small table in place of what it was."""
+        self._put(name, [], [], rows)
+
+    def _put_flows(self, name: str, closed: StoredFlows, rows: pa.Table, opened: pa.Table | None) -> None:
+        """Add rows of closed flows, replace those of open flows, and take out those of flows that were opened."""
+        files = self._files(name)
+        gone = pa.array(sorted(closed.gone), pa.binary())
+        self._put(name, *self._cut(files, closed.files_of_gone(files), ds.field(FLOW_ID).isin(gone)), rows, opened)
+
+    def _put_minutes(self, name: str, rows: pa.Table, minutes: set[int]) -> None:
+        """Replace some minutes of a table."""
+        files = self._files(name)
+        times = pa.array([minute * MINUTE_US for minute in sorted(minutes)], pa.int64())
+        out = ds.field("minute").isin(times.cast(pa.timestamp("us", tz="UTC")))
+        self._put(name, *self._cut(files, files.about(minutes, "minute", unit=MINUTE_US), out), rows)
+
+    def _cut(self, files: TableFiles, some: Sequence[StoredFile], out: Any) -> tuple[list[StoredFile], list[pa.Table]]:
+        """Give the files that have none of the rows that go out, and of the others, which are some, what stays."""
+        cut = [file for file in some if files.has_rows(file, out)]
+        paths = {file.path for file in cut}
+        return [file for file in files.closed if file.path not in paths], [files.read([file], None, ~out) for file in cut]
+
+    def _put(
+        self,
+        name: str,
+        kept: Iterable[StoredFile],
+        rest: Iterable[pa.Table],
+        rows: pa.Table,
+        opened: pa.Table | None = None,
+    ) -> None:
+        """Write rows, and put a table that has them and some files of before."""
+        table = all_tables()[name]
+        written = [file for some in (rows, *rest) for file in self._write(table, some)[0]]
+        open_files, part = self._write(table, opened) if opened is not None else ([], "")
+        step = StoredStep(self.run.name, part, sum(file.row_count for file in open_files))
+        paths = {file.path for file in kept}
+        self.run.put(
+            name,
+            self.basis_of(table),
+            table.stored_schema,
+            [*written, *open_files],
+            keep=lambda file: file.path in paths,
+            made_from=table.reads,
+            step=step,
+        )
+
+    def _write(self, table: Table, rows: pa.Table) -> tuple[list[StoredFile], str]:
+        self.parts += 1
+        part = part_name(self.run.name, self.parts)
+        output = TableOutput(self.run.place(table.name), part, table.layout(self.names), self.settings)
+        for batch in rows.select(table.schema.names).cast(table.schema).combine_chunks().to_batches():
+            output.add(batch)
+        return output.close(), part
+
+    # -- minutes
+
+    def _minutes(self, closed: StoredFlows, hops: _HopChange, signed: Counter[bytes]) -> _Minutes:
+        """Make the minutes anew whose hops have changed."""
+        before, after = crossings_in(hops.before), crossings_in(hops.after)
+        numbers = touched(before, after)
+        was_signed = {identity for identity, count in self.carried.signed if count}
+        now_signed = {identity for identity, count in signed.items() if count}
+        changed = was_signed ^ now_signed
+        files = closed.hops
+        if changed:
+            is_of = ds.field("identity").isin(pa.array(sorted(changed), pa.binary())) & (ds.field("verdict") == "unsigned")
+            numbers |= unsigned_minutes(pa.concat_tables([after, files.read(files.closed, OF_HOPS, is_of)]), changed)
+        if self._renamed:
+            renamed = pa.array(sorted(self._renamed), pa.binary())
+            for rows in (before, after):
+                is_renamed = pc.or_(*(pc.is_in(rows[name], renamed) for name in ("from_node", "to_node")))
+                numbers |= touched(rows.filter(is_renamed), rows.slice(0, 0))
+        return _Minutes.of(pa.concat_tables([after, self._stored_crossings(closed, numbers)]), numbers, now_signed)
+
+    def _stored_crossings(self, closed: StoredFlows, minutes: set[int]) -> pa.Table:
+        """The crossings of closed flows of the lake in these minutes, or near them."""
+        files = closed.hops.about(minutes, "left_at_ns", "arrived_at_ns", unit=NS_PER_MINUTE)
+        if not files:
+            return crossings_in(closed.hops.read([], OF_HOPS))
+        first, last = min(minutes) * NS_PER_MINUTE, (max(minutes) + 1) * NS_PER_MINUTE
+        where = None
+        for name in ("left_at_ns", "arrived_at_ns"):
+            is_near = (ds.field(name) >= first) & (ds.field(name) < last)
+            where = is_near if where is None else where | is_near
+        if closed.gone:
+            where = where & ~ds.field(FLOW_ID).isin(pa.array(sorted(closed.gone), pa.binary()))
+        return crossings_in(closed.hops.read(files, OF_HOPS, where))
+
+    # -- the balance
+
+    def _put_quality(self, hops: _HopChange, spans: Sequence[SourceSpan]) -> None:
+        files = self._files("gold.quality")
+        old = files.read(files.closed).to_pylist()
+        sources = [row for path in self.run.paths("bronze.sources") for row in pq.read_table(path).to_pylist()]
+        counts = self._counts([row["segment"] for row in sources], old)
+        linked = next((row for row in old if row["step"] == "link"), {"rows_in": 0, "rows_out": 0})
+        linked_out = linked["rows_out"] - _linked(hops.before) + _linked(hops.after)
+        messages = sum(file.row_count for file in self.run.files(MESSAGES_TABLE.name))
+        rows = quality_rows(sources, counts, spans, (messages, linked_out))
+        self._put_whole("gold.quality", rows)
+
+    def _counts(self, segments: Iterable[str], old: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
+        """The rows of each source in each table: counted where files are new, and as before where they are not."""
+        found: dict[str, Counter[str]] = {}
+        for row in old:
+            if row["step"] == "decode":
+                names = ("message_count", "quarantine_count", "skipped_rows", "skipped")
+                found[row["segment"]] = Counter({"bronze_count": row["rows_in"]} | {name: row[name] for name in names})
+        anew: dict[str, Counter[str]] = {}
+        for name, column in (
+            ("bronze.sightings", "bronze_count"),
+            (MESSAGES_TABLE.name, "message_count"),
+            ("silver.quarantine", "quarantine_count"),
+        ):
+            files = TableFiles(self.run, all_tables()[name])
+            known = set() if self.is_new else {file.path for file in files.closed}
+            new = [file for file in self.run.files(name) if file.path not in known]
+            extra = ["direction", "skipped"] if name == "bronze.sightings" else []
+            rows = files.read(new, ["segment", *extra])
+            for segment, count in _counted(rows, "segment"):
+                anew.setdefault(segment, Counter())[column] += count
+            if extra:
+                for row in rows.filter(pc.equal(rows["direction"], "skipped")).select(["segment", "skipped"]).to_pylist():
+                    anew[row["segment"]].update(skipped_rows=1, skipped=row["skipped"])
+        return {**found, **anew}
+
+
+@dataclass(frozen=True)
+class _HopChange:
+    """The hops that a step takes away, and those that it puts in their place."""
+
+    before: pa.Table
+    after: pa.Table
+
+
+@dataclass(frozen=True)
+class _Minutes:
+    """Minutes that are made anew."""
+
+    numbers: set[int]
+    links: pa.Table
+    security: pa.Table
+
+    @classmethod
+    def of(cls, crossings: pa.Table, numbers: set[int], signed: set[bytes]) -> _Minutes:
+        """Make the rows of minutes; crossings of other minutes may be among the crossings."""
+        wanted = pa.array(sorted(numbers), pa.int64())
+
+        def within(*times: str) -> pa.Table:
+            return crossings.filter(pc.is_in(pa.array(minutes_by(crossings, *times)), wanted)).combine_chunks()
+
+        return cls(numbers, links_of(within(*BY_DEPARTURE)), security_of(within(*BY_ARRIVAL), signed))
+
+
+def _linked(hops: pa.Table) -> int:
+    """Count the sightings that hops are made of."""
+    return sum(len(hops) - hops[name].null_count for name in ("left_sequence", "arrived_sequence"))
+
+
+def _counted(rows: pa.Table, column: str) -> Iterator[tuple[str, int]]:
+    for each in rows[column].value_counts():
+        yield each["values"].as_py(), each["counts"].as_py()
+
+
+def _parts_from(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(PART_SCHEMA.names, row, strict=True)) for row in rows], PART_SCHEMA)
+
+
+def _without(rows: pa.Table, known: pa.Table) -> pa.Table:
+    """Give the rows that were not known; a source that does not have all its rows any more is refused."""
+    numbers = [set(zip(*(each[name].to_pylist() for name in SIGHTING_KEY), strict=True)) for each in (rows, known)]
+    if len(numbers[0]) != len(rows) or len(numbers[1]) != len(known) or not numbers[1] <= numbers[0]:
+        raise WholeNeeded("a source was replaced by another")
+    is_known = pa.array(
+        [number in numbers[1] for number in zip(*(rows[name].to_pylist() for name in SIGHTING_KEY), strict=True)]
+    )
+    order = [(name, "ascending") for name in SIGHTING_KEY]
+    if rows.filter(is_known).sort_by(order).combine_chunks() != known.sort_by(order).combine_chunks():
+        raise WholeNeeded("a source was replaced by another")
+    return rows.filter(pc.invert(is_known)).combine_chunks()
