@@ -245,26 +245,29 @@ def step(state: StepState, sightings: pa.Table, spans: Iterable[SourceSpan]) -> 
     return advance(state, sightings, placed(joined_spans(state.parts)))
 
 
-def advance(state: StepState, sightings: pa.Table, known: Sequence[PlacedSpan]) -> StepState:
-    """Take in new sightings; the spans of all sources are known."""
+def advance(
+    state: StepState, sightings: pa.Table, known: Sequence[PlacedSpan], again: Iterable[bytes] = ()
+) -> StepState:
+    """Take in new sightings; the spans of all sources are known, and some closed flows are to be opened again."""
     old = len(state.open.sightings)
     rows = pa.concat_tables([state.open.sightings.drop_columns([FLOW_ID]), sightings])
+    wanted = set(again)
     while True:
         state, fold = _folded(state, rows, known)
         clocks = rows_from_clocks(known, fold.clocks())
         coverage = coverage_from_rows(clocks)
-        again = state.closed.looking_at(changed_since(state.coverage, coverage))
+        opening = wanted | state.closed.looking_at(changed_since(state.coverage, coverage))
         of_flows = with_flow_ids(rows, coverage, state.rules)
         new = of_flows.slice(old, len(sightings))
-        again |= state.closed.named(_flows_of(of_flows, new, coverage, state.rules))
-        if not again:
+        opening |= state.closed.named(_flows_of(of_flows, new, coverage, state.rules))
+        if not opening:
             judged = _judged(of_flows, coverage, state.rules)
             answered = frozenset(state.closed.answered + answered_in(judged.requests))
             changed = {contract[0] for contract in answered ^ state.answered}
-            again = state.closed.unhandled(changed) if changed else set()
-        if not again:
+            opening = state.closed.unhandled(changed) if changed else set()
+        if not opening:
             break
-        taken = state.closed.take(again)
+        taken, wanted = state.closed.take(opening), set()
         state = replace(state, counted=state.counted + Counter(crossings_of(taken)))
         rows = pa.concat_tables([rows, taken.drop_columns([FLOW_ID])])
     flows = judge_flows(judged.hops, judged.requests, Known(coverage, state.rules, answered))

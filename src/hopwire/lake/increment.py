@@ -8,9 +8,10 @@
    rows of a flow that was opened again is written anew without them.
 4. Minutes of gold.links and gold.security whose hops have changed are made anew; all other files stay.
 
-The tables are the same as those of a whole build on Spark, row for row. Where a step is not enough, it raises
-`WholeNeeded` before anything is published, and the lake is judged as a whole: too many sightings for one process, a
-flow that is too large, a source that was replaced by another, a node that got its name after its flows were closed.
+The tables are the same as those of a whole build on Spark, row for row. Where the last
+step is of no use (a source was replaced by another, a message came again and a crossing may be mistaken), all sightings
+of the lake are new. Where there are too many for one process, or a flow is too large, `WholeNeeded` is raised before
+anything is published: then Spark judges the lake as a whole.
 """
 
 from __future__ import annotations
@@ -83,29 +84,43 @@ def step_tables(
     basis_of: Callable[[Table], str],
     on_piece: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    """Bring all judged tables up to date with silver.messages; a WholeNeeded says why a step cannot do this."""
-    _Increment(run, settings, names, basis_of).make(on_piece)
+    """Bring all judged tables up to date with silver.messages; a WholeNeeded says why no step can do this."""
+    found = _Increment(run, settings, names, basis_of).found()
+    try:
+        _Increment(run, settings, names, basis_of, found).make(on_piece)
+    except WholeNeeded:
+        if found is None:
+            raise
+        for name in (*STEPPED, *OWN):
+            run.tables.pop(name, None)
+        _Increment(run, settings, names, basis_of).make(on_piece)
 
 
 @dataclass
 class _Increment:
-    """One step on its way."""
+    """One step on its way: from what the last step left, or from nothing."""
 
     run: LakeRun
     settings: LakeSettings
     names: Mapping[bytes, str]
     basis_of: Callable[[Table], str]
+    before: Carried | None = None
+    parts: int = 0  # that were written
 
-    def __post_init__(self) -> None:
-        found = self._carried()
-        self.is_new = found is None
-        self.carried = found or NO_DATA
-        self.parts = 0
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing of what the lake has is of use."""
+        return self.before is None
+
+    @property
+    def carried(self) -> Carried:
+        """What the last step carried over."""
+        return self.before or NO_DATA
 
     # -- what the last step left
 
-    def _carried(self) -> Carried | None:
-        """What the last step carried over; None if there was none, or its tables have changed since."""
+    def found(self) -> Carried | None:
+        """Give what the last step carried over; None if there was none, or its tables have changed since."""
         stored = [self.run.before.tables.get(name) for name in (*STEPPED, *OWN)]
         steps = {each.step.name if each and each.step else "" for each in stored}
         if len(steps) > 1 or "" in steps or self.run.before.tables[CARRIED_TABLE.name].basis != self._rules_basis:
@@ -133,12 +148,12 @@ class _Increment:
         ]
         sightings = with_route(new).sort_by("seen_at_ns")
         state, closed = self._begun(sightings.schema)
-        known = placed(spans)
+        known, again = placed(spans), set() if self.is_new else closed.touching(self._renamed)
         for first in range(0, max(len(sightings), 1), PIECE_ROWS):
-            state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known)
+            state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known, again)
+            again = set()
             self._refuse_large(state)
             on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
-        self._refuse_names(closed)
         self._put_all(state, closed, new, spans)
 
     def _new_rows(self) -> pa.Table:
@@ -184,12 +199,9 @@ class _Increment:
         if largest > self.settings.max_flow_rows or len(state.open.sightings) > self.settings.step_rows:
             raise WholeNeeded("an open flow is too large for one process")
 
-    def _refuse_names(self, closed: StoredFlows) -> None:
-        if not self.is_new and closed.has_flows_of(self._renamed):
-            raise WholeNeeded("a node has got another name")
-
     @cached_property
     def _renamed(self) -> set[bytes]:
+        """The nodes that have another name than before: their rows are written anew."""
         before, now = dict(self.carried.names), dict(self.names)
         return {node for node in before.keys() | now.keys() if before.get(node) != now.get(node)}
 

@@ -34,6 +34,7 @@ from hopwire.errors import WholeNeeded
 from hopwire.flows.closing import Horizon
 from hopwire.flows.crossings import Crossing
 from hopwire.flows.findings import Contract
+from hopwire.flows.groups import NO_TIME
 from hopwire.flows.hops import FLOW_ID
 from hopwire.flows.steps import ClosedFlows, FlowTables, answered_in, unhandled_in
 from hopwire.lake.manifest import StoredFile
@@ -195,11 +196,9 @@ class StoredFlows:
             found |= set(rows[FLOW_ID].to_pylist()) - self.gone
         return found
 
-    def has_flows_of(self, nodes: set[bytes]) -> bool:
-        """Tell whether a flow of the lake touches one of the nodes."""
-        rows = self.index.read(self.index.closed, ["nodes"]) if nodes else None
-        names = pa.array(sorted(nodes), pa.binary())
-        return rows is not None and bool(pc.any(pc.is_in(pc.list_flatten(rows["nodes"]), names)).as_py())
+    def touching(self, nodes: set[bytes]) -> set[bytes]:
+        """Give the flows of the lake that look at one of the nodes."""
+        return self.looking_at(dict.fromkeys(nodes, NO_TIME)) if nodes else set()
 
     # -- opening
 
