@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -95,7 +96,7 @@ def measured(captures: Path, lake: Path) -> tuple[float, Manifest]:
     return time.process_time() - begun, built.manifest
 
 
-def _no_spark() -> None:
+def _no_spark() -> NoReturn:
     raise AssertionError("Spark was started")
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +17,9 @@ from pyspark.sql import SparkSession
 from hopwire.capture import SCHEMA
 from hopwire.capture.sources import list_sources, read_source
 from hopwire.domains_file import domains_from_file
-from hopwire.errors import LakeError
+from hopwire.lake import store
 from hopwire.lake.build import Built, build
+from hopwire.lake.delta_log import DeltaLog
 from hopwire.lake.increment import OWN, STEPPED
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_here
@@ -27,6 +27,7 @@ from hopwire.lake.store import files_of, read_arrow, read_manifest
 from hopwire.lake.tables import all_tables
 from hopwire.security import Domains
 from hopwire.simulate import SimulateSettings
+from tests.lake.captures import make_capture, make_sightings, write_segment
 
 pytestmark = pytest.mark.slow
 
@@ -112,10 +113,85 @@ def test_any_cutting_in_any_order_gives_the_tables_of_one_build(
 
 
 @pytest.mark.spark
-def test_spark_gives_the_rows_of_a_step(cut: CutCaptures, whole: Rows, tmp_path: Path, spark: SparkSession) -> None:
-    few = LakeSettings(step_rows=1)
-    build(spark, cut.place, tmp_path, domains=cut.domains, settings=few)
-    assert_same(rows_of(tmp_path), whole)
+def test_step_goes_on_from_a_lake_that_spark_has_judged(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    live.mkdir()
+    half = len(cut.files) * 3 // 4
+    for path in cut.files[:half]:
+        shutil.copy(path, live)
+    build(spark, live, lake, domains=cut.domains, settings=LakeSettings(step_rows=1))
+    assert read_manifest(lake).tables["silver.closed_flows"].row_count == len(read_arrow(lake, "gold.flows"))
+    built = cut.build(lake, live, cut.files[half:])
+    assert built.tables == STEPPED
+    crossings = read_arrow(lake, "silver.crossings")
+    assert set(crossings["build"].to_pylist()) == {1, 2}, "the step has gone on from what Spark has found"
+    assert_same(rows_of(lake), whole)
+
+
+class Died(BaseException):
+    """A process that is killed: nothing catches this."""
+
+
+def test_step_that_dies_between_two_commits_leaves_the_lake_as_it_was(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    half = len(cut.files) // 2
+    cut.build(lake, live, cut.files[:half])
+    before = rows_of(lake)
+    commit = DeltaLog.commit
+    commits = len(read_manifest(lake).tables)
+
+    def dying(limit: int) -> Callable[..., int]:
+        left = iter(range(limit))
+
+        def commit_or_die(*args: Any) -> int:
+            if next(left, None) is None:
+                raise Died
+            return commit(*args)
+
+        return commit_or_die
+
+    for limit in (0, 4, 9, commits - 1):
+        monkeypatch.setattr(DeltaLog, "commit", dying(limit))
+        with pytest.raises(Died):
+            cut.build(lake, live, cut.files[half:])
+        assert read_manifest(lake).number == 1
+    assert_same(rows_of(lake), before)
+    monkeypatch.setattr(DeltaLog, "commit", commit)
+    monkeypatch.setattr(store, "put_file", lambda *args: (_ for _ in ()).throw(Died))
+    with pytest.raises(Died):
+        cut.build(lake, live, ())
+    monkeypatch.undo()
+    assert cut.build(lake, live, ()).manifest.number == 2
+    assert_same(rows_of(lake), whole)
+
+
+def test_segments_that_grow_are_judged_by_what_is_new(cut: CutCaptures, tmp_path: Path) -> None:
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    live.mkdir()
+    sources = {path: pa.Table.from_batches(read_source(list_sources(path)[0])) for path in cut.files[:6]}
+    for path, rows in sources.items():
+        write_part(live / f"{path.stem}.open.arrows", rows.slice(0, len(rows) // 2), is_sealed=False)
+    build(no_spark, live, lake, domains=cut.domains)
+    for path, rows in sources.items():
+        (live / f"{path.stem}.open.arrows").unlink()
+        write_part(live / path.name, rows)
+    build(no_spark, live, lake, domains=cut.domains)
+    assert len(set(read_arrow(lake, "silver.crossings")["build"].to_pylist()) - {1, 2}) == 0
+    build(no_spark, live, tmp_path / "other", domains=cut.domains)
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+def test_source_that_is_replaced_by_another_is_judged_with_all_others(tmp_path: Path) -> None:
+    captures, lake = make_capture(tmp_path / "captures"), tmp_path / "lake"
+    build(no_spark, captures, lake)
+    write_segment(captures / "anna.arrows", make_sightings("anna", seed=2))
+    build(no_spark, captures, lake)
+    build(no_spark, captures, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
 
 def test_captures_in_order_leave_closed_files_alone(cut: CutCaptures, tmp_path: Path) -> None:

@@ -90,15 +90,15 @@ class _Estimate(NamedTuple):
 class FoldParts(NamedTuple):
     """What is known of all clocks up to one window, as lists that can be written down."""
 
-    nodes: list[bytes] = []
-    window: int = 0
-    boots: list[tuple[Life, int]] = []
-    now: list[tuple[Life, _Estimate]] = []
-    versions: list[tuple[Life, list[ClockVersion]]] = []
-    doubts: list[tuple[Life, list[TimeRange]]] = []
-    recent: list[tuple[tuple[Life, Life], list[Crossing]]] = []
-    missed: list[tuple[tuple[Life, Life], int]] = []
-    messages: list[tuple[bytes, int]] = []
+    nodes: list[bytes]
+    window: int
+    boots: list[tuple[Life, int]]
+    now: list[tuple[Life, _Estimate]]
+    versions: list[tuple[Life, list[ClockVersion]]]
+    doubts: list[tuple[Life, list[TimeRange]]]
+    recent: list[tuple[tuple[Life, Life], list[Crossing]]]
+    missed: list[tuple[tuple[Life, Life], int]]
+    messages: list[tuple[bytes, int]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from hopwire.flows.spans import PlacedSpan, SourceSpan, joined_spans, placed
 from hopwire.model.units import NS_PER_MINUTE
 
 __all__ = [
+    "CONTRACT",
     "ClosedFlows",
     "ClosedPart",
     "FlowTables",

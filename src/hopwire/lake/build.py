@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.capture.file_faults import Fault
@@ -27,16 +28,18 @@ from hopwire.flows.spans import placed
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
-from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
-from hopwire.lake.increment import OWN, STEPPED, step_tables
+from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frames
+from hopwire.lake.increment import OWN, STEPPED, begin_steps, step_tables
 from hopwire.lake.ingest import decoder_basis, ingest, ingest_here, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.store import LakeRun, writing
 from hopwire.lake.tables import Table, all_tables, in_order
 from hopwire.lake.worker import IngestTask
+from hopwire.model.units import NS_PER_MINUTE
 from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ __all__ = ["Built", "Progress", "build"]
 
 CODE = 3  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
+RECENT_NS = NS_PER_MINUTE  # rows of this time before the end of all captures have files of their own
 NOT_IN_ROWS = ("file_mode", "keep_snapshots", "keep_seconds", "step_rows")  # settings that no row depends on
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # the step, how much of the step is done, how much there is
@@ -100,6 +104,7 @@ def build(
         for table in wanted:
             if table.build is not None:
                 build.make(table)
+        build.begin_steps()
         build.check_balance()
         judges = [domain.name for domain in domains.domains]
         manifest = run.publish(sources, basis, judges) if run.tables else run.before
@@ -121,6 +126,7 @@ class _Build:
         self.run, self.settings, self.progress = run, settings, progress
         self.made: list[str] = []
         self.sources: Mapping[str, StoredSource] = run.before.sources
+        self._notes: dict[str, Any] = {}  # what was found on the way
         self._spark = spark
 
     @property
@@ -181,8 +187,7 @@ class _Build:
         except WholeNeeded:
             for table in tables:
                 self.run.tables.pop(table.name, None)
-                if table.build is None:
-                    self.run.put(table.name, "", table.stored_schema, [])
+            self._notes["is_whole"] = True
 
     def make(self, table: Table) -> None:
         """Build a table, unless the table is up to date."""
@@ -194,11 +199,39 @@ class _Build:
         size = sum(source.size_bytes for source in self.sources.values())
         with plain_errors(table.name), sized_shuffles(self.spark, size):
             frames = [self._frame(each) for each in inputs]
-            rows, place = table.rows(frames, self.settings), self.run.place(table.name)
-            files = write_frame(table, rows, place, self.settings, run=self.run.name, names=self._node_names)
+            rows, place = table.rows(frames, self.settings, self._notes), self.run.place(table.name)
+            beside = (CLOSED_TABLE, self.run.place(CLOSED_TABLE.name)) if table.name == "gold.flows" else None
+            files, self._notes[f"beside {table.name}"] = write_frames(
+                table,
+                rows,
+                place,
+                self.settings,
+                run=self.run.name,
+                names=self._node_names,
+                beside=beside,
+                recent_ns=self._recent_ns,
+            )
         self.run.put(table.name, basis, table.stored_schema, files, made_from=table.reads)
         self.made.append(table.name)
         self.progress(table.name, 1, 1)
+
+    def begin_steps(self) -> None:
+        """Let the next build go on by a step, if Spark has judged the whole lake."""
+        if "is_whole" not in self._notes:
+            return
+        crossings, index = self._notes.get("crossings"), self._notes.get("beside gold.flows")
+        if crossings is None or index is None or not self.run.tables.keys() >= set(STEPPED):
+            for name in OWN:
+                self.run.put(name, "", all_tables()[name].stored_schema, [])
+            return
+        begin_steps(self.run, self.settings, self._node_names, self._basis, crossings, index)
+
+    @cached_property
+    def _recent_ns(self) -> int:
+        """From when on rows are recent, and likely to be opened again by the next step."""
+        paths = self.run.paths(SPANS_TABLE.name)
+        ends = [pc.max(pq.read_table(path, columns=["last_seen_at_ns"])["last_seen_at_ns"]).as_py() for path in paths]
+        return max((end for end in ends if end is not None), default=0) - RECENT_NS
 
     def _frame(self, table: Table) -> DataFrame:
         """A table as it is at this moment, without the columns for people."""

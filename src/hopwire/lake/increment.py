@@ -18,21 +18,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hopwire.columnar import ints
 from hopwire.errors import WholeNeeded
 from hopwire.flows.clocks import ClockFold
 from hopwire.flows.contract_parts import OF_MESSAGES, PART_SCHEMA, added_parts, contracts_of, parts_of
 from hopwire.flows.coverage import Coverage, coverage_from_rows
 from hopwire.flows.crossings import Crossing
+from hopwire.flows.findings import Contract
 from hopwire.flows.hops import FLOW_ID
 from hopwire.flows.lives import lives_from_clocks
 from hopwire.flows.minutes import (
@@ -48,23 +49,23 @@ from hopwire.flows.minutes import (
     unsigned_minutes,
 )
 from hopwire.flows.spans import SourceSpan, placed
-from hopwire.flows.steps import FlowTables, StepState, advance, unhandled_in
+from hopwire.flows.steps import CONTRACT, FlowTables, StepState, advance, answered_in, unhandled_in
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.gold.quality import quality_rows
 from hopwire.lake.manifest import StoredFile, StoredStep, part_name
 from hopwire.lake.parquet_output import TableOutput
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.carried import CARRIED_TABLE, Carried, carried_from_rows, rows_from_carried
-from hopwire.lake.silver.closed_flows import CLOSED_TABLE
+from hopwire.lake.silver.closed_flows import CLOSED_TABLE, index_rows, most_off_ns
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_route
 from hopwire.lake.silver.open_sightings import OPEN_TABLE
-from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import LakeRun
-from hopwire.lake.stored_flows import StoredFlows, TableFiles, index_rows
+from hopwire.lake.stored_flows import StoredFlows, TableFiles
 from hopwire.lake.tables import Table, all_tables
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
 
-__all__ = ["OWN", "STEPPED", "step_tables"]
+__all__ = ["OWN", "STEPPED", "begin_steps", "step_tables"]
 
 STEPPED = (
     "silver.clocks", "silver.lives", "silver.hops", "gold.requests", "gold.flows", "gold.links", "gold.security",
@@ -94,6 +95,21 @@ def step_tables(
         for name in (*STEPPED, *OWN):
             run.tables.pop(name, None)
         _Increment(run, settings, names, basis_of).make(on_piece)
+
+
+def begin_steps(
+    run: LakeRun,
+    settings: LakeSettings,
+    names: Mapping[bytes, str],
+    basis_of: Callable[[Table], str],
+    crossings: Iterable[Crossing],
+    index: Sequence[StoredFile],
+) -> None:
+    """Write down what the next step begins with, after Spark has judged the whole lake: all flows count as closed.
+
+    A flow that can still change is opened again by the next step, as any closed flow.
+    """
+    _Increment(run, settings, names, basis_of).begin(crossings, index)
 
 
 @dataclass
@@ -138,14 +154,41 @@ class _Increment:
     def _rules_basis(self) -> str:
         return self.basis_of(CARRIED_TABLE)
 
+    def begin(self, crossings: Iterable[Crossing], index: Sequence[StoredFile]) -> None:
+        """Put what only steps need, and mark all tables as those of one step."""
+        for name in STEPPED:
+            change = self.run.tables[name]
+            change.stored = msgspec.structs.replace(change.stored, step=StoredStep(self.run.name))
+        number = self.run.before.number + 1
+        self._put_whole(CROSSINGS_TABLE.name, rows_from_crossings(crossings, number))
+        self._put_whole(OPEN_TABLE.name, OPEN_TABLE.schema.empty_table())
+        self._put_whole(CLOSED_TABLE.name, CLOSED_TABLE.schema.empty_table(), index)
+        counts = _LakeCounts(self)
+        carried = Carried(
+            answered=sorted(counts.answered, key=repr),
+            closed_answered=list(counts.answered.items()),
+            closed_unhandled=list(counts.unhandled.items()),
+            signed=list(counts.signed.items()),
+            names=sorted(self.names.items()),
+            contracts=[tuple(row.values()) for row in counts.contracts.to_pylist()],
+        )
+        self._put_whole(CARRIED_TABLE.name, rows_from_carried(carried))
+
+    def batches(self, name: str, *columns: str) -> Iterator[pa.Table]:
+        """Read some columns of a table as it is at this moment, some rows at a time."""
+        table = all_tables()[name]
+        paths = [str(path) for path in self.run.paths(name)]
+        if paths:
+            data = ds.dataset(paths, schema=table.stored_schema, format="parquet")
+            for batch in data.to_batches(columns=list(columns)):
+                yield pa.Table.from_batches([batch])
+
     # -- the step
 
     def make(self, on_piece: Callable[[int, int], None]) -> None:
         """Judge what is new, and put all tables."""
         new = self._new_rows()
-        spans = [
-            span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))
-        ]
+        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))]
         sightings = with_route(new).sort_by("seen_at_ns")
         state, closed = self._begun(sightings.schema)
         known, again = placed(spans), set() if self.is_new else closed.touching(self._renamed)
@@ -228,7 +271,8 @@ class _Increment:
         schema = all_tables()["gold.contracts"].schema
         self._put_whole("gold.contracts", pa.Table.from_pylist(contracts_of(parts), schema))
         self._put_quality(hops, spans)
-        self._put_flows(CLOSED_TABLE.name, closed, index_rows(fresh, closed.fresh.horizons()), None)
+        index = index_rows(fresh.hops, closed.fresh.horizons(), most_off_ns(state.coverage))
+        self._put_flows(CLOSED_TABLE.name, closed, index, None)
         crossings = rows_from_crossings(closed.fresh.windows(), self.run.before.number + 1)
         self._put(CROSSINGS_TABLE.name, self._files(CROSSINGS_TABLE.name).closed, [], crossings)
         self._put_whole(OPEN_TABLE.name, state.open.sightings)
@@ -258,9 +302,9 @@ class _Increment:
     def _files(self, name: str) -> TableFiles:
         return TableFiles(self.run, all_tables()[name], is_new=self.is_new)
 
-    def _put_whole(self, name: str, rows: pa.Table) -> None:
-        """Put a small table in place of what it was."""
-        self._put(name, [], [], rows)
+    def _put_whole(self, name: str, rows: pa.Table, files: Sequence[StoredFile] = ()) -> None:
+        """Put a small table in place of what it was; some files are written already."""
+        self._put(name, [], [], rows, files=files)
 
     def _put_flows(self, name: str, closed: StoredFlows, rows: pa.Table, opened: pa.Table | None) -> None:
         """Add rows of closed flows, replace those of open flows, and take out those of flows that were opened."""
@@ -279,7 +323,9 @@ class _Increment:
         """Give the files that have none of the rows that go out, and of the others, which are some, what stays."""
         cut = [file for file in some if files.has_rows(file, out)]
         paths = {file.path for file in cut}
-        return [file for file in files.closed if file.path not in paths], [files.read([file], None, ~out) for file in cut]
+        return [file for file in files.closed if file.path not in paths], [
+            files.read([file], None, ~out) for file in cut
+        ]
 
     def _put(
         self,
@@ -288,6 +334,7 @@ class _Increment:
         rest: Iterable[pa.Table],
         rows: pa.Table,
         opened: pa.Table | None = None,
+        files: Sequence[StoredFile] = (),
     ) -> None:
         """Write rows, and put a table that has them and some files of before."""
         table = all_tables()[name]
@@ -299,7 +346,7 @@ class _Increment:
             name,
             self.basis_of(table),
             table.stored_schema,
-            [*written, *open_files],
+            [*files, *written, *open_files],
             keep=lambda file: file.path in paths,
             made_from=table.reads,
             step=step,
@@ -324,7 +371,9 @@ class _Increment:
         changed = was_signed ^ now_signed
         files = closed.hops
         if changed:
-            is_of = ds.field("identity").isin(pa.array(sorted(changed), pa.binary())) & (ds.field("verdict") == "unsigned")
+            is_of = ds.field("identity").isin(pa.array(sorted(changed), pa.binary())) & (
+                ds.field("verdict") == "unsigned"
+            )
             numbers |= unsigned_minutes(pa.concat_tables([after, files.read(files.closed, OF_HOPS, is_of)]), changed)
         if self._renamed:
             renamed = pa.array(sorted(self._renamed), pa.binary())
@@ -381,9 +430,28 @@ class _Increment:
             for segment, count in _counted(rows, "segment"):
                 anew.setdefault(segment, Counter())[column] += count
             if extra:
-                for row in rows.filter(pc.equal(rows["direction"], "skipped")).select(["segment", "skipped"]).to_pylist():
+                for row in (
+                    rows.filter(pc.equal(rows["direction"], "skipped")).select(["segment", "skipped"]).to_pylist()
+                ):
                     anew[row["segment"]].update(skipped_rows=1, skipped=row["skipped"])
         return {**found, **anew}
+
+
+class _LakeCounts:
+    """What steps count of a whole lake, counted once."""
+
+    def __init__(self, lake: _Increment) -> None:
+        self.answered: Counter[Contract] = Counter()
+        self.unhandled: Counter[bytes] = Counter()
+        self.signed: Counter[bytes] = Counter()
+        self.contracts = PART_SCHEMA.empty_table()
+        for rows in lake.batches("gold.requests", *CONTRACT, "outcome", "is_unhandled"):
+            self.answered += answered_in(rows)
+            self.unhandled += Counter(unhandled_in(rows)["identity"].to_pylist())
+        for rows in lake.batches("silver.hops", "identity", "verdict"):
+            self.signed += signed_in(rows)
+        for rows in lake.batches(MESSAGES_TABLE.name, *OF_MESSAGES):
+            self.contracts = added_parts([self.contracts, parts_of(rows)])
 
 
 @dataclass(frozen=True)

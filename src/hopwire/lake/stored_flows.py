@@ -45,7 +45,7 @@ from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_rout
 from hopwire.lake.store import UNREADABLE, LakeRun
 from hopwire.lake.tables import Table, all_tables
 
-__all__ = ["StoredFlows", "TableFiles", "index_rows"]
+__all__ = ["StoredFlows", "TableFiles"]
 
 NUMBER = ("message_key", "node", "incarnation", "sequence")
 TIMES_OF_HOPS = ("left_at_ns", "arrived_at_ns")
@@ -231,7 +231,9 @@ class StoredFlows:
         first, last = pc.min(index["first_seen_at_ns"]).as_py(), pc.max(index["last_seen_at_ns"]).as_py()
         keys = pc.unique(hops["message_key"].combine_chunks())
         files = self.messages.within(first, last, "seen_at_ns")
-        where = ds.field("message_key").isin(keys) & (ds.field("seen_at_ns") >= first) & (ds.field("seen_at_ns") <= last)
+        where = (
+            ds.field("message_key").isin(keys) & (ds.field("seen_at_ns") >= first) & (ds.field("seen_at_ns") <= last)
+        )
         rows = with_route(self.messages.read(files, [*OF_SIGHTINGS, "routing"], where).combine_chunks())
         flow_of = _flows_by_number(hops)
         flows = [flow_of.get(number) for number in _numbers(rows, *NUMBER)]
@@ -285,31 +287,3 @@ def _flows_by_number(hops: pa.Table) -> dict[tuple[Any, ...], bytes]:
 
 def _numbers(rows: pa.Table, *columns: str) -> Iterable[tuple[Any, ...]]:
     return zip(*(rows[name].to_pylist() for name in columns), strict=True)
-
-
-def index_rows(tables: FlowTables, known: Mapping[bytes, Horizon]) -> pa.Table:
-    """Give the rows of silver.closed_flows, by their hashes."""
-    seen = tables.sightings.group_by(FLOW_ID).aggregate(
-        [("seen_at_ns", "min"), ("seen_at_ns", "max"), ([], "count_all")]
-    )
-    times = tables.hops.group_by(FLOW_ID).aggregate([(name, kind) for name in TIMES_OF_HOPS for kind in ("min", "max")])
-    of_hops = {row[FLOW_ID]: row for row in times.to_pylist()}
-    rows = []
-    for row in seen.to_pylist():
-        flow, own = row[FLOW_ID], of_hops[row[FLOW_ID]]
-        firsts, lasts = ([own[f"{name}_{kind}"] for name in TIMES_OF_HOPS] for kind in ("min", "max"))
-        rows.append(
-            {
-                "flow_hash": hash_of_flow(flow),
-                "flow_id": flow,
-                "horizon_ns": known[flow].until_ns,
-                "nodes": sorted(known[flow].nodes),
-                "started_at_ns": min(at for at in firsts if at is not None),
-                "ended_at_ns": max(at for at in lasts if at is not None),
-                "first_seen_at_ns": row["seen_at_ns_min"],
-                "last_seen_at_ns": row["seen_at_ns_max"],
-                "sighting_count": row["count_all"],
-            }
-        )
-    rows.sort(key=lambda row: row["flow_hash"])
-    return pa.Table.from_pylist(rows, CLOSED_TABLE.schema)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from hopwire.flows.clocks import FoldParts
+from hopwire.flows.clocks import ClockFold, FoldParts
 from hopwire.flows.crossings import Crossing
 from hopwire.flows.findings import Contract
 from hopwire.lake.tables import Column, Table, declare
@@ -36,7 +36,7 @@ ContractPart: TypeAlias = tuple[
 class Carried(msgspec.Struct, frozen=True):
     """Small things that a step hands to the next."""
 
-    fold: FoldParts = FoldParts()  # the clocks up to a window that is complete, as it seems
+    fold: FoldParts = ClockFold().parts()  # the clocks up to a window that is complete, as it seems
     folded: list[tuple[Crossing, int]] = []  # crossings of open flows in this fold
     counted: list[tuple[Crossing, int]] = []  # crossings of open flows that count as of closed ones
     answered: list[Contract] = []  # contracts that somebody answered
@@ -49,7 +49,9 @@ class Carried(msgspec.Struct, frozen=True):
 
 def rows_from_carried(carried: Carried) -> pa.Table:
     """Give rows."""
-    rows = [{"name": name, "content": msgspec.msgpack.encode(getattr(carried, name))} for name in Carried.__struct_fields__]
+    rows = [
+        {"name": name, "content": msgspec.msgpack.encode(getattr(carried, name))} for name in Carried.__struct_fields__
+    ]
     return pa.Table.from_pylist(rows, CARRIED_TABLE.schema)
 
 
