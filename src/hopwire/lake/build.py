@@ -27,7 +27,7 @@ from hopwire.errors import BalanceError, LakeError, WholeNeeded
 from hopwire.flows.spans import placed
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
-from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
+from hopwire.lake.catalog import LEFT_ALONE, FoundSource, find_sources, tasks_of
 from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frames
 from hopwire.lake.increment import OWN, STEPPED, begin_steps, step_tables
 from hopwire.lake.ingest import decoder_basis, ingest, ingest_here, take_in
@@ -45,9 +45,9 @@ from hopwire.security import OPEN, Domains
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Built", "Progress", "build"]
+__all__ = ["Built", "Progress", "build", "step"]
 
-CODE = 3  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
+CODE = 4  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
 RECENT_NS = NS_PER_MINUTE  # rows of this time before the end of all captures have files of their own
 NOT_IN_ROWS = ("file_mode", "keep_snapshots", "keep_seconds", "step_rows")  # settings that no row depends on
@@ -84,11 +84,42 @@ def build(
     With `redecode` every source is read again; a source that is gone is read from bronze.sightings. Tables that are not
     wanted stay as they are; `stale_tables` tells which of them are older than the tables they were made from.
     """
-    declared = all_tables()
-    wanted = in_order(declared if tables is None else tables, declared)
-    settings = settings or LakeSettings()
+    wanted = in_order(all_tables() if tables is None else tables, all_tables())
     refuse_path(local_path(lake))
-    found, foreign = find_sources(captures)
+    found = find_sources(captures)
+    return _built(spark, found, lake, wanted, domains, settings or LakeSettings(), progress, redecode=redecode)
+
+
+def step(
+    lake: Path | str, sources: Iterable[Path], *, domains: Domains = OPEN, settings: LakeSettings | None = None
+) -> Manifest:
+    """Take new sources, or sources that have grown, into a lake, without Spark: as a stream does, again and again.
+
+    The tables are those that a build of all sources gives. A WholeNeeded says that this is work for a build.
+    """
+    found: dict[str, FoundSource] = {}
+    for source in sources:
+        found |= find_sources(source)[0]
+    wanted = in_order(all_tables(), all_tables())
+    return _built(_not_a_step, (found, []), lake, wanted, domains, settings or LakeSettings()).manifest
+
+
+def _not_a_step() -> SparkSession:
+    raise WholeNeeded("there is more to judge than a step can; build the lake: hopwire lake build CAPTURES LAKE")
+
+
+def _built(
+    spark: Session,
+    sources: tuple[Mapping[str, FoundSource], Sequence[Fault]],
+    lake: Path | str,
+    wanted: Sequence[Table],
+    domains: Domains,
+    settings: LakeSettings,
+    progress: Progress = lambda what, done, total: None,
+    *,
+    redecode: bool = False,
+) -> Built:
+    found, foreign = sources
     with writing(lake, settings.file_mode) as run:
         build = _Build(run, spark, settings, progress)
         basis = decoder_basis(domains)
@@ -98,8 +129,8 @@ def build(
             raise LakeError(f"the lake has judged signatures by the domains {judges_before}: {remedy}")
         stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
         tasks = tasks_of(found, run, basis, redecode=redecode)
-        sources = build.read(tasks, stored, domains, basis, is_anew=redecode)
-        build.put_sources(sources, foreign)
+        known = build.read(tasks, stored, domains, basis, is_anew=redecode)
+        build.put_sources(known, foreign)
         build.step(wanted)
         for table in wanted:
             if table.build is not None:
@@ -107,13 +138,13 @@ def build(
         build.begin_steps()
         build.check_balance()
         judges = [domain.name for domain in domains.domains]
-        manifest = run.publish(sources, basis, judges) if run.tables else run.before
+        manifest = run.publish(known, basis, judges) if run.tables else run.before
         forget_old(run.lake, settings)
     read = tuple(dict.fromkeys(task.name for task in tasks))
-    bad = [name for name in found if name in sources and sources[name].is_bad]
+    bad = [name for name in found if name in known and known[name].is_bad]
     names = {name: each.source.path.name for name, each in found.items()}  # an open segment has another name
     told = dict.fromkeys([*read, *bad])
-    faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in sources[name].faults]
+    faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in known[name].faults]
     faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
     bad += [shown_name(fault.path.name) for fault in foreign if fault.detail != LEFT_ALONE]
     return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))

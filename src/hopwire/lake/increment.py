@@ -206,7 +206,7 @@ class _Increment:
         now = self.run.files(name)
         known, kept = {file.path for file in before}, {file.path for file in now}
         new, gone = [file for file in now if file.path not in known], [file for file in before if file.path not in kept]
-        if sum(file.row_count for file in new) - sum(file.row_count for file in gone) > self.settings.step_rows:
+        if max(sum(file.row_count for file in files) for files in (new, gone)) > self.settings.step_rows:
             raise WholeNeeded("there are too many new sightings for one process")
         columns = list(dict.fromkeys([*SIGHTING_KEY, *OF_SIGHTINGS, "routing", *OF_MESSAGES]))
         files = TableFiles(self.run, MESSAGES_TABLE)

@@ -280,6 +280,7 @@ class LakeRun:
     tables: dict[str, _TableChange] = field(default_factory=dict)
     _known: dict[str, list[StoredFile]] = field(default_factory=dict)  # the files of tables as they were
     _logs: dict[str, DeltaLog] = field(default_factory=dict)
+    _statistics: dict[str, pa.Table] = field(default_factory=dict)
 
     @property
     def work(self) -> Path:
@@ -354,7 +355,9 @@ class LakeRun:
         known = self.before.tables.get(table)
         if known is None:
             return {}
-        rows = self.log(table).statistics(known.version)
+        if table not in self._statistics:
+            self._statistics[table] = self.log(table).statistics(known.version)
+        rows = self._statistics[table]
         names = ["path", f"min.{column}", f"max.{column}"]
         if not set(names) <= set(rows.column_names):
             return {}

@@ -160,12 +160,14 @@ class StoredFlows:
         """Give those of the flows that are here."""
         found = self.fresh.named(flows)
         rest = flows - found - self.gone
-        if not rest or not self._hashes:
-            return found
-        wanted = np.sort(np.array([hash_of_flow(flow) for flow in rest], dtype=np.int64))
+        return found | (rest & set(self._indexed(rest, [FLOW_ID])[FLOW_ID].to_pylist()))
+
+    def _indexed(self, flows: set[bytes], columns: Iterable[str] | None = None) -> pa.Table:
+        """The rows of silver.closed_flows of some flows."""
+        wanted = np.sort(np.array([hash_of_flow(flow) for flow in flows], dtype=np.int64))
         files = [file for file, hashes in self._hashes if _have_common(wanted, hashes)]
-        rows = self.index.read(files, [FLOW_ID], ds.field("flow_hash").isin(wanted.tolist()))
-        return found | (rest & set(rows[FLOW_ID].to_pylist()))
+        is_wanted = ds.field("flow_hash").isin(wanted.tolist()) & ds.field(FLOW_ID).isin(_names(flows))
+        return self.index.read(files, columns, is_wanted)
 
     @cached_property
     def _hashes(self) -> list[tuple[StoredFile, Ints]]:
@@ -209,10 +211,7 @@ class StoredFlows:
         return pa.concat_tables([taken, self._taken(flows - here)]) if flows - here else taken
 
     def _taken(self, flows: set[bytes]) -> pa.Table:
-        names = pa.array(sorted(flows), pa.binary())
-        is_wanted = ds.field(FLOW_ID).isin(names)
-        hashes = pa.array([hash_of_flow(flow) for flow in flows], pa.int64())
-        index = self.index.read(self.index.closed, None, ds.field("flow_hash").isin(hashes) & is_wanted)
+        index, is_wanted = self._indexed(flows), ds.field(FLOW_ID).isin(_names(flows))
         count = pc.sum(index["sighting_count"]).as_py() or 0
         if count > self._limit:
             raise WholeNeeded(f"{count:,} sightings of closed flows may change")
@@ -269,8 +268,14 @@ class StoredFlows:
         raise WholeNeeded("a message came again, and a crossing of a closed flow may be mistaken")
 
 
+def _names(flows: set[bytes]) -> pa.Array:
+    return pa.array(sorted(flows), pa.binary())
+
+
 def _have_common(wanted: Ints, hashes: Ints) -> bool:
     """Tell whether a number that is wanted is among others; those that are wanted are sorted."""
+    if not len(wanted):
+        return False
     place = np.minimum(np.searchsorted(wanted, hashes), len(wanted) - 1)
     return bool((wanted[place] == hashes).any())
 
