@@ -23,7 +23,6 @@ from hopwire.lake.bronze.spans import rows_from_spans
 from hopwire.lake.dataframes import write_frame
 from hopwire.lake.gold.contracts import contracts
 from hopwire.lake.gold.latencies import latencies
-from hopwire.lake.gold.links import links
 from hopwire.lake.gold.quality import quality
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import MESSAGES_TABLE
@@ -35,7 +34,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 MINUTE = datetime(2023, 11, 14, 22, 13, tzinfo=UTC)
 NOW = int(MINUTE.timestamp()) * 1_000_000_000
-LAST = NOW + 59_999_999_999  # the last nanosecond of that minute
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
@@ -70,18 +68,6 @@ def test_latencies_are_those_of_the_pure_function_and_add_up_in_sql(spark: Spark
         statement = statement.replace(theirs, ours)
     (row,) = found(spark.sql(statement))
     assert row == {"contract": "x", "answers": 100, "p50_us": 51, "p95_us": 95, "p99_us": 99}
-
-
-def test_links_count_and_measure_by_pair_identity_and_minute(spark: SparkSession) -> None:
-    rows = [hop("arrived", latency_us=number, left_at_ns=LAST) for number in range(1, 101)]
-    rows += [hop("lost"), hop("duplicate", left_at_ns=None, arrived_at_ns=NOW), hop("dead"), hop("lost", identity=b"y")]
-    rows += [hop("lost", left_at_ns=LAST + 1)]
-    first, later, other = found(links(frame(spark, HOP_SCHEMA, *rows)))
-    assert (first["minute"], later["minute"].minute, other["identity"]) == (MINUTE, 14, b"y")
-    assert (first["hop_count"], first["size_bytes"]) == (102, 1020)
-    assert (first["arrived_count"], first["lost_count"], first["duplicate_count"]) == (100, 1, 1)
-    assert (first["p50_us"], first["p95_us"], first["p99_us"]) == (50, 95, 99)
-    assert other["p50_us"] is None
 
 
 @pytest.mark.parametrize("name", [t.name for t in all_tables().values() if any(map(is_timestamp, t.columns))])

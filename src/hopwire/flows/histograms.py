@@ -33,7 +33,18 @@ from hopwire.flows.schemas import OUTCOMES
 from hopwire.model.columns import Column, schema_from_columns
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
 
-__all__ = ["LATENCIES", "MINUTE", "OF_REQUESTS", "QUANTILES", "added", "bins_of", "latencies_of", "quantile_of"]
+__all__ = [
+    "LATENCIES",
+    "MINUTE",
+    "OF_REQUESTS",
+    "QUANTILES",
+    "added",
+    "bins_of",
+    "changed_minutes",
+    "latencies_of",
+    "minutes_asked",
+    "quantile_of",
+]
 
 QUANTILES = {"p50_us": 50, "p95_us": 95, "p99_us": 99}  # of 100
 BINS_BITS = 4  # 16 bins for each power of two
@@ -92,11 +103,24 @@ def quantile_of(bins: dict[int, int], percent: int) -> int | None:
     return None
 
 
+def changed_minutes(before: pa.Table, after: pa.Table) -> set[int]:
+    """Give the minutes, from 1970 on, whose requests are not the same before and after."""
+    signs = pa.concat_arrays([pa.repeat(pa.scalar(sign), len(each)) for sign, each in ((-1, before), (1, after))])
+    both = pa.concat_tables([before.select(OF_REQUESTS), after.select(OF_REQUESTS)]).append_column("sign", signs)
+    sums = both.group_by(list(OF_REQUESTS)).aggregate([("sign", "sum")])
+    return set(minutes_asked(sums.filter(pc.not_equal(sums["sign_sum"], 0))).tolist())
+
+
+def minutes_asked(requests: pa.Table) -> Ints:
+    """Give the minute in which each request was asked, from 1970 on."""
+    return ints(requests["asked_at_ns"]) // NS_PER_MINUTE
+
+
 def latencies_of(requests: pa.Table) -> pa.Table:
     """Give the latencies of requests by contract and minute; all requests of a minute must be among them."""
     if not len(requests):
         return SCHEMA.empty_table()
-    minute = ints(requests["asked_at_ns"]) // NS_PER_MINUTE
+    minute = minutes_asked(requests)
     names = [codes(requests[name])[0][0] for name in ("identity", "version_raw", "partition")]
     numbers = number_codes(ints(requests["version"], -1)), number_codes(minute)
     groups = Groups(pack(*names, *numbers, bools(requests["is_control"]).astype(np.int64)))

@@ -114,7 +114,7 @@ class _Compaction:
 
     def _closed(self, name: str) -> list[StoredFile]:
         """The files of a table without those of open flows."""
-        step = getattr(self._run.before.tables[name], "step", None)
+        step = self._run.before.tables[name].step
         open_part = step.open_part if step else ""
         return [file for file in self._run.files(name) if file.part != open_part]
 

@@ -109,6 +109,9 @@ class DeltaLog:
     def _table(self, version: int | None) -> DeltaTable:
         if version in self._opened:
             return self._opened[version]
+        newest = self._opened.get(None)
+        if newest is not None and newest.version() == version:
+            return newest
         self._check()
         opened = _delta()
         try:

@@ -20,7 +20,7 @@ declaration says `dated_by`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -33,7 +33,7 @@ from hopwire.model.columns import Column
 from hopwire.model.units import NS_PER_DAY, NS_PER_US
 from hopwire.report.words import node_label, text_or_hex
 
-__all__ = ["DATE_COLUMN", "DERIVED", "TIMESTAMP", "Names", "readable_batch", "readable_columns"]
+__all__ = ["DATE_COLUMN", "DERIVED", "TIMESTAMP", "Names", "readable_batch", "readable_columns", "times_of"]
 
 Names: TypeAlias = Mapping[bytes, str]  # of nodes
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -127,7 +127,7 @@ def readable_batch(batch: pa.RecordBatch, schema: pa.Schema, dated_by: Sequence[
         if field.name in found:
             columns.append(found[field.name])
         elif field.name == DATE_COLUMN.name:
-            columns.append(_days([found[name] for name in dated_by]))
+            columns.append(_days(times_of(batch, dated_by)))
         elif field.name == CONTROL.name:
             columns.append(pc.fill_null(is_control(found["identity"]), False))
         else:
@@ -165,9 +165,14 @@ def _timestamps(column: pa.Array) -> pa.Array:
     return pa.array(whole, mask=_nulls(column)).cast(pa.timestamp("us")).cast(TIMESTAMP)
 
 
-def _days(times: Iterable[pa.Array]) -> pa.Array:
-    """The day of the first time that is there; times are nanoseconds or timestamps."""
-    column = pc.coalesce(*(pc.multiply(each.cast(pa.int64()), 1_000) if _is_us(each) else each for each in times))
+def times_of(batch: pa.RecordBatch, dated_by: Sequence[str]) -> pa.Array:
+    """Give the first time of each row that is there, in nanoseconds since 1970."""
+    times = [batch.column(name) for name in dated_by]
+    return pc.coalesce(*(pc.multiply(each.cast(pa.int64()), 1_000) if _is_us(each) else each for each in times))
+
+
+def _days(column: pa.Array) -> pa.Array:
+    """The days of times in nanoseconds."""
     days = np.floor_divide(pc.fill_null(column, 0).to_numpy(zero_copy_only=False), NS_PER_DAY)
     return pa.array(days.astype(np.int32), mask=_nulls(column)).cast(pa.date32())
 
