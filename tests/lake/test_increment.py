@@ -165,10 +165,10 @@ def test_step_that_dies_between_two_commits_leaves_the_lake_as_it_was(
     def dying(limit: int) -> Callable[..., int]:
         left = iter(range(limit))
 
-        def commit_or_die(*args: Any) -> int:
+        def commit_or_die(*args: Any, **more: Any) -> int:
             if next(left, None) is None:
                 raise Died
-            return commit(*args)
+            return commit(*args, **more)
 
         return commit_or_die
 
