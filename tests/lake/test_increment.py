@@ -122,7 +122,7 @@ def test_compaction_between_steps_changes_no_row(
     for first in range(0, len(cut.files), size):
         step(lake, cut.files[first : first + size], domains=cut.domains)
         before = rows_of(lake)
-        assert compact(lake).before
+        assert bool(compact(lake).before) == (first > 0), "the first step writes one file of each day"
         assert_same(rows_of(lake), before)
     assert_same(rows_of(lake), whole)
     for name in ("bronze.sightings", "silver.messages", "silver.hops", "gold.requests"):
