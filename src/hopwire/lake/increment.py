@@ -195,8 +195,9 @@ class _Increment:
         for first in range(0, max(len(sightings), 1), PIECE_ROWS):
             state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known, again)
             again = set()
-            self._refuse_large(state)
+            self._refuse_large(state.open)
             on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
+        self._refuse_large(closed.fresh.tables)
         self._put_all(state, closed, new, spans)
 
     def _new_rows(self) -> pa.Table:
@@ -235,12 +236,12 @@ class _Increment:
         )
         return state, closed
 
-    def _refuse_large(self, state: StepState) -> None:
+    def _refuse_large(self, tables: FlowTables) -> None:
         """Leave flows that are larger than their trees to Spark, which cuts them."""
-        sizes = state.open.sightings[FLOW_ID].value_counts()
-        largest = pc.max(sizes.field("counts")).as_py() or 0
-        if largest > self.settings.max_flow_rows or len(state.open.sightings) > self.settings.step_rows:
-            raise WholeNeeded("an open flow is too large for one process")
+        flows = pa.chunked_array([*tables.hops[FLOW_ID].chunks, *tables.requests[FLOW_ID].chunks], pa.binary())
+        largest = pc.max(flows.value_counts().field("counts")).as_py() or 0
+        if largest > self.settings.max_flow_rows or len(tables.sightings) > self.settings.step_rows:
+            raise WholeNeeded("a flow is too large for one process")
 
     @cached_property
     def _renamed(self) -> set[bytes]:
@@ -278,6 +279,16 @@ class _Increment:
         self._put_whole(OPEN_TABLE.name, state.open.sightings)
         unhandled = closed.unhandled_count + Counter(unhandled_in(fresh.requests)["identity"].to_pylist())
         self._put_whole(CARRIED_TABLE.name, rows_from_carried(self._carry(state, closed, signed, unhandled, parts)))
+        self._check_counts(state, closed, hops)
+
+    def _check_counts(self, state: StepState, closed: StoredFlows, hops: _HopChange) -> None:
+        """Begin anew if rows got lost or are there twice: each closed flow has its row in two tables."""
+        counts = {name: self.run.tables[name].stored.row_count for name in (*STEPPED, *OWN)}
+        before = sum(file.row_count for file in (*closed.hops.open, *closed.hops.closed))
+        flows = counts[CLOSED_TABLE.name] + len(state.open.flows)
+        expected = before - len(hops.before) + len(hops.after)
+        if counts["gold.flows"] != flows or counts["silver.hops"] != expected:
+            raise WholeNeeded("the rows of closed flows do not add up")
 
     def _carry(
         self,

@@ -130,6 +130,7 @@ class StoredFlows:
         self.fresh = ClosedFlows(nothing)
         self.gone: set[bytes] = set()  # flows of the lake that the run has opened
         self.gone_hops: list[pa.Table] = []
+        self.gone_requests: list[pa.Table] = []
         self.gone_times: list[tuple[int, int]] = []  # from when to when hops of these flows are
         self._limit = limit  # sightings that may be opened in one run
         self._answered = Counter(dict(carried.closed_answered))
@@ -221,6 +222,7 @@ class StoredFlows:
         hops = self.hops.read(self.hops.within(first, last, *TIMES_OF_HOPS), None, is_wanted)
         self.gone_hops.append(hops)
         asked = self.requests.read(self.requests.within(first, last, *TIMES["gold.requests"]), None, is_wanted)
+        self.gone_requests.append(asked)
         self._answered -= answered_in(asked)
         self.unhandled_count -= Counter(unhandled_in(asked)["identity"].to_pylist())
         return self._sightings(hops, index, count)
