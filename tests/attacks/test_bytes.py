@@ -32,7 +32,7 @@ def test_a_train_of_empty_messages_from_a_stranger_costs_nothing(kind: str) -> N
         while not report["dead_letters"]:
             report = it.report()
         assert report["dead_letters"] == {"too_many_bytes": 1}
-        assert report["turn"] < 0.25
+        assert report["turn"] < 1.0
         assert report["bytes"] - before < 32 * MEGABYTE
 
 
@@ -48,7 +48,7 @@ def test_a_train_of_tiny_messages_from_a_peer_is_refused_as_a_whole(train: list[
         while not report["dead_letters"]:
             report = it.report()
         assert report["dead_letters"] == {"bad_train": 1}
-        assert report["turn"] < 0.25
+        assert report["turn"] < 1.0
 
 
 def test_one_bad_message_in_a_train_does_not_lose_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
