@@ -19,6 +19,7 @@ from rich.text import Text
 
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.lake_check import check
+from hopwire.cli.lake_compact import compact
 from hopwire.cli.lake_sql import sql
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.domains_file import domains_from_file
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from hopwire.lake.build import Built
     from hopwire.lake.build import Progress as OnProgress
 
-__all__ = ["COMMANDS", "build", "check", "sql", "tables"]
+__all__ = ["COMMANDS", "build", "check", "compact", "sql", "tables"]
 
 SECURITY = "gold.security"
 
@@ -245,4 +246,4 @@ def _table_to_json(table: Any, stored: Any, newer: Sequence[str]) -> dict[str, A
     }
 
 
-COMMANDS = (build, tables, sql, check)
+COMMANDS = (build, tables, sql, check, compact)

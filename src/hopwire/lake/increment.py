@@ -34,6 +34,7 @@ from hopwire.flows.contract_parts import OF_MESSAGES, PART_SCHEMA, added_parts, 
 from hopwire.flows.coverage import Coverage, coverage_from_rows
 from hopwire.flows.crossings import Crossing
 from hopwire.flows.findings import Contract
+from hopwire.flows.histograms import OF_REQUESTS, changed_minutes, latencies_of, minutes_asked
 from hopwire.flows.hops import FLOW_ID
 from hopwire.flows.lives import lives_from_clocks
 from hopwire.flows.minutes import (
@@ -69,7 +70,7 @@ __all__ = ["OWN", "STEPPED", "begin_steps", "step_tables"]
 
 STEPPED = (
     "silver.clocks", "silver.lives", "silver.hops", "gold.requests", "gold.flows", "gold.links", "gold.security",
-    "gold.contracts", "gold.quality",
+    "gold.latencies", "gold.contracts", "gold.quality",
 )  # fmt: skip
 OWN = (CARRIED_TABLE.name, CLOSED_TABLE.name, CROSSINGS_TABLE.name, OPEN_TABLE.name)  # what only steps need
 PIECE_ROWS = 100_000  # sightings that are judged at a time: enough for numpy, and some hundred megabytes
@@ -268,6 +269,7 @@ class _Increment:
         self._put_flows("gold.flows", closed, fresh.flows, state.open.flows)
         self._put_minutes("gold.links", minutes.links, minutes.numbers)
         self._put_minutes("gold.security", minutes.security, minutes.numbers)
+        self._put_latencies(closed, pa.concat_tables([fresh.requests, state.open.requests]))
         parts = added_parts([_parts_from(self.carried.contracts), parts_of(new)])
         schema = all_tables()["gold.contracts"].schema
         self._put_whole("gold.contracts", pa.Table.from_pylist(contracts_of(parts), schema))
@@ -406,6 +408,17 @@ class _Increment:
         if closed.gone:
             where = where & ~ds.field(FLOW_ID).isin(pa.array(sorted(closed.gone), pa.binary()))
         return crossings_in(closed.hops.read(files, OF_HOPS, where))
+
+    def _put_latencies(self, closed: StoredFlows, after: pa.Table) -> None:
+        """Make the minutes of gold.latencies anew whose requests have changed."""
+        before = pa.concat_tables([closed.requests.read(closed.requests.open), *closed.gone_requests])
+        minutes = changed_minutes(before, after)
+        files = closed.requests.about(minutes, "asked_at_ns", unit=NS_PER_MINUTE)
+        where = ~ds.field(FLOW_ID).isin(pa.array(sorted(closed.gone), pa.binary())) if closed.gone else None
+        stored = closed.requests.read(files, OF_REQUESTS, where)
+        rows = pa.concat_tables([after.select(OF_REQUESTS), stored])
+        is_wanted = pc.is_in(pa.array(minutes_asked(rows)), pa.array(sorted(minutes), pa.int64()))
+        self._put_minutes("gold.latencies", latencies_of(rows.filter(is_wanted).combine_chunks()), minutes)
 
     # -- the balance
 

@@ -12,6 +12,8 @@ columns of the files: any engine reads them, and their least and largest values 
 | `NAME` | the identity of a node | the name of the node, or its identity as text if it has no name |
 | `HEX` | bytes | hex |
 
+A table that has identities, one in each row, also says of each whether nodes use it among themselves (`is_control`).
+
 The column `date` is the day of the first time of a row that is there, in UTC. Tables are kept by days where a
 declaration says `dated_by`.
 """
@@ -26,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import one_array
+from hopwire.flows.groups import is_control
 from hopwire.model.columns import Column
 from hopwire.model.units import NS_PER_DAY, NS_PER_US
 from hopwire.report.words import node_label, text_or_hex
@@ -81,6 +84,7 @@ DERIVED = {
     "receivers":         _Derived("receiver_names",                NAME),
 }
 DATE_COLUMN = Column("date", pa.date32(), "the day, in UTC; the table is kept by days")
+CONTROL = Column("is_control", pa.bool_(), "whether nodes say it among themselves: greetings, signs of life, routes")
 # fmt: on
 MEANINGS = {TIME: "as a timestamp in UTC", TEXT: "as text, or as hex", NAME: "by its name", HEX: "as hex"}
 
@@ -92,6 +96,8 @@ def readable_columns(columns: Sequence[Column], dated_by: Sequence[str] = ()) ->
         if made := _derived(column):
             stored.append(Column(made.name, _type_of(column, made.kind), f"`{column.name}` {MEANINGS[made.kind]}"))
         stored.append(column)
+        if column.name == "identity" and all(each.name != CONTROL.name for each in columns):
+            stored.append(CONTROL)
     return tuple(stored)
 
 
@@ -122,6 +128,8 @@ def readable_batch(batch: pa.RecordBatch, schema: pa.Schema, dated_by: Sequence[
             columns.append(found[field.name])
         elif field.name == DATE_COLUMN.name:
             columns.append(_days(times_of(batch, dated_by)))
+        elif field.name == CONTROL.name:
+            columns.append(pc.fill_null(is_control(found["identity"]), False))
         else:
             source = made[field.name]
             columns.append(_readable(found[source], DERIVED[source].kind, names))

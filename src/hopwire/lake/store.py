@@ -28,7 +28,7 @@ import shutil
 import socket
 import uuid
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -267,6 +267,7 @@ class _TableChange:
     stored: StoredTable
     schema: pa.Schema
     files: list[StoredFile]
+    has_same_rows: bool = False  # only the files are others
 
 
 @dataclass(slots=True)
@@ -318,6 +319,16 @@ class LakeRun:
             step=step,
         )
         self.tables[table] = _TableChange(stored, schema, files)
+
+    def swap(self, table: str, old: Collection[StoredFile], new: Sequence[StoredFile]) -> None:
+        """Put files in place of others of a table that have the same rows; nothing else of the table changes."""
+        gone = {file.path for file in old}
+        files = [*(file for file in self.files(table) if file.path not in gone), *new]
+        if (found := sum(file.row_count for file in files)) != (expected := self._stored(table).row_count):
+            raise LakeError(f"{table}: found {found:,} rows in its new files, expected {expected:,}; nothing was done")
+        size = sum(file.size_bytes for file in files)
+        stored = msgspec.structs.replace(self._stored(table), version=-1, size_bytes=size, file_count=len(files))
+        self.tables[table] = _TableChange(stored, self.schema(table), files, has_same_rows=True)
 
     def bases(self, tables: Iterable[str]) -> dict[str, str]:
         """Give the bases of tables as they are at this moment."""
@@ -386,7 +397,9 @@ class LakeRun:
         note = {"hopwire.run": self.name, "hopwire.manifest": str(number)}
         tables = dict(self.before.tables)
         for name, change in self.tables.items():
-            version = self.log(name).commit(change.files, change.schema, self.file_mode, note)
+            version = self.log(name).commit(
+                change.files, change.schema, self.file_mode, note, has_same_rows=change.has_same_rows
+            )
             tables[name] = msgspec.structs.replace(change.stored, version=version)
         after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains))
         check_manifest(after)

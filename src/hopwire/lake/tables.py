@@ -57,6 +57,7 @@ NAMES = (
     "silver.quarantine",
     "gold.contracts",
     "gold.flows",
+    "gold.latencies",
     "gold.links",
     "gold.quality",
     "gold.requests",
