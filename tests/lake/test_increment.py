@@ -101,7 +101,7 @@ def whole(cut: CutCaptures, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     return rows_of(lake)
 
 
-@pytest.mark.parametrize(("count", "seed"), [(5, None), (4, 1), (9, 2)])
+@pytest.mark.parametrize(("count", "seed"), [(5, None), (7, 2)])
 def test_any_cutting_in_any_order_gives_the_tables_of_one_build(
     cut: CutCaptures, whole: Rows, tmp_path: Path, count: int, seed: int | None
 ) -> None:
@@ -148,10 +148,10 @@ def test_step_that_dies_between_two_commits_leaves_the_lake_as_it_was(
     def dying(limit: int) -> Callable[..., int]:
         left = iter(range(limit))
 
-        def commit_or_die(*args: Any) -> int:
+        def commit_or_die(*args: Any, **more: Any) -> int:
             if next(left, None) is None:
                 raise Died
-            return commit(*args)
+            return commit(*args, **more)
 
         return commit_or_die
 
