@@ -521,13 +521,23 @@ def _parts_from(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
 
 def _without(rows: pa.Table, known: pa.Table) -> pa.Table:
     """Give the rows that were not known; a source that does not have all its rows any more is refused."""
-    numbers = [set(zip(*(each[name].to_pylist() for name in SIGHTING_KEY), strict=True)) for each in (rows, known)]
-    if len(numbers[0]) != len(rows) or len(numbers[1]) != len(known) or not numbers[1] <= numbers[0]:
-        raise WholeNeeded("a source was replaced by another")
-    is_known = pa.array(
-        [number in numbers[1] for number in zip(*(rows[name].to_pylist() for name in SIGHTING_KEY), strict=True)]
-    )
+    segments = pc.unique(rows["segment"]).to_pylist()
+    if not set(pc.unique(known["segment"]).to_pylist()) <= set(segments):
+        raise WholeNeeded("a source is gone")
+    found = [rows.slice(0, 0)]
+    for segment in segments:
+        own, old = (each.filter(pc.equal(each["segment"], segment)).combine_chunks() for each in (rows, known))
+        has_grown = own.slice(0, len(old)) == old
+        found.append(own.slice(len(old)) if has_grown else _unknown(own, old))
+    return pa.concat_tables(found).combine_chunks()
+
+
+def _unknown(rows: pa.Table, known: pa.Table) -> pa.Table:
+    """Give the rows of a source that were not known, in whatever order its rows come."""
+    numbers = [list(zip(*(each[name].to_pylist() for name in SIGHTING_KEY), strict=True)) for each in (rows, known)]
+    old = set(numbers[1])
+    is_known = pa.array([number in old for number in numbers[0]], pa.bool_())
     order = [(name, "ascending") for name in SIGHTING_KEY]
-    if rows.filter(is_known).sort_by(order).combine_chunks() != known.sort_by(order).combine_chunks():
+    if rows.filter(is_known).sort_by(order) != known.sort_by(order):
         raise WholeNeeded("a source was replaced by another")
-    return rows.filter(pc.invert(is_known)).combine_chunks()
+    return rows.filter(pc.invert(is_known))
