@@ -3,8 +3,8 @@
     python benchmarks/lake_steps.py [LARGEST] [PLACE]
 
 Four nodes ask one another, in captures that come in order: a segment for each node and build. A lake grows by builds of
-100,000 sightings. Each measurement is the least CPU time of some builds of 1,000 sightings, by this process and its
-threads, from the command to the tables. Without Spark: builds of this size need none.
+100,000 sightings. Each measurement is the least CPU time of some steps of 1,000 sightings, of this process with all its
+threads, from captures to tables. Without Spark: steps of this size need none.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 from random import Random
-from typing import NoReturn
 
 import pyarrow as pa
 
 from hopwire.capture import SCHEMA, Sighting, batch_from_sightings
-from hopwire.lake.build import build
+from hopwire.lake.build import step
 from hopwire.lake.manifest import Manifest
 from hopwire.model.message import CallbackPoint, Message
 from hopwire.wire import FORMATS, encode
@@ -42,18 +41,25 @@ class Traffic:
         self.sequence = dict.fromkeys(NODES, 0)
         self.chance = Random(1)
 
-    def write(self, count: int) -> int:
-        """Write segments with so many sightings that follow those before; give how many there are in all."""
+    @property
+    def count(self) -> int:
+        """How many sightings there are."""
+        return self.number * 4
+
+    def write(self, count: int) -> list[Path]:
+        """Write segments with so many sightings that follow those before."""
         seen: dict[bytes, list[Sighting]] = {node: [] for node in NODES}
         first = self.number
         for _ in range(count // 4):
             self._request(seen)
+        paths = []
         for node, rows in seen.items():
             path = self.place / f"{node.decode()}-{first:010}.arrows"
             with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
                 for start in range(0, len(rows), 1000):
                     stream.write_batch(batch_from_sightings(rows[start : start + 1000]))
-        return self.number * 4
+            paths.append(path)
+        return paths
 
     def _request(self, seen: dict[bytes, list[Sighting]]) -> None:
         number = self.number
@@ -89,26 +95,17 @@ class Traffic:
         seen[node].append(Sighting(node, node.decode(), 1, number, at, way, peer, frames))
 
 
-def measured(captures: Path, lake: Path) -> tuple[float, Manifest]:
-    """Build, and give the CPU time in seconds."""
+def measured(lake: Path, sources: list[Path]) -> tuple[float, Manifest]:
+    """Take sources into a lake, and give the CPU time in seconds."""
     begun = time.process_time()
-    built = build(_no_spark, captures, lake)
-    return time.process_time() - begun, built.manifest
-
-
-def _no_spark() -> NoReturn:
-    raise AssertionError("Spark was started")
+    manifest = step(lake, sources)
+    return time.process_time() - begun, manifest
 
 
 def alone(place: Path) -> float:
-    """Give the CPU time of a lake of 1,000 sightings."""
-    found = []
-    for number in range(TRIES):
-        captures = place / f"alone-{number}"
-        captures.mkdir()
-        Traffic(captures).write(1_000)
-        found.append(measured(captures, place / f"lake-{number}")[0])
-    return min(found[1:])  # the first loads modules
+    """Give the CPU time of a new lake of 1,000 sightings."""
+    captures = Path(tempfile.mkdtemp(dir=place))
+    return measured(captures / "lake", Traffic(captures).write(1_000))[0]
 
 
 def main() -> None:
@@ -116,27 +113,25 @@ def main() -> None:
     largest = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
     place = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(tempfile.mkdtemp())
     place.mkdir(exist_ok=True, parents=True)
-    base = alone(place)
-    print(f"1,000 alone: {base * 1000:.0f} ms of CPU", flush=True)
+    alone(place)  # modules are loaded
     captures, lake = place / "captures", place / "lake"
     captures.mkdir()
     traffic = Traffic(captures)
-    count = 0
     for size in (each for each in SIZES if each <= largest):
         spent = []
-        while count < size:
-            before, count = count, traffic.write(min(GROWTH, max(size - count, 4_000)))
-            spent.append(measured(captures, lake)[0] / (count - before))
-        found = []
-        for _ in range(TRIES):
-            count = traffic.write(1_000)
-            seconds, manifest = measured(captures, lake)
+        while (before := traffic.count) < size:
+            sources = traffic.write(min(GROWTH, max(size - before, 4_000)))
+            spent.append(measured(lake, sources)[0] / (traffic.count - before))
+        bases, found = [], []
+        for _ in range(TRIES):  # in turns, so that a busy machine is as busy for both
+            bases.append(alone(place))
+            seconds, manifest = measured(lake, traffic.write(1_000))
             found.append(seconds)
         opened = manifest.tables["silver.open_sightings"].row_count
         growth = f", grew at {1e6 * sum(spent) / len(spent):.0f} us for a sighting" if spent else ""
         print(
-            f"{count:>10,} sightings, {opened:>6,} open: {min(found) * 1000:6.0f} ms of CPU for 1,000 new, "
-            f"{min(found) / base:.2f} x alone{growth}",
+            f"{traffic.count:>10,} sightings, {opened:>6,} open: {min(found) * 1000:4.0f} ms of CPU for 1,000 new, "
+            f"alone {min(bases) * 1000:4.0f} ms: {min(found) / min(bases):.2f} x{growth}",
             flush=True,
         )
 

@@ -102,7 +102,7 @@ def whole(cut: CutCaptures, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     return rows_of(lake)
 
 
-@pytest.mark.parametrize(("count", "seed"), [(5, None), (4, 1), (9, 2)])
+@pytest.mark.parametrize(("count", "seed"), [(5, None), (7, 2)])
 def test_any_cutting_in_any_order_gives_the_tables_of_one_build(
     cut: CutCaptures, whole: Rows, tmp_path: Path, count: int, seed: int | None
 ) -> None:

@@ -196,8 +196,9 @@ class _Increment:
         for first in range(0, max(len(sightings), 1), PIECE_ROWS):
             state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known, again)
             again = set()
-            self._refuse_large(state)
+            self._refuse_large(state.open)
             on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
+        self._refuse_large(closed.fresh.tables)
         self._put_all(state, closed, new, spans)
 
     def _new_rows(self) -> pa.Table:
@@ -236,12 +237,12 @@ class _Increment:
         )
         return state, closed
 
-    def _refuse_large(self, state: StepState) -> None:
+    def _refuse_large(self, tables: FlowTables) -> None:
         """Leave flows that are larger than their trees to Spark, which cuts them."""
-        sizes = state.open.sightings[FLOW_ID].value_counts()
-        largest = pc.max(sizes.field("counts")).as_py() or 0
-        if largest > self.settings.max_flow_rows or len(state.open.sightings) > self.settings.step_rows:
-            raise WholeNeeded("an open flow is too large for one process")
+        flows = pa.chunked_array([*tables.hops[FLOW_ID].chunks, *tables.requests[FLOW_ID].chunks], pa.binary())
+        largest = pc.max(flows.value_counts().field("counts")).as_py() or 0
+        if largest > self.settings.max_flow_rows or len(tables.sightings) > self.settings.step_rows:
+            raise WholeNeeded("a flow is too large for one process")
 
     @cached_property
     def _renamed(self) -> set[bytes]:
@@ -280,6 +281,16 @@ class _Increment:
         self._put_whole(OPEN_TABLE.name, state.open.sightings)
         unhandled = closed.unhandled_count + Counter(unhandled_in(fresh.requests)["identity"].to_pylist())
         self._put_whole(CARRIED_TABLE.name, rows_from_carried(self._carry(state, closed, signed, unhandled, parts)))
+        self._check_counts(state, closed, hops)
+
+    def _check_counts(self, state: StepState, closed: StoredFlows, hops: _HopChange) -> None:
+        """Begin anew if rows got lost or are there twice: each closed flow has its row in two tables."""
+        counts = {name: self.run.tables[name].stored.row_count for name in (*STEPPED, *OWN)}
+        before = sum(file.row_count for file in (*closed.hops.open, *closed.hops.closed))
+        flows = counts[CLOSED_TABLE.name] + len(state.open.flows)
+        expected = before - len(hops.before) + len(hops.after)
+        if counts["gold.flows"] != flows or counts["silver.hops"] != expected:
+            raise WholeNeeded("the rows of closed flows do not add up")
 
     def _carry(
         self,
@@ -510,13 +521,23 @@ def _parts_from(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
 
 def _without(rows: pa.Table, known: pa.Table) -> pa.Table:
     """Give the rows that were not known; a source that does not have all its rows any more is refused."""
-    numbers = [set(zip(*(each[name].to_pylist() for name in SIGHTING_KEY), strict=True)) for each in (rows, known)]
-    if len(numbers[0]) != len(rows) or len(numbers[1]) != len(known) or not numbers[1] <= numbers[0]:
-        raise WholeNeeded("a source was replaced by another")
-    is_known = pa.array(
-        [number in numbers[1] for number in zip(*(rows[name].to_pylist() for name in SIGHTING_KEY), strict=True)]
-    )
+    segments = pc.unique(rows["segment"]).to_pylist()
+    if not set(pc.unique(known["segment"]).to_pylist()) <= set(segments):
+        raise WholeNeeded("a source is gone")
+    found = [rows.slice(0, 0)]
+    for segment in segments:
+        own, old = (each.filter(pc.equal(each["segment"], segment)).combine_chunks() for each in (rows, known))
+        has_grown = own.slice(0, len(old)) == old
+        found.append(own.slice(len(old)) if has_grown else _unknown(own, old))
+    return pa.concat_tables(found).combine_chunks()
+
+
+def _unknown(rows: pa.Table, known: pa.Table) -> pa.Table:
+    """Give the rows of a source that were not known, in whatever order its rows come."""
+    numbers = [list(zip(*(each[name].to_pylist() for name in SIGHTING_KEY), strict=True)) for each in (rows, known)]
+    old = set(numbers[1])
+    is_known = pa.array([number in old for number in numbers[0]], pa.bool_())
     order = [(name, "ascending") for name in SIGHTING_KEY]
-    if rows.filter(is_known).sort_by(order).combine_chunks() != known.sort_by(order).combine_chunks():
+    if rows.filter(is_known).sort_by(order) != known.sort_by(order):
         raise WholeNeeded("a source was replaced by another")
-    return rows.filter(pc.invert(is_known)).combine_chunks()
+    return rows.filter(pc.invert(is_known))

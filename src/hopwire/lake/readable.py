@@ -144,11 +144,23 @@ def _readable(column: pa.Array, kind: str, names: Names) -> pa.Array:
         NAME: lambda node: node_label(node, names.get(node, "")) if node else "",
         HEX: bytes.hex,
     }
+    if kind == TEXT and not pa.types.is_list(column.type) and _is_plain(column):
+        return column.cast(pa.string())
     if pa.types.is_list(column.type):
         flat = _worded(column.values, words[kind])
         mask = column.is_null() if column.null_count else None
         return pa.ListArray.from_arrays(column.offsets, flat, mask=mask)
     return _worded(column, words[kind])
+
+
+def _is_plain(column: pa.Array) -> bool:
+    """Whether all bytes are letters, digits and signs of ASCII: then the bytes are the text, as nearly always."""
+    offsets, data = column.buffers()[1:]
+    if not len(column) or data is None:
+        return True
+    bounds = np.frombuffer(offsets, np.int32)
+    letters = np.frombuffer(data, np.uint8)[bounds[column.offset] : bounds[column.offset + len(column)]]
+    return bool(((letters > ord(" ")) & (letters <= ord("~"))).all())
 
 
 def _worded(column: pa.Array, word: Callable[[bytes], str]) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import ints
 from hopwire.flows.closing import Horizon
-from hopwire.flows.coverage import Coverage
+from hopwire.flows.coverage import Coverage, offsets_at
 from hopwire.flows.groups import NO_TIME
 from hopwire.lake.tables import Column, Table, declare
 from hopwire.model.units import NS_PER_SECOND
@@ -58,14 +58,15 @@ def hash_of_flow(flow_id: bytes) -> int:
 
 
 def most_off_ns(coverage: Coverage) -> int:
-    """Give how far the clocks of nodes are wrong at most, and a second more."""
-    offsets = [abs(offset) for offset in coverage.offsets_ns.values()]
+    """Give how far the clocks of nodes are wrong at most, at any time, and a second more."""
+    most = max((abs(offset) for offset in coverage.offsets_ns.values()), default=0)
     for span in coverage.spans:
         if span.node in coverage.changes:
-            at = coverage.corrected([span])[0]
-            offsets += [abs(span.first_ns - at.first_ns), abs(span.last_ns - at.last_ns)]
-            offsets += [abs(each.offset_ns) for each in coverage.offsets_of(span.node, span.incarnation)]
-    return max(offsets, default=0) + NS_PER_SECOND
+            known = coverage.offsets_of(span.node, span.incarnation)
+            begins = [each.since_ns for each in known if span.first_ns < each.since_ns < span.last_ns]
+            times = np.array([span.first_ns, *begins, *(at - 1 for at in begins), span.last_ns])
+            most = max(most, int(np.abs(offsets_at(known, times)).max()))
+    return most + NS_PER_SECOND
 
 
 def index_rows(hops: pa.Table, known: Mapping[bytes, Horizon], off_ns: int, *, is_cut: bool = False) -> pa.Table:
