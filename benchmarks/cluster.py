@@ -114,6 +114,16 @@ def many_killed(size: int, seed: int = 0) -> Found:
     return Found(seconds, simulation.is_agreed(), _false_deaths(simulation, victims))
 
 
+def left_alone(size: int, seed: int = 0, is_told: bool = True) -> Found:
+    """Kill all processes but one, or all machines, and wait until the one that is left knows."""
+    simulation = _settled(size, seed)
+    victims = list(simulation.members)[1:]
+    for name in victims:
+        simulation.kill(name, is_told)
+    seconds = simulation.run(120, simulation.is_agreed, 0.05)
+    return Found(seconds, simulation.is_agreed(), _false_deaths(simulation, tuple(victims)))
+
+
 def slow_nodes(size: int, seed: int = 0, seconds: float = 60) -> Found:
     """Let one node of ten stand still for 0.5 to 3 s again and again."""
     simulation = _settled(size, seed)
@@ -152,12 +162,33 @@ def routes(size: int, each: int, seed: int = 0) -> tuple[Found, Found]:
     return first, Found(seconds, _holds_all(simulation))
 
 
+def churning(each: int, seed: int = 0) -> Found:
+    """Let a node join while another changes one of its many routes every 20 ms, and wait until it has them all."""
+    simulation = _settled(5, seed)
+    owner = simulation.members[name_of(1)]
+    simulation.own_routes(owner.me.node, _routes(1, each))
+    simulation.run(5)
+    simulation.doors = (uri_of(0),)
+    routes, former = simulation.add(5).routes, list[tuple[bytes, bytes, int, bytes]]()
+    for number in range(500):
+        changed = _routes(number, 1, "new")
+        simulation.own_routes(owner.me.node, changed, former)
+        former = changed
+        simulation.run(0.02, every=0.02)
+        if owner.me.node in routes.holdings:
+            break
+    seconds = number * 0.02
+    simulation.run(10, lambda: _holds_all(simulation), 0.05)
+    return Found(seconds, number < 499 and _holds_all(simulation))
+
+
 def _routes(number: int, each: int, word: str = "shop") -> list[tuple[bytes, bytes, int, bytes]]:
     return [(b"\1actor-%d-%d" % (number, index), f"{word}.{number}.{index}".encode(), 1, b"") for index in range(each)]
 
 
 def _holds_all(simulation: Simulation) -> bool:
-    own = {name: member.routes.holdings[name] for name, member in simulation.members.items()}
+    holdings = {name: member.routes.holdings[name] for name, member in simulation.members.items()}
+    own = {name: holding for name, holding in holdings.items() if holding.version}
     for member in simulation.members.values():
         for owner, holding in own.items():
             held = member.routes.holdings.get(owner)
@@ -407,6 +438,9 @@ def run(largest: int = 1000) -> None:
     found = (
         ("3 of 10 machines die at once", 100, many_killed(100)),
         ("3 of 10 machines die at once", 300, many_killed(300)),
+        ("all processes but one are killed", 10, left_alone(10)),
+        ("all processes but one are killed", 1000, left_alone(1000)),
+        ("all machines but one die", 1000, left_alone(1000, is_told=False)),
         ("1 of 10 stands still for 0.5 to 3 s, for a minute", 100, slow_nodes(100)),
         ("1 of 10 stands still for 0.5 to 3 s, for a minute", 1000, slow_nodes(1000, seconds=30)),
         *(
@@ -417,6 +451,7 @@ def run(largest: int = 1000) -> None:
         ("1,000 join a cluster of 10 within 10 s", 1010, joins(10, 1000, 10)),
         ("50,000 routes announced at once", 100, routes_first),
         ("1 of 100 routes changes", 100, routes_churn),
+        ("one joins where a node of 50,000 routes changes one every 20 ms", 6, churning(50_000)),
         ("one-way loss, and two that do not reach each other, 90 s", 100, one_way(100)),
         ("a fifth of all words is lost: a death, a birth", 100, lossy(100)),
         ("halves for a minute", 100, halves(100, 60)),

@@ -112,6 +112,7 @@ class Simulation:
         self.warned: Counter[tuple[bytes, str]] = Counter()
         self.routes_at: dict[bytes, int] = {}  # when a node entered routes last
         self.doors: tuple[str, ...] = ()
+        self.dark: set[str] = set()  # addresses of machines that are gone: nobody refuses a connection there
         self._heap: list[tuple[int, int, int, Any, Any]] = []
         self._number = count().__next__
         self._due: dict[bytes, int] = {}
@@ -151,7 +152,7 @@ class Simulation:
         for name, member in self.members.items():
             member._is_ring_new = True
             member._flush_ns = float("inf")
-            member.beat = 100
+            member.beat = member._word_beat = 100
             member._knock_beat = 0
             member._beat_ns = int(self.chance.random() * self.tempo.period_ns)
             self._schedule(name, member)
@@ -161,6 +162,8 @@ class Simulation:
         member = self.members.pop(name)
         if self.at.get(member.me.uri) == name:
             del self.at[member.me.uri]
+        if not is_told:
+            self.dark.add(member.me.uri)
         for other in self.links.pop(name):
             if other in self.links:
                 self.links[other].discard(name)
@@ -266,6 +269,8 @@ class Simulation:
         if uri.startswith("dns://"):
             uri = self.doors[int(self.chance.random() * len(self.doors))]
         other = self.at.get(uri)
+        if other is None and wanted and uri not in self.dark:
+            self._later(GONE_NS, STEP, name, LinkClosed(wanted, True))
         if name not in self.members or other is None or other == name or (wanted and other != wanted):
             return
         if self.is_cut is not None and (self.is_cut(name, other) or self.is_cut(other, name)):

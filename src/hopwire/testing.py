@@ -45,6 +45,7 @@ from hopwire.node.transport import (
     ignore,
     in_silence,
 )
+from hopwire.node.waiters import OtherPlaces
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
 
 __all__ = ["Faults", "Network", "StoryStuck", "run"]
@@ -180,6 +181,7 @@ class Network:
         self.faults = Faults()
         self.chance = Random(seed)  # noqa: S311
         self._transports: dict[str, _Memory] = {}
+        self._killed: set[str] = set()  # addresses where connections are refused
         self._cuts: set[frozenset[str]] = set()
         self._latest: dict[tuple[str, str], float] = {}  # when the last message from one address to another arrives
         self._names = count()
@@ -237,6 +239,7 @@ class Network:
         capture had not yet written is lost.
         """
         killed = self._transports.pop(node.uri, None)
+        self._killed.add(node.uri)
         if node._tap is not None:
             node._tap.abandon()
         for other in self._transports.values() if killed is not None else ():
@@ -306,6 +309,8 @@ class _Memory:
         if uri not in self.connections:
             chance = next(self._network._names).to_bytes(CHANCE_BYTES, "big")
             self.connections[uri] = connection_name(self.identity, chance)
+            if uri in self._network._killed:
+                asyncio.get_running_loop().call_later(self.gone_seconds, self._on_gone, uri)
 
     def why_silent(self, uri: str) -> str:
         return ""
@@ -385,9 +390,9 @@ class _Memory:
     def is_queued(self, uri: str, mark: int) -> bool:
         return False
 
-    async def room(self, uri: str) -> bool:
+    async def room(self, uri: str, elsewhere: OtherPlaces | None = None) -> str:
         await asyncio.sleep(0)
-        return uri in self.connections
+        return "" if uri in self.connections else "unreachable"
 
     async def close(self, timeout: float) -> None:
         await asyncio.sleep(0)

@@ -173,16 +173,16 @@ class WrongAnswerError(Exception):
 
 async def watch(node: Node, record: Record, life: str) -> None:
     """Write down when the loop did not turn for long, and when the capture skipped sightings."""
-    before, skipped = time.monotonic(), 0
+    before, worked, skipped = time.monotonic(), time.thread_time(), 0
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        now, status = time.monotonic(), node.capture_status
+        now, work_now, status = time.monotonic(), time.thread_time(), node.capture_status
         if now - before - LOOK_SECONDS > LAG_SECONDS:
-            record.say("lag", life, now - before - LOOK_SECONDS, now)
+            record.say("lag", life, now - before - LOOK_SECONDS, now, work_now - worked)
         if status is not None and status.skipped > skipped:
             record.say("blind", now)
             skipped = status.skipped
-        before = now
+        before, worked = now, work_now
 
 
 async def obey(asker: Asker, clock: WallClock) -> bool:

@@ -4,7 +4,8 @@
     ["ended", "a1-3-17", "answered", 10.4, "b2"]         what the call came to; b2 gave the receipt
     ["handled", "a1-3-17", "b2-0"]                       a handler of b2 in its first life began with the message
     ["given up", "a1-3-17", "b2-0", "expired"]           b2 made a dead letter of the message
-    ["lag", "a1-3", 0.2, 10.7]                           the loop of a1 did not turn for 0.2 s, until then
+    ["lag", "a1-3", 0.2, 10.7, 0.1]                      the loop of a1 did not turn for 0.2 s, until then, in which its
+                                                         thread had the processor for 0.1 s
     ["blind", 10.7]                                      a capture has skipped sightings since the last look
 
 Times are seconds of the monotonic clock, which all processes of a machine share.
@@ -55,6 +56,7 @@ class Lag:
     life: str
     seconds: float
     at: float
+    worked: float = 0.0  # of these seconds the thread had the processor
 
 
 @dataclass(slots=True)
@@ -91,8 +93,8 @@ def read_records(directory: Path) -> Recorded:
                 found.handled[flow][life] += 1
             case ["given up", flow, _, reason]:
                 found.given_up[flow].append(reason)
-            case ["lag", life, seconds, at]:
-                found.lags.append(Lag(life, seconds, at))
+            case ["lag", life, seconds, at, *worked]:
+                found.lags.append(Lag(life, seconds, at, *worked))
             case ["blind", at]:
                 found.blind_at.append(at)
     found.blind_at.sort()

@@ -132,6 +132,28 @@ def test_a_signed_network_needs_the_key(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
+def test_contract_is_found_through_a_door_that_has_no_key_of_its_domain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = b"0123456789abcdef0123456789abcdef"
+    monkeypatch.setenv("NETWORK_KEY", secret.decode())
+    network = Domain("network", [Key("1", secret)], ["hopwire.*"])
+    everything = Domains([network, Domain("till", [Key("1", secret)], ["till.*"])])
+    file = tmp_path / "domains.toml"
+    table = NETWORK.replace(', "till.*"', "")
+    file.write_text(table + table.replace("network", "till").replace("hopwire.*", "till.*"), "utf-8")
+    with (
+        sync.Node(join=[], domains=Domains([network])) as door,
+        sync.Node(join=[door.uri], domains=everything) as shop,
+    ):
+        door._portal.call_plain(lambda: door._node.host(StatusActor(door._node), local_only=True))
+        shop.host(Shop())
+        question = ("ask", door.uri, "till.order", '{"what": "tea"}', "--reply", "till.sold@2", "--domains", str(file))
+        found = hopwire(*question)
+        assert (found.err, found.out) == ("", '{"what":"tea","count":1}\n')
+
+
+@pytest.mark.slow
 def test_members_and_routes_of_a_node_are_listed(node: sync.Node) -> None:
     with sync.Node(peers=[node.uri]) as other:
         other.host(Shop())

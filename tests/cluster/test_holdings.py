@@ -34,6 +34,25 @@ def test_who_holds_nothing_gets_all_in_pages() -> None:
     assert hash_of(found) == holding.hash
 
 
+def test_pages_are_of_the_version_that_is_asked_for_while_routes_go_on_changing() -> None:
+    holding = Holding(7)
+    holding.change(tuple(map(route, range(20))), (), 1)
+    wanted, found = holding.hash, list[AnnouncedRoute]()
+    for offset in (0, 10):
+        holding.change((route(100 + offset),), (route(offset),), holding.version + 1)
+        page = holding.since(b"A", 0, offset, 10, newest=1)
+        assert page is not None
+        assert (page.version, page.total) == (1, 20)
+        found += page.added
+    assert hash_of(found) == wanted
+    changes = holding.since(b"A", 1, 0, 10, newest=2)
+    assert changes is not None
+    assert (changes.base, changes.version, changes.added) == (1, 2, (route(100),))
+    forgotten = holding.since(b"A", 0, 0, 10, newest=99)
+    assert forgotten is not None
+    assert forgotten.version == 3, "what was never there is not given: the latest is"
+
+
 def test_old_changes_are_merged() -> None:
     holding = Holding(7)
     for version in range(1, 3 * MOST_CHANGES):

@@ -36,6 +36,7 @@ from hopwire.cluster.member_events import (
     MemberEvent,
     MemberSaid,
     OwnRoutes,
+    Rise,
     SignsOfLife,
     Tell,
     Tie,
@@ -288,10 +289,52 @@ def test_later_process_with_the_same_identity_is_warned_of_and_the_earlier_falls
     assert told(script.hand(LinkOpened(b"d")), Rumours) == [(b"d", Rumours(b"me", START))]
 
 
-def test_process_whose_clock_was_set_back_is_told_why_it_is_ignored() -> None:
+def test_process_whose_clock_was_set_back_goes_above_its_start_before() -> None:
     script = among("b", "c")
-    before = record_of("me", START + 5)  # at the same address, where only one process listens
-    assert script.hear(Rumours(b"c", START, (before,))) == [Warn("set_back", b"me", "tcp://me:1")]
+    script.hand(OwnRoutes((GREET,)))
+    before = record_of("me", START + 5)
+    assert Rise(START + 6) in script.hear(Rumours(b"c", START, (before,)))
+    assert not script.members.is_doubled
+    (said,) = {payload.records for _, payload in told(script.wait(0.06), Rumours)}  # type: ignore[attr-defined]
+    assert (said[0].age, said[0].routes_version) == ((START + 6, 1), 1)
+    ((_, given),) = told(script.hear(RoutesAsked(b"c", START, ((b"me", START + 6, 0, 0, 1),))), RoutesGiven)
+    assert isinstance(given, RoutesGiven)
+    assert given.given[0].added == (GREET,)
+
+
+def test_process_whose_clock_was_set_back_goes_above_a_start_elsewhere_that_is_lost() -> None:
+    script = among("b", "c")
+    before = replace(record_of("me", START + 5), uri="tcp://before:1")
+    lost = Accusation(b"me", START + 5, 1, b"c", False, START)
+    assert Rise(START + 6) in script.hear(Rumours(b"c", START, (before,), (lost,)))
+
+
+def test_later_start_is_shown_to_who_says_an_older_one() -> None:
+    script = among("b", "c")
+    script.hear(Rumours(b"b", START, (record_of("b", START + 5),)))
+    older = record_of("b", START + 1)
+    (shown,) = [payload for node, payload in told(script.hear(Rumours(b"b", START + 1, (older,))), Rumours)]
+    assert shown == Rumours(b"me", START, (record_of("b", START + 5),))
+
+
+def test_who_tells_of_later_starts_again_and_again_makes_a_process_rise_three_times_and_no_more() -> None:
+    script = among("b", "c")
+    for number in range(10):
+        script.hear(Rumours(b"c", START, (record_of("me", START + 100 * (number + 1)),)))
+    assert script.members.me.incarnation == START + 301
+    late = among("b", "c")
+    for _ in range(31):
+        late.hand(SignsOfLife((b"b", b"c")))
+        late.wait(1)
+    assert not [
+        each for each in late.hear(Rumours(b"c", START, (record_of("me", START + 5),))) if isinstance(each, Rise)
+    ]
+    far = among("b", "c")
+    assert not [
+        each
+        for each in far.hear(Rumours(b"c", START, (record_of("me", START + 2 * FUTURE_NS),)))
+        if isinstance(each, Rise)
+    ]
 
 
 def test_forged_record_of_oneself_is_overwritten() -> None:

@@ -43,6 +43,13 @@ def test_many_deaths_at_once() -> None:
     assert cluster.many_killed(50).is_right
 
 
+@pytest.mark.parametrize(("size", "is_told", "most"), [(6, True, 1), (40, True, 3), (40, False, 30)])
+def test_last_one_that_is_left_knows_that_it_is_alone(size: int, is_told: bool, most: float) -> None:
+    found = cluster.left_alone(size, is_told=is_told)
+    assert found.is_right
+    assert found.seconds < most
+
+
 @pytest.mark.slow
 def test_many_join_at_once() -> None:
     found = cluster.joins(5, 60, 1)
@@ -52,6 +59,12 @@ def test_many_join_at_once() -> None:
 
 def test_routes_reach_everybody() -> None:
     assert all(found.is_right for found in cluster.routes(15, 50))
+
+
+def test_many_routes_reach_a_newcomer_while_they_change() -> None:
+    found = cluster.churning(4000)
+    assert found.is_right
+    assert found.seconds < 1
 
 
 @pytest.mark.slow

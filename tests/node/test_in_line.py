@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hopwire.errors import Closed, PayloadError
+from hopwire.errors import Closed, PayloadError, Unreachable
 from hopwire.model import Payload
 from hopwire.node import Actor, Node, NodeSettings, handles
 from hopwire.testing import Network, run
@@ -234,3 +234,61 @@ def test_a_payload_that_cannot_be_written_is_told_to_who_asks_and_stops_nobody(i
         await asyncio.gather(*tasks)
 
     told(story, is_express)
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("call", ["ask", "send", "insist"])
+def test_who_waits_for_a_full_node_goes_to_one_that_comes_later(is_express: bool, call: str) -> None:
+    async def story(network: Network) -> None:
+        shut, open_ = Doorman(), Doorman()
+        open_.door.set()
+        settings = NodeSettings(express=is_express)
+        async with network.node(settings=SMALL) as a, network.node(peers=[a.uri], settings=settings) as client:
+            a.host(shut)
+            await client.knows(Parcel)
+            hub = client.hub()
+            await hub.ask(Parcel(0), Signed)
+            if call == "ask":
+                waiting = [asyncio.ensure_future(hub.ask(Parcel(n), Signed)) for n in range(1, IN_FLIGHT + 1)]
+            elif call == "send":
+                waiting = [asyncio.ensure_future(hub.send(Parcel(n))) for n in range(1, IN_FLIGHT + 1)]  # type: ignore
+            else:
+                asked = (hub.ask(Parcel(n), Signed, at_least_once=True) for n in range(1, IN_FLIGHT + 1))
+                waiting = [asyncio.ensure_future(each) for each in asked]
+            await asyncio.sleep(1)
+            async with network.node(peers=[client.uri], settings=SMALL) as b:
+                b.host(open_)
+                await asyncio.sleep(3)
+                taken = len(open_.taken)
+                assert taken >= IN_FLIGHT - 11  # all but those that the first node has room for
+                shut.door.set()
+                await asyncio.gather(*waiting)
+                assert sorted({*shut.taken, *open_.taken}) == list(range(IN_FLIGHT + 1))
+                if call != "insist":
+                    assert len(shut.taken) + len(open_.taken) == IN_FLIGHT + 1
+
+    run(story)
+
+
+def test_who_moved_to_another_node_hears_when_that_node_is_lost() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(settings=SMALL) as a, network.node(peers=[a.uri]) as client:
+            a.host(Doorman())
+            await client.knows(Parcel)
+            hub = client.hub()
+            waiting = [asyncio.ensure_future(hub.ask(Parcel(n), Signed)) for n in range(1, IN_FLIGHT + 1)]
+            await asyncio.sleep(1)
+            b = network.node(peers=[client.uri])
+            await b.start()
+            b.host(Doorman())
+            await asyncio.sleep(1)
+            network.kill(b)
+            await asyncio.sleep(1)
+            gone = [each for each in waiting if each.done()]
+            assert gone
+            assert all(isinstance(each.exception(), Unreachable) for each in gone)
+            assert {each.exception().node for each in gone} == {b.identity}  # type: ignore[union-attr]
+            for each in waiting:
+                each.cancel()
+
+    run(story)

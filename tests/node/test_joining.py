@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -80,6 +81,41 @@ def test_everything_goes_on_without_the_door() -> None:
         assert (await late.hub().ask(Greet("Bob"), Greeting, timeout=5)).text == "hello Bob"
         await until(lambda: len(late.peers) == 5)
         await stop(*nodes[1:], late)
+
+    run(story)
+
+
+def test_one_that_is_left_of_eight_knows_within_seconds_that_the_others_are_dead() -> None:
+    async def story(network: Network) -> None:
+        left, *others = await cluster(network, 8)
+        others[4].host(Greeter())
+        await left.knows(Greet)
+        left.host(Greeter())
+        for node in others:
+            network.kill(node)
+        await until(lambda: not left.peers, 3)
+        for _ in range(4):
+            assert (await left.hub().ask(Greet("Ada"), Greeting, timeout=1)).text == "hello Ada"
+        back = network.node(join=[left.uri])
+        await back.start()
+        await until(lambda: left.peers == (back.identity,), 10)
+        await stop(left, back)
+
+    run(story)
+
+
+def test_one_that_hears_nobody_for_half_a_minute_takes_all_for_lost_and_finds_them_again() -> None:
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 8)
+        left, *others = nodes
+        for node in others:
+            network.cut(left, node)
+        await asyncio.sleep(20)
+        assert len(left.peers) == 7, "one accuser needs longer"
+        await until(lambda: not left.peers, 15)
+        network.heal()
+        await until(lambda: all(len(node.peers) == 7 for node in nodes), 60)
+        await stop(*nodes)
 
     run(story)
 
@@ -182,6 +218,37 @@ def test_process_that_restarts_takes_its_place_at_another_address() -> None:
         assert (await nodes[1].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
         await until(lambda: all(len(node.peers) == 4 for node in (*nodes[:3], nodes[4], again)))
         await stop(*nodes[:3], nodes[4], again)
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_process_that_restarts_with_its_clock_set_back_is_taken(
+    is_signed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
+    settings = {"domains": domains} if is_signed else {}
+
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 4, **settings)
+        first = network.node(join=[nodes[0].uri], identity=b"x", **settings)
+        await first.start()
+        await until(lambda: all(b"x" in node.peers for node in nodes))
+        network.kill(first)
+        await until(lambda: not any(b"x" in node.peers for node in nodes))
+        an_hour_ago = time.time_ns() - 3600 * NS_PER_SECOND
+        with monkeypatch.context() as patched:
+            patched.setattr("hopwire.node.node.time.time_ns", lambda: an_hour_ago)
+            second = network.node(join=[nodes[0].uri], identity=b"x", **settings)
+        second.host(Greeter())
+        await second.start()
+        await until(lambda: all(b"x" in node.peers for node in nodes), 5)
+        for node in nodes:
+            assert (await node.hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        nodes[3].host(Greeter())
+        await second.knows(Greet)
+        assert (await second.hub().ask(Greet("Bob"), Greeting, timeout=5)).text == "hello Bob"
+        await stop(*nodes, second)
 
     run(story)
 

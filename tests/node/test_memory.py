@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable
+from contextlib import suppress
 
 import pytest
 
 from benchmarks.memory import Story, ask_story, slow_story, stopped_story
-from hopwire.node import NodeSettings, Overflow
+from hopwire.errors import HandlerFailed
+from hopwire.node import Actor, NodeSettings, Overflow, handles
 from hopwire.node.transport import OutboxLimits
 from hopwire.testing import Network, run
-from tests.node.stories import Greet, Sleeper
+from tests.node.stories import Greet, Greeting, Sleeper
 
 MB = 2**20
 SLACK_BYTES = 24 * MB  # what the interpreter, its allocator and the buffers of the kernel take beside the queues
 OVERHEAD = 1.5  # memory for a message in a queue, to its body
 QUEUE = NodeSettings().inbox_messages
 BODY = bytes(4096)
+
+
+class Failing(Actor):
+    @handles
+    async def greet(self, greet: Greet) -> Greeting:
+        raise ValueError(greet.name)
 
 
 def told(story: Awaitable[Story]) -> Story:
@@ -93,5 +102,33 @@ def test_a_full_queue_that_is_waited_for_holds_its_limit_and_loses_nothing() -> 
             assert await node.drain()
             assert len(sleeper.started) == 2_000
             assert "queue_full" not in node.statistics().dead_letters
+
+    run(story)
+
+
+@pytest.mark.parametrize("at_least_once", [False, True])
+def test_question_that_fails_leaves_nothing_behind_that_only_the_collector_frees(at_least_once: bool) -> None:
+    async def story(network: Network) -> None:
+        there = network.node()
+        await there.start()
+        here = network.node(peers=[there.uri])
+        await here.start()
+        there.host(Failing())
+        await here.knows(Greet)
+        hub, left = here.hub(), list[type]()
+        for _ in range(3):  # the first one takes the ordinary way, the others the express way
+            gc.collect()
+            gc.disable()
+            try:
+                with suppress(HandlerFailed):
+                    await hub.ask(Greet("Ada"), Greeting, timeout=5, at_least_once=at_least_once)
+                    raise AssertionError("the handler fails")
+                await asyncio.sleep(0.1)
+                left += [type(each) for each in gc.get_objects() if isinstance(each, HandlerFailed)]
+            finally:
+                gc.enable()
+        assert left == []
+        await here.stop()
+        await there.stop()
 
     run(story)

@@ -51,8 +51,8 @@ def test_events_tell_of_peers_routes_actors_and_dead_letters_in_order() -> None:
             RoutesUpdated(b.identity, 1, 0, is_all=True),
             RoutesUpdated(b.identity, 0, 1),
             MessageGivenUp("no_route", "greeter.greet v1", ""),
-            RoutesUpdated(a.identity, 1, 0),
             ActorStarted(mine, "Greeter"),
+            RoutesUpdated(a.identity, 1, 0),
             PeerLost(b.identity, "left"),
             ActorStopped(mine, "Greeter", "closed"),
         ]

@@ -6,13 +6,15 @@ import asyncio
 
 import pytest
 
-from hopwire.errors import DeliveryError, Expired, HandlerFailed, PayloadError, Timeout
+from hopwire.errors import DeliveryError, Expired, HandlerFailed, PayloadError, Timeout, Unreachable
 from hopwire.model import Message, Payload, contract_of
 from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
 from hopwire.node.dead import DeadLetter
+from hopwire.node.share import AT_ONCE
 from hopwire.testing import Faults, Network, run
 from hopwire.wire import V3, encode
 from tests.node.stories import Count, Greet, Greeter, Greeting, Number, Sleeper
+from tests.node.turns import Turns
 
 
 @pytest.mark.parametrize("overflow", [Overflow.WAIT, Overflow.REFUSE])
@@ -331,3 +333,34 @@ def test_who_insists_and_found_nobody_tries_again_as_soon_as_there_is_somebody()
             assert loop.time() - began < 0.2
 
     run(story)
+
+
+@pytest.mark.slow
+def test_the_loss_of_a_node_with_very_many_questions_is_told_in_several_turns() -> None:
+    class Never(Sleeper):
+        concurrency = 3 * AT_ONCE
+
+    async def story(network: Network) -> int:
+        told = 0
+        a = network.node()
+        await a.start()
+        a.host(Never())
+        async with network.node(peers=[a.uri]) as b:
+            await b.knows(Greet)
+            hub = b.hub()
+
+            async def ask(number: int) -> None:
+                nonlocal told
+                with pytest.raises(Unreachable):
+                    await hub.ask(Greet(str(number)), Greeting, timeout=60)
+                told += 1
+
+            asking = [asyncio.ensure_future(ask(number)) for number in range(3 * AT_ONCE)]
+            await asyncio.sleep(1)
+            network.kill(a)
+            with Turns(lambda: told) as turns:
+                await asyncio.gather(*asking)
+        assert told == 3 * AT_ONCE
+        return turns.most
+
+    assert run(story) == AT_ONCE

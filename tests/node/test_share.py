@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hopwire.node import Actor, Hub, Node, handles
-from hopwire.node.share import FEWEST, SHARE_SECONDS, Share
+from hopwire.node.share import AT_ONCE, FEWEST, SHARE_SECONDS, Share, in_slices
 from tests.node.stories import Count, Greet, Greeter, Greeting
 from tests.node.turns import Turns
 
@@ -176,3 +176,37 @@ def test_questions_that_are_asked_all_at_once_leave_the_loop_time_to_turn() -> N
             return turns.most
 
     assert asyncio.run(asyncio.wait_for(story(), 60)) < 3_000  # 10,000 if they are all answered in one turn
+
+
+def test_what_is_done_to_very_many_is_done_in_several_turns() -> None:
+    async def story() -> None:
+        done: list[int] = []
+        in_slices(asyncio.get_running_loop(), map(done.append, range(3 * AT_ONCE + 1)))
+        counts = [len(done)]
+        while len(done) <= 3 * AT_ONCE:
+            await asyncio.sleep(0)
+            counts.append(len(done))
+        assert counts == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE, 3 * AT_ONCE + 1]
+
+    asyncio.run(story())
+
+
+def test_items_are_given_as_long_as_the_share_lasts_and_then_the_loop_turns() -> None:
+    async def story() -> None:
+        now, turns = 0.0, 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(turn)
+
+        turn()
+        share = Share(lambda: now, seconds=10.0)
+        given = []
+        async for item in share.spread(range(100)):
+            given.append(item)
+            now += 1
+        assert given == list(range(100))
+        assert 4 <= turns <= 30
+
+    asyncio.run(story())

@@ -7,19 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.model.limits import Limits
-from hopwire.wire.zmtp import BUFFER_BYTES, FIRST_BUFFER_BYTES, GREETING, LARGE, Zmtp, ZmtpError, heads, ready
+from hopwire.wire.zmtp import BUFFER_BYTES, FIRST_BUFFER_BYTES, GREETING, LARGE, WHOLE, Zmtp, ZmtpError, heads, ready
 
 SMALL = Limits(max_frames=10, max_bytes=100_000)
 HANDSHAKE = GREETING + ready(b"DEALER", b"who")
-SIZES = st.sampled_from((0, 1, 2, 255, 256, 1000, LARGE - 1, LARGE, LARGE + 1))
+SIZES = st.sampled_from((0, 1, 2, 255, 256, 1000, WHOLE, WHOLE + 1, LARGE - 1, LARGE, LARGE + 1))
 
 
-def heard(data: bytes, cuts: list[int], limits: Limits = SMALL) -> tuple[Zmtp, list[list[bytes]]]:
-    """Let a connection hear bytes in pieces of these sizes, again and again."""
+def heard(
+    data: bytes, cuts: list[int], limits: Limits = SMALL, reads_exactly: bool = False
+) -> tuple[Zmtp, list[list[bytes]]]:
+    """Let a connection hear bytes in pieces of these sizes, again and again; never more than it wants."""
     zmtp, messages, at, turn = Zmtp(limits), [], 0, 0
+    zmtp.reads_exactly = reads_exactly
     while at < len(data):
+        most = min(cuts[turn % len(cuts)], len(data) - at, zmtp.wanted or len(data))
+        if zmtp.is_whole:
+            zmtp.put(data[at : at + most])
+            messages += zmtp.took(most)
+            at, turn = at + most, turn + 1
+            continue
         room, more = zmtp.room(), zmtp.more_room()
-        count = min(len(room) + len(more or b""), cuts[turn % len(cuts)], len(data) - at)
+        count = min(len(room) + len(more or b""), most)
         first = min(count, len(room))
         room[:first] = data[at : at + first]
         if more is not None:
@@ -37,10 +46,34 @@ def written(messages: list[list[bytes]]) -> bytes:
 @given(
     st.lists(st.lists(SIZES, min_size=1, max_size=3), max_size=12),
     st.lists(st.integers(1, 5000) | st.just(BUFFER_BYTES), min_size=1, max_size=5),
+    st.booleans(),
 )
-def test_messages_are_the_same_however_their_bytes_are_cut(sizes: list[list[int]], cuts: list[int]) -> None:
+def test_messages_are_the_same_however_their_bytes_are_cut(
+    sizes: list[list[int]], cuts: list[int], reads_exactly: bool
+) -> None:
     messages = [[bytes((n % 256,)) * size for n, size in enumerate(each)] for each in sizes]
-    assert heard(HANDSHAKE + written(messages), cuts, Limits())[1] == messages
+    assert heard(HANDSHAKE + written(messages), cuts, Limits(), reads_exactly)[1] == messages
+
+
+def test_large_frames_that_follow_one_another_are_not_copied() -> None:
+    zmtp = Zmtp(Limits())
+    zmtp.reads_exactly = True
+    body, data, at, whole = b"b" * WHOLE, HANDSHAKE, 0, 0
+    data += written([[b"", body, b"meta"]] * 6)
+    messages = []
+    while at < len(data):
+        piece = data[at : at + (zmtp.wanted or len(data))]
+        if zmtp.is_whole:
+            whole += 1
+            zmtp.put(piece)
+        else:
+            room = zmtp.room()
+            piece = piece[: len(room)]
+            room[: len(piece)] = piece
+        messages += zmtp.took(len(piece))
+        at += len(piece)
+    assert messages == [[b"", body, b"meta"]] * 6
+    assert whole >= 3, "all but those before the pattern was known"
 
 
 @given(st.binary(max_size=300), st.integers(1, 50))

@@ -73,6 +73,7 @@ __all__ = [
 T = TypeVar("T")
 NAME = "hopwire-cli"
 STDIN = "-"
+MOST_MEMBERS = 16  # that are met where the node at the address does not know who handles a contract
 MOST_OTHERS = 4  # nodes that are met to talk to one of them
 CONTRACT = re.compile(r"(?P<identity>.+?)(?:(?:@| v)(?P<version>\d+))?")
 
@@ -169,8 +170,8 @@ class _Elsewhere(Exception):
 class Joined:
     """A node that has met another by its address."""
 
-    def __init__(self, node: Node, address: str, may_go_further: bool = True) -> None:
-        self.node, self.address, self.may_go_further = node, address, may_go_further
+    def __init__(self, node: Node, address: str, may_go_further: bool = True, is_signing: bool = False) -> None:
+        self.node, self.address, self.may_go_further, self.is_signing = node, address, may_go_further, is_signing
         self.met = Address(node.node_at(address))
         self.hub = node.hub()
 
@@ -193,7 +194,8 @@ async def joined(
     check_uri(address, "a node")
     given = {} if domains is None else {"domains": str(domains)}
     settings = read_settings(given, os.environ, config, {"domains": "--domains"})
-    async with Node(peers=[address, *others], name=NAME, domains=settings.domains(), tls=settings.tls()) as node:
+    known = settings.domains()
+    async with Node(peers=[address, *others], name=NAME, domains=known, tls=settings.tls()) as node:
         events = node.events()
         try:
             async with asyncio.timeout(timeout):
@@ -202,7 +204,7 @@ async def joined(
         except TimeoutError:
             text = f"no answer from {address} in {timeout:g} s: is it running, are address and keys right?"
             raise Unreachable("unreachable", text) from None
-        yield Joined(node, address, not others)
+        yield Joined(node, address, not others, bool(known.signing))
 
 
 def join(
@@ -238,9 +240,17 @@ async def within(there: Joined, kind: type[RawPayload], partition: str, timeout:
 
 
 async def _elsewhere(there: Joined, contract: Contract, timeout: float) -> tuple[str, ...]:
-    """Give where a contract is handled, if not at the address itself; nothing if the node there cannot say."""
+    """Give where a contract is handled, if not at the address itself; nothing if the node there cannot say.
+
+    A node without the key of a domain, as a rendezvous is, knows nobody who handles a contract of it. Then all members
+    are asked, as far as they are not too many.
+    """
     try:
         handled = [each for each in await all_contracts(there, timeout) if each[:3] == contract]
+        if not handled and there.is_signing:
+            members = await all_members(there, timeout)
+            known = (there.node.identity, there.met.node)
+            return tuple(each.uri for each in members if each.uri and each.node not in known)[:MOST_MEMBERS]
         nodes = {node for each in handled if not each.actors_here for node in each.nodes} - {there.node.identity}
         members = await all_members(there, timeout) if nodes else []
     except DeliveryError:

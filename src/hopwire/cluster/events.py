@@ -30,6 +30,7 @@ __all__ = [
     "Peer",
     "Refused",
     "Released",
+    "Risen",
     "RoutesChanged",
     "Say",
     "Self",
@@ -163,7 +164,14 @@ class Ticked:
     late_ns: int = 0
 
 
-Event: TypeAlias = Dialled | Heard | Doubted | Overheard | RoutesChanged | Refused | Released | Stirred | Ticked
+@dataclass(frozen=True, slots=True)
+class Risen:
+    """This node goes on under a later start."""
+
+    incarnation: int
+
+
+Event: TypeAlias = Dialled | Heard | Doubted | Overheard | RoutesChanged | Refused | Released | Risen | Stirred | Ticked
 
 
 # -- commands

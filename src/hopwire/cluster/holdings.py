@@ -25,6 +25,7 @@ from hopwire.cluster.gossip import ROUTES_AT_A_TIME, OwnedRoutes
 __all__ = ["Holding", "digest_of", "hash_of"]
 
 MOST_CHANGES = 256  # that are kept of each owner; who has missed more gets all routes
+MOST_PAGED = 4  # versions whose routes are being given out in pages
 SUM_BYTES = 128  # 200,000 routes that have a given sum are found in 2^70 steps; with 32 bytes, in 2^31
 MODULUS = 1 << 8 * SUM_BYTES
 Change = tuple[int, int, tuple[AnnouncedRoute, ...], tuple[AnnouncedRoute, ...]]  # base, version, added, removed
@@ -56,25 +57,29 @@ def digest_of(hashed: int) -> bytes:
 class Holding:
     """The routes of one owner, in one incarnation."""
 
-    __slots__ = ("_changes", "_merged", "hash", "incarnation", "version")
+    __slots__ = ("_changes", "_paged", "hash", "incarnation", "version")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation, self.version, self.hash = incarnation, 0, 0
         self._changes: list[Change] = []  # the first may stand for all before it, and has base 0
-        self._merged: tuple[int, tuple[AnnouncedRoute, ...]] = 0, ()
+        self._paged: dict[int, tuple[AnnouncedRoute, ...]] = {}  # all routes of some versions, in an order that stays
 
     def routes(self) -> tuple[AnnouncedRoute, ...]:
         """Give all routes, in an order that stays as long as the version."""
-        version, merged = self._merged
-        if version != self.version:
-            found: dict[AnnouncedRoute, None] = {}
-            for _, _, added, removed in self._changes:
-                for route in removed:
-                    found.pop(route, None)
-                found.update(dict.fromkeys(added))
-            merged = tuple(found)
-            self._merged = self.version, merged
-        return merged
+        return self._routes_at(self.version)
+
+    def _routes_at(self, version: int) -> tuple[AnnouncedRoute, ...]:
+        """Give all routes of a version that is one of those in the changes."""
+        routes = self._paged.get(version)
+        if routes is None:
+            routes = _merged([change for change in self._changes if change[1] <= version])
+            if len(self._paged) >= MOST_PAGED:
+                del self._paged[next(iter(self._paged))]
+            self._paged[version] = routes
+        return routes
+
+    def _has(self, version: int) -> bool:
+        return any(each == version for _, each, _, _ in reversed(self._changes))
 
     def hash_after(self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...]) -> int:
         """Give the hash of all routes after a change."""
@@ -88,35 +93,46 @@ class Holding:
         if len(self._changes) > 2 * MOST_CHANGES:
             rest = self._changes[-MOST_CHANGES:]
             oldest = rest[0][0]
-            found: dict[AnnouncedRoute, None] = {}
-            for _, _, more, fewer in self._changes[:-MOST_CHANGES]:
-                for route in fewer:
-                    found.pop(route, None)
-                found.update(dict.fromkeys(more))
-            self._changes = [(0, oldest, tuple(found), ()), *rest]
+            self._changes = [(0, oldest, _merged(self._changes[:-MOST_CHANGES]), ()), *rest]
 
     def replace(self, routes: tuple[AnnouncedRoute, ...], version: int, hashed: int) -> None:
         """Hold these routes, whose hash is known, and no others."""
         self._changes = [(0, version, routes, ())]
-        self.version, self.hash, self._merged = version, hashed, (version, routes)
+        self.version, self.hash, self._paged = version, hashed, {version: routes}
 
-    def since(self, owner: bytes, version: int, offset: int, room: int) -> OwnedRoutes | None:
-        """Give what is newer than a version, as changes or as a page of all; nothing if that is more than fits."""
+    def since(self, owner: bytes, version: int, offset: int, room: int, newest: int = 0) -> OwnedRoutes | None:
+        """Give what is newer than a version, as changes or as a page of all; nothing if that is more than fits.
+
+        All of it is of the version that is asked for, if that is still known: whoever asks has the digest of that
+        version, and may never hear that of a later one. Example: an owner changes a route every 20 ms. Who asks for
+        version 7 gets 50 pages of version 7, and then the changes since.
+        """
+        given = newest if newest > version and self._has(newest) else self.version
         if not offset:
             for index, (base, _, _, _) in enumerate(self._changes):
                 if base == version and (base or index == 0):
-                    newer = self._changes[index:]
+                    newer = [change for change in self._changes[index:] if change[1] <= given]
                     if version == 0 and len(newer) > 1:
                         break
                     added, removed = _joined(newer)
                     if len(added) + len(removed) <= room:
-                        return OwnedRoutes(owner, self.incarnation, base, self.version, added, removed, 0, len(added))
+                        return OwnedRoutes(owner, self.incarnation, base, given, added, removed, 0, len(added))
                     break
-        routes = self.routes()
+        routes = self._routes_at(given)
         page = routes[offset : offset + min(room, ROUTES_AT_A_TIME)]
         if not page and len(routes) > offset:
             return None
-        return OwnedRoutes(owner, self.incarnation, 0, self.version, page, (), offset, len(routes))
+        return OwnedRoutes(owner, self.incarnation, 0, given, page, (), offset, len(routes))
+
+
+def _merged(changes: Iterable[Change]) -> tuple[AnnouncedRoute, ...]:
+    """Give the routes that are there after changes."""
+    found: dict[AnnouncedRoute, None] = {}
+    for _, _, added, removed in changes:
+        for route in removed:
+            found.pop(route, None)
+        found.update(dict.fromkeys(added))
+    return tuple(found)
 
 
 def _joined(changes: list[Change]) -> tuple[tuple[AnnouncedRoute, ...], tuple[AnnouncedRoute, ...]]:

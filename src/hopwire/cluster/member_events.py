@@ -29,6 +29,7 @@ __all__ = [
     "MemberSaid",
     "OwnRoutes",
     "Refuse",
+    "Rise",
     "RoutesSeen",
     "SealChanged",
     "SignsOfLife",
@@ -202,4 +203,11 @@ class Refuse:
     verdict: str
 
 
-MemberCommand: TypeAlias = Tie | Knock | Tell | Admit | Dismiss | HoldRoutes | JudgeRoutes | Refuse | Warn
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """Go on under a later start: others know one of this node that its clock has not reached."""
+
+    incarnation: int
+
+
+MemberCommand: TypeAlias = Rise | Tie | Knock | Tell | Admit | Dismiss | HoldRoutes | JudgeRoutes | Refuse | Warn

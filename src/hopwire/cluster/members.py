@@ -14,9 +14,10 @@ in pings and acks: two neighbours whose digests differ compare their tables.
 | pings to each monitored member | every T; over long links every 2 T |
 | a monitored member that says nothing | is accused after 3 T, later if this node is in doubt about itself |
 | accused by two monitors whose connections died | dead after 0.2 T |
-| the connection of this node died, and those to all its other monitors too | dead after 0.2 T: nobody else could tell |
+| the connection of this node died, and no other monitor can be reached | dead after 0.2 T: nobody could tell |
 | accused by two monitors | dead after 4 T |
 | accused by one monitor, or by two others | dead after 24 T |
+| everybody, where no word of anybody came for 27 T | lost: this node is alone, or cut off |
 | a member that hears of an accusation | says that it lives: a record with the next sequence, which makes it void |
 | a node that slept for more than 3 T | accuses nobody for 5 T; what it had heard before counts from its waking |
 | a member that is lost | is kept in mind for 24 h; somebody of the cluster knocks at its address now and then |
@@ -26,6 +27,9 @@ Example: X is killed at 10.00 s. The connections of its four monitors die, and n
 
 Example: X stands still from 10.0 s to 13.0 s. Its connections live. At 13.5 s nobody has missed X for 3 T.
 
+Example: all members but one are killed at 10.00 s. At 10.30 s its connections are dead, and it dials the monitors of
+those who are gone. By 10.60 s they have refused. At 10.80 s the first ones are dead for it, and it dials 64 others.
+
 Rules:
 - Each member decides for itself who is dead, from accusations that it heard. Nobody declares anything for another.
 - Monitors are looked up in one's own ring. Members whose tables differ a little count `COUNTED` as monitors.
@@ -34,6 +38,8 @@ Rules:
 - After a partition both halves have lost each other. One knock from either side joins them: they compare, accuse, and
   the accused say that they live.
 - A record with a larger incarnation takes the place of the former at once: the process restarted.
+- A process that restarted with a clock that was set back says an older start than others know. It is shown what they
+  know, and goes above it: the later start was at its own address, or is lost. So the process is taken within a second.
 - Records and accusations count only if they are genuine (`seals.py`). Where a restarted process has a new key, its
   record is a claim, which waits until the former process is gone. Whoever talks to the new process itself accuses the
   former one, as if its connection had died.
@@ -49,7 +55,7 @@ ahead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
 from msgspec.structs import replace
@@ -85,6 +91,7 @@ from hopwire.cluster.member_events import (
     MemberSaid,
     OwnRoutes,
     Refuse,
+    Rise,
     RoutesSeen,
     SealChanged,
     SignsOfLife,
@@ -97,6 +104,7 @@ from hopwire.cluster.member_events import (
 from hopwire.cluster.member_ring import MemberRing, place_of
 from hopwire.cluster.route_exchange import RouteExchange
 from hopwire.cluster.seals import CLAIMED, FORGED, GENUINE, UNSEALED, Seals
+from hopwire.cluster.suspicion import ONE, Suspicion, verdict_ns
 from hopwire.model import Payload
 from hopwire.model.units import NS_PER_SECOND
 
@@ -111,7 +119,8 @@ MISSED_BEATS = 3  # without a word, and a monitored member is accused
 MOST_PATIENCE = 16  # times that: an accusation that was refuted makes its accuser more patient
 TIE_BEATS = 4  # for a link to be opened, before it is tried anew
 CALLER_BEATS = 5  # since its last ping, and somebody is no neighbour any more
-GRACE, TWO, ONE = 0.2, 4.0, 24.0  # periods that accusations stand before they count
+PROBED = 64  # members that a node without any link dials at a time, to find somebody who lives
+GIVEN_UP = 500  # members that a node takes for lost in one beat, where nobody says a word
 SLEPT, PARDON_BEATS = 3.0, 5  # periods that a node stood still, and those in which it accuses nobody afterwards
 WORST = 5  # health: so many beats more until somebody is accused
 HEALTH_BEATS = 10  # of good order until a node trusts itself a little more
@@ -123,6 +132,7 @@ OTHERS = 8  # members that are named instead
 SETTLED_BEATS = 5  # after which a node passes on what it learns by comparing
 KNOCK_BEATS = 10  # between two knocks of a node, in a cluster of up to as many members
 ALONE_BEATS = 5  # between two knocks of a node that has no neighbour, after some that are quicker
+RISE_BEATS, MOST_RISES = 30, 3  # after its start in which a node goes above a later start of itself, and how often
 KNOCKS_TO_WARN = 5  # without an answer
 MAX_MEMBERS = 20_000
 MOST_ACCUSERS = 8  # of one member
@@ -144,16 +154,6 @@ def _hash(record: MemberRecord) -> int:
 
 def _bucket(node: bytes) -> int:
     return place_of(node) >> 56
-
-
-@dataclass(slots=True)
-class _Suspicion:
-    """Who accuses a member, since when, and whether their connections died."""
-
-    age: tuple[int, int]
-    accusers: dict[bytes, tuple[int, bool]] = field(default_factory=dict)
-    said: dict[bytes, Accusation] = field(default_factory=dict)  # as they were signed
-    verdict_ns: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Members:
         self._records: dict[bytes, MemberRecord] = {}
         self.ring = ring or MemberRing([me.node])
         self.lost: dict[bytes, _Loss] = {}
-        self.suspects: dict[bytes, _Suspicion] = {}
+        self.suspects: dict[bytes, Suspicion] = {}
         self.digest, self.buckets = 0, [0] * BUCKETS
         self.count = 0  # of living members, this node included
         self._enter(me)
@@ -208,6 +208,8 @@ class Members:
         self._patience: dict[bytes, int] = {}
         self._claims: dict[bytes, MemberRecord] = {}  # of names that others have
         self._replaced: set[bytes] = set()  # members that a link is open to another process of
+        self._unreached: set[bytes] = set()  # members that refuse a connection: it died, or could not be opened
+        self._word_beat = 0  # of the last word of anybody
         self._tied: dict[bytes, int] = {}  # links that were asked for, and when
         self._differs: dict[bytes, int] = {}  # neighbours with another digest, since which beat
         self._compared = -COMPARE_BEATS
@@ -217,7 +219,7 @@ class Members:
         self._fresh: dict[bytes, tuple[MemberRecord, bytes]] = {}  # news, and who told them
         self._fresh_accused: dict[tuple[bytes, bytes], tuple[Accusation, bytes]] = {}
         self._knock_pause, self._knock_beat, self._knocks = 0, 0, 0
-        self.is_doubled, self._is_leaving = False, False
+        self.is_doubled, self._is_leaving, self._rises = False, False, 0
         self._is_ring_new, self._are_monitors_new = True, False
         self.beat = 0
         self._beat_ns = now_ns
@@ -268,6 +270,7 @@ class Members:
         self._commands = self.routes.commands = []
         match event:
             case MemberSaid(said):
+                self._word_beat = self.beat
                 try:
                     self._hear(said, now_ns, chance)
                 except _Forged as forged:
@@ -282,6 +285,8 @@ class Members:
                 for node in nodes:
                     if node in self._heard:
                         self._note_life(node)
+                    if self.is_living(node):
+                        self._word_beat = self.beat
             case OwnRoutes(added, removed, proofs):
                 self._change_routes(added, removed, proofs, now_ns)
             case RoutesSeen(neighbour, owners):
@@ -303,6 +308,7 @@ class Members:
 
     def _open(self, node: bytes) -> None:
         self.links.add(node)
+        self._unreached.discard(node)
         self._tied.pop(node, None)
         self._tell(node, Rumours(self.me.node, self.me.incarnation, self._own()))
         if not self.is_living(node):
@@ -319,8 +325,11 @@ class Members:
         self._replaced.discard(node)
         self._callers.pop(node, None)
         self._differs.pop(node, None)
-        if is_gone and node in self._heard and self.beat >= self._pardoned:
-            self._accuse(node, now_ns, is_gone=True)
+        if is_gone and self.is_living(node) and self.beat >= self._pardoned:
+            self._unreached.add(node)
+            if node in self._heard or not self.links:
+                self._accuse(node, now_ns, is_gone=True)
+            self._weigh_behind(node)
 
     # -- time
 
@@ -328,7 +337,7 @@ class Members:
         if now_ns >= self._beat_ns:
             self._pulse(now_ns, chance)
         elif now_ns >= self._retie_ns:
-            self._retie(chance)
+            self._retie(chance, now_ns)
         if now_ns >= self._verdict_ns:
             self._judge(now_ns)
         if now_ns >= self._flush_ns:
@@ -341,7 +350,8 @@ class Members:
         self.beat = self.routes.beat = self.beat + 1
         self._rosters = 0
         self._look_after_myself(late, now_ns)
-        self._retie(chance)
+        self._look_for_anybody(now_ns)
+        self._retie(chance, now_ns)
         for node in self.watched:
             if node in self.links:
                 self._ping(node)
@@ -369,7 +379,8 @@ class Members:
         """Trust myself less if I was late: then it was me who did not listen."""
         if late > SLEPT:
             self._pardoned, self._health = self.beat + PARDON_BEATS, WORST
-            self._heard = dict.fromkeys(self._heard, self.beat)
+            self._heard, self._word_beat = dict.fromkeys(self._heard, self.beat), self.beat
+            self._unreached.clear()
             for node, suspicion in self.suspects.items():
                 suspicion.accusers = dict.fromkeys(suspicion.accusers, (now_ns, False))
                 self._weigh(node, suspicion)
@@ -380,7 +391,18 @@ class Members:
             if self._good >= HEALTH_BEATS and self._health:
                 self._health, self._good = self._health - 1, 0
 
-    def _retie(self, chance: Chance) -> None:
+    def _look_for_anybody(self, now_ns: int) -> None:
+        """Take all for lost if nobody has said a word for as long as one accuser needs: there is nobody, or no way."""
+        if self.count == 1 or self.beat < self._pardoned:
+            return
+        if self.beat - self._word_beat > MISSED_BEATS + ONE + self._health:
+            for record in self.living()[: GIVEN_UP + 1]:
+                if record.node != self.me.node:
+                    self._withdraw(record)
+                    self._lose(record.node, "dead", now_ns)
+                    self._hear_claim(record.node, now_ns)
+
+    def _retie(self, chance: Chance, now_ns: int) -> None:
         """Watch those who follow on the ring, and keep some long links."""
         me, lost = self.me.node, self.lost
         self._retie_ns = inf
@@ -390,6 +412,9 @@ class Members:
             self._heard = {node: self._heard.get(node, self.beat) for node in self.watched}
             self._patience = {node: times for node, times in self._patience.items() if node in self._heard}
             self.long = [node for node in self.long if node not in lost and node not in self._heard]
+            for node in self.watched:
+                if node in self._unreached:  # known to be gone before it was this node's to watch
+                    self._accuse(node, now_ns, is_gone=True)
         self.long = [node for node in self.long if self.beat - self._long_heard[node] <= LONG_BEATS]
         if self.beat % TURN_BEATS == place_of(me) % TURN_BEATS and self.long:
             self.long.pop(0)
@@ -401,7 +426,12 @@ class Members:
                 self._long_heard[node] = self.beat
         if len(self._long_heard) > 4 * LONG:
             self._long_heard = {node: self._long_heard[node] for node in self.long}
-        for node in (*self.watched, *self.long):
+        probed = (
+            ()
+            if self.links or self.count == 1
+            else self.ring.after(me, PROBED, {*lost, *self._heard, *self._unreached})
+        )
+        for node in (*self.watched, *self.long, *probed):
             if node not in self.links and self.beat - self._tied.get(node, -TIE_BEATS) >= TIE_BEATS:
                 if node in self.long and node in self._tied:  # it was not reached: another will do
                     self.long.remove(node)
@@ -467,7 +497,14 @@ class Members:
         if source in self._heard:
             self._note_life(source)
         for record in said.records:
-            if not self._learn(record, source, now_ns) and record.node in self.lost and record.node != source:
+            if record.node == self.me.node:
+                is_lost = any(each.target == record.node for each in said.accused)
+                self._hear_of_myself(record, source, now_ns, is_lost)
+            elif self._learn(record, source, now_ns):
+                continue
+            elif record.node == source:
+                self._show_later(record)
+            elif record.node in self.lost:
                 self._tell_lost(record.node, source)
         for accusation in said.accused:
             self._hear_accusation(accusation, source, now_ns)
@@ -485,6 +522,13 @@ class Members:
         accused = self._why_lost(node)
         if accused:
             self._tell(source, Rumours(self.me.node, self.me.incarnation, (), accused))
+
+    def _show_later(self, record: MemberRecord) -> None:
+        """Show a later start to a process that says an older one of itself, and whether the later one is lost here."""
+        known = self.find(record.node)
+        if known is not None and known.incarnation > record.incarnation:
+            accused = self._why_lost(record.node) if record.node in self.lost else ()
+            self._tell(record.node, Rumours(self.me.node, self.me.incarnation, (known,), accused))
 
     def _why_lost(self, node: bytes) -> tuple[Accusation, ...]:
         """Give the accusations that a lost member did not answer, as they were heard, and that of this node."""
@@ -520,6 +564,8 @@ class Members:
         loss = self.lost.get(node)
         if known is not None and loss is None:
             self._withdraw(known)
+        if known is None or known.incarnation != record.incarnation or known.uri != record.uri:
+            self._unreached.discard(node)
         if record.status == LEFT:
             self._records[node] = record
             self._lose(node, "left", now_ns, is_new=loss is None)
@@ -566,7 +612,7 @@ class Members:
             return
         suspicion = self.suspects.get(node)
         if suspicion is None or suspicion.age != record.age:
-            suspicion = self.suspects[node] = _Suspicion(record.age)
+            suspicion = self.suspects[node] = Suspicion(record.age)
         if source not in suspicion.accusers and len(suspicion.accusers) < MOST_ACCUSERS:
             suspicion.accusers[source] = now_ns, True
             self._weigh(node, suspicion)
@@ -623,17 +669,21 @@ class Members:
         suspicion = self.suspects.pop(node, None)
         accused = () if suspicion is None else tuple(suspicion.said.values())
         self.lost[node] = _Loss(now_ns, reason == "left", accused)
+        self._unreached.discard(node)
         self.routes.forget(node)
         self._is_ring_new = True
         if is_new:
             self._commands.append(Dismiss(node, reason))
 
-    def _hear_of_myself(self, record: MemberRecord, source: bytes, now_ns: int) -> None:
+    def _hear_of_myself(self, record: MemberRecord, source: bytes, now_ns: int, is_lost: bool = False) -> None:
         verdict = GENUINE if record.age <= self.me.age else self._seals.judge(record, self.me)
         if verdict == FORGED:
             raise _Forged(record.node, source)
         # Two processes do not listen at one address: the other one was before, and had a clock that was ahead.
-        what = "set_back" if record.uri == self.me.uri and record.incarnation > self.me.incarnation else "duplicate"
+        is_later, is_here = record.incarnation > self.me.incarnation, record.uri == self.me.uri
+        what = "set_back" if is_later and is_here else "duplicate"
+        if is_later and (is_here or is_lost or record.status == LEFT) and self._rise(record.incarnation + 1, now_ns):
+            return
         if verdict != GENUINE:  # another process that claims the name does not get it while this one lives
             self._commands.append(Warn(what, record.node, record.uri))
         elif record.incarnation > self.me.incarnation:
@@ -645,6 +695,17 @@ class Members:
                 self._tell(source, Rumours(self.me.node, self.me.incarnation, self._own()))
         elif record.sequence > self.me.sequence:  # nobody but me says this of me
             self._say_again(record.sequence, now_ns)
+
+    def _rise(self, incarnation: int, now_ns: int) -> bool:
+        """Go on under a later start than that of the process before, whose clock was ahead; tell whether that is so."""
+        furthest = self.me.incarnation + now_ns - self._born_ns + FUTURE_NS
+        if incarnation > furthest or self.beat > RISE_BEATS or self._rises >= MOST_RISES or self._is_leaving:
+            return False
+        self._rises, self.is_doubled = self._rises + 1, False
+        self.routes.rise(incarnation)
+        self._rewrite(replace(self.me, incarnation=incarnation, sequence=1), now_ns)
+        self._commands.append(Rise(incarnation))
+        return True
 
     def _say_again(self, sequence: int, now_ns: int) -> None:
         self._rewrite(replace(self.me, sequence=max(sequence, self.me.sequence) + 1), now_ns)
@@ -687,13 +748,17 @@ class Members:
         if node in self.links:  # whoever is accused hears it first
             self._tell(node, Rumours(self.me.node, self.me.incarnation, (), (accused,)))
         self._count(accused, self.me.node, now_ns)
-        for each in [each for each in self.suspects if is_gone and self._is_cut_off(each)]:
-            self._weigh(each, self.suspects[each])  # whoever could have told may be gone by now
+        for monitor in self.ring.before(node, COUNTED, self.lost) if is_gone else ():
+            is_known = monitor == self.me.node or monitor in self.links or monitor in self._unreached
+            if not is_known and monitor not in self._tied:  # if nobody else lives who can tell, this node has to decide
+                self._tie(monitor)
 
-    def _is_cut_off(self, node: bytes) -> bool:
-        """Tell whether the connection of this node to a member died, and no other could be opened."""
-        suspicion = self.suspects.get(node)
-        return suspicion is not None and suspicion.accusers.get(self.me.node, (0, False))[1]
+    def _weigh_behind(self, node: bytes) -> None:
+        """Weigh anew what this node accuses others of whose monitor cannot be reached: it could have told."""
+        for each in (node, *self.ring.after(node, COUNTED, self.lost)):
+            suspicion = self.suspects.get(each)
+            if suspicion is not None and suspicion.is_gone_for(self.me.node):
+                self._weigh(each, suspicion)
 
     def _hear_accusation(self, said: Accusation, source: bytes, now_ns: int) -> None:
         node = said.target
@@ -734,7 +799,7 @@ class Members:
         if suspicion is None or suspicion.age != known.age:
             if len(self.suspects) >= MAX_MEMBERS:
                 return
-            suspicion = self.suspects[node] = _Suspicion(known.age)
+            suspicion = self.suspects[node] = Suspicion(known.age)
         if heard is None and len(suspicion.accusers) >= MOST_ACCUSERS:
             monitors = self.ring.before(node, COUNTED, self.lost)
             other = next((each for each in suspicion.accusers if each not in monitors), None)
@@ -748,23 +813,14 @@ class Members:
             self._fresh_accused[node, said.accuser] = said, source
             self._flush_soon(now_ns)
 
-    def _weigh(self, node: bytes, suspicion: _Suspicion) -> None:
+    def _weigh(self, node: bytes, suspicion: Suspicion) -> None:
         """Work out when a member counts as dead, if it does not say that it lives."""
         monitors = self.ring.before(node, COUNTED, self.lost)
-        counted = sorted(at for each, (at, _) in suspicion.accusers.items() if each in monitors)
-        gone = sorted(at for each, (at, is_gone) in suspicion.accusers.items() if is_gone and each in monitors)
-        everybody = sorted(at for each, (at, _) in suspicion.accusers.items() if self.is_living(each))
-        needed, period, verdict = min(2, len(monitors)), self._period, inf
-        if self._is_cut_off(node) and all(each == self.me.node or self._is_cut_off(each) for each in monitors):
-            needed = 1
-        if needed and len(gone) >= needed:
-            verdict = gone[needed - 1] + GRACE * period
-        if len(counted) >= 2:
-            verdict = min(verdict, counted[1] + TWO * period)
-        if counted:
-            verdict = min(verdict, counted[0] + ONE * period)
-        if len(everybody) >= 2:
-            verdict = min(verdict, everybody[1] + ONE * period)
+        is_alone = all(each == self.me.node or each in self._unreached for each in monitors)
+        if is_alone and suspicion.is_gone_for(self.me.node):
+            verdict = verdict_ns(suspicion, [*monitors, self.me.node], self.is_living, self._period, 1)
+        else:
+            verdict = verdict_ns(suspicion, monitors, self.is_living, self._period, 2)
         suspicion.verdict_ns = verdict
         self._verdict_ns = min(self._verdict_ns, verdict)
 

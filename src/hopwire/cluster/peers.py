@@ -15,6 +15,7 @@ events and carries out commands.
 | `Heard(Bye)` | the peer is lost at once, without waiting for silence |
 | `RoutesChanged(...)` | every peer is told what changed |
 | `Refused(node)` | the transport cannot reach the node: the peer is lost |
+| `Risen(incarnation)` | every peer hears a hello with a later start, as if this node had restarted |
 | `Released(node)` | a member that is not needed for now: the connection is closed with a goodbye |
 | `Stirred(nodes)` | something came over connections of these nodes: they are alive; who was silent is met again |
 | `Ticked(late)` | beats go out, silent peers are lost, unanswered hellos are repeated, and warned of after a while |
@@ -74,6 +75,7 @@ from hopwire.cluster.events import (
     Peer,
     Refused,
     Released,
+    Risen,
     RoutesChanged,
     Say,
     Self,
@@ -156,6 +158,8 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
 
         case Refused(node):
             return _lose(cluster, node, "unreachable", now_ns)
+        case Risen(incarnation):
+            return _rise(cluster, incarnation)
         case Released(node):
             return _release(cluster, node, now_ns)
         case Stirred(nodes):
@@ -405,6 +409,17 @@ def _release(cluster: Cluster, node: bytes, now_ns: int) -> Step:
         cluster = _without_link(cluster, uri)
     cluster = _with_link(cluster, Link(peer.uri, LEAVE_NS, now_ns + LEAVE_NS, tries_left=0))
     return cluster, [bye, *commands]
+
+
+def _rise(cluster: Cluster, incarnation: int) -> Step:
+    """Say hello to every peer under a later start, and all routes to those who are no members."""
+    cluster = replace(cluster, me=replace(cluster.me, incarnation=incarnation))
+    said: list[Command] = []
+    for peer in cluster.peers.values():
+        said.append(Say(peer.uri, cluster.hello("", heard=peer.incarnation), peer.node))
+        if not cluster.is_member(peer):
+            said.append(Say(peer.uri, cluster.all_routes(), peer.node))
+    return cluster, said
 
 
 def _redialled(cluster: Cluster, node: bytes, now_ns: int) -> Cluster:

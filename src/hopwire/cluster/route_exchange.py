@@ -43,7 +43,7 @@ class _Pull:
 
     source: bytes  # who is asked
     beat: int  # of the question
-    promised: tuple[int, bytes] = 0, b""  # version and digest in the record of the owner, at the question
+    promised: tuple[int, bytes] = 0, b""  # version and digest in the record of the owner
     tries: int = 0
     version: int = 0  # of the pages that have come
     pages: list[AnnouncedRoute] = field(default_factory=list)
@@ -51,6 +51,11 @@ class _Pull:
 
     def begin(self, version: int = 0) -> None:
         self.version, self.pages, self.hash = version, [], 0
+
+    def note(self, record: MemberRecord) -> None:
+        """Remember the digest of the version whose pages come: the owner may be at another by the last page."""
+        if record.routes_version == self.version:
+            self.promised = record.routes_version, record.routes_hash
 
 
 class RouteExchange:
@@ -78,6 +83,12 @@ class RouteExchange:
     def is_pulling(self) -> bool:
         """Whether answers are missing."""
         return bool(self._pulls)
+
+    def rise(self, incarnation: int) -> None:
+        """Own the same routes under a later start of this node."""
+        node, _ = self._me
+        self._me = node, incarnation
+        self.holdings[node].incarnation = incarnation
 
     def forget(self, owner: bytes) -> None:
         """Hold no routes of an owner that is gone, or of the process before."""
@@ -114,6 +125,9 @@ class RouteExchange:
             del self._early[record.node]
             if early.incarnation == record.incarnation and self._take(record, early) == HELD:
                 self._pulls.pop(record.node, None)
+        pull = self._pulls.get(record.node)
+        if pull is not None:
+            pull.note(record)
         holding = self.holdings.get(record.node)
         is_behind = holding is None or holding.version < record.routes_version
         if is_behind and record.node not in self._pulls:
@@ -140,7 +154,8 @@ class RouteExchange:
             if not pull.pages:
                 pull.promised = record.routes_version, record.routes_hash
             held = 0 if holding is None else holding.version
-            wanted.append((owner, record.incarnation, held, len(pull.pages), record.routes_version))
+            newest = pull.version if pull.pages else record.routes_version  # pages of one version, whatever follows
+            wanted.append((owner, record.incarnation, held, len(pull.pages), newest))
         if source in self._links:
             for start in range(0, len(wanted), PULLS_AT_A_TIME):
                 asked = RoutesAsked(*self._me, tuple(wanted[start : start + PULLS_AT_A_TIME]))
@@ -170,7 +185,7 @@ class RouteExchange:
         for owner, incarnation, version, offset, newest in said.wanted:
             holding = self.holdings.get(owner)
             if holding is not None and holding.incarnation == incarnation and holding.version >= max(newest, 1):
-                part = holding.since(owner, version, offset, room) if room > 0 else None
+                part = holding.since(owner, version, offset, room, newest) if room > 0 else None
                 if part is not None:
                     given.append(part)
                     room -= len(part.added) + len(part.removed) + 1
@@ -182,10 +197,14 @@ class RouteExchange:
 
     def serve(self, owner: bytes) -> None:
         """Give those who wait for routes of an owner what has come."""
-        holding = self.holdings[owner]
-        for node, (version, newest, beat) in self._askers.pop(owner, {}).items():
-            if node in self._links and self.beat - beat <= 2 * PULL_BEATS and holding.version >= newest:
-                part = holding.since(owner, version, 0, ROUTES_AT_A_TIME)
+        holding, waiting = self.holdings[owner], self._askers.pop(owner, {})
+        for node, (version, newest, beat) in waiting.items():
+            if node not in self._links or self.beat - beat > 2 * PULL_BEATS:
+                continue
+            if holding.version < newest:  # what came is older than what this one has heard of
+                self._askers.setdefault(owner, {})[node] = version, newest, beat
+            else:
+                part = holding.since(owner, version, 0, ROUTES_AT_A_TIME, newest)
                 self._give(node, [] if part is None else [part])
 
     def _give(self, node: bytes, given: Iterable[OwnedRoutes]) -> None:
@@ -225,6 +244,9 @@ class RouteExchange:
         if given.version <= version:
             return HELD
         pull, is_early = self._pulls.get(owner), given.version > record.routes_version
+        if pull is not None and not given.base and not given.offset and pull.version != given.version:
+            pull.begin(given.version)
+            pull.note(record)
         promised = {} if pull is None else dict([pull.promised])
         digest = {**promised, record.routes_version: record.routes_hash}.get(given.version)
         if given.base:
@@ -264,8 +286,6 @@ class RouteExchange:
         pull = self._pulls.get(given.owner)
         if pull is None or not given.added:
             return WRONG, (), 0
-        if pull.version != given.version and not given.offset:
-            pull.begin(given.version)
         if pull.version != given.version or len(pull.pages) != given.offset:
             return WRONG, (), 0
         pull.pages += given.added

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from itertools import islice, takewhile
+from itertools import islice, repeat, takewhile
 from typing import TypeAlias
 
 from hopwire.cluster.announce import Credit, CreditWanted
@@ -26,6 +26,7 @@ from hopwire.model import Message
 from hopwire.model.names import HUB
 from hopwire.model.units import MEBIBYTE
 from hopwire.node.rates import Rate
+from hopwire.node.share import in_slices
 from hopwire.node.waiters import Waiters
 
 __all__ = ["CAPABILITY", "Consumption", "CreditLine", "Credits", "line_of"]
@@ -114,8 +115,9 @@ class CreditLine:
 class Credits:
     """The sender's side: all credit lines of a node."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_room: Callable[[bytes, bytes], None] | None = None) -> None:
         self.lines: dict[Key, CreditLine] = {}
+        self._on_room = on_room  # hears of a line that has room, and that nobody waits in
         self._first: dict[bytes, tuple[int, int]] = {}  # what a new line has room for, by peer that knows of credit
 
     def meet(self, node: bytes) -> None:
@@ -135,7 +137,8 @@ class Credits:
             if line.timer is not None:
                 line.timer.cancel()
             line.grant(line.sent, line.sent_bytes, MOST_MESSAGES, MOST_BYTES)  # nobody waits for room any more
-            line.waiters.wake(len(line.waiters))
+            if line.waiters:
+                in_slices(asyncio.get_running_loop(), map(line.waiters.wake, repeat(1, len(line.waiters))))
 
     def line(self, node: bytes, what: bytes) -> CreditLine | None:
         """Give a credit line; none for a peer that does not know of credit."""
@@ -164,6 +167,8 @@ class Credits:
             return
         line.grant(min(max(said.taken, 0), line.sent), min(max(said.taken_bytes, 0), line.sent_bytes), *room)
         line.wake()
+        if self._on_room is not None and not line.waiters and line.has_room:
+            self._on_room(said.node, said.line)
 
 
 class _Taken:
@@ -216,6 +221,10 @@ class Consumption:
         if contracts > self._contracts:
             self._contracts = contracts
             self._window()
+
+    def rise(self, incarnation: int) -> None:
+        """Speak under a later start from now on."""
+        self._incarnation = incarnation
 
     def meet(self, node: bytes) -> None:
         """Count what a peer sends, from now on."""

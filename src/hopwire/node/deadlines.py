@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
-from itertools import islice
 from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar
+
+from hopwire.node.share import in_slices
 
 __all__ = ["Deadlines", "Group", "Within"]
 
 log = logging.getLogger("hopwire.node")
 PARTS = 32  # of a timeout: how exact it is
-AT_ONCE = 500  # keys that end in one turn of the loop: an end may cost a dead letter and a row of a capture
 K = TypeVar("K", bound=Hashable)
 Group: TypeAlias = dict[K, Any]  # keys that end together; a dict, so that one of them is removed as fast as added
 
@@ -62,27 +62,20 @@ class Deadlines(Generic[K]):
         if group is self._last:
             self._last_timeout = 0.0
         self._ending[place] = group
-        self._end_some(place)
+        in_slices(asyncio.get_running_loop(), self._end_keys(group, place))
 
-    def _end_some(self, place: tuple[float, int]) -> None:
-        """Let some keys of a group end, and the others in the next turns of the loop."""
-        group = self._ending.get(place)
-        if group is None:
-            return
-        self._end_keys(group, AT_ONCE)
-        if group:
-            asyncio.get_running_loop().call_soon(self._end_some, place)
-        else:
-            del self._ending[place]
-
-    def _end_keys(self, group: Group[K], most: int) -> None:
-        for key in list(islice(group, most)):
-            if group.pop(key, self) is self:  # what the key before did has ended this one
+    def _end_keys(self, group: Group[K], place: tuple[float, int] | None = None) -> Iterator[None]:
+        """Let the keys of a group end, one with each step."""
+        for key in list(group):
+            if group.pop(key, self) is self:  # what a key before did has ended this one
                 continue
             try:
                 self._on_end(key)
             except Exception:  # a fault of ours must not cost the deadlines behind it
                 log.exception("a deadline could not be kept")
+            yield
+        if place is not None:
+            self._ending.pop(place, None)
 
     def end_all(self) -> None:
         """Let every key end now; no timer is left."""
@@ -94,7 +87,8 @@ class Deadlines(Generic[K]):
         self._ending.clear()
         self._last_timeout = 0.0
         for group in groups:
-            self._end_keys(group, len(group))
+            for _ in self._end_keys(group):
+                pass
 
 
 @lru_cache(maxsize=1024)  # programs use few different timeouts

@@ -42,6 +42,7 @@ class Envelope(msgspec.Struct, gc=False):
     parts: int = 0  # of its answer that were sent; what is told of it comes behind them
     choice: Choice | None = None  # how its actor is chosen, unless actors take turns
     is_passing: bool = False  # whether it only waits here to leave for another network: nobody has received it
+    moved_to: bytes = b""  # the node that it was sent to in the end, since the one that was chosen had no room
     came_on: bytes | None = None  # the credit line that it came on, where another receiver was chosen here
 
     @property

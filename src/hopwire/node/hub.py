@@ -22,6 +22,8 @@ from __future__ import annotations
 import math
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from functools import partial
+from itertools import starmap
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
@@ -87,6 +89,7 @@ from hopwire.node.promise import (
 )
 from hopwire.node.retries import Retries
 from hopwire.node.router import Outlet, Room, Router
+from hopwire.node.share import in_slices
 from hopwire.node.spawn import (
     OUTCOME,
     RECEIPT,
@@ -144,14 +147,18 @@ class _InLine:
         self._promise, self._line, self._send = promise, line, send
 
     def done(self) -> bool:
-        return self._promise.future.done()
+        return not self._promise.is_in_line or self._promise.future.done()
 
-    def set_result(self, _: None) -> None:
+    def set_result(self, is_called_away: bool | None) -> None:
         waiters = self._line.waiters
+        if is_called_away:
+            waiters.pop(self, None)
+            self._promise.future.set_exception(_LeftLine())
+            return
         waiters.called -= 1
         if not self._line.has_room:  # whoever gave up has woken the next, and there is no room yet
             waiters.return_to_front(self)
-        elif not self._send() and not self.done():
+        elif not self._send() and not self._promise.future.done():
             self._promise.future.set_exception(_LeftLine())
 
 
@@ -184,6 +191,7 @@ class Hub:
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._longest_wait = longest_wait  # seconds for room; a handler that waited for ever could wait for itself
         self._promises: dict[int, Promise] = {}
+        self._stranded: dict[int, Promise] = {}  # those of them that insist, and that a new route may help
         self._questions: dict[tuple[type[Payload], type[Payload]], _Question] = {}  # that were asked before
         self._timeout, self._ticks = 0.0, 0  # of the last question: most have the same
         self._timeout_type: type = float
@@ -409,7 +417,7 @@ class Hub:
         nodes, full = self._router.say(envelope, avoid)
         if full:
             await self._wait_for(full, envelope)
-        return nodes
+        return (envelope.moved_to,) if envelope.moved_to else nodes
 
     async def _wait_for(self, full: Iterable[Room], envelope: Envelope, promise: Promise | None = None) -> None:
         """Wait for room until the time of the message is over, or of whoever waits, or the hub is closed."""
@@ -418,6 +426,8 @@ class Hub:
         try:
             for put in full:
                 await self._wait_until(until, put, envelope, promise)
+            if promise is not None and envelope.moved_to:
+                promise.sent_to = (envelope.moved_to,)
         except BaseException:
             if promise is not None and promise.future.done() and not promise.future.cancelled():
                 promise.future.exception()  # nobody will look at it any more
@@ -492,7 +502,10 @@ class Hub:
         finally:
             ending.pop(key, None)
             del self._promises[key]
+            if self._stranded:
+                self._stranded.pop(key, None)
             self._loads.move(promise, ())
+            del promise  # an error, its traceback and its promise would be a circle that nobody frees for a while
 
     def _break(self, promise: Promise, error: BaseException) -> None:
         """Let the capture know that a promise ends with an error, where there is a capture."""
@@ -590,7 +603,7 @@ class Hub:
             raise
         finally:
             ending.pop(key, None)
-            del promises[key]
+            del promises[key], promise, future  # or an error would hold itself, as in `_promised`
 
     async def _ask_in_line(
         self,
@@ -610,8 +623,10 @@ class Hub:
         envelope = Envelope(None, now + timeout, b"", True, known, b"", key, flow, self._ticks, payload)
         promise = promises[key] = Promise(future, question.expected.types, envelope, flow, is_in_line=True)
         ending = self._deadlines.add(key, now, timeout)
-        waiting = _InLine(promise, line, lambda: self._send_from_line(promise, envelope, node, line))
+        waiting = _InLine(promise, line, partial(self._send_from_line, promise, envelope, node, line))
         self._outgoing.park(node, known.line, line, waiting)
+        elsewhere = self._router.elsewhere(known.contract)
+        elsewhere[waiting] = None
         try:
             return await future
         except _LeftLine:
@@ -622,8 +637,9 @@ class Hub:
             raise
         finally:
             line.waiters.pop(waiting, None)
+            elsewhere.pop(waiting, None)
             ending.pop(key, None)
-            del promises[key]
+            del promises[key], promise, future, waiting  # or an error would hold itself, as in `_promised`
 
     def _send_from_line(self, promise: Promise, envelope: Envelope, node: bytes, line: CreditLine) -> bool:
         """Write and send a question whose turn has come; False says that it needs the ordinary way."""
@@ -685,6 +701,7 @@ class Hub:
             self._loads.move(promise, ())
             if not has_ended(promise):
                 self._say_to_producer(promise, word)
+            del promise, future  # or an error would hold itself, as in `_promised`
 
     def _say_to_producer(self, promise: Promise, word: Payload) -> None:
         """Say something to the node that makes a stream, or to the node that has the question."""
@@ -721,7 +738,7 @@ class Hub:
             elif key in promise.expected:
                 promise.future.set_result(payload_from_body(promise.expected[key], message.body))
             elif key == OUTCOME:
-                self._take_outcome(promise, payload_from_body(Outcome, message.body))
+                self._take_outcome(message.callback_key, promise, payload_from_body(Outcome, message.body))
             else:
                 self._router.dead.add(DeadLetter("unexpected_answer", "", message))
             if not message.socket_identity and is_kept(promise):
@@ -810,7 +827,7 @@ class Hub:
         if number and message.identity != names.OUTCOME:
             self._say_to_feeds(node, message, Demand(NO_MORE, number))
 
-    def _take_outcome(self, promise: Promise, outcome: Outcome) -> None:
+    def _take_outcome(self, key: int, promise: Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
             node = bytes.fromhex(outcome.detail)
             if node != promise.taken_by:  # a receipt for a copy says nothing new, and must not bring the next copy
@@ -826,6 +843,8 @@ class Hub:
         elif promise.taken_by and outcome.kind == "undelivered":  # who had it has it no longer
             promise.taken_by = b""
         promise.last = outcome.reason
+        if promise.is_insisted and not promise.taken_by and outcome.reason in NOWHERE:
+            self._stranded[key] = promise
 
     def _time_out(self, key: int) -> None:
         promise = self._promises.get(key)
@@ -843,24 +862,32 @@ class Hub:
 
     def find_route(self) -> None:
         """There are new routes: who insists and found nobody tries again at once."""
-        for promise in self._promises.values():
-            if promise.is_insisted and not promise.taken_by and promise.last in NOWHERE:
-                tell_news(promise)
+        stranded, self._stranded = self._stranded, {}
+        if stranded:
+            in_slices(self._timing.loop, map(_try_again, stranded.values()))
 
     def lose_node(self, node: bytes, reason: str) -> None:
         """A node is gone: what it had and did not answer is lost, or sent again at once where that was asked for."""
-        for promise in self._promises.values():
-            had = (promise.taken_by,) if promise.taken_by else promise.sent_to
-            if node not in had or promise.future.done():
-                continue
-            if promise.is_insisted:
-                promise.taken_by, promise.last = b"", "unreachable"
-                tell_news(promise)
-                continue
-            contract = words_of(promise.question.contract)
-            gone = f"the node is gone ({LOST.get(reason, reason)}); it may have been handled"
-            detail = f"{contract} at {text_or_hex(node)}: {gone}"
-            promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
+        gone = f"the node is gone ({LOST.get(reason, reason)}); it may have been handled"
+        lost = [
+            (key, promise, node, gone)
+            for key, promise in self._promises.items()
+            if node in ((promise.taken_by,) if promise.taken_by else promise.sent_to)
+        ]
+        in_slices(self._timing.loop, starmap(self._lose, lost))
+
+    def _lose(self, key: int, promise: Promise, node: bytes, gone: str) -> None:
+        """A promise has lost the node that had its question."""
+        if promise.future.done():
+            return
+        if promise.is_insisted:
+            promise.taken_by, promise.last = b"", "unreachable"
+            self._stranded[key] = promise
+            tell_news(promise)
+            return
+        contract = words_of(promise.question.contract)
+        detail = f"{contract} at {text_or_hex(node)}: {gone}"
+        promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
 
     def close(self) -> None:
         """Take no more; everything that is waited for ends."""
@@ -873,6 +900,12 @@ class Hub:
         self._waits.end_all()  # who waits for room gives up
         self._deadlines.end_all()
         self._on_close(self)
+
+
+def _try_again(promise: Promise) -> None:
+    """Let a promise that found nobody look for a route at once."""
+    if not promise.taken_by and promise.last in NOWHERE:
+        tell_news(promise)
 
 
 def _word_on(stream: Message, node: bytes, word: Payload) -> Message:

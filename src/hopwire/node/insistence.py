@@ -66,6 +66,10 @@ class Insistence:
         promise.is_insisted = True
         self._retries.first()
         while not promise.future.done():
+            if promise.attempts and timing.hub_share.is_full():  # thousands may have lost the same node
+                await timing.hub_share.turn()
+                if promise.future.done():
+                    break
             message, avoid = envelope.message, promise.sent_to
             if promise.taken_by and not message.receiver_node_identity:
                 message, avoid = message.replace(receiver_node_identity=promise.taken_by), ()
@@ -78,7 +82,12 @@ class Insistence:
             promise.sent_to = await self._submit(again, avoid)
             self._loads.move(promise, promise.sent_to)
             await self._until_due(promise, began)
-        return await promise.future
+        future = promise.future
+        del promise  # or an error of the promise would hold itself by its traceback
+        try:
+            return await future
+        finally:
+            del future
 
     async def _until_due(self, promise: Promise, began: float) -> None:
         """Wait until the promise is kept, or it is time to send again.

@@ -35,6 +35,7 @@ from hopwire.cluster.member_events import (
     MemberSaid,
     OwnRoutes,
     Refuse,
+    Rise,
     RoutesSeen,
     SealChanged,
     SignsOfLife,
@@ -94,6 +95,9 @@ class Links(Protocol):
 
     def refuse(self, refused: Refuse) -> None:
         """Count a record or an accusation that its owner has not written."""
+
+    def rise(self, incarnation: int) -> None:
+        """Go on under a later start, and tell everybody who is connected."""
 
     def warn(self, warning: Warn) -> None:
         """Tell people."""
@@ -264,6 +268,8 @@ class Joining:
                 self._links.judge(owner, is_moved)
             case Refuse():
                 self._links.refuse(command)
+            case Rise(incarnation):
+                self._links.rise(incarnation)
             case Warn():
                 self._links.warn(command)
 

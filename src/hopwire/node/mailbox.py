@@ -83,7 +83,7 @@ class Mailbox(BoundedQueue[T]):
 
     def __init__(self, max_items: int, max_bytes: int, overflow: Overflow = Overflow.WAIT) -> None:
         super().__init__(max_items, max_bytes, overflow)
-        self._takers = Waiters()
+        self.takers = Waiters()
 
     def offer(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
         """Put an item without waiting: whether it was taken, and what was pushed out for it."""
@@ -98,8 +98,8 @@ class Mailbox(BoundedQueue[T]):
             pushed_out = self.make_room(size_bytes)
         queued.append((item, size_bytes))
         self.size_bytes += size_bytes
-        if self._takers:
-            self._takers.wake()
+        if self.takers:
+            self.takers.wake()
         return (True, pushed_out) if pushed_out else TAKEN
 
     async def put(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
@@ -119,8 +119,8 @@ class Mailbox(BoundedQueue[T]):
         return item
 
     async def arrival(self) -> None:
-        """Wait until an item has come; somebody else may take it first."""
-        await self._takers.wait()
+        """Wait until an item has come; somebody else may take it first. Who waits last is woken first."""
+        await self.takers.wait(is_again=True)
 
     def close(self) -> list[T]:
         """Take nothing more, and give everything that is there."""

@@ -46,6 +46,7 @@ from hopwire.cluster.events import (
     Overheard,
     Refused,
     Released,
+    Risen,
     RoutesChanged,
     Say,
     Self,
@@ -540,10 +541,15 @@ class Membership:
             answered.set_result(None)
 
     def miss(self, uri: str) -> None:
-        """Give up the node at an address that cannot be reached any more."""
+        """Give up the node at an address that cannot be reached any more, unless the node has a connection to here."""
         if not self._is_closing:
             for node in self._tables.remote.nodes_at(uri):
-                self._step(Refused(node))
+                if self._trust.callers.of(node):
+                    continue
+                if node in self._cluster.peers:
+                    self._step(Refused(node))
+                elif self.joining is not None and self.joining.is_living(node):
+                    self.joining.closed(node, is_gone=True)
 
     # -- saying
 
@@ -777,6 +783,16 @@ class Membership:
         detail = f"{refused.verdict}: what node {node} is said to have written, passed on by {neighbour}"
         self._dead.add(DeadLetter("bad_signature", detail))
         self._report(refused.verdict, node, neighbour, "")
+
+    def rise(self, incarnation: int) -> None:
+        """Go on under a later start: others know one of this node, and its clock was set back since."""
+        assert self.joining is not None
+        for part in (self._outgoing, self._consumption, self._trust):
+            part.rise(incarnation)
+        self._step(Risen(incarnation))
+        self.joining.change_routes((), (), self._host_proofs(self._cluster.all_routes().added))
+        text = "others know a later start of this node: its clock was set back, and it goes on above that start"
+        self._notices.warn(("risen",), lambda: Notice(text, {"event": "risen"}))
 
     def warn(self, warning: Warn) -> None:
         """Tell people what is wrong in the cluster."""

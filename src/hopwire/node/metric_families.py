@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
+from hopwire.node.gateway import PartnerStatus
 from hopwire.node.latencies import BOUNDS_SECONDS, Histogram
 from hopwire.node.node import Node
 
@@ -30,6 +31,16 @@ GAUGES = {
     "inbox_bytes":              "Bytes that wait for an actor.",
     "outbox_messages":          "Messages that wait for a peer.",
     "outbox_bytes":             "Bytes that wait for a peer.",
+}
+PARTNERS = {
+    # name                      kind        meaning
+    "gateways":                 ("gauge",   "Gateways of a partner network that can be talked to."),
+    "imports":                  ("gauge",   "Contracts of a partner network that are offered here."),
+    "exports":                  ("gauge",   "Contracts that are offered to a partner network."),
+    "open_questions":           ("gauge",   "Questions that have crossed a border and wait for their answer."),
+    "asked":                    ("counter", "Messages that have crossed to a partner network."),
+    "taken":                    ("counter", "Messages of a partner network that have crossed."),
+    "refused_routes":           ("counter", "Announcements of a partner network that are not on the list."),
 }
 # fmt: on
 DEAD = "Messages that went no further."
@@ -63,6 +74,7 @@ def families_of(node: Node) -> Iterator[MetricFamily]:
             yield MetricFamily(f"hopwire_{field}", kind, meaning, (Series(own, getattr(statistics, field)),))
     dead = tuple(Series({**own, "reason": reason}, count) for reason, count in statistics.dead_letters.items())
     yield MetricFamily("hopwire_dead_letters", "counter", DEAD, dead)
+    yield from _partner_families(node, own)
     latencies = node.latencies
     if latencies is None:
         return
@@ -70,6 +82,29 @@ def families_of(node: Node) -> Iterator[MetricFamily]:
     yield MetricFamily("hopwire_ask_seconds", "histogram", ASKED, tuple(asked))
     handled = [Series({**own, "contract": name}, each) for name, each in latencies.handled.items()]
     yield MetricFamily("hopwire_handle_seconds", "histogram", HANDLED, tuple(handled))
+
+
+def _partner_families(node: Node, own: Mapping[str, str]) -> Iterator[MetricFamily]:
+    """Give what a gateway counts for each partner network; nothing where there is none."""
+    partners = node.partners()
+    if not partners:
+        return
+    for name, (kind, meaning) in PARTNERS.items():
+        series = [Series({**own, "partner": each.name}, _partner_value(each, name)) for each in partners]
+        yield MetricFamily(f"hopwire_partner_{name}", kind, meaning, tuple(series))
+    dead = [
+        Series({**own, "partner": each.name, "reason": reason}, count)
+        for each in partners
+        for reason, count in node.border(each.name).dead_letters.counts.items()
+    ]
+    yield MetricFamily(
+        "hopwire_partner_dead_letters", "counter", "Messages that went no further at a border.", tuple(dead)
+    )
+
+
+def _partner_value(status: PartnerStatus, name: str) -> float:
+    value = getattr(status, "peers" if name == "gateways" else name)
+    return len(value) if isinstance(value, tuple) else value
 
 
 def text_from_families(families: Iterable[MetricFamily]) -> str:

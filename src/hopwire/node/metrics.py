@@ -39,7 +39,7 @@ class NodeCollector(Collector):
 
 
 def _metric(family: MetricFamily) -> Metric:
-    names = LEAST_LABELS.get(family.name, ("node",))
+    names = LEAST_LABELS.get(family.name, (*family.series[0].labels,) if family.series else ("node",))
     if family.kind == "histogram":
         histogram = HistogramMetricFamily(family.name, family.meaning, labels=names)
         for labels, value in family.series:

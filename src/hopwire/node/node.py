@@ -36,7 +36,6 @@ from hopwire.model.payload import class_name_of, rule_of
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.abroad import Abroad, Surroundings
 from hopwire.node.actors import Actor, ExecutorKind, Supervision
-from hopwire.node.addresses import check_uri
 from hopwire.node.admission import LOOK_SECONDS
 from hopwire.node.border_crossing import Shore
 from hopwire.node.calls import Address, Handled
@@ -56,6 +55,7 @@ from hopwire.node.mailbox import Mailbox, Overflow
 from hopwire.node.membership import Membership
 from hopwire.node.news import Events, KeysMoved, News
 from hopwire.node.no_route import Surmise, why_nobody
+from hopwire.node.node_checks import check_domains, check_doors, check_node, refuse_text, supervision_from
 from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.overview import Overview
 from hopwire.node.partner import Partner, PartnersFile, partners_from
@@ -73,11 +73,10 @@ from hopwire.node.telemetry import Telemetry
 from hopwire.node.threads import Threads
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, OutboxLimits, Tls, Transport
-from hopwire.node.trust import HELLO, Trust
+from hopwire.node.trust import Trust
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
 from hopwire.security import OPEN, Domains, Recipient
-from hopwire.wire.connection import MAX_NODE_BYTES
 
 if TYPE_CHECKING:
     from hopwire.capture import CaptureStatus
@@ -86,7 +85,6 @@ __all__ = ["Node", "NodeOptions"]
 
 log = logging.getLogger("hopwire.node")
 
-MAX_IDENTITY_BYTES = MAX_NODE_BYTES  # those that begin with 0 are ZeroMQ's own
 MOST_OF_A_HEADER = 256  # bytes that are kept free for what is said beside the body
 UNHOST_SECONDS = 10.0
 ESCALATED_SECONDS = 1.0  # for a node that stops because of an actor, as for a node that is stopped
@@ -173,12 +171,12 @@ class Node:
         self.identity = self._own_identity() if identity is None else identity
         self.name = name
         self.settings = settings or NodeSettings()
-        _refuse_text(peers)
-        _refuse_text(join, "join")
+        refuse_text(peers)
+        refuse_text(join, "join")
         self._dial = tuple(peers)
         self._doors = None if join is None else tuple(join)
-        _check_doors(self._doors or (), is_tcp=transport is None)
-        _check(self.identity, self._dial, given, self.settings, tls, is_tcp=transport is None)
+        check_doors(self._doors or (), is_tcp=transport is None)
+        check_node(self.identity, self._dial, given, self.settings, tls, is_tcp=transport is None)
         self._foreign = foreign_from(foreign, self.identity, listen, self._dial, tls is not None)
         self._incarnation = time.time_ns()
         if capture_local and capture is None:
@@ -281,7 +279,7 @@ class Node:
         self._notices = notices
         self._news = News()
         self.latencies = Latencies() if settings.latencies else None
-        self._credits = credits = Credits()
+        self._credits = credits = Credits(self._hear_room)
         self._outgoing = Outgoing(
             here, self._transport, self._domains, timing, credits, self._incarnation, self._open_link
         )
@@ -370,6 +368,9 @@ class Node:
             return OwnSeals()
         return CertifiedSeals(self._tls, self.identity)
 
+    def _hear_room(self, node: bytes, line: bytes) -> None:
+        self._router.call_away(node, line)
+
     def _open_link(self, node: bytes) -> bool:
         return self._membership.open(node)
 
@@ -435,8 +436,7 @@ class Node:
         self._state = "running"
         if self._domains_file is not None or self._partners_file is not None:
             self._looking = self._timing.loop.call_later(LOOK_SECONDS, self._look)
-        for running in self._actors.values():
-            running.start()
+        await self._start_actors(tuple(self._actors.values()))
         for name, (gateway, border) in self._gateways.items():
             try:
                 await border.start()
@@ -444,6 +444,14 @@ class Node:
                 await self.stop(0)
                 raise SettingsError(f"partner {name}: {error}") from None
             gateway.look_soon()
+
+    async def _start_actors(self, actors: Iterable[Running]) -> None:
+        """Start those that were hosted before; who is hosted meanwhile is started at once."""
+        async for running in self._timing.share.spread(actors):
+            if self._state != "running":
+                raise Closed("the node was stopped while it started")
+            if not running.inbox.is_closed:
+                running.start()
 
     async def stop(self, timeout: float = 1.0) -> None:
         """Say goodbye, stop the actors, end every promise; it ends soon after the timeout, whatever others do.
@@ -493,10 +501,10 @@ class Node:
         self._closed.set()
 
     async def _end_actors(self, actors: Iterable[Running], reason: str, timeout: float) -> None:
-        actors = tuple(actors)
-        for running in actors:
-            running.close(reason)
-        await end_lives([running.life for running in actors], timeout)
+        actors, share = tuple(actors), self._timing.share
+        async for _ in share.spread(chain.from_iterable(running.close(reason) for running in actors)):
+            pass
+        await end_lives([running.life for running in actors], timeout, share)
 
     async def drain(self, timeout: float = 10.0) -> bool:
         """Take no new work from other nodes and wait until the actors are idle; tells whether they are."""
@@ -582,7 +590,7 @@ class Node:
         ]
 
     def _use(self, domains: Domains) -> None:
-        _check_domains(domains)
+        check_domains(domains)
         if domains.signing is not self._domains.signing:
             raise SettingsError("whether messages are signed cannot change while a node runs: start it again")
         self._domains = domains
@@ -673,7 +681,7 @@ class Node:
         if executor not in list(ExecutorKind):
             name, known = type(actor).__name__, ", ".join(ExecutorKind)
             raise SettingsError(f"{name}.executor must be one of {known}, found {executor!r:.80}")
-        policy = _supervision(
+        policy = supervision_from(
             getattr(actor, "supervision", Supervision.RESTART) if supervision is None else supervision
         )
         identity = ACTOR + _guid()
@@ -830,6 +838,7 @@ class Node:
         self._tell_moves()
         for hear_routes in self._on_routes:
             hear_routes()
+        self._router.call_away()
         for hub in self._hubs.values():
             hub.find_route()
         watchers, self._watchers = self._watchers, {}
@@ -896,52 +905,6 @@ class Node:
     def _refuse_if_closed(self) -> None:
         if self._state in ("stopping", "stopped"):
             raise Closed(f"the node is {self._state}")
-
-
-def _supervision(found: Any) -> Supervision:
-    try:
-        return Supervision(found)
-    except ValueError:
-        raise SettingsError(f"supervision must be one of {', '.join(Supervision)}, found {found!r:.80}") from None
-
-
-def _refuse_text(addresses: object, name: str = "peers") -> None:
-    if isinstance(addresses, str | bytes):
-        raise SettingsError(f"{name} is a list of addresses, found {addresses!r:.80}")
-
-
-def _check_doors(doors: Iterable[object], is_tcp: bool) -> None:
-    for door in doors if is_tcp else ():
-        name = door[6:] if isinstance(door, str) and door.startswith("dns://") else ""
-        try:
-            check_uri(f"tcp://{name}" if name else door, "a door")
-        except SettingsError:
-            text = f"the address of a door is like tcp://host:port or dns://name:port, found {door!r:.80}"
-            raise SettingsError(text) from None
-
-
-def _check(
-    identity: object, peers: Iterable[object], domains: object, settings: object, tls: object, is_tcp: bool
-) -> None:
-    """Refuse a node that could not run, or that nobody could talk to."""
-    if not isinstance(identity, bytes) or not 1 <= len(identity) <= MAX_IDENTITY_BYTES or identity[:1] == b"\0":
-        text = f"an identity is 1 to {MAX_IDENTITY_BYTES} bytes, the first of them not 0"
-        raise SettingsError(f"{text}, found {identity!r:.80}")
-    for uri in peers if is_tcp else ():
-        check_uri(uri, "a peer")
-    _check_domains(domains)
-    if not isinstance(settings, NodeSettings):
-        raise SettingsError(f"settings must be NodeSettings, found {type(settings).__name__}")
-    if tls is not None and not isinstance(tls, Tls):
-        raise SettingsError(f"tls must be Tls(certificate=..., key=..., authority=...), found {type(tls).__name__}")
-
-
-def _check_domains(domains: object) -> None:
-    if not isinstance(domains, Domains):
-        what = "Domains, as hopwire.domains_file.domains_from_file gives them, or the path of their file"
-        raise SettingsError(f"domains must be {what}, found {type(domains).__name__}")
-    if domains.signing and domains.find(HELLO) is None:
-        raise SettingsError("no domain owns hopwire.*, so this node could sign no message of its own: name it in one")
 
 
 def _outbox_limits(settings: NodeSettings) -> OutboxLimits:

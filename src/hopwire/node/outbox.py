@@ -2,7 +2,8 @@
 
 - A message that comes alone leaves at once. One that comes behind another in the same turn of the loop, or in the turn
   after one with several, waits until the end of its turn, with all that are queued meanwhile: to a peer that reads
-  trains they are sent as trains. Control messages and those that fit no train go as plain frames.
+  trains they are sent as trains. Control messages and those that fit no train go as plain frames. A message that fits
+  no train does not wait for the end of the turn if nothing waits before it.
 - Turns are counted, not time: a thousand messages are one train however long each of them takes.
 - What is sent is built before its first byte is sent, and stays in the queue until it was taken.
 
@@ -14,14 +15,16 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from itertools import count, islice
+from itertools import chain, count, islice, repeat, starmap
 from operator import itemgetter
 from time import monotonic_ns
 from typing import NamedTuple, TypeAlias
 
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node.mailbox import BoundedQueue, Overflow
+from hopwire.node.share import in_slices
 from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces
 from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, pack_train
 
 __all__ = ["CONTROL_MESSAGES", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
@@ -138,6 +141,10 @@ class Outboxes(ABC):
         """Send a control message past the queue, if there is a way."""
         return False
 
+    def _sends_at_once(self, uri: str, frames: Frames) -> bool:
+        """Send a message that goes alone, where nothing waits before it, if the peer takes it now."""
+        return False
+
     def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         """Send what waits for a peer in trains from now on."""
         if uri in self._peers:
@@ -169,10 +176,13 @@ class Outboxes(ABC):
             else:
                 for old, _, _, _ in outbox.make_room(size_bytes):
                     self._on_refused(uri, old, "queue_full")
-        how = IN_TRAIN
+        how, now = IN_TRAIN, monotonic_ns()
         if is_control or size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES:
-            how, outbox.is_even = CONTROL if is_control else ALONE, False
-        now = monotonic_ns()
+            how = CONTROL if is_control else ALONE
+            if how == ALONE and not waiting and self._sends_at_once(uri, frames):
+                outbox.sent_at = now
+                return ""
+            outbox.is_even = False
         queued.append(((frames, self._number(), how, now), size_bytes))
         outbox.size_bytes += size_bytes
         if not waiting:
@@ -210,18 +220,23 @@ class Outboxes(ABC):
         (_, number, _, _), _ = outbox.queued[0]
         return number <= mark
 
-    async def room(self, uri: str) -> bool:
-        """Wait until there may be room in the queue of a peer; False says that there is no such connection."""
-        outbox = self._peers.get(uri)
+    async def room(self, uri: str, elsewhere: OtherPlaces | None = None) -> str:
+        """Wait until there may be room in the queue of a peer; gives `unreachable` if there is no such connection.
+
+        Who is called elsewhere meanwhile gets `elsewhere`.
+        """
+        outbox, is_called_away = self._peers.get(uri), False
         if outbox is None or self._is_closed:
-            return False
+            return "unreachable"
         if not outbox:  # room came before anybody asked for it, and nothing is left that would bring more
             await asyncio.sleep(0)
         else:
-            await outbox.putters.wait()
+            is_called_away = await outbox.putters.wait(elsewhere=elsewhere)
         if not outbox:  # who was woken may put nothing there, and then nobody else would wake the next
             self._loop.call_soon(self._wake, outbox)
-        return uri in self._peers and not self._is_closed
+        if uri not in self._peers or self._is_closed:
+            return "unreachable"
+        return ELSEWHERE if is_called_away else ""
 
     def _wake(self, outbox: Outbox) -> None:
         """Wake as many of those who wait for room as there is room for."""
@@ -244,8 +259,16 @@ class Outboxes(ABC):
         if self._busy and not self._is_closed:
             self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)
 
-    def _refuse(self, uri: str, outbox: Outbox, reason: str) -> None:
-        while outbox:
-            frames, _, _, _ = outbox.pop_first()
-            self._on_refused(uri, frames, reason)
-        outbox.putters.wake(len(outbox.putters))
+    def _refuse(self, uri: str, outbox: Outbox, reason: str, *, is_end: bool = False) -> None:
+        """Refuse all that waits for a peer, and let all who wait for room look again; at the end in this turn."""
+        waiting, outbox.size_bytes = [frames for frames, _, _, _ in outbox.items()], 0
+        outbox.queued.clear()
+        steps = chain(
+            starmap(self._on_refused, ((uri, frames, reason) for frames in waiting)),
+            map(outbox.putters.wake, repeat(1, len(outbox.putters))),
+        )
+        if is_end:
+            for _ in steps:
+                pass
+        else:
+            in_slices(self._loop, steps)

@@ -38,7 +38,7 @@ from hopwire.node.tap import Tap
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import HELLO, Trust, identities_of
-from hopwire.node.waiters import Waiter
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces, Waiter
 from hopwire.routing import forwarded
 from hopwire.security import ANYONE, Domains, Recipient, has_domain_of, must_sign, prove, sign, voucher
 from hopwire.security.schemes import NONCE_BYTES
@@ -132,6 +132,10 @@ class Outgoing:
     def use(self, domains: Domains) -> None:
         """Sign with the keys of these domains from now on."""
         self._domains = domains
+
+    def rise(self, incarnation: int) -> None:
+        """Speak under a later start from now on."""
+        self._incarnation = incarnation
 
     def meet(self, node: bytes, incarnation: int, uri: str, fmt: WireFormat) -> None:
         """Send what is for a node to this address from now on, in this format, signed for this incarnation."""
@@ -255,24 +259,25 @@ class Outgoing:
         signature = seal.sign(key, correlation_id, ticks, body, now_ns, self._new_nonce())
         return meta.write_signed(key, signature, correlation_id, ticks)
 
-    async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
-        """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible."""
+    async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
+        """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible.
+
+        Who is called elsewhere meanwhile gets `elsewhere`, and nothing was sent.
+        """
         what = envelope.line
         is_new = True
         while (line := self._credits.line(node, what)) and (not line.has_room or (is_new and line.waiters)):
-            await self._credit(node, what, line, is_again=not is_new)
+            self._begin_to_ask(node, what, line)
+            if await line.waiters.wait(is_again=not is_new, elsewhere=elsewhere):
+                return ELSEWHERE
             is_new = False
         while (reason := self._send_on(node, envelope, line)) == "queue_full":
-            if not await self._transport.room(self.address(node)):  # the node may have moved meanwhile
-                return "unreachable"
+            reason = await self._transport.room(self.address(node), elsewhere)  # the node may have moved meanwhile
+            if reason:
+                break
         if line is not None:
             line.wake()
         return reason
-
-    async def _credit(self, node: bytes, what: bytes, line: CreditLine, is_again: bool) -> None:
-        """Wait for credit behind those who came before; who was woken in vain waits in front of them."""
-        self._begin_to_ask(node, what, line)
-        await line.waiters.wait(is_again)
 
     def park(self, node: bytes, what: bytes, line: CreditLine, waiter: Waiter) -> None:
         """Let somebody wait for credit behind those who came before, who does at once what is to be done with it."""
@@ -505,12 +510,16 @@ class Incoming:
             is_noise = True not in read_well
         else:
             find, now, homes = self._known.find, self._timing.clock() - self._late, self._plain_homes
-            if self._trust.is_signing:
+            is_plain = not self._trust.is_signing
+            if not is_plain:
                 self._now_ns = time.time_ns()
             for message in messages:
                 found = find(message[3]) if len(message) == USUAL_FRAMES and not message[1] else None
                 if found is not None:
                     known, key, signature, correlation_id, ticks = found
+                    if is_plain and known.is_unaddressed:
+                        self._take_plain(message, now, known, key, correlation_id, ticks)
+                        continue
                     home = homes.get(known.receiver) if known.receiver else None
                     if home is not None and home.take_known(known.contract, key, correlation_id, message[2]):
                         continue
@@ -567,6 +576,21 @@ class Incoming:
                 self._learn(message, frames)
             self._take_message(message)
         return True
+
+    def _take_plain(
+        self, frames: Frames, now: float, known: KnownMessage, key: int, correlation_id: bytes, ttl_ticks: int
+    ) -> None:
+        """Take a message of the express way that names no receiver, where messages are not signed."""
+        sender, _, body, _ = frames
+        try:
+            deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks > 0 else 0.0
+            size = HEADER_BYTES + len(body)
+            envelope = Envelope(None, deadline, sender, False, known, body, key, correlation_id, ttl_ticks, None, size)
+            self._router.route_known(envelope)
+            if not envelope.is_taken:
+                self._router.consumed(envelope)
+        except Exception as error:
+            self._failed(frames, error)
 
     def _take_known(
         self,

@@ -6,7 +6,6 @@ node goes to its `Outlet`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -28,12 +27,14 @@ from hopwire.node.seen import SeenMessages
 from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, spawned, wants_answer, words_of
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces
 from hopwire.routing import HOP_LIMIT, Candidates, Decision, Tables, decide, peek
+from hopwire.routing.turns import ContractKey
 from hopwire.wire.extension import NOTHING, Extension, extension_of, with_extension
 
 __all__ = ["Home", "Inbox", "Outlet", "Room", "Router"]
 
-FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.02, 1.0  # at one full node, before another is looked at
+MOST_CALLED = 256  # that are called to an actor of this node at once
 MOST_OF_AN_ERROR = 2000  # characters of what an error says
 
 
@@ -63,8 +64,8 @@ class Outlet(Protocol):
     def credit_line(self, node: bytes, what: bytes) -> CreditLine | None:
         """Give the credit line of a peer for a contract; none where no credit is needed."""
 
-    async def send_when_possible(self, node: bytes, envelope: Envelope) -> str:
-        """Wait for room, and send; gives a reason where that is not possible."""
+    async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
+        """Wait for room, and send; gives a reason where that is not possible, `elsewhere` if it was called away."""
 
     def is_reached_at(self, node: bytes, uri: str) -> bool:
         """Tell whether a node is talked to at this address."""
@@ -129,6 +130,7 @@ class Router:
         self._consumption = consumption
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
+        self._elsewhere: dict[ContractKey, OtherPlaces] = {}  # who waits for one node, and would go to any other
         self.homes: dict[bytes, Home] = {}
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
@@ -215,7 +217,8 @@ class Router:
                 if others and not self._outlet.send(others[0], envelope):
                     return others, ()
                 if self._waits_for_room:
-                    full = (*full, partial(self._send_somewhere if others else self._outlet.send_when_possible, node))
+                    wait = self._send_somewhere if _is_for_anyone(envelope.message) else self._outlet.send_when_possible
+                    full = (*full, partial(wait, node))
                     continue
             if reason:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
@@ -336,20 +339,52 @@ class Router:
     def _others(self, envelope: Envelope, full: Collection[bytes]) -> tuple[bytes, ...]:
         """Give another node than those that are full, for a message that any actor may take."""
         message = envelope.message
-        if message.distribution or message.receiver_identity or message.receiver_node_identity:
+        if not _is_for_anyone(message):
             return ()
         return decide(message, self._tables, self.here, full, envelope.came_from, self._hop_limit).nodes
 
+    def elsewhere(self, contract: ContractKey) -> OtherPlaces:
+        """Give the line of those who wait for one node with what any actor of a contract may take."""
+        line = self._elsewhere.get(contract)
+        if line is None:
+            line = self._elsewhere[contract] = OtherPlaces()
+        return line
+
+    def call_away(self, node: bytes = b"", what: bytes = b"") -> None:
+        """Call those who wait for a node that is full: another has room, which is named, or routes have changed."""
+        for contract, waiting in tuple(self._elsewhere.items()):
+            candidates = self.candidates.get(contract)
+            if not waiting:
+                del self._elsewhere[contract]
+            elif candidates is None:
+                continue
+            elif not node and candidates.local.total:
+                waiting.call(MOST_CALLED)
+            elif contract[0] == what or not node:
+                for each in (node,) if node else tuple(candidates.remote):
+                    waiting.call(self._room_at(each, contract[0]) if candidates.remote.weight(each) else 0)
+
+    def _room_at(self, node: bytes, what: bytes) -> int:
+        """Give how many messages a node has room for, beside those that wait for it."""
+        line = self._outlet.credit_line(node, what)
+        if line is None:
+            return MOST_CALLED
+        return line.room() if line.has_room and not line.waiters else 0
+
     async def _send_somewhere(self, node: bytes, envelope: Envelope) -> str:
-        """Wait for room at one node, and now and then at another, until one of them takes the message."""
-        pause = FIRST_LOOK_SECONDS
+        """Wait for room at one node until it takes the message, or another place has room for it."""
+        message = envelope.message
         while True:
-            try:
-                async with asyncio.timeout(pause):
-                    return await self._outlet.send_when_possible(node, envelope)
-            except TimeoutError:
-                pause = min(2 * pause, LONGEST_LOOK_SECONDS)
-                node = (*self._others(envelope, (node,)), node)[0]
+            elsewhere = self.elsewhere((message.identity, message.version, message.partition))
+            reason = await self._outlet.send_when_possible(node, envelope, elsewhere)
+            if reason != ELSEWHERE:
+                return reason
+            decision = decide(message, self._tables, self.here, (node,), envelope.came_from, self._hop_limit)
+            for receiver in decision.receivers:
+                inbox = self._deliver(receiver, envelope)
+                return "" if inbox is None else await self._put(inbox, envelope)
+            node = (*decision.nodes, node)[0]
+            envelope.moved_to = node
 
     async def _put(self, inbox: Inbox, envelope: Envelope) -> str:
         taken, _ = await inbox.put(envelope, envelope.size_bytes())
@@ -396,9 +431,10 @@ class Router:
 
     def consumed(self, envelope: Envelope) -> None:
         """A message of another node waits no longer here: its sender may send another."""
-        if envelope.came_from:
-            line = envelope.arrival_line if envelope.known is None else envelope.known.line
-            self._consumption.take(envelope.came_from, line, envelope.size or envelope.size_bytes())
+        came_from, known = envelope.came_from, envelope.known
+        if came_from:
+            line = envelope.arrival_line if known is None else known.line
+            self._consumption.take(came_from, line, envelope.size or envelope.size_bytes())
 
     def waiting_from(self, node: bytes, what: bytes) -> tuple[int, int]:
         """Give the messages and bytes of one node that wait here, of one credit line."""
@@ -527,6 +563,11 @@ class Router:
         detail = f"{where}: {text}" if text else where
         self.dead.add(DeadLetter(reason, f"{detail} ({kind})", envelope.message))
         self.tell_outcome(envelope, Outcome("failed", kind, detail))
+
+
+def _is_for_anyone(message: Message) -> bool:
+    """Tell whether any actor of its contract may take a message."""
+    return not (message.distribution or message.receiver_identity or message.receiver_node_identity)
 
 
 def _text(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hopwire.errors import PayloadError
@@ -17,7 +17,9 @@ from hopwire.node.feeds import Feeds
 from hopwire.node.latencies import EVERY_SECONDS, Latencies
 from hopwire.node.news import ActorFailed, ActorRestarted, ActorStarted, ActorStopped, News
 from hopwire.node.notices import Notice, Notices
+from hopwire.node.recruiting import Recruiter
 from hopwire.node.router import Inbox, Router
+from hopwire.node.share import in_slices
 from hopwire.node.spawn import RECEIPT, choice_within, spawned, wants_stream, without_callback
 from hopwire.node.stepping import Stepping
 from hopwire.node.supervision import Life
@@ -73,6 +75,7 @@ class Running:
         timing = place.router.timing
         self.life = Life(actor, self._work, supervision, self, timing.now, timing.share.clock)
         self._clock: Callable[[], float] = timing.now
+        self._recruiter: Recruiter | None = None  # while the actor is up
         self._at_work = 0
         self._is_down = False
         self._failed: tuple[BaseException, str] | None = None  # what has ended the actor
@@ -90,8 +93,10 @@ class Running:
         """Give how many messages wait for the actor, or are being handled."""
         return len(self.inbox) + self._at_work
 
-    def went_up(self, restarts: int) -> None:
+    def went_up(self, restarts: int, workers: int) -> None:
         """The actor takes messages."""
+        self._recruiter = Recruiter(self.inbox, self.life.hire, self.actor.concurrency - workers)
+        self._recruiter.start(workers)
         if self._is_down:
             self._is_down = False
             self._place.route(self)
@@ -106,12 +111,14 @@ class Running:
     def went_down(self, error: BaseException, where: str, restarts_in: float | None) -> None:
         """The actor has failed: nobody sends it anything until it is up again."""
         self._is_down = True
+        if self._recruiter is not None:
+            self._recruiter.stop()
         self._place.unroute(self)
         if self._place.news:
             self._place.news.tell(ActorFailed(self._address, self._name, where, error, restarts_in))
         if self._supervision is Supervision.STOP:
             self._failed = error, where
-            self.close("failed")
+            in_slices(self._router.timing.loop, self.close("failed"))
         elif self._supervision is Supervision.ESCALATE:
             self._place.escalate(self, error, where)
 
@@ -123,22 +130,27 @@ class Running:
         fields = {"event": "held_loop", "where": where, "seconds": f"{seconds:.3f}"}
         self._place.notices.warn(("held_loop", where), lambda: Notice(text, fields))
 
-    def close(self, reason: str) -> None:
-        """Take nothing more; what still waits is given up."""
+    def close(self, reason: str) -> Iterator[None]:
+        """Take nothing more with the first step, and give up one of those that wait with each step behind it."""
         if self.inbox.is_closed:
             return
-        for envelope in self.inbox.close():
-            if self._failed is not None:
-                self._router.fail(envelope, *self._failed)
-            else:
-                self._router.give_up(envelope, "closed")
-            self._router.consumed(envelope)
+        if self._recruiter is not None:
+            self._recruiter.stop()
+        waiting = self.inbox.close()
         if self._threads is not None:
             self._threads.close()
         if self._processes is not None:
             self._processes.close()
         if self._place.news:
             self._place.news.tell(ActorStopped(self._address, self._name, reason))
+        yield
+        for envelope in waiting:
+            if self._failed is not None:
+                self._router.fail(envelope, *self._failed)
+            else:
+                self._router.give_up(envelope, "closed")
+            self._router.consumed(envelope)
+            yield
 
     def _own_threads(self) -> ActorThreads:
         if self._threads is None:
@@ -147,7 +159,7 @@ class Running:
 
     async def _work(self, stepping: Stepping) -> None:
         inbox, telemetry, share, life = self.inbox, self._router.telemetry, self._router.timing.share, self.life
-        clock, self._clock = share.clock, self._router.timing.clock
+        clock, self._clock, consumed = share.clock, self._router.timing.clock, self._router.consumed
         measure_at = math.inf if self._place.latencies is None else 0.0  # when the next message is measured
         while not life.is_ending:
             try:
@@ -166,7 +178,7 @@ class Running:
             stepping.work = envelope
             self._at_work += 1
             if envelope.came_from:
-                self._router.consumed(envelope)
+                consumed(envelope)
             try:
                 if now >= measure_at:
                     measure_at = clock() + EVERY_SECONDS

@@ -6,7 +6,8 @@ answer, nothing but control messages goes that way: anybody may repeat a hello t
 proof comes, the node dials the address that the hello named. Two nodes that dial each other at the same moment keep
 both connections, and each sends over its own.
 
-The death of a connection is seen at once. Who is dialled again and does not answer soon is reported as gone.
+The death of a connection is seen at once. Who is dialled again and does not answer soon is reported as gone. So is an
+address that refuses every connection for as long: the machine is there, and no process listens.
 
 A name belongs to one connection at a time, and what was believed of a connection ends with it (`on_ended`). Whoever
 connects later under the same name begins as a stranger.
@@ -120,6 +121,7 @@ class _OutgoingLink:
         "fault",
         "is_adopted",
         "is_foreign",
+        "is_refused",
         "missed",
         "name",
         "pause",
@@ -137,6 +139,7 @@ class _OutgoingLink:
         self.dialling: asyncio.Task[None] | None = None
         self.pause = FIRST_PAUSE_SECONDS
         self.fault = ""  # why the last attempt to connect failed, in words
+        self.is_refused = False  # by the machine at the address, in the last attempt
         self.sending: list[Frames] = []  # messages of which the kernel has taken a part
         self.is_foreign = self.is_adopted = False  # to a program that is no node: dialled, or over its own connection
 
@@ -518,6 +521,8 @@ class Streams(Outboxes):
         while not self._is_closed and link.uri in self._links:
             sock = await self._connected(link)
             if sock is None:
+                if link.is_refused and link.missed is None and not link.is_foreign:
+                    link.missed = self._loop.call_later(self._gone_seconds, self._gone, link)
                 await self._pause(link)
                 continue
             try:
@@ -540,7 +545,7 @@ class Streams(Outboxes):
 
     async def _connected(self, link: _OutgoingLink) -> socket.socket | None:
         """Connect to the first of the addresses behind a name that answers; nothing where none does."""
-        uri = link.uri
+        uri, link.is_refused = link.uri, False
         found: list[tuple[Any, ...]] = [(socket.AF_UNIX, socket.SOCK_STREAM, 0, "", path_of(uri))]
         if not is_ipc(uri):
             try:
@@ -560,6 +565,7 @@ class Streams(Outboxes):
                     await self._loop.sock_connect(sock, address)
             except (OSError, ValueError) as error:
                 link.fault = _fault(error)
+                link.is_refused = isinstance(error, ConnectionRefusedError | FileNotFoundError)
                 sock.close()
             except BaseException:  # nobody wants the link any more
                 sock.close()
@@ -633,7 +639,7 @@ class Streams(Outboxes):
             link.dialling = self._loop.create_task(self._dial_again(link))
 
     def _gone(self, link: _OutgoingLink) -> None:
-        """Report a peer that was connected, and is not any more."""
+        """Report a peer that was connected and is not any more, or that refuses to be."""
         if link.missed is not None:
             link.missed.cancel()
             link.missed = None
@@ -681,6 +687,17 @@ class Streams(Outboxes):
         self._wake(outbox)
         return True
 
+    def _sends_at_once(self, uri: str, frames: Frames) -> bool:
+        link = self._links[uri]
+        connection = link.connection
+        if connection is None or connection.is_writing:
+            return False
+        if self._on_sent is not None:
+            self._on_sent(frames, 1)
+        if not connection.write(heads(frames[1:])):
+            link.sending = [frames]
+        return True
+
     def _write(self, connection: ZmtpSocket, frames: Frames) -> None:
         """Hand a message to a connection that others opened or that is new; the first frame stays here."""
         if self._on_sent is not None:
@@ -712,7 +729,7 @@ class Streams(Outboxes):
                 os.unlink(path_of(self._listen))
         for uri, link in self._links.items():
             self._let_go(link)
-            self._refuse(uri, self._peers[uri], "closed")
+            self._refuse(uri, self._peers[uri], "closed", is_end=True)
         for connection in list(self._inbound):
             connection.close(DISCONNECTED)
 

@@ -12,6 +12,9 @@ not make its actor fail: the error goes to whoever waits, and the actor goes on.
 An actor that is down has no routes. Each `on_start` is followed by one `on_stop` before the next `on_start`, also an
 `on_start` that raised.
 
+An actor without an `on_start` of its own is up as soon as it is started, and has no worker yet. Workers are hired one
+by one, when there is work for them (`recruiting.py`): a hundred thousand actors that wait are no tasks at all.
+
 Pauses: an actor that fails whenever it is started fails at 0.0 s, 0.1 s, 0.3 s, 0.7 s and so on; the pause doubles up
 to 30 s. An actor that had worked for 30 s or longer is started again after 0.1 s.
 """
@@ -19,11 +22,13 @@ to 30 s. An actor that had worked for 30 s or longer is started again after 0.1 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from hopwire.node.actors import Actor, Supervision
+from hopwire.node.share import Share
 from hopwire.node.stepping import Stepping
 
 __all__ = ["Keeper", "Life", "Pauses", "end_lives"]
@@ -55,8 +60,8 @@ class Pauses:
 class Keeper(Protocol):
     """Who is told of the life of an actor."""
 
-    def went_up(self, restarts: int) -> None:
-        """The actor is prepared, and begins to work."""
+    def went_up(self, restarts: int, workers: int) -> None:
+        """The actor is prepared, and has so many workers; others are hired."""
 
     def went_down(self, error: BaseException, where: str, restarts_in: float | None) -> None:
         """The actor failed."""
@@ -87,15 +92,30 @@ class Life:
         self._wants_stop = False  # whether `on_start` was called since the last `on_stop`
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._context: contextvars.Context | None = None  # of whoever started the actor, for all of its workers
 
     def start(self) -> None:
         """Let the actor prepare itself and work."""
-        self._spawn(self._live)
+        self._context = contextvars.copy_context()
+        if _has_hook(self._actor, "on_start"):
+            self._spawn(self._live)
+        else:
+            self._wants_stop = True
+            self._go_up(0)
+
+    def hire(self) -> None:
+        """Let one worker more begin."""
+        self._spawn(self._work_on)
 
     def _spawn(self, work: Callable[[Stepping], Coroutine[Any, Any, None]]) -> None:
         stepping = Stepping(self._share_clock, self._keeper.held)
-        task = asyncio.ensure_future(stepping.drive(work))
+        context = None if self._context is None else self._context.copy()  # not of whoever has sent a message
+        task = asyncio.get_running_loop().create_task(stepping.drive(work), context=context)
         self._tasks.add(task)
+
+    def _go_up(self, workers: int) -> None:
+        self._up_since = self._clock()
+        self._keeper.went_up(self._restarts, workers)
 
     async def _live(self, stepping: Stepping) -> None:
         """Prepare the actor, and work; the first worker is the one that called `on_start`."""
@@ -110,10 +130,7 @@ class Life:
             return
         if self.is_ending:
             return
-        self._up_since = self._clock()
-        self._keeper.went_up(self._restarts)
-        for _ in range(self._actor.concurrency - 1):
-            self._spawn(self._work_on)
+        self._go_up(1)
         await self._work_on(stepping)
 
     async def _work_on(self, stepping: Stepping) -> None:
@@ -184,8 +201,7 @@ class Life:
     def last_hook(self) -> Coroutine[Any, Any, None] | None:
         """Give the last call of `on_stop`, if there is anything to call."""
         wants_stop, self._wants_stop = self._wants_stop, False
-        is_silent = type(self._actor).on_stop is Actor.on_stop and "on_stop" not in vars(self._actor)
-        return self._stop() if wants_stop and not is_silent else None
+        return self._stop() if wants_stop and _has_hook(self._actor, "on_stop") else None
 
     async def _stop(self) -> None:
         try:
@@ -197,20 +213,30 @@ class Life:
             self.log(logging.WARNING, f"{self.name}.on_stop", error)
 
 
-async def end_lives(lives: Iterable[Life], timeout: float) -> None:
+def _has_hook(actor: Actor, name: str) -> bool:
+    """Tell whether an actor has a hook of its own."""
+    return getattr(type(actor), name) is not getattr(Actor, name) or name in vars(actor)
+
+
+async def end_lives(lives: Sequence[Life], timeout: float, share: Share) -> None:
     """End actors, all at once; what does not end in time is left behind."""
-    lives = tuple(lives)
-    await _wait({task: life.name for life in lives for task in life.cancel()}, timeout / 2)
-    hooks = [(hook, life.name) for life in lives if (hook := life.last_hook()) is not None]
-    await _wait({asyncio.ensure_future(hook): name for hook, name in hooks}, timeout / 2)
+    tasks = {task: life.name async for life in share.spread(lives) for task in life.cancel()}
+    await _wait(tasks, timeout / 2)
+    hooks: dict[asyncio.Task[Any], str] = {}
+    async for life in share.spread(lives):
+        hook = life.last_hook()
+        if hook is not None:
+            hooks[asyncio.ensure_future(hook)] = life.name
+    await _wait(hooks, timeout / 2)
 
 
 async def _wait(tasks: dict[asyncio.Task[Any], str], timeout: float) -> None:
-    done, stuck = await asyncio.wait(tasks, timeout=timeout) if tasks else (set(), set())
-    for task in done:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning("%s failed while it stopped: %s", tasks[task], type(error).__name__, exc_info=error)
-    for task in stuck:
-        task.cancel()
-        name = tasks[task]
-        log.warning("%s did not stop within %s s", name, timeout, extra={"hopwire_actor": name})
+    stuck = {task for task in tasks if not task.done()}
+    if stuck:
+        _, stuck = await asyncio.wait(stuck, timeout=timeout)
+    for task, name in tasks.items():
+        if task in stuck:
+            task.cancel()
+            log.warning("%s did not stop within %s s", name, timeout, extra={"hopwire_actor": name})
+        elif not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("%s failed while it stopped: %s", name, type(error).__name__, exc_info=error)

@@ -19,6 +19,7 @@ from typing import Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
 from hopwire.node.certificate import Certificate, own_certificate
+from hopwire.node.waiters import OtherPlaces
 
 __all__ = [
     "ADOPTED",
@@ -231,8 +232,11 @@ class Transport(Protocol):
     def is_queued(self, uri: str, mark: int) -> bool:
         """Tell whether a message still waits for a peer that was put into its queue up to that mark."""
 
-    async def room(self, uri: str) -> bool:
-        """Wait until there may be room in the queue of a peer; False says that there is no such connection."""
+    async def room(self, uri: str, elsewhere: OtherPlaces | None = None) -> str:
+        """Wait until there may be room in the queue of a peer; gives `unreachable` if there is no such connection.
+
+        Who is called elsewhere meanwhile gets `elsewhere`.
+        """
 
     async def close(self, timeout: float) -> None:
         """Send what waits, for so many seconds at most, and stop."""

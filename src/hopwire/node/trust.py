@@ -124,8 +124,15 @@ class Trust:
             settings.seen_messages,
             skew_ns=round(settings.clock_skew_seconds * NS_PER_SECOND),
         )
+        self._me = here
         self._here = Listener((here,), since_ns=here.incarnation)  # an incarnation is the time of the start
         self._greeted = Listener((here, ANYONE))
+
+    def rise(self, incarnation: int) -> None:
+        """Believe what is signed for a later start of this node too; what is on its way is for the former."""
+        later = Recipient(self._me.node, incarnation)
+        self._here = Listener((later, self._me), self._here.since_ns)
+        self._greeted = Listener((later, self._me, ANYONE))
 
     def use(self, domains: Domains) -> None:
         """Judge by the keys of these domains from now on; what was seen is remembered."""

@@ -14,7 +14,9 @@ import asyncio
 from collections import OrderedDict
 from typing import Protocol
 
-__all__ = ["Waiter", "Waiters"]
+__all__ = ["ELSEWHERE", "OtherPlaces", "Waiter", "Waiters"]
+
+ELSEWHERE = "elsewhere"  # whoever waited for one place was called to another
 
 
 class Waiter(Protocol):
@@ -23,8 +25,22 @@ class Waiter(Protocol):
     def done(self) -> bool:
         """Tell whether nobody waits any more."""
 
-    def set_result(self, result: None, /) -> None:
-        """Be woken; whoever does at once what it waited for takes itself off `called`."""
+    def set_result(self, result: bool | None, /) -> None:
+        """Be woken; whoever does at once what it waited for takes itself off `called`. True calls it away instead."""
+
+
+class OtherPlaces(OrderedDict[Waiter, None]):
+    """Those who wait in some line, and would go to another place as soon as there is room."""
+
+    __slots__ = ()
+
+    def call(self, count: int) -> None:
+        """Call so many of those away who came first."""
+        while count > 0 and self:
+            waiter, _ = self.popitem(last=False)
+            if not waiter.done():
+                count -= 1
+                waiter.set_result(True)
 
 
 class Waiters(OrderedDict[Waiter, None]):
@@ -46,21 +62,33 @@ class Waiters(OrderedDict[Waiter, None]):
                 count -= 1
                 future.set_result(None)
 
-    async def wait(self, is_again: bool = False) -> None:
-        """Wait to be woken; who was woken in vain waits again in front of all others."""
+    async def wait(self, is_again: bool = False, elsewhere: OtherPlaces | None = None) -> bool:
+        """Wait to be woken; who was woken in vain waits again in front of all others.
+
+        Who could also go elsewhere waits in that line too. True says that it was called from there.
+        """
         future = asyncio.get_running_loop().create_future()
         self[future] = None
         if is_again:
             self.move_to_end(future, last=False)
+        if elsewhere is not None:
+            elsewhere[future] = None
         try:
-            await future
+            is_called_away: bool = await future or False
         except asyncio.CancelledError:
             self.pop(future, None)
-            if future.done() and not future.cancelled():
+            if future.done() and not future.cancelled() and not future.result():
                 self.called -= 1
                 self.wake()
             raise
-        self.called -= 1
+        finally:
+            if elsewhere is not None:
+                elsewhere.pop(future, None)
+        if is_called_away:
+            self.pop(future, None)
+        else:
+            self.called -= 1
+        return is_called_away
 
     def return_to_front(self, waiter: Waiter) -> None:
         """Let somebody who was woken in vain wait again, in front of all others."""

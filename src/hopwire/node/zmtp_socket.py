@@ -98,9 +98,12 @@ class ZmtpSocket:
         self._strangers, self._held, self._noise = strangers, 0, 0
         if strangers is not None:
             zmtp.buffer_bytes, zmtp.frame_bytes = UNPROVED_BUFFER_BYTES, min(zmtp.frame_bytes, MAX_UNPROVED_BYTES)
+        zmtp.reads_exactly = self._reads_exactly
         self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
         loop.add_reader(sock, self._readable)
         self.write([GREETING])
+
+    _reads_exactly = True  # so many bytes as are wanted; OpenSSL gives what a record has
 
     def _sender(self) -> Callable[[bytes], int]:
         """Give what hands the bytes of a small message to the kernel."""
@@ -108,7 +111,14 @@ class ZmtpSocket:
 
     def _receive(self, zmtp: Zmtp) -> int:
         """Read bytes that are there, 0 at the end of all; a BlockingIOError says that there are none now."""
+        wanted = zmtp.wanted
+        if zmtp.is_whole:
+            piece = self._sock.recv(wanted)
+            zmtp.put(piece)
+            return len(piece)
         room, more = zmtp.room(), zmtp.more_room()
+        if wanted:
+            return self._sock.recv_into(room, min(len(room), wanted, READ_BYTES))
         if more is None or len(room) >= READ_BYTES:
             return self._sock.recv_into(room, min(len(room), READ_BYTES))
         return self._sock.recvmsg_into((room, more))[0]
@@ -124,15 +134,19 @@ class ZmtpSocket:
             self._strangers.read(self._read)
 
     def _read(self) -> None:
-        """Read once, so that every connection has its turn."""
-        if not self.is_open or self._heard:  # what was heard comes first
-            return
+        """Read once, or what large frames need one after the other, so that every connection has its turn."""
+        zmtp, left = self.zmtp, READ_BYTES
         try:
-            count = self._receive(self.zmtp)
-            if count:
+            while self.is_open and not self._heard and left > 0:  # what was heard comes first
+                wanted = zmtp.wanted
+                count = self._receive(zmtp)
+                if not count:
+                    self.close("closed")
+                    return
                 self._took(count)
-            else:
-                self.close("closed")
+                left -= count
+                if not wanted or count < wanted or not zmtp.wanted:
+                    return
         except BlockingIOError:
             return
         except WireError as error:
@@ -157,8 +171,9 @@ class ZmtpSocket:
                 self._timer.cancel()
                 self._timer = None
             self._on_ready(self)
-        self._heard.extend(messages)
-        self._hand_over()
+        if messages:
+            self._heard.extend(messages)
+            self._hand_over()
 
     def _hand_over(self, is_paused: bool = False) -> None:
         """Hand over what was heard, up to the share of a turn; nothing more is read until all of it is handed over."""
@@ -288,6 +303,7 @@ class TlsSocket(ZmtpSocket):
     """The same within TLS: nothing is written or read before both sides have shown their certificates."""
 
     __slots__ = ("_admit", "_is_secure", "_ready_bytes", "_tls")
+    _reads_exactly = False
 
     def __init__(
         self,

@@ -18,11 +18,18 @@ Everything that is not ZMTP raises `ZmtpError` with a short reason, and the conn
 recordings (`capture/recording/zmtp_listener.py`) shares the constants and `properties_of`. It has a reader of its own,
 because a recording has holes and nobody to answer: it must go on where a node closes the connection.
 
+Large frames that follow one another are read without a copy, where the owner can (`reads_exactly`). As soon as two of
+them have come, it is known how many bytes lie between the end of one and the beginning of the next. `wanted` says how
+many bytes there are up to that place. When the head of a large frame is the last that was read, `is_whole` says so: the
+owner receives the frame as one object of `wanted` bytes, and gives it to `put`. If fewer bytes come, or the guess was
+wrong, the frame is read as any other.
+
 The trap: the buffer is used again. So `took` gives copies.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import TypeAlias
 
 from hopwire.errors import WireError
@@ -61,9 +68,14 @@ MAX_COMMAND_BYTES = 4096
 PING_HEAD = 7  # the name behind its length, then two bytes of a time to live
 MAX_CONTEXT = 16  # bytes of a PING that come back in the PONG
 FIRST_BUFFER_BYTES, BUFFER_BYTES = 4 * 1024, 256 * 1024  # a buffer that was filled grows: most connections say little
+WHOLE, MOST_WHOLE = 16 * 1024, 256 * 1024  # a frame of these sizes is read as one object where that is possible
+MOST_BETWEEN = 4 * 1024  # bytes between two such frames
 LARGE = 128 * 1024  # a frame from this size on that is not here yet is read into a place of its own
 FRAME_BYTES = 64  # that a frame takes in memory beside its data
 TYPES = frozenset((b"ROUTER", b"DEALER", b"REQ"))  # that may talk to a ROUTER
+USUAL = 3  # frames of a message
+EMPTY_MORE = bytes((MORE, 0))
+_LONG_HEAD, _USUAL_HEAD = struct.Struct(">BQ").pack, struct.Struct(">BBBQ").pack
 SHORT_HEADS = [bytes((0, size)) for size in range(MAX_SHORT + 1)]
 SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
 
@@ -73,14 +85,26 @@ class ZmtpError(WireError):
 
 
 def heads(frames: Frames) -> Frames:
-    """Give the frames of a message as they are written, each behind its head."""
+    """Give the bytes of a message as they are written: the heads of its frames, and what is not empty of them."""
+    if len(frames) == USUAL and not frames[0]:  # nearly all: an empty frame, a body, a meta frame
+        _, body, meta = frames
+        size, meta_size = len(body), len(meta)
+        head = _USUAL_HEAD(MORE, 0, MORE | LONG, size) if size > MAX_SHORT else EMPTY_MORE + SHORT_HEADS_MORE[size]
+        last_head = _LONG_HEAD(LONG, meta_size) if meta_size > MAX_SHORT else SHORT_HEADS[meta_size]
+        return [head, body, last_head, meta]
     written: Frames = []
-    for frame in frames[:-1]:
+    head, last = b"", len(frames) - 1
+    for number, frame in enumerate(frames):
         size = len(frame)
-        written += (SHORT_HEADS_MORE[size] if size <= MAX_SHORT else b"\3" + size.to_bytes(8, "big"), frame)
-    last = frames[-1]
-    size = len(last)
-    written += (SHORT_HEADS[size] if size <= MAX_SHORT else b"\2" + size.to_bytes(8, "big"), last)
+        if size > MAX_SHORT:
+            head += _LONG_HEAD(LONG if number == last else LONG | MORE, size)
+        else:
+            head += SHORT_HEADS[size] if number == last else SHORT_HEADS_MORE[size]
+        if size:
+            written += (head, frame)
+            head = b""
+    if head:
+        written.append(head)
     return written
 
 
@@ -102,6 +126,7 @@ class Zmtp:
     """What the other side of one connection says."""
 
     __slots__ = (
+        "_ahead",
         "_at",
         "_buffer",
         "_end",
@@ -109,8 +134,10 @@ class Zmtp:
         "_frames",
         "_has_greeted",
         "_large",
+        "_large_end",
         "_large_flags",
         "_limits",
+        "_piece",
         "_ready",
         "_size",
         "_view",
@@ -118,8 +145,11 @@ class Zmtp:
         "frame_bytes",
         "identity",
         "is_ready",
+        "is_whole",
+        "reads_exactly",
         "replies",
         "socket_type",
+        "wanted",
     )
 
     def __init__(self, limits: Limits, identity: bytes = b"", socket_type: bytes = b"ROUTER") -> None:
@@ -133,15 +163,25 @@ class Zmtp:
         self._large: bytearray | None = None  # a frame that is read into a place of its own
         self._filled = self._large_flags = 0
         self._has_greeted = False
+        self.reads_exactly = self.is_whole = False
+        self.wanted = 0  # bytes to read and no more; 0 where that does not matter
+        self._ahead = self._large_end = 0  # bytes between two large frames, and where the last of them ended
+        self._piece = b""  # what came of a frame that is read as one object
         self.replies: Frames = []  # what has to be sent back
         self.is_ready = False
         self.socket_type = self.identity = b""
 
     def room(self) -> memoryview:
         """Give the place for the next bytes."""
+        if self.is_whole:
+            self.is_whole, self._large, self._filled = False, bytearray(self.wanted), 0
         if self._large is not None:
             return memoryview(self._large)[self._filled :]
         return self._view[self._end :]
+
+    def put(self, piece: bytes) -> None:
+        """Take the next bytes as an object, where `is_whole` says that a frame begins here; `took` reads them."""
+        self._piece = piece
 
     def let_in(self) -> None:
         """Let the other side say as much as the limits of messages allow: it is no stranger any more."""
@@ -159,6 +199,8 @@ class Zmtp:
 
     def took(self, count: int) -> list[Frames]:
         """Read so many bytes more, and give the messages that end in them."""
+        if self.is_whole:
+            return self._took_whole()
         if self._large is not None:
             missing = len(self._large) - self._filled
             messages = self._took_large(min(count, missing))
@@ -171,12 +213,27 @@ class Zmtp:
             return []
         return self._read()
 
+    def _took_whole(self) -> list[Frames]:
+        messages: list[Frames] = []
+        piece, self._piece = self._piece, b""
+        if len(piece) == self.wanted:
+            self.is_whole, self.wanted = False, self._ahead
+            self._large_end = self._at
+            self._add(piece, self._large_flags, messages)
+        else:
+            self.room()[: len(piece)] = piece
+            self._filled = len(piece)
+            self.wanted -= len(piece)
+        return messages
+
     def _took_large(self, count: int) -> list[Frames]:
         assert self._large is not None
         self._filled += count
         if self._filled < len(self._large):
+            self.wanted = len(self._large) - self._filled if self._ahead else 0
             return []
         frame, self._large, self._filled = bytes(self._large), None, 0
+        self._large_end, self.wanted = self._at, self._ahead
         messages: list[Frames] = []
         self._add(frame, self._large_flags, messages)
         return messages
@@ -215,8 +272,11 @@ class Zmtp:
             if size + length > most_bytes:
                 raise ZmtpError("too_large", f"a message of more than {most_bytes} bytes")
             stop = begin + length
+            if length >= WHOLE and self.reads_exactly:
+                between, self._large_end = begin - self._large_end, stop
+                self._ahead = between if 0 < between <= MOST_BETWEEN else 0
             if stop > end:
-                if length >= LARGE or length >= len(buffer) // 2:
+                if length >= LARGE or length >= len(buffer) // 2 or (length >= WHOLE and self._ahead):
                     self._begin_large(length, flags, begin, end)
                     at = end
                 else:
@@ -232,6 +292,10 @@ class Zmtp:
                 messages.append(frames)
                 frames, size = [], 0
         self._frames, self._size = frames, size
+        if self._ahead and self._large is None and not self.is_whole:
+            self.wanted = self._large_end + self._ahead - end
+            if self.wanted <= 0:
+                self._ahead = self.wanted = 0  # the guess was wrong
         self._keep(at, end, need)
         return messages
 
@@ -239,12 +303,16 @@ class Zmtp:
         if length > self.frame_bytes:
             raise ZmtpError("too_large", f"a frame of {length} bytes, the limit is {self.frame_bytes}")
         here = end - begin
+        self.wanted = length - here if self._ahead else 0
+        if self._ahead and not here and WHOLE <= length <= MOST_WHOLE:
+            self.is_whole, self._large_flags = True, flags
+            return
         self._large, self._large_flags, self._filled = bytearray(length), flags, here
         self._large[:here] = self._view[begin:end]
 
     def _keep(self, at: int, end: int, need: int) -> None:
         """Keep what was not read, where there is room for what is needed next."""
-        size = len(self._buffer)
+        size, before = len(self._buffer), at
         if end == size and size < self.buffer_bytes:
             rest = end - at
             larger = bytearray(min(4 * size, self.buffer_bytes))
@@ -257,6 +325,7 @@ class Zmtp:
             self._view[:rest] = self._view[at:end]  # they may overlap
             at, end = 0, rest
         self._at, self._end = at, end
+        self._large_end += at - before
 
     # -- commands
 
