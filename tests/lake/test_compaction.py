@@ -13,7 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from hopwire.errors import LakeError
+from hopwire.lake import build as runs
 from hopwire.lake import compaction
+from hopwire.lake.build import Built
 from hopwire.lake.compaction import compact
 from hopwire.lake.manifest import StoredFile, StoredSource, part_name
 from hopwire.lake.parquet_output import stored_file
@@ -207,6 +209,19 @@ def test_damaged_file_is_named_and_nothing_is_done(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match=r"silver\.hops: .* is not as it was written"):
         compact(tmp_path)
     assert read_manifest(tmp_path).number == 1
+
+
+def test_build_may_merge_files_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_days(tmp_path, (35, 1))
+    built = Built(tmp_path, read_manifest(tmp_path), (), (), ())
+    monkeypatch.setattr(runs, "build", lambda *args, **settings: built)
+    assert (
+        json.loads(hopwire("lake", "build", "captures", str(tmp_path), "--json").out)["tables"][HOPS]["row_count"]
+        == 108
+    )
+    assert counts(tmp_path) == [35, 1]
+    assert hopwire("lake", "build", "captures", str(tmp_path), "--compact").code == 0
+    assert counts(tmp_path) == [1, 1]
 
 
 def test_command_says_what_it_merged(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from hopwire.capture import SCHEMA
 from hopwire.capture.sources import list_sources, read_source
 from hopwire.domains_file import domains_from_file
 from hopwire.flows.steps import advance
-from hopwire.lake import increment, store
+from hopwire.lake import compaction, increment, store
 from hopwire.lake.build import Built, build, step
+from hopwire.lake.compaction import compact
 from hopwire.lake.delta_log import DeltaLog
 from hopwire.lake.increment import OWN, STEPPED
 from hopwire.lake.settings import LakeSettings
@@ -111,6 +112,22 @@ def test_any_cutting_in_any_order_gives_the_tables_of_one_build(
         step(tmp_path / "lake", files[first : first + size], domains=cut.domains)
     assert read_manifest(tmp_path / "lake").number == -(-len(files) // size)
     assert_same(rows_of(tmp_path / "lake"), whole)
+
+
+def test_compaction_between_steps_changes_no_row(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "MAX_FILES", 1)
+    lake, size = tmp_path / "lake", -(-len(cut.files) // 3)
+    for first in range(0, len(cut.files), size):
+        step(lake, cut.files[first : first + size], domains=cut.domains)
+        before = rows_of(lake)
+        assert bool(compact(lake).before) == (first > 0), "the first step writes one file of each day"
+        assert_same(rows_of(lake), before)
+    assert_same(rows_of(lake), whole)
+    for name in ("bronze.sightings", "silver.messages", "silver.hops", "gold.requests"):
+        days = [file.parent for file in files_of(lake, name)]
+        assert max(map(days.count, days)) <= 3, "closed rows, rows of open flows, a source that may grow"
 
 
 @pytest.mark.spark

@@ -19,6 +19,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from hopwire.cli import lake as command
+from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run as hopwire
 from hopwire.errors import LakeError
 from hopwire.lake import build as runs
@@ -345,6 +346,14 @@ def test_file_in_place_of_a_lake_is_refused(tmp_path: Path) -> None:
         read_manifest(file)
 
 
+@pytest.mark.parametrize("target", ["nowhere", "lake"])
+def test_symlink_that_leads_nowhere_or_to_itself_is_no_place_for_a_lake(tmp_path: Path, target: str) -> None:
+    (tmp_path / "lake").symlink_to(target)
+    with pytest.raises(LakeError, match="is a symlink that leads nowhere; name another directory"):
+        fill(tmp_path / "lake", "one", [1])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake"]
+
+
 def test_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LakeError, match=r"cannot be written \(.*\); choose another directory"), writing("/proc/lake"):
         pass
@@ -521,6 +530,15 @@ def test_build_says_what_it_leaves_stale(build_nothing: Callable[..., int], caps
         "hopwire: silver.hops, gold.flows, gold.links: stale, built before silver.messages, silver.clocks; "
         "build again without --table\n"
     )
+
+
+def test_build_past_bad_sources_has_an_exit_code_of_its_own(
+    partly_built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = Built(partly_built, read_manifest(partly_built), (), (), ("a.arrows: is a FIFO",), ("a.arrows",))
+    monkeypatch.setattr(runs, "build", lambda *args, **settings: bad)
+    assert hopwire(["lake", "build", "captures", str(partly_built)]) == ExitCode.INCOMPLETE
+    assert "hopwire: a.arrows: is a FIFO\n" in capsys.readouterr().err
 
 
 def test_build_with_keys_that_reads_nothing_says_how_to_judge_anew(

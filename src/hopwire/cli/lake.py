@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,6 +61,9 @@ def build(
         str | None, typer.Option("--memory", help="For Spark on this machine, such as 4g.", show_default=False)
     ] = None,
     redecode: Annotated[bool, typer.Option("--redecode", help="Read every source again.")] = False,
+    with_compaction: Annotated[
+        bool, typer.Option("--compact", help="Then merge small files, as `lake compact` does.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
 ) -> None:
     """Bring a lake up to date with its captures: read what is new, build what depends on it.
@@ -74,6 +78,10 @@ def build(
 
     with _sessions(captures, master, memory) as start, _progress() as progress:
         built = build_lake(start, captures, lake, table, domains=known, redecode=redecode, progress=progress)
+    if with_compaction:
+        from hopwire.lake.compaction import compact as compact_lake
+
+        built = replace(built, manifest=compact_lake(lake).manifest)
     for fault in built.faults:
         complain(fault)
     _complain_of_stale(built)

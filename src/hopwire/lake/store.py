@@ -485,6 +485,8 @@ def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
     own = place / OWN
     if place.exists() and not place.is_dir():
         raise LakeError(f"{lake}: is a file; name a directory for the lake")
+    if place.is_symlink() and not place.exists():
+        raise LakeError(f"{lake}: is a symlink that leads nowhere; name another directory")
     refuse_symlink(own)
     if place.is_dir() and not own.is_dir() and any(place.iterdir()):
         raise LakeError(f"{lake}: has other files in it and is not a lake; name an empty or a new directory")

@@ -27,12 +27,15 @@ from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, placed, spans_from_batch
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, with_route
-from hopwire.lake.worker import split_batch
+from hopwire.lake.worker import rebatched, split_batch
 from hopwire.security import OPEN as NO_DOMAINS
 from hopwire.security import Domains
 
 __all__ = ["StraightCaptures", "read_straight"]
+
+SIZES = LakeSettings()  # a node writes batches of a few rows, and each batch has its cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def read_straight(
     parts: list[pa.Table] = [with_route(MESSAGES_TABLE.schema.empty_table())]
     for source in list_sources(captures):
         own: list[SourceSpan] = []
-        for batch in read_source(source, on_fault=on_fault):
+        for batch in rebatched(read_source(source, on_fault=on_fault), SIZES.batch_rows, SIZES.batch_bytes):
             parts.append(with_route(pa.Table.from_batches([split_batch(batch, source.name, domains).messages])))
             own = joined_spans([*own, *spans_from_batch(batch, source.name)])
         spans += [replace(span, ending=OPEN if source.is_open else CLOSED) for span in own]
