@@ -79,6 +79,7 @@ DERIVED = {
     "reference_node":    _Derived("reference_name",                NAME),
     "back_as_node":      _Derived("back_as_name",                  NAME),
     "via_node":          _Derived("via_name",                      NAME),
+    "route_node":        _Derived("route_name",                    NAME),
     "sender":            _Derived("sender_name",                   NAME),
     "nodes":             _Derived("node_names",                    NAME),
     "receivers":         _Derived("receiver_names",                NAME),
