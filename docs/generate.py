@@ -275,6 +275,40 @@ from hops where flow = (select flow from flows order by hop_count desc limit 1) 
 select date, sender_name, finding, sum(message_count) as messages
 from security group by all order by date, messages desc;
 ```
+
+## Bodies
+
+A lake keeps bodies as bytes. Whoever names the payload classes of a contract reads them as JSON, in the columns `body`
+and `body_fault` of silver.messages:
+
+| with | how |
+|---|---|
+| Python | `hopwire.lake.read(LAKE, "messages", "pandas", payloads=[Order, Paid])`, or `"polars"`, `"arrow"` |
+| SQL | `hopwire lake sql "select body ->> '$.article' from messages" LAKE --payloads shop.actors` |
+
+## Quantiles over any time
+
+`latency_histogram` of gold.latencies counts answers by bins that are the same in every row and every lake. So the
+histograms of any minutes, partitions and lakes are added bin by bin, and a quantile is read from the sum. The quantile
+is the end of its bin: never too small, and too large by less than 6.3 %. `hopwire flows latencies LAKE` does the same.
+
+```sql
+-- DuckDB; add "where minute >= '2026-01-31 12:00:00+00'" behind "from latencies" for a time
+with bins as (
+  select contract, bin.up_to_us as up_to_us, sum(bin.answer_count)::bigint as answers
+  from (select contract, unnest(latency_histogram) as bin from latencies) group by all
+), ranked as (
+  select *, sum(answers) over (partition by contract order by up_to_us) as rank,
+    sum(answers) over (partition by contract) as total from bins
+)
+select contract, sum(answers)::bigint as answers, min(up_to_us) filter (where rank >= 0.50 * total) as p50_us,
+  min(up_to_us) filter (where rank >= 0.95 * total) as p95_us,
+  min(up_to_us) filter (where rank >= 0.99 * total) as p99_us
+from ranked group by contract order by p99_us desc;
+```
+
+On Spark, write `explode` for `unnest`, `group by contract, bin.up_to_us` for `group by all`, and leave the two
+`::bigint` out. Histograms of two lakes: `union all` within the inner select.
 """
 
 

@@ -143,6 +143,15 @@ def test_what_an_asker_was_told_is_a_step_and_a_part_of_its_request() -> None:
     assert request_line(otherwise, NAMES).text.endswith("(timed_out), which its messages contradict")
 
 
+def test_answer_that_nobody_saw_come_is_said_to_be_likely() -> None:
+    story = Story(A).out(A, B, 0, b"q", **asking()).came(A, B, 5, b"r", **answering())
+    assert request_line(story.requests().to_pylist()[0], NAMES).text.endswith("answered after 5 ms")
+    unseen = Story(B).came(B, A, 0, b"q", **asking()).out(B, A, 5, b"r", **answering())
+    assert request_line(unseen.requests().to_pylist()[0], NAMES).text.endswith(
+        "answered after 5 ms, most likely: nobody saw that it was taken"
+    )
+
+
 def test_request_that_was_lost_with_its_node_says_so() -> None:
     story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=10_000_000)).killed(B, 500, 9000, "closed")
     (request,) = story.requests().to_pylist()

@@ -33,6 +33,7 @@ EXAMPLES = {
     "ui":            "hopwire ui lake --captures captures",
     "lake tables":   "hopwire lake tables lake",
     "lake check":    "hopwire lake check lake network",
+    "lake compact":  "hopwire lake compact lake",
     "keys new":      "hopwire keys new domain orders --dir keys --identity 'orders.*'",
     "keys sign":     "hopwire keys sign till --dir keys --hosts orders",
     "keys list":     "hopwire keys list --dir keys",
@@ -42,6 +43,7 @@ EXAMPLES = {
     "flows ls":      "hopwire flows ls lake --outcome lost --from 2026-01-31T12:00",
     "flows show":    "hopwire flows show lake 7f3a",
     "flows lives":   "hopwire flows lives captures",
+    "flows latencies": "hopwire flows latencies lake --from 2026-01-31T12:00 --to 2026-01-31T13:00",
     "flows export":  "hopwire flows export lake --outcome lost --to otlp --endpoint http://localhost:4318",
     "config show":   "hopwire config show shop.actors:Till --config node.toml",
 }

@@ -66,11 +66,14 @@ class TableOutput:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows, without their readable columns."""
+        layout = self._layout
         if len(batch):
-            layout = self._layout
-            rows = readable_batch(batch, layout.schema, layout.dated_by, layout.names or {})
-            self._waiting.append(rows)
-            self._size += rows.nbytes
+            self.add_stored(readable_batch(batch, layout.schema, layout.dated_by, layout.names or {}))
+
+    def add_stored(self, rows: pa.RecordBatch) -> None:
+        """Take rows as they are stored."""
+        self._waiting.append(rows)
+        self._size += rows.nbytes
         if self._size >= self._settings.row_group_bytes:
             self._flush()
 

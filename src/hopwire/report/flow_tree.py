@@ -186,6 +186,8 @@ def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Rema
         words += f": {reason}"
     if request["latency_us"] is not None:
         words += f" after {took(request['latency_us'])}"
+    if request.get("is_outcome_guessed"):  # a lake of before does not have it
+        words += ", most likely: nobody saw that it was taken"
     if request["is_reused"]:
         words += "; its callback key was used again"
     if request["told"]:
