@@ -30,6 +30,28 @@ from spans where missing > 0 order by missing desc""",
 select node_name, reference_name, offset_ns / 1e6 as offset_ms, error_ns / 1e6 as error_ms, is_corrected
 from clocks order by abs(offset_ns) desc""",
     ),
+    "silver.carried": (
+        "how much a step hands to the next",
+        """\
+select name, octet_length(content) as size_bytes from carried order by size_bytes desc""",
+    ),
+    "silver.closed_flows": (
+        "how many flows are final, by day, and how many sightings they have",
+        """\
+select date, count(*) as flows, sum(sighting_count) as sightings from closed_flows group by date order by date""",
+    ),
+    "silver.crossings": (
+        "by how many messages the clocks of two nodes were compared",
+        """\
+select from_name, to_name, count(*) as windows, sum(messages) as messages, min(quickest_ns) / 1000 as quickest_us
+from crossings group by all order by messages desc""",
+    ),
+    "silver.open_sightings": (
+        "which flows may still change",
+        """\
+select flow, count(*) as sightings, max(seen_at) as last_seen_at
+from open_sightings group by flow order by last_seen_at""",
+    ),
     "silver.hops": (
         "what became of the hops between two nodes, without what nodes say among themselves",
         """\
@@ -59,6 +81,12 @@ from quarantine order by seen_at""",
         """\
 select contract, sighting_count, dead_count, senders, receivers
 from contracts order by dead_count desc limit 20""",
+    ),
+    "gold.latencies": (
+        "how the slowest minutes of each contract were, and what failed in them",
+        """\
+select contract, minute, request_count, answered_count, p50_us, p99_us
+from latencies where not is_control order by p99_us desc limit 20""",
     ),
     "gold.flows": (
         "the slowest flows, and what is odd about them",
