@@ -155,7 +155,7 @@ def lake_without_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_questions_of_the_documents_are_answered(lake_without_rows: Path) -> None:
     assert len(QUESTIONS) > len(all_tables())
     for question in QUESTIONS:
-        assert len(query(lake_without_rows, question).column_names) > 3, question
+        assert len(query(lake_without_rows, question).column_names) > 1, question
 
 
 def test_engines_that_know_nothing_of_manifests_read_the_newest_version(tmp_path: Path) -> None:
