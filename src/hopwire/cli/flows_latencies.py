@@ -26,7 +26,7 @@ COUNTS = ("request_count", *(f"{name}_count" for name in OUTCOMES))
 NOTEWORTHY = ("failed", "late", "expired", "lost", "open")
 
 
-class _Contract(NamedTuple):
+class _AskedContract(NamedTuple):
     """What tells contracts apart, for people."""
 
     contract: str
@@ -78,7 +78,7 @@ def latencies(
 
 def _read(
     lake: Path, contract: str | None, since: str | None, until: str | None, *, with_service: bool
-) -> dict[_Contract, list[dict[str, Any]]]:
+) -> dict[_AskedContract, list[dict[str, Any]]]:
     """Read the rows of a lake that are wanted, by contract."""
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -92,14 +92,14 @@ def _read(
         where &= ds.field("minute") < pa.scalar(ns_from_text(until, "--to") // NS_PER_US, MINUTE)
     if contract is not None:
         where &= ds.field("identity") == pa.scalar(contract.encode(), pa.binary())
-    found: dict[_Contract, list[dict[str, Any]]] = defaultdict(list)
+    found: dict[_AskedContract, list[dict[str, Any]]] = defaultdict(list)
     for row in read_arrow(lake, TABLE, [column.name for column in LATENCIES], where).to_pylist():
         version = text_or_hex(row["version_raw"] or b"") if row["version"] is None else str(row["version"])
-        found[_Contract(text_or_hex(row["identity"]), version, text_or_hex(row["partition"] or b""))].append(row)
+        found[_AskedContract(text_or_hex(row["identity"]), version, text_or_hex(row["partition"] or b""))].append(row)
     return found
 
 
-def _summed_up(contract: _Contract, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _summed_up(contract: _AskedContract, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Give one row for all minutes of a contract."""
     bins = added(row["latency_histogram"] for row in rows)
     longest = [row["max_us"] for row in rows if row["max_us"] is not None]

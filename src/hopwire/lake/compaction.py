@@ -139,7 +139,7 @@ class _Compaction:
             renamed |= dict.fromkeys(old, new)
         return {name: _with_parts(source, renamed) for name, source in sources.items()}
 
-    def _parts_in_time(self, files: Mapping[str, Sequence[StoredFile]], wanted: Collection[str]) -> list[_Part]:
+    def _parts_in_time(self, files: Mapping[str, Sequence[StoredFile]], wanted: Collection[str]) -> list[_SourceRows]:
         sizes: dict[str, int] = defaultdict(int)
         begins: dict[str, int] = {}
         for name, some in files.items():
@@ -149,7 +149,7 @@ class _Compaction:
                     sizes[file.part] = max(sizes[file.part], file.size_bytes)
                     at = known.get(file.path, 0)
                     begins[file.part] = min(begins.get(file.part, at), at)
-        return [_Part(part, sizes[part]) for part in sorted(sizes, key=lambda part: (begins[part], part))]
+        return [_SourceRows(part, sizes[part]) for part in sorted(sizes, key=lambda part: (begins[part], part))]
 
     # -- files
 
@@ -195,14 +195,14 @@ class _Compaction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SourceRows:
     """A part of sources, and the size of its largest file."""
 
     name: str
     size_bytes: int
 
 
-_Sized = TypeVar("_Sized", StoredFile, _Part)
+_Sized = TypeVar("_Sized", StoredFile, _SourceRows)
 
 
 def _by_day(files: Iterable[StoredFile]) -> dict[str, list[StoredFile]]:
