@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress, ProgressColumn
 
 from hopwire.cli import lake as command
 from hopwire.cli.exits import ExitCode
@@ -189,3 +190,16 @@ def test_build_on_a_machine_without_java_finds_umlauts_and_says_what_it_did(
     again = subprocess.run(hopwire, env=poor_machine, capture_output=True, timeout=100, check=False)
     assert (again.returncode, again.stderr) == (0, first.stderr)
     assert again.stdout.endswith(b"nothing new to read, 0 tables built\n")
+
+
+def test_a_step_tells_how_long_it_will_still_take() -> None:
+    clock = [0.0]
+    bars = Progress(command._TimeLeftColumn(), disable=True, get_time=lambda: clock[0])
+    step = bars.add_task("captures", total=10)
+    column = bars.columns[0]
+    assert isinstance(column, ProgressColumn)
+    shown = [str(column(bars.tasks[0]))]
+    for clock[0], done in ((1.0, 1), (2.0, 2), (10.0, 10)):
+        bars.update(step, completed=done)
+        shown.append(str(column(bars.tasks[0])))
+    assert shown == ["", "", "about 8 s left", ""]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,7 +27,8 @@ from hopwire.lake import build as runs
 from hopwire.lake import store
 from hopwire.lake.build import Built
 from hopwire.lake.manifest import Manifest, StoredFile, stale_tables
-from hopwire.lake.parquet_output import stored_file
+from hopwire.lake.parquet_output import TableLayout, parquet_writer, stored_file
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import (
     LakeRun,
     log_of,
@@ -555,3 +557,19 @@ def test_build_with_keys_that_reads_nothing_says_how_to_judge_anew(
     assert capsys.readouterr().out.endswith(said)
     assert build_nothing() == 0
     assert said not in capsys.readouterr().out, "without keys no secret can have been corrected"
+
+
+def test_a_flow_is_looked_for_in_few_row_groups(tmp_path: Path) -> None:
+    """Row groups have Bloom filters on ids; without them every row group whose range fits would be read."""
+    schema = pa.schema([("flow_id", pa.binary()), ("value", pa.int64())])
+    layout = TableLayout(schema)
+    with parquet_writer(tmp_path / "rows.parquet", layout, LakeSettings(), 100) as writer:
+        for group in range(8):
+            ids = [b"%04d" % (8 * number + group) for number in range(100)]  # every group has nearly the whole range
+            writer.write_table(pa.table([ids, range(100)], schema=schema))
+    with duckdb.connect() as database:
+        probe = "select bloom_filter_excludes from parquet_bloom_probe(?, 'flow_id', ?::blob)"
+        excluded = [row[0] for row in database.execute(probe, [str(tmp_path / "rows.parquet"), b"0403"]).fetchall()]
+    assert len(excluded) == 8
+    assert not excluded[3]
+    assert sum(excluded) >= 6

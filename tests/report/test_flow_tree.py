@@ -6,7 +6,15 @@ from typing import Any
 
 from hopwire.flows.schemas import FATES
 from hopwire.report.flow_tree import FATES as MARKS
-from hopwire.report.flow_tree import Glyphs, finding_line, flow_to_json, lines_of_flow, request_line
+from hopwire.report.flow_tree import (
+    Glyphs,
+    finding_line,
+    flow_to_json,
+    is_bad_step,
+    lines_of_flow,
+    remark_of_step,
+    request_line,
+)
 from tests.flows.story import Story, answering, asking, telling
 
 A, B, C = b"A", b"B", b"C"
@@ -25,6 +33,16 @@ def lost_answer() -> Story:
 
 def test_every_fate_has_its_words() -> None:
     assert list(MARKS) == list(FATES)
+
+
+def test_bad_news_are_the_same_in_words_and_in_columns() -> None:
+    step: dict[str, Any] = {"from_node": A, "to_node": B, "is_reply": False}
+    step |= dict.fromkeys(("told", "dead_reason", "outcome_reason"), "")
+    for fate in (*FATES, "a fate of tomorrow"):
+        for repeat in (None, "", "replayed", "retransmitted"):
+            for kind in (None, "", "received", "ended", "failed"):
+                said = remark_of_step({**step, "fate": fate, "repeat": repeat, "outcome_kind": kind}, {})
+                assert is_bad_step(fate, repeat, kind) == said.is_bad, (fate, repeat, kind)
 
 
 def test_steps_are_a_tree_with_names_and_latencies() -> None:

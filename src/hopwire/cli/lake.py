@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hopwire.cli.exits import ExitCode, complain
@@ -130,10 +130,18 @@ def _sessions(captures: Path, master: str | None, memory: str | None) -> Iterato
             spark.stop()
 
 
+class _TimeLeftColumn(ProgressColumn):
+    """How long a step will still take, while there is something to tell it by."""
+
+    def render(self, task: Task) -> Text:
+        seconds = None if task.finished else task.time_remaining
+        return Text("" if seconds is None else f"about {seconds:.0f} s left")
+
+
 @contextmanager
 def _progress() -> Iterator[OnProgress]:
     """Give a function that shows progress as bars, if stderr is a terminal."""
-    columns = (TextColumn("{task.description:<20}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description:<20}"), BarColumn(), TimeElapsedColumn(), _TimeLeftColumn())
     with Progress(*columns, console=error_screen(), disable=not sys.stderr.isatty()) as bars:
         tasks: dict[str, TaskID] = {}
 

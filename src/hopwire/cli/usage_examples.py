@@ -30,7 +30,7 @@ EXAMPLES = {
     "capture cat":   "hopwire capture cat captures --node till --limit 50",
     "lake build":    "hopwire lake build captures lake",
     "lake sql":      "hopwire lake sql \"select outcome, count(*) from requests group by outcome\" lake",
-    "ui":            "hopwire ui lake",
+    "ui":            "hopwire ui lake --captures captures",
     "lake tables":   "hopwire lake tables lake",
     "lake check":    "hopwire lake check lake network",
     "lake compact":  "hopwire lake compact lake",
