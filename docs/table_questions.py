@@ -27,7 +27,8 @@ from spans where missing > 0 order by missing desc""",
     "silver.carried": (
         "how much one step hands to the next",
         """\
-select name, octet_length(content) as size_bytes
+select name, octet_length(content) as size_bytes, sum(octet_length(content)) over () as of_all_bytes,
+  octet_length(content) / sum(octet_length(content)) over () as share
 from carried order by size_bytes desc""",
     ),
     "silver.clocks": (
@@ -69,7 +70,7 @@ from messages group by all order by contract, sightings desc""",
     "silver.open_sightings": (
         "which flows are still open, and since when",
         """\
-select flow, count(*) as sightings, min(seen_at) as since
+select flow, count(*) as sightings, count(distinct node) as nodes, min(seen_at) as since
 from open_sightings group by all order by since""",
     ),
     "silver.quarantine": (
