@@ -293,7 +293,7 @@ histograms of any minutes, partitions and lakes are added bin by bin, and a quan
 is the end of its bin: never too small, and too large by less than 6.3 %. `hopwire flows latencies LAKE` does the same.
 
 ```sql
--- in DuckDB: add "where minute >= '2026-01-31 12:00:00+00'" behind "from latencies" for a time
+-- DuckDB: add "where minute >= '2026-01-31 12:00:00+00'" behind "from latencies" for a time
 with bins as (
   select contract, bin.up_to_us as up_to_us, sum(bin.answer_count)::bigint as answers
   from (select contract, unnest(latency_histogram) as bin from latencies) group by all

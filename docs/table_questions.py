@@ -24,33 +24,30 @@ from sources where len(faults) > 0 or skipped > 0 order by segment""",
 select node_name, incarnation, segment, missing, ending
 from spans where missing > 0 order by missing desc""",
     ),
+    "silver.carried": (
+        "how much one step hands to the next",
+        """\
+select name, octet_length(content) as size_bytes, sum(octet_length(content)) over () as of_all_bytes,
+  octet_length(content) / sum(octet_length(content)) over () as share
+from carried order by size_bytes desc""",
+    ),
     "silver.clocks": (
         "how far the clock of each node is off, and how sure that is",
         """\
 select node_name, reference_name, offset_ns / 1e6 as offset_ms, error_ns / 1e6 as error_ms, is_corrected
 from clocks order by abs(offset_ns) desc""",
     ),
-    "silver.carried": (
-        "how much a step hands to the next",
-        """\
-select name, octet_length(content) as size_bytes from carried order by size_bytes desc""",
-    ),
     "silver.closed_flows": (
-        "how many flows are final, by day, and how many sightings they have",
+        "which closed flows look ahead furthest, and so are opened again soonest",
         """\
-select date, count(*) as flows, sum(sighting_count) as sightings from closed_flows group by date order by date""",
+select flow, started_at, ended_at, make_timestamp_ns(horizon_ns) as horizon, node_names
+from closed_flows order by horizon_ns desc limit 20""",
     ),
     "silver.crossings": (
-        "by how many messages the clocks of two nodes were compared",
+        "how many messages the clocks of two nodes were compared by",
         """\
-select from_name, to_name, count(*) as windows, sum(messages) as messages, min(quickest_ns) / 1000 as quickest_us
+select from_name, to_name, sum(messages) as messages, min(quickest_ns) / 1e3 as quickest_us
 from crossings group by all order by messages desc""",
-    ),
-    "silver.open_sightings": (
-        "which flows may still change",
-        """\
-select flow, count(*) as sightings, max(seen_at) as last_seen_at
-from open_sightings group by flow order by last_seen_at""",
     ),
     "silver.hops": (
         "what became of the hops between two nodes, without what nodes say among themselves",
@@ -70,6 +67,12 @@ from lives where ending = 'died' order by ended_at""",
 select contract, verdict, direction, count(*) as sightings
 from messages group by all order by contract, sightings desc""",
     ),
+    "silver.open_sightings": (
+        "which flows are still open, and since when",
+        """\
+select flow, count(*) as sightings, count(distinct node) as nodes, min(seen_at) as since
+from open_sightings group by all order by since""",
+    ),
     "silver.quarantine": (
         "what could not be read, from whom, and at which byte",
         """\
@@ -82,17 +85,17 @@ from quarantine order by seen_at""",
 select contract, sighting_count, dead_count, senders, receivers
 from contracts order by dead_count desc limit 20""",
     ),
-    "gold.latencies": (
-        "how the slowest minutes of each contract were, and what failed in them",
-        """\
-select contract, minute, request_count, answered_count, p50_us, p99_us
-from latencies where not is_control order by p99_us desc limit 20""",
-    ),
     "gold.flows": (
         "the slowest flows, and what is odd about them",
         """\
 select flow, contract, outcome, duration_us / 1000 as ms, hop_count, list_transform(findings, lambda f: f.kind) as odd
 from flows where not is_control order by duration_us desc limit 20""",
+    ),
+    "gold.latencies": (
+        "which contracts were slow, and when",
+        """\
+select minute, contract, request_count, p50_us, p99_us, max_us
+from latencies where not is_control order by p99_us desc nulls last limit 20""",
     ),
     "gold.links": (
         "how much was lost between two nodes, by hour",

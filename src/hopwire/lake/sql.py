@@ -50,9 +50,9 @@ def opened(lake: Path | str, manifest: Manifest | None = None, payloads: Readers
     )
     try:
         database.execute("SET TimeZone = 'UTC'")
-        database.execute("SET parquet_metadata_cache = true")  # files of a lake never change
         if payloads is not None:
             _make_functions(database, payloads)
+        database.execute("SET parquet_metadata_cache = true")  # files of a lake never change
         for name, paths in files.items():
             more = BODIES if payloads is not None and name == MESSAGES else ""
             _make_view(database, name, paths, schema_of(lake, name, manifest), more)
