@@ -22,7 +22,8 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
 
 demo: $(READY) ## run a small network and look at what it said
-	@$(BIN)/hopwire demo
+	@rm -rf build/demo
+	@$(BIN)/hopwire demo --keep build/demo
 
 quick: $(READY) ## check, and run every test without processes, Spark or much chance: for every save
 	@$(MAKE) --no-print-directory -j 2 check pure
@@ -70,8 +71,9 @@ bench: $(READY) ## measure against the targets
 peers: $(READY) ## install what `ask` is measured beside, into .venv-peers
 	@$(BIN)/python benchmarks/peers/install.py
 
-docs: $(READY) ## write the generated documents anew
+docs: $(READY) ## write the generated documents anew, and make the site of all pages: build/site
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/make_site.py
 
 fuzz: $(READY) ## run the fuzz tests for long: FUZZ_CASES=1000000
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m fuzz --fuzz-cases $(FUZZ_CASES) --timeout 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -14,7 +15,10 @@ from pathlib import Path
 
 os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 
+import api_page
+import comparison_page
 import option_tables
+from table_questions import QUESTIONS
 
 from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.main import COMMANDS, GROUPS, run
@@ -114,6 +118,45 @@ def calls() -> str:
     return f"{NOTE}\n{option_tables.calls()}"
 
 
+def settings() -> str:
+    """Every option of a node that is run."""
+    return f"{NOTE}\n{option_tables.run_options()}"
+
+
+def api() -> str:
+    """Every public name, with what it says of itself."""
+    return f"{NOTE}\n{api_page.api()}"
+
+
+def comparisons() -> str:
+    """hopwire beside others, with the figures of the benchmarks."""
+    return f"{NOTE}\n{comparison_page.comparisons()}"
+
+
+def decisions() -> str:
+    """Every decision, by its number."""
+    lines = [
+        NOTE,
+        "# Decisions\n",
+        "Context, decision, consequences: one page for each.\n",
+        "| number | decision |",
+        "|---|---|",
+    ]
+    for path in sorted((HERE / "decisions").glob("[0-9]*.md")):
+        number, _, title = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ").partition(": ")
+        lines.append(f"| {number} | [{title}]({path.name}) |")
+    return "\n".join(lines) + "\n"
+
+
+def notebook() -> str:
+    """The cells of the notebook."""
+    parts = [NOTE]
+    for cell in json.loads((HERE.parent / "examples" / "lake.ipynb").read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(f"```python\n{text}\n```\n" if cell["cell_type"] == "code" else f"{text}\n")
+    return "\n".join(parts)
+
+
 def columns() -> str:
     """The columns of a decoded batch."""
     parts = [NOTE, "# Columns of a decoded batch\n", COLUMNS_INTRODUCTION, "| column | Arrow type |", "|---|---|"]
@@ -143,7 +186,8 @@ def commands() -> str:
 
 COMMANDS_INTRODUCTION = """\
 `pip install "hopwire[cli]"` brings the command `hopwire`. Output for programs: `--json`. What is wrong is said in one
-line on stderr. `hopwire --install-completion` teaches the shell to complete commands and options.
+line on stderr, with a remedy. `hopwire --install-completion` teaches bash, zsh, fish and PowerShell to complete
+commands and options; open a new terminal after it. `hopwire --show-completion` prints what would be installed.
 
 | exit code | meaning |
 |---|---|"""
@@ -173,6 +217,8 @@ def _table(table: Table) -> str:
     lines = [f"## {table.name}\n", f"{table.meaning}\n", f"Key: {key}. Made from: {reads}.\n"]
     lines += ["| column | Arrow type | meaning |", "|---|---|---|"]
     lines += [f"| `{column.name}` | `{column.type}` | {column.meaning} |" for column in table.stored_columns]
+    question, select = QUESTIONS[table.name]
+    lines += ["", "```sql", f"-- {question}", f"{select};", "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -204,6 +250,9 @@ One table by its newest version, with any engine. Between two commits of a build
 | Spark, Databricks | `spark.read.format("delta").load("LAKE/gold/requests")`, with the jar of Delta |
 | Trino | `call delta.system.register_table('hopwire', 'requests', 'LAKE/gold/requests')` |
 
+Bodies (`body_frames` of silver.messages) are bytes, as they were sent. Where the class of the payload is at hand,
+`hopwire.model.payload.payload_from_body(Order, body)` reads one; otherwise `msgspec.msgpack.decode(body)` gives a map.
+
 Write to the tables with hopwire alone. Do not run OPTIMIZE or VACUUM on them: a build would refuse the table, and old
 states could not be read any more.
 
@@ -226,6 +275,40 @@ from hops where flow = (select flow from flows order by hop_count desc limit 1) 
 select date, sender_name, finding, sum(message_count) as messages
 from security group by all order by date, messages desc;
 ```
+
+## Bodies
+
+A lake keeps bodies as bytes. Whoever names the payload classes of a contract reads them as JSON, in the columns `body`
+and `body_fault` of silver.messages:
+
+| with | how |
+|---|---|
+| Python | `hopwire.lake.read(LAKE, "messages", "pandas", payloads=[Order, Paid])`, or `"polars"`, `"arrow"` |
+| SQL | `hopwire lake sql "select body ->> '$.article' from messages" LAKE --payloads shop.actors` |
+
+## Quantiles over any time
+
+`latency_histogram` of gold.latencies counts answers by bins that are the same in every row and every lake. So the
+histograms of any minutes, partitions and lakes are added bin by bin, and a quantile is read from the sum. The quantile
+is the end of its bin: never too small, and too large by less than 6.3 %. `hopwire flows latencies LAKE` does the same.
+
+```sql
+-- DuckDB: add "where minute >= '2026-01-31 12:00:00+00'" behind "from latencies" for a time
+with bins as (
+  select contract, bin.up_to_us as up_to_us, sum(bin.answer_count)::bigint as answers
+  from (select contract, unnest(latency_histogram) as bin from latencies) group by all
+), ranked as (
+  select *, sum(answers) over (partition by contract order by up_to_us) as rank,
+    sum(answers) over (partition by contract) as total from bins
+)
+select contract, sum(answers)::bigint as answers, min(up_to_us) filter (where rank >= 0.50 * total) as p50_us,
+  min(up_to_us) filter (where rank >= 0.95 * total) as p95_us,
+  min(up_to_us) filter (where rank >= 0.99 * total) as p99_us
+from ranked group by contract order by p99_us desc;
+```
+
+On Spark, write `explode` for `unnest`, `group by contract, bin.up_to_us` for `group by all`, and leave the two
+`::bigint` out. Histograms of two lakes: `union all` within the inner select.
 """
 
 
@@ -289,11 +372,12 @@ FIRST_EXAMPLES = (
     "pipeline",
     "streams",
     "keyed",
+    "partner_networks",
     "capture_to_report",
 )
 EXAMPLES_INTRODUCTION = """\
 Each program runs by itself, as `python examples/hello.py`, and ends by itself. The first line of each says what one
-learns from it. The first seven are a tour. `deploy/` has the files of a service: systemd, Docker and Kubernetes;
+learns from it. The first eight are a tour. `deploy/` has the files of a service: systemd, Docker and Kubernetes;
 `foreign/` has programs that are no nodes.
 """
 
@@ -302,6 +386,11 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "wire/formats.md": formats,
     "reasons.md": reasons,
     "calls.md": calls,
+    "api.md": api,
+    "comparisons.md": comparisons,
+    "settings.md": settings,
+    "decisions/README.md": decisions,
+    "tutorials/notebook.md": notebook,
     "columns.md": columns,
     "cli.md": commands,
     "tables.md": tables,
@@ -320,6 +409,7 @@ def main(arguments: list[str]) -> int:
             continue
         stale.append(name)
         if "--check" not in arguments:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
     if stale and "--check" in arguments:
         print(f"stale: {', '.join(f'docs/{name}' for name in stale)}; remedy: make docs", file=sys.stderr)

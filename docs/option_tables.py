@@ -15,9 +15,10 @@ from typing import Any
 from hopwire.cluster.events import Pace
 from hopwire.model.limits import Limits
 from hopwire.node import Hub, Node, NodeSettings, Partner, Tls
+from hopwire.runner.settings import OPTIONS, RunOption
 from hopwire.testing import Faults, Network, run
 
-__all__ = ["calls"]
+__all__ = ["calls", "run_options"]
 
 INTRODUCTION = """\
 What can be said to each call, with its default. `hopwire.sync` has the same calls and options. What they promise is in
@@ -126,6 +127,37 @@ def calls() -> str:
     if unused := WORDS.keys() - used:
         raise SystemExit(f"docs/option_tables.py: no call has {', '.join(sorted(unused))}")
     return "\n".join(parts)
+
+
+RUN_INTRODUCTION = """\
+What `hopwire node`, `hopwire rendezvous` and `hopwire.run` can be told. An option has the same name as an argument
+(`--drain-seconds 5`, or `--set inbox_messages=100` where there is no argument of that name), in the environment
+(`HOPWIRE_DRAIN_SECONDS=5`), in the file of `--config` (`drain_seconds = 5`) and in `hopwire.run(drain_seconds=5)`. The
+first of these places that has a value counts. `hopwire config show` lists every value and where it comes from. What
+each is for is in [Deployment](deployment.md).
+"""
+
+
+def run_options() -> str:
+    """Give the page of all options of a node that is run."""
+    beside = dict(re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(NodeSettings), re.MULTILINE))
+    lines = [
+        "# Settings of a node\n",
+        RUN_INTRODUCTION,
+        "| option | expects | default | what it says |",
+        "|---|---|---|---|",
+    ]
+    for option in OPTIONS.values():
+        words = beside.get(option.name, option.meaning)
+        lines.append(f"| `{option.name}` | {option.kind.expected} | {_run_default(option)} | {words} |")
+    return "\n".join(lines) + "\n"
+
+
+def _run_default(option: RunOption) -> str:
+    value = option.default
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return "" if value in ("", ()) else f"`{value:g}`" if isinstance(value, float) else _default(value).replace("'", "")
 
 
 def _sentence(call: Callable[..., Any]) -> str:

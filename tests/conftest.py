@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +24,13 @@ ROOT = Path(__file__).parents[1]
 SPARK_SETTINGS = ROOT / "tests" / "lake" / "conf"
 hypothesis.settings.register_profile("hopwire", deadline=None)  # a deadline would judge the machine, not the code
 hypothesis.settings.load_profile("hopwire")
+NOT_INSTALLED = re.compile(r"NOT INSTALLED: (\w+)")  # how tests that need a program are skipped
 DEMO_SECONDS = 300  # it takes a minute where nothing else runs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-cases", type=int, default=200_000, help="mutated inputs for each fuzz test")
+    parser.addoption("--pictures", type=Path, help="put pictures of every page into this directory")
     parser.addoption("--networks", type=int, default=20, help="random networks for the lake to judge")
 
 
@@ -45,6 +49,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(DEMO_SECONDS))
         if getattr(config.option, "loadgroup", False):
             _tell_group(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the very end what was not run because a program is not installed, and how to run it."""
+    lines = missing_tools(str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
+    for line in lines:
+        terminalreporter.write_line(line, yellow=True)
+
+
+def missing_tools(reasons: Iterable[str]) -> list[str]:
+    """Give a line for each program that tests were skipped for; reasons begin with NOT INSTALLED: and its name."""
+    counts = Counter(found[1] for reason in reasons if (found := NOT_INSTALLED.search(reason)))
+    return [
+        f"NOT RUN: {count} tests that need {tool}; run them: apt-get install {tool}, then make test"
+        for tool, count in sorted(counts.items())
+    ]
 
 
 def _tell_group(item: pytest.Item) -> None:

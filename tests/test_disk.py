@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hopwire.disk import (
+    MAX_TEXT_BYTES,
     NotRegular,
     check_mode,
     create_file,
@@ -18,6 +19,7 @@ from hopwire.disk import (
     local_path,
     make_directory,
     open_regular,
+    read_named_text,
     read_regular,
     replace_file,
     shown_name,
@@ -146,3 +148,16 @@ def test_name_that_is_no_text_is_refused_in_words() -> None:
     with pytest.raises(SettingsError, match="has a NUL in it"):
         local_path("a\0b")
     assert shown_name(os.fsdecode(b"\xff\xc3\xa4")) == "\\xffä"
+
+
+def test_text_that_a_user_names_is_of_a_regular_file_and_not_endless(tmp_path: Path) -> None:
+    file, link = tmp_path / "node.toml", tmp_path / "link.toml"
+    file.write_text("name = 'größe'", encoding="utf-8")
+    link.symlink_to(file)  # so Kubernetes mounts secrets
+    assert read_named_text(link) == "name = 'größe'"
+    with pytest.raises(OSError, match="is a device, expected a regular file"):
+        read_named_text("/dev/zero")
+    with file.open("wb") as grown:
+        grown.truncate(MAX_TEXT_BYTES + 1)
+    with pytest.raises(OSError, match="has more than 4,194,304 bytes"):
+        read_named_text(file)

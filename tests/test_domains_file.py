@@ -64,7 +64,7 @@ def test_a_secret_that_was_pasted_in_place_of_its_name_is_not_repeated(pasted: s
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot read the domains nope\.toml: No such file or directory"):
         domains_from_file("nope.toml")
-    with pytest.raises(SettingsError, match="Is a directory"):
+    with pytest.raises(SettingsError, match="is a directory, expected a regular file"):
         domains_from_file(tmp_path)
 
 

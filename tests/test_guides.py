@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
+import signal
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
+
+from hopwire.domains_file import domains_from_file
+from tests.cli.running import command, environment
+from tests.transcripts import assert_shown, blocks, plain, printed, steps
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -31,15 +39,75 @@ drained: True
 hello Bob [0, 1, 2]
 hello Eve
 """,
+    "index.md": "hello Ada\n",
+    "messages.md": "unknown_version 2 0\n",
 }
 
 
-@pytest.mark.parametrize("name", PRINTED)
-def test_the_code_of_a_guide_runs_from_top_to_bottom(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (DOCS / name).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    exec(compile("\n".join(blocks), name, "exec"), {"__name__": name})
-    assert capsys.readouterr().out == PRINTED[name]
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["network.md", "index.md", "messages.md", "tutorials/network.md", "howto/replaying.md"]
+)
+def test_the_code_of_a_guide_runs_from_top_to_bottom(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n".join(blocks(f"docs/{name}", "python")), name, "exec"), {"__name__": name})
+    assert capsys.readouterr().out == PRINTED.get(name, "".join(blocks(f"docs/{name}", "text")))
+
+
+@pytest.mark.slow
+def test_the_commands_on_the_page_of_messages_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(DOCS.parent / "examples")
+    assert assert_shown("docs/messages.md") > 3
+
+
+def _free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+def _masked(text: str) -> str:
+    """Give a text in which times, ids and sizes are all the same."""
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", text)
+    return re.sub(r"\d+ bytes", "N bytes", re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text))
+
+
+@pytest.mark.slow
+def test_the_first_five_minutes_go_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks("docs/start.md", "python")
+    (tmp_path / "shop.py").write_text(code, encoding="utf-8")
+    port = f":{_free_port()}"
+    (start, listens), *others = steps("docs/start.md")
+    arguments = shlex.split(start.replace(":7400", port))[1:]
+    with subprocess.Popen(command(*arguments), env=environment(), stderr=subprocess.PIPE, text=True) as node:
+        try:
+            assert node.stderr is not None
+            assert _masked(node.stderr.readline()) == _masked(listens).replace(":7400", port)
+            for asked, shown in others[:3]:
+                assert printed(asked.replace(":7400", port)) == shown.replace(":7400", port)
+        finally:
+            node.send_signal(signal.SIGTERM)
+            node.communicate(timeout=60)
+    assert node.returncode == 0
+    ((read, shown),) = others[3:]
+    assert _masked(plain(printed(read))) == _masked(plain(shown))
+
+
+@pytest.mark.parametrize("name", ["deployment.md", "network.md"])
+def test_domains_files_of_the_guides_can_be_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [block for block in blocks(f"docs/{name}", "toml") if "[domains." in block]
+    assert files
+    for text in files:
+        for secret in re.findall(r'secret_name = "(\w+)"', text):
+            monkeypatch.setenv(secret, "sixteen bytes or more")
+        (tmp_path / "domains.toml").write_text(text, encoding="utf-8")
+        assert domains_from_file(tmp_path / "domains.toml").find(b"hopwire.hello")
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)

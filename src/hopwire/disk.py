@@ -38,6 +38,7 @@ __all__ = [
     "open_for_update",
     "open_regular",
     "put_file",
+    "read_named_text",
     "read_regular",
     "refuse_scheme",
     "replace_file",
@@ -47,6 +48,7 @@ __all__ = [
 
 OWNER_ONLY = 0o600
 ALL_BITS = 0o777
+MAX_TEXT_BYTES = 4 * 1024**2  # of a file of settings: far more than anybody writes by hand
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # one slash, as pathlib leaves it; C:/ has too few letters to match
 
 # Windows has none of these flags, and no FIFO in a directory either.
@@ -175,6 +177,15 @@ def read_regular(path: Path | str, max_bytes: int) -> bytes:
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes", os.fspath(path))
     return content
+
+
+def read_named_text(path: Path | str) -> str:
+    """Read a file of settings that a user named: a regular file, a symlink is followed, of `MAX_TEXT_BYTES` at most."""
+    with open_regular(path, is_named=True) as file:
+        content = file.read(MAX_TEXT_BYTES + 1)
+    if len(content) > MAX_TEXT_BYTES:
+        raise OSError(errno.EFBIG, f"has more than {MAX_TEXT_BYTES:,} bytes", os.fspath(path))
+    return content.decode("utf-8")
 
 
 FileStamp: TypeAlias = tuple[int, int, int] | None

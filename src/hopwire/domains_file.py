@@ -17,7 +17,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from hopwire.disk import FileStamp, file_stamp
+from hopwire.disk import FileStamp, file_stamp, read_named_text
 from hopwire.errors import SettingsError
 from hopwire.security.domain_settings import SecretMissing, domains_from_table
 from hopwire.security.domains import Domains
@@ -74,7 +74,7 @@ def _read(path: str | Path) -> tuple[Domains, dict[Path, FileStamp]]:
     """Give the domains, and the files that their secrets were found in."""
     files: dict[Path, FileStamp] = {}
     try:
-        table = tomllib.loads(Path(path).read_text("utf-8"))
+        table = tomllib.loads(read_named_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
     except OSError as error:

@@ -49,6 +49,7 @@ __all__ = [
     "Timeout",
     "UnexpectedAnswer",
     "Unreachable",
+    "WholeNeeded",
     "WireError",
 ]
 
@@ -189,6 +190,10 @@ class LakeError(HopwireError):
 
 class BalanceError(LakeError):
     """Rows that got lost or were made up on the way into a table."""
+
+
+class WholeNeeded(LakeError):
+    """A change of a lake that no step can make; the lake is judged as a whole then."""
 
 
 class SettingsError(HopwireError):

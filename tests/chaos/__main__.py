@@ -1,6 +1,7 @@
 """Let a network suffer, and say what was done and what held.
 
 python -m tests.chaos --seconds 150 --seed 1        also: make chaos
+python -m tests.chaos --seconds 100 --kills         20,000 requests and some fifteen kill -9, each held against the lake
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hopwire.lake.settings import LakeSettings
 from tests.chaos.judge import checks_of
-from tests.chaos.lake_judge import lake_check
+from tests.chaos.lake_judge import HOP_COLUMNS, REQUEST_COLUMNS, capture_checks, lake_check
 from tests.chaos.member import TIMEOUT_SECONDS, domains_of
-from tests.chaos.network import Order, run
+from tests.chaos.network import KILLED, Order, run
 from tests.chaos.page import page_of
 from tests.chaos.stranger import ATTACKS
+from tests.chaos.troubles import Force
 
 
 def main() -> int:
@@ -29,18 +32,21 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**6)
     parser.add_argument("--rate", type=float, default=100.0, help="questions of each member in a second")
+    parser.add_argument("--kills", action="store_true", help="kills and stops alone, many of them")
     parser.add_argument("--peaceful", action="store_true", help="without the stranger")
     parser.add_argument("--keep", type=Path, help="a new directory for captures, logs and lake")
     parser.add_argument("--report", type=Path, help="a file for the page that is printed")
     options = parser.parse_args()
-    order = Order(
-        options.seconds, options.seed, options.rate, attacks=() if options.peaceful else tuple(ATTACKS.values())
-    )
+    attacks = () if options.peaceful or options.kills else tuple(ATTACKS.values())
+    order = Order(options.seconds, options.seed, options.rate, attacks=attacks)
+    if options.kills:
+        order = replace(order, networks=(KILLED,), force=Force(pause_seconds=(0.3, 1.5)))
     print(f"seed {order.seed}: chaos for {order.seconds:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="hopwire-chaos-") as scratch:
         directory = options.keep or Path(scratch) / "chaos"
         report = asyncio.run(run(directory, order))
-        checks = [*checks_of(report), lake_check(report, _requests(directory))]
+        requests, hops = _tables(directory)
+        checks = [*checks_of(report), lake_check(report, requests), *capture_checks(report, requests, hops)]
     page = page_of(report, checks)
     print(page)
     if options.report:
@@ -48,8 +54,8 @@ def main() -> int:
     return 0 if all(check.is_held for check in checks) else 1
 
 
-def _requests(directory: Path) -> list[Mapping[str, Any]]:
-    """Build the lake, and give what it says of requests."""
+def _tables(directory: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Build the lake, and give what it says of requests and hops."""
     from hopwire.lake.build import build
     from hopwire.lake.session import session
     from hopwire.lake.store import read_arrow
@@ -61,10 +67,8 @@ def _requests(directory: Path) -> list[Mapping[str, Any]]:
         build(spark, directory / "captures", directory / "lake", domains=domains, settings=settings)
     finally:
         spark.stop()
-    requests: list[Mapping[str, Any]] = read_arrow(
-        directory / "lake", "gold.requests", ["correlation_id", "outcome", "reason"]
-    ).to_pylist()
-    return requests
+    requests = read_arrow(directory / "lake", "gold.requests", REQUEST_COLUMNS).to_pylist()
+    return requests, read_arrow(directory / "lake", "silver.hops", HOP_COLUMNS).to_pylist()
 
 
 if __name__ == "__main__":

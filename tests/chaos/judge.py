@@ -63,7 +63,7 @@ def checks_of(report: Report) -> list[Check]:
         _handled_once(report),
         _ended(report),
         _healed(report),
-        _unsigned(report),
+        *([_unsigned(report)] if any(OPEN.has(life.name) for life in report.lives) else []),
         _memory(report),
         _descriptors(report),
         _lags(report),

@@ -17,6 +17,11 @@ A difference may have an excuse. Differences are counted by excuse, so that an e
 | unwritten | a member was killed before its full disk had room again; the same holds, since the capture tells of it |
 | unknown | a life began and was killed while the disk was full, and nothing is left that says that the member lived |
 | clock | clocks of the network were set, and the lake calls such a clock doubtful for minutes |
+
+Two more checks look at what the lake has beside the outcome. `told` says what the asker was told, unless the life that
+asked was killed, or skipped sightings. No hop is called lost, and no message foreign, if its receiver wrote down that
+it handled the message. Clocks that were set excuse both. A cable that was cut excuses `foreign`: what the system holds
+back meanwhile comes later than patience, and its sender may be killed before it writes.
 """
 
 from __future__ import annotations
@@ -32,7 +37,10 @@ from tests.chaos.member import TIMEOUT_SECONDS, TOIL_TIMEOUT_SECONDS
 from tests.chaos.network import ATTACKED, SMALL_DISK, Report
 from tests.chaos.record import Promise, life_of, member_of
 
-__all__ = ["Difference", "differences_of", "lake_check"]
+__all__ = ["HOP_COLUMNS", "REQUEST_COLUMNS", "Difference", "capture_checks", "differences_of", "lake_check"]
+
+REQUEST_COLUMNS = ("correlation_id", "outcome", "reason", "told", "is_told_otherwise", "identity")
+HOP_COLUMNS = ("correlation_id", "fate", "is_reply", "is_control", "from_node", "to_node")
 
 # a question that found no way out of its node was seen by no capture as a departure; its dead letter may be missing too
 # where the writer of its node was killed soon after
@@ -91,6 +99,46 @@ def differences_of(report: Report, requests: Iterable[Mapping[str, Any]]) -> tup
             excuse = _excuse(report, promise, words, unwritten)
             found.append(Difference(promise.flow, promise.call, promise.temper, promise.told, words, excuse))
     return found, compared
+
+
+def capture_checks(
+    report: Report, requests: Iterable[Mapping[str, Any]], hops: Iterable[Mapping[str, Any]]
+) -> tuple[Check, Check]:
+    """Hold what was told, and hops that are called lost or foreign, against what members wrote down."""
+    silent = {life.name for life in report.lives if life.was_killed}
+    asked, otherwise, compared = report.recorded.promises, [], 0
+    for request in requests:
+        flow = request["correlation_id"].decode(errors="replace")
+        promise = asked.get(flow)
+        if promise is None or not promise.told or not request["identity"].startswith(b"chaos."):
+            continue
+        if life_of(flow) in silent or (member_of(life_of(flow)) == SMALL_DISK and report.recorded.blind_at):
+            continue
+        compared += 1
+        fits = (None, "answered") if promise.told == "answered" else (promise.told,)
+        if request["told"] not in fits or request["is_told_otherwise"]:
+            otherwise.append((flow, promise.told, request["told"]))
+    acted = list(_acted(report, hops))
+    told = f"{compared:,} requests compared, {len(otherwise):,} differ"
+    words = f"{len(acted):,} hops are called lost or foreign, and were handled"
+    return (
+        Check(
+            "the lake has what askers were told", not otherwise, told + (f": {some(otherwise)}" if otherwise else "")
+        ),
+        Check("nothing is lost that was handled", not acted, words + (f": {some(acted)}" if acted else "")),
+    )
+
+
+def _acted(report: Report, hops: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """The hops of questions that are called lost or foreign though their receiver handled the message."""
+    handled = report.recorded.handled
+    doubted = ("lost",) if any(spell.kind == "cut" for spell in report.spells) else ("lost", "foreign")
+    for hop in hops:
+        flow, to = hop["correlation_id"].decode(errors="replace"), hop["to_node"].decode(errors="replace")
+        if hop["fate"] not in doubted or hop["is_reply"] or hop["is_control"] or not ATTACKED.has(flow):
+            continue
+        if any(member_of(life) == to for life in handled.get(flow, ())):
+            yield flow, to, hop["fate"]
 
 
 def _also(report: Report, promise: Promise) -> set[str]:

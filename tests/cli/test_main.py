@@ -18,15 +18,22 @@ from hopwire.cli.main import COMMANDS, GROUPS, app, run
 from hopwire.cli.usage_examples import EXAMPLES, FIRST_STEPS
 from hopwire.model import Message
 from hopwire.wire import V6, encode
-from tests.cli.running import VECTORS, command, environment, heed_ctrl_c, hopwire, process
+from tests.cli.running import ROOT, VECTORS, command, environment, heed_ctrl_c, hopwire, process
 
 GOOD = [frame.hex() for frame in encode(Message("Größe".encode()), V6)]
 
 
 # fmt: off
 WRONG_USAGE = [
-    (["zzz"],                           "No such command 'zzz'."),
-    (["decode", "--nope"],              "No such option: --nope"),
+    (["zzz"],                           "No such command 'zzz'; hopwire --help shows how"),
+    (["simulat"],                       "No such command 'simulat'. Did you mean 'simulate'?"),
+    (["keys", "new"],
+                 "Missing argument 'kind'. Choose from: authority, node, domain; hopwire keys new --help shows how"),
+    (["decode", "--nope"],              "No such option: --nope; hopwire decode --help shows how"),
+    (["decode", "--file", "/dev/zero"], "/dev/zero: is a device, expected a file; - is stdin"),
+    (["config", "show", "-c", "/dev/zero"], "/dev/zero: is a device, expected a regular file"),
+    (["decode", "--domains", "/dev/zero", "00"],
+                             "cannot read the domains /dev/zero: is a device, expected a regular file"),
     (["decode", "zz"],                 "argument 1: found 'zz', expected one frame in hex; a file is read with --file"),
     (["decode", "--file", "/no/such"],  "/no/such: No such file or directory"),
     (["encode", "--to", "V7"],          "--to: found 'V7', expected one of V3, V4, V5, V6"),
@@ -100,6 +107,20 @@ def test_every_help_has_an_example_of_its_own(path: list[str]) -> None:
 def test_every_example_can_be_read_by_its_command(line: str) -> None:
     found, words = found_command(shlex.split(line)[1:])
     assert found.make_context(found.name, words).params
+
+
+GUIDES = ["start.md", "security.md", "deployment.md", "howto/*.md", "tutorials/*.md"]
+
+
+def test_every_command_of_the_guides_can_be_read() -> None:
+    pages = [page for pattern in GUIDES for page in (ROOT / "docs").glob(pattern)]
+    blocks = [block for page in pages for block in re.findall(r"```\n(.*?)```", page.read_text("utf-8"), re.DOTALL)]
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    commands = [line.partition(" | ")[0] for line in lines if line.startswith("hopwire ")]
+    assert len(commands) > 15
+    for line in commands:
+        found, words = found_command(shlex.split(line, comments=True)[1:])
+        assert found.make_context(found.name, words).params, line
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)

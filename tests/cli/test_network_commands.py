@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from hopwire import sync
+from hopwire.cli import network_client
 from hopwire.cli.doctor import _version_there
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.cli.terminal import redraw
 from hopwire.cli.top import Picture, _lines
 from hopwire.errors import UnexpectedAnswer
-from hopwire.model import contract_of
+from hopwire.model import Contract, contract_of
 from hopwire.node import Actor, Address, Partner, handles
 from hopwire.node.overview import KnownContract, KnownMember
 from hopwire.node.status import (
@@ -112,6 +113,24 @@ def test_a_contract_that_another_node_handles_is_found_through_the_one_that_is_n
         found = hopwire("ask", door.uri, "till.order", '{"what": "tea"}', "--reply", "till.sold@2")
         assert (found.code, found.err, found.out) == (0, "", '{"what":"tea","count":1}\n')
         assert json.loads(hopwire("trace", door.uri, "till.order", "--json").out)["end"]["uri"] == shop.uri
+
+
+@pytest.mark.slow
+def test_who_comes_after_the_first_look_is_found_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[tuple[str, ...]] = []
+    look = network_client._elsewhere
+
+    async def looked(there: network_client.Joined, contract: Contract, timeout: float) -> tuple[str, ...]:
+        looks.append(await look(there, contract, timeout))
+        if len(looks) == 1:
+            shop.host(Shop())
+        return looks[-1]
+
+    monkeypatch.setattr(network_client, "_elsewhere", looked)
+    with sync.Node() as door, sync.Node(peers=[door.uri]) as shop:
+        door._portal.call_plain(lambda: door._node.host(StatusActor(door._node), local_only=True))
+        found = hopwire("ask", door.uri, "till.order", '{"what": "tea"}', "--reply", "till.sold@2")
+        assert (found.code, found.err, looks[0], looks[-1]) == (0, "", (), (shop.uri,))
 
 
 @pytest.mark.slow

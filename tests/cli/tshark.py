@@ -16,7 +16,7 @@ from hopwire.cli.wireshark import dissector
 __all__ = ["ShownMessage", "needs_tshark", "shown_messages", "tshark"]
 
 needs_tshark = pytest.mark.skipif(
-    shutil.which("tshark") is None, reason="the dissector is tried in tshark, which is not here (Debian: tshark)"
+    shutil.which("tshark") is None, reason="NOT INSTALLED: tshark, in which the dissector is tried"
 )
 OWN = "hopwire."
 

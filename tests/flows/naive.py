@@ -21,7 +21,8 @@ definition changes it here too, by hand; that is the point. Where the documents 
   another then, and not after the deadline, or the patience before that is over where there is none.
 - A stream is answered by its end, or when home said that it has enough; its parts answer nothing by themselves.
 
-- Equal messages of no flow and without an id are cut into minutes; an arrival is in the minute of its departure.
+- Equal messages of no flow and without an id are cut into minutes; an arrival is in the minute of its departure,
+  and one too many in that of the last departure before it.
 
 A flow without a correlation id is a tuple here, since how its bytes are made is nobody's business.
 """
@@ -179,12 +180,23 @@ def with_flows(sightings: Iterable[Row], coverage: Coverage, rules: Rules) -> li
         if abs(at - end * NS_PER_MINUTE) <= rules.patience_ns and each["direction"] in ("in", "out"):
             near[each["message_key"], each["attempt"], *ends_of(each), end][each["direction"]].append(each)
     for seen in near.values():
-        for departure, arrival in matched(coverage, rules, seen["out"], seen["in"]).items():
+        pairs = matched(coverage, rules, seen["out"], seen["in"])
+        for departure, arrival in pairs.items():
             left, came = seen["out"][departure], seen["in"][arrival]
-            times = [corrected(coverage, each["node"], each["seen_at_ns"]) for each in (left, came)]
-            if -rules.clock_slack_ns <= times[1] - times[0] <= rules.patience_ns:
+            if can_be_one(coverage, rules, left, came):
                 came["flow_id"] = left["flow_id"]
+        for number, came in enumerate(seen["in"]):
+            before = [left for left in seen["out"] if can_be_one(coverage, rules, left, came)]
+            if number not in pairs.values() and before:
+                latest = max(before, key=lambda left: corrected(coverage, left["node"], left["seen_at_ns"]))
+                came["flow_id"] = latest["flow_id"]
     return rows
+
+
+def can_be_one(coverage: Coverage, rules: Rules, left: Row, came: Row) -> bool:
+    """Whether a message can have taken as long as from this departure to this arrival."""
+    begin, end = (corrected(coverage, each["node"], each["seen_at_ns"]) for each in (left, came))
+    return -rules.clock_slack_ns <= end - begin <= rules.patience_ns
 
 
 def matched(coverage: Coverage, rules: Rules, departures: list[Row], arrivals: list[Row]) -> dict[int, int]:
@@ -251,7 +263,8 @@ def roles(message: Row) -> Row:
     is_answer = receiver == waiting and any(same(point, message, *CONTRACT) for point in points)
     is_reply = bool(receiver) and (is_answer or bool(message["outcome_kind"]))
     whose = "receiver" if is_reply else "callback_receiver"
-    home = message[f"{whose}_node_identity"], message[f"{whose}_identity"]
+    node = message[f"{whose}_node_identity"] if message["wire_format"] >= 5 else b""
+    home = node, message[f"{whose}_identity"]
     flow: Any = message["correlation_id"]
     if flow in NO_FLOW:
         has_key = home[1] and message["callback_key"]
@@ -338,6 +351,9 @@ def naive_requests(hops: Iterable[Row], coverage: Coverage, rules: Rules) -> lis
     return [request(group, coverage, rules) for group in groups.values() if any(map(is_question, group))]
 
 
+GIVEN_UP = ("Timeout", "Cancelled", "Closed", "Unreachable", "NoRoute", "QueueFull")  # by askers without an answer
+
+
 def is_question(hop: Row) -> bool:
     """Whether something is awaited, and this is not it."""
     return bool(hop["awaits"]) and not hop["is_reply"]
@@ -375,6 +391,7 @@ def request(hops: list[Row], coverage: Coverage, rules: Rules) -> Row:
             else dict.fromkeys(("told", "told_reason", "told_at_ns"))
         ),
         "is_holder_gone": False,
+        "is_outcome_guessed": False,
         "hop_count": len(hops),
         "is_reused": any(is_another(each, question, home, hops) for each in questions),
     }
@@ -446,6 +463,8 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         for each in replies
         if came_home(each, hops, home) == "taken" and is_taken_in_time(each, request, coverage, rules)
     }
+    if any(each["told"] in GIVEN_UP for each in told_rows):  # what nobody saw come was not taken
+        taken -= {id(each) for each in replies if each["fate"] == "unwitnessed"}
     wanted = ANSWERS[request["awaits"]]
     answers = [each for each in replies if each["outcome_kind"] in wanted]
     failures = [each for each in replies if is_failure(each, request)]
@@ -463,7 +482,9 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
     for word, came in (("answered", answers), ("failed", failures), ("late", answers)):
         for each in came:
             if word == "late" or id(each) in taken:
-                told = {"answered_at_ns": home_at[id(each)], "answer_identity": each["identity"]}
+                identity = None if each["fate"] == "told" else each["identity"]
+                told = {"answered_at_ns": home_at[id(each)], "answer_identity": identity}
+                told["is_outcome_guessed"] = is_guessed(each, request, coverage, rules)
                 return {"outcome": word, "reason": failed_for(each) if word == "failed" else "", **told}
     if any(is_expiry(each, deadline) for each in hops):
         return {"outcome": "expired"}
@@ -476,25 +497,38 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         return {"outcome": "lost", "reason": last["dead_reason"] or "hop_lost", **ends}
     silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
     is_over = is_seen_later(coverage, rules, home, silent_at)
-    said = [each for each in hops if not each["is_reply"]]
-    if not said:
-        return {"outcome": "open"}
-    latest = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))
-    last = latest["from_node"] if latest["fate"] == "dead" else latest["to_node"]
-    if last == home:
-        is_seen = latest["fate"] == "local" and tells_all(coverage, home, asked, silent_at)
-    else:
-        is_seen = not can_miss_answer(coverage, rules, last, home, asked, silent_at)
-    if is_over and is_seen:
+    is_given_up = any(each["told"] in GIVEN_UP for each in told_rows)
+    if is_over and (is_given_up or is_silence_seen(hops, request, coverage, rules, silent_at)):
         gone = ended_with_it(hops, request, coverage, silent_at - rules.patience_ns)
         if gone:
             ends = {"lost_from_node": gone, "lost_to_node": None, "is_holder_gone": True}
             return {"outcome": "lost", "reason": "no_answer", **ends}
-        end_of_trace = max(hops, key=last_seen)
+        end_of_trace = max(hops or told_rows, key=last_seen)
         unseen = end_of_trace["to_node"] if end_of_trace["fate"] == "unwitnessed" else None
         ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
         return {"outcome": "lost", "reason": "no_answer", **ends}
     return {"outcome": "open"}
+
+
+def is_guessed(hop: Row, request: Row, coverage: Coverage, rules: Rules) -> bool:
+    """Whether a reply decides that nobody saw come, or that home may have given up unseen."""
+    if not hop["is_reply"] or hop["fate"] in ("dead", "told"):
+        return False
+    came = hop["arrived_at_ns"]
+    return came is None or not tells_all(coverage, request["home_node"], came, came + rules.unwritten_ns)
+
+
+def is_silence_seen(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, silent_at: int) -> bool:
+    """Whether an answer would have been seen, by whoever would have answered or by home."""
+    said = [each for each in hops if not each["is_reply"]]
+    if not said:
+        return False
+    asked, home = request["asked_at_ns"], request["home_node"]
+    latest = max(said, key=lambda each: max(each["left_at_ns"] or 0, each["arrived_at_ns"] or 0))
+    last = latest["from_node"] if latest["fate"] == "dead" else latest["to_node"]
+    if last == home:
+        return latest["fate"] == "local" and tells_all(coverage, home, asked, silent_at)
+    return not can_miss_answer(coverage, rules, last, home, asked, silent_at)
 
 
 def is_failure(hop: Row, request: Row) -> bool:

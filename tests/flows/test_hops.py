@@ -247,6 +247,17 @@ def test_beats_are_cut_into_minutes_and_an_arrival_belongs_to_its_departure() ->
     assert sorted(counts.values()) == [5, 5, 60, 60], "from 15 to 20, 60 each, and from 140 to 145"
 
 
+def test_beat_that_comes_twice_across_the_end_of_a_minute_is_a_duplicate_and_nobody_is_a_stranger() -> None:
+    story = Story()
+    for second in range(10, 30):
+        story.hop(A, B, second * 1000 + 999, second * 1000 + 1001, b"beat", correlation_id=b"")
+    story.came(B, A, 20_001.5, b"beat", correlation_id=b"")  # a minute ends at 20 s
+    hops = story.hops().to_pylist()
+    (odd,) = [hop for hop in hops if hop["fate"] != "arrived"]
+    assert odd["fate"] == "duplicate"
+    assert odd["flow_id"] == min(hop["flow_id"] for hop in hops)
+
+
 def test_order_of_sightings_does_not_matter() -> None:
     story = Story()
     for number in range(50):

@@ -9,7 +9,7 @@ import pytest
 from hopwire.flows.coverage import LifeSpan
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import REQUEST_SCHEMA
-from tests.flows.story import BEGIN, MS, SECOND, Story, answering, asking, telling
+from tests.flows.story import BEGIN, MS, SECOND, Story, answering, asking, points, telling
 
 A, B, C, D = b"A", b"B", b"C", b"dark"
 SECOND_OF_TTL = 10_000_000  # ticks
@@ -393,9 +393,42 @@ def test_outcome_and_what_was_told_may_contradict(word: str, reply: dict[str, An
     assert story.requests()["is_told_otherwise"].to_pylist() == [is_contradicted]
 
 
-def test_request_of_which_only_its_end_was_seen_is_open() -> None:
-    (row,) = Story().told(A, 10, "NoRoute", "no_route: nobody", **asking()).requests().to_pylist()
-    assert (row["outcome"], row["told"], row["attempts"], row["hop_count"]) == ("open", "NoRoute", 0, 0)
+@pytest.mark.parametrize(("word", "outcome"), [("NoRoute", "lost"), ("HandlerFailed", "open")])
+def test_request_of_which_only_its_end_was_seen_is_lost_if_it_was_given_up(word: str, outcome: str) -> None:
+    told = f"{word.lower()}: words"
+    (row,) = Story().told(A, 10, word, told, **asking(ttl_ticks=TTL)).requests().to_pylist()
+    assert (row["outcome"], row["told"], row["attempts"], row["hop_count"]) == (outcome, word, 0, 0)
+
+
+def test_request_that_was_given_up_is_lost_though_an_answer_could_have_come_unseen() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).killed(B, 100, 9000)
+    story.skips.append(LifeSpan(A, BEGIN + 200 * MS, BEGIN + 400 * MS))
+    assert story.requests()["outcome"].to_pylist() == ["open"]
+    story.told(A, 1010, "Timeout", "timed_out: no answer", **asking(ttl_ticks=TTL))
+    assert story.requests()["outcome"].to_pylist() == ["lost"]
+
+
+def test_reply_that_nobody_saw_come_was_not_taken_by_an_asker_that_gave_up() -> None:
+    asked, reply = asking(ttl_ticks=TTL), telling("received")
+    asked["callback_points"] = points(b"hopwire.receipt")
+    story = Story().hop(A, B, 0, 1, b"q", **asked).out(B, A, 50, b"r", **reply).killed(A, 60, 9000)
+    (row,) = story.requests().to_pylist()
+    assert (row["outcome"], row["is_outcome_guessed"]) == ("answered", True)
+    (row,) = story.told(A, 40, "Unreachable", "node_lost: B is gone", **asked).requests().to_pylist()
+    assert (row["outcome"], row["told"], row["is_told_otherwise"]) == ("late", "Unreachable", False)
+
+
+def test_answer_that_home_was_seen_to_take_is_no_guess() -> None:
+    (row,) = Story().hop(A, B, 0, 1, b"q", **asking()).hop(B, A, 2, 3, b"r", **answering()).requests().to_pylist()
+    assert (row["outcome"], row["is_outcome_guessed"]) == ("answered", False)
+
+
+@pytest.mark.parametrize("named", [b"", A])
+def test_reply_of_an_old_format_belongs_to_its_question_whether_it_names_a_node_or_not(named: bytes) -> None:
+    old = {"wire_format": 4, "callback_key": 0, "callback_receiver_node_identity": b""}
+    story = Story().hop(A, B, 0, 1, b"q", **asking() | old)
+    story.hop(B, A, 2, 3, b"r", **answering() | old | {"receiver_node_identity": named})
+    assert story.requests()["outcome"].to_pylist() == ["answered"]
 
 
 def test_who_insists_goes_on_when_a_question_was_not_delivered() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopwire.flows.rules import Rules
-from hopwire.flows.steps import StepState, begin, step
+from hopwire.flows.steps import ClosedFlows, FlowTables, StepState, begin, step
 from tests.flows.networks import Network, SourcePart
 from tests.flows.story import SIGHTINGS
 
@@ -25,9 +25,15 @@ def after(steps: Iterable[list[SourcePart]]) -> StepState:
     return state
 
 
+def tables_of(state: StepState) -> FlowTables:
+    """All rows: of closed flows, and of open flows as far as they are known."""
+    assert isinstance(state.closed, ClosedFlows)
+    return state.closed.tables.plus(state.open)
+
+
 def rows_of(state: StepState) -> dict[str, list[str]]:
     """All rows of all tables, sorted."""
-    tables = state.tables
+    tables = tables_of(state)
     found = {"hops": tables.hops, "requests": tables.requests, "flows": tables.flows, "sightings": tables.sightings}
     return {name: sorted(map(str, table.to_pylist())) for name, table in (found | {"clocks": state.clocks}).items()}
 

@@ -25,11 +25,13 @@ from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, placed, spans_from_batch
 from hopwire.lake.parquet_output import stored_file
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import LakeRun, writing
-from hopwire.lake.worker import Split, split_batch
+from hopwire.lake.worker import Split, rebatched, split_batch
 from hopwire.security import Domains
 
 CONTRACT = ["identity", "version", "version_raw"]
+SIZES = LakeSettings()
 
 
 def build_without_spark(simulated: Path, lake: Path) -> dict[str, pa.Table]:
@@ -80,7 +82,7 @@ def judge_captures(captures: Path, domains: Domains, rules: Rules) -> Judged:
     spans: list[SourceSpan] = []
     splits: list[Split] = []
     for source in list_sources(captures):
-        batches = list(read_source(source))
+        batches = list(rebatched(read_source(source), SIZES.batch_rows, SIZES.batch_bytes))
         splits += [split_batch(batch, source.name, domains) for batch in batches]
         ending = OPEN if source.is_open else CLOSED
         own = joined_spans(span for batch in batches for span in spans_from_batch(batch, source.name))

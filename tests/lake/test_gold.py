@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from hopwire.flows.schemas import HOP_SCHEMA
+from hopwire.flows.histograms import latencies_of
+from hopwire.flows.schemas import HOP_SCHEMA, REQUEST_SCHEMA
 from hopwire.flows.spans import SourceSpan
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE
 from hopwire.lake.bronze.sources import SOURCES_TABLE
 from hopwire.lake.bronze.spans import rows_from_spans
 from hopwire.lake.dataframes import write_frame
 from hopwire.lake.gold.contracts import contracts
-from hopwire.lake.gold.links import links
+from hopwire.lake.gold.latencies import latencies
 from hopwire.lake.gold.quality import quality
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import MESSAGES_TABLE
@@ -28,9 +31,9 @@ from hopwire.lake.tables import Column, all_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+ROOT = Path(__file__).parents[2]
 MINUTE = datetime(2023, 11, 14, 22, 13, tzinfo=UTC)
 NOW = int(MINUTE.timestamp()) * 1_000_000_000
-LAST = NOW + 59_999_999_999  # the last nanosecond of that minute
 TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
@@ -52,27 +55,41 @@ def hop(fate: str, **more: Any) -> dict[str, Any]:
     return {**plain, "left_at_ns": NOW, "left_sequence": 1, "fate": fate, **more}
 
 
-def test_links_count_and_measure_by_pair_identity_and_minute(spark: SparkSession) -> None:
-    rows = [hop("arrived", latency_us=number, left_at_ns=LAST) for number in range(1, 101)]
-    rows += [hop("lost"), hop("duplicate", left_at_ns=None, arrived_at_ns=NOW), hop("dead"), hop("lost", identity=b"y")]
-    rows += [hop("lost", left_at_ns=LAST + 1)]
-    first, later, other = found(links(frame(spark, HOP_SCHEMA, *rows)))
-    assert (first["minute"], later["minute"].minute, other["identity"]) == (MINUTE, 14, b"y")
-    assert (first["hop_count"], first["size_bytes"]) == (102, 1020)
-    assert (first["arrived_count"], first["lost_count"], first["duplicate_count"]) == (100, 1, 1)
-    assert (first["p50_us"], first["p95_us"], first["p99_us"]) == (50, 95, 99)
-    assert other["p50_us"] is None
+def test_latencies_are_those_of_the_pure_function_and_add_up_in_sql(spark: SparkSession) -> None:
+    asked = {"identity": b"x", "version": 1, "partition": b"", "is_control": False, "outcome": "answered"}
+    rows = [{**asked, "asked_at_ns": NOW + took * 10**9, "latency_us": took} for took in range(1, 101)]
+    made = latencies(frame(spark, REQUEST_SCHEMA, *rows)).frame()
+    expected = latencies_of(pa.Table.from_pylist(rows, REQUEST_SCHEMA))
+    assert made.toArrow().cast(expected.schema).sort_by("minute").equals(expected.sort_by("minute"))
+    made.withColumn("contract", F.col("identity").cast("string")).createOrReplaceTempView("latencies")
+    (statement,) = re.findall(r"-- DuckDB.*?\n(.*?);\n```", (ROOT / "docs" / "tables.md").read_text(), re.DOTALL)
+    for theirs, ours in (("unnest", "explode"), ("group by all", "group by contract, bin.up_to_us"), ("::bigint", "")):
+        assert theirs in statement
+        statement = statement.replace(theirs, ours)
+    (row,) = found(spark.sql(statement))
+    assert row == {"contract": "x", "answers": 100, "p50_us": 51, "p95_us": 95, "p99_us": 99}
 
 
 @pytest.mark.parametrize("name", [t.name for t in all_tables().values() if any(map(is_timestamp, t.columns))])
 def test_timestamps_are_timestamps_in_utc_for_whoever_reads_the_files(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
-    hops = frame(spark, HOP_SCHEMA, hop("arrived", arrived_at_ns=NOW, latency_us=1, verdict="invalid"))
+    one_hop = hop("arrived", arrived_at_ns=NOW, latency_us=1, verdict="invalid")
+    inputs = {
+        "silver.hops": frame(spark, HOP_SCHEMA, one_hop),
+        "gold.requests": frame(spark, REQUEST_SCHEMA, {"identity": b"x", "asked_at_ns": NOW, "outcome": "lost"}),
+    }
     before = spark.conf.get(TIMESTAMPS)
     table = all_tables()[name]
     settings = LakeSettings()
-    write_frame(table, table.rows([hops], settings), tmp_path / "rows", settings, run="0" * 12, names={})
+    write_frame(
+        table,
+        table.rows([inputs[each] for each in table.reads], settings),
+        tmp_path / "rows",
+        settings,
+        run="0" * 12,
+        names={},
+    )
     (file,) = (tmp_path / "rows").rglob("*.parquet")
     kinds = {column.path: column.logical_type.to_json() for column in pq.ParquetFile(file).schema}
     kind = json.loads(kinds["minute"])

@@ -1,4 +1,4 @@
-"""The notebook runs from its first cell to its last, and draws three plots."""
+"""The notebook runs from its first cell to its last, and draws three plots; the tutorial tells what its lake says."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.cli.running import ROOT
+from tests.transcripts import assert_shown
 
 
 @pytest.mark.spark
@@ -32,3 +33,5 @@ def test_notebook_leads_from_captures_to_three_plots(spark: SparkSession, monkey
     assert len(names["links"]) > 0
     assert {"lost", "arrived"} <= set(names["hops"]["fate"])
     assert str(names["hops"]["left_at"].dt.tz) == "UTC"
+    monkeypatch.chdir(names["place"])  # the network and the lake of the tutorial are the same
+    assert assert_shown("docs/tutorials/lost-message.md", out_only=True) > 5

@@ -137,7 +137,8 @@ def test_table_is_read_as_what_is_asked_for(lake: Path) -> None:
         read(lake, "orders")
 
 
-QUESTIONS = re.search(r"```sql\n(.*?)```", (ROOT / "docs" / "tables.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "tables.md").read_text(), re.DOTALL)
+QUESTIONS = [question for block in BLOCKS for question in block.split(";")[:-1]]
 
 
 @pytest.fixture(scope="module")
@@ -151,9 +152,10 @@ def lake_without_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", QUESTIONS[1].split(";")[:-1] if QUESTIONS else [])
-def test_question_of_the_documents_is_answered(lake_without_rows: Path, question: str) -> None:
-    assert len(query(lake_without_rows, question).column_names) > 3
+def test_questions_of_the_documents_are_answered(lake_without_rows: Path) -> None:
+    assert len(QUESTIONS) > len(all_tables())
+    for question in QUESTIONS:
+        assert len(query(lake_without_rows, question).column_names) > 1, question
 
 
 def test_engines_that_know_nothing_of_manifests_read_the_newest_version(tmp_path: Path) -> None:

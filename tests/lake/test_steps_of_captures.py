@@ -21,7 +21,7 @@ from hopwire.lake.simulation import simulate_here
 from hopwire.lake.worker import split_batch
 from hopwire.simulate import SimulateSettings
 from tests.flows.networks import SourcePart
-from tests.flows.test_steps import assert_same
+from tests.flows.test_steps import assert_same, tables_of
 from tests.lake.pure import judge_captures, with_route
 
 pytestmark = pytest.mark.slow
@@ -80,5 +80,5 @@ def test_steps_in_any_order_give_the_rows_of_one_step(parts: list[SourcePart], w
 
 def test_one_step_gives_the_hops_and_requests_of_a_build(simulated: Path, whole: StepState) -> None:
     built = judge_captures(simulated / "captures", domains_from_file(str(simulated / "domains.toml")), Rules())
-    for one, other in ((whole.tables.hops, built.hops), (whole.tables.requests, built.requests)):
+    for one, other in ((tables_of(whole).hops, built.hops), (tables_of(whole).requests, built.requests)):
         assert sorted(map(str, one.to_pylist())) == sorted(map(str, other.to_pylist()))

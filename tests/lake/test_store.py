@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,13 +20,15 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from hopwire.cli import lake as command
+from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run as hopwire
 from hopwire.errors import LakeError
 from hopwire.lake import build as runs
 from hopwire.lake import store
 from hopwire.lake.build import Built
 from hopwire.lake.manifest import Manifest, StoredFile, stale_tables
-from hopwire.lake.parquet_output import stored_file
+from hopwire.lake.parquet_output import TableLayout, parquet_writer, stored_file
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import (
     LakeRun,
     log_of,
@@ -169,14 +172,23 @@ def test_run_that_is_killed_between_two_commits_leaves_the_old_lake_or_the_new(
         assert read_arrow(tmp_path, "gold.t", manifest=old)["a"].to_pylist() == before
 
 
-def test_two_runs_that_no_lock_keeps_apart_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        (("gold.t", "gold.u"), r"gold\.u: version 1 of its Delta log cannot be written .* is another build at work\?"),
+        (("gold.t",), "another build was quicker; nothing was published; build again"),
+    ],
+)
+def test_two_runs_that_no_lock_keeps_apart_do_not_mix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: tuple[str, ...], said: str
+) -> None:
     monkeypatch.setattr(store, "fcntl", None)
     fill(tmp_path, "one", [1], "gold.t", "gold.u")
     with writing(tmp_path) as slow:
-        slow.put("gold.t", "slow", SCHEMA, [write(slow, "gold.t", "slow", [7])])
-        slow.put("gold.u", "slow", SCHEMA, [write(slow, "gold.u", "slow", [7])])
+        for table in tables:
+            slow.put(table, "slow", SCHEMA, [write(slow, table, "slow", [7])])
         fill(tmp_path, "quick", [2], "gold.u")
-        with pytest.raises(LakeError, match="another build was quicker; nothing was published; build again"):
+        with pytest.raises(LakeError, match=said):
             slow.publish({}, "")
     assert (read_arrow(tmp_path, "gold.t")["a"].to_pylist(), read_arrow(tmp_path, "gold.u")["a"].to_pylist()) == (
         [1],
@@ -334,6 +346,14 @@ def test_file_in_place_of_a_lake_is_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(LakeError, match="is not a lake"):
         read_manifest(file)
+
+
+@pytest.mark.parametrize("target", ["nowhere", "lake"])
+def test_symlink_that_leads_nowhere_or_to_itself_is_no_place_for_a_lake(tmp_path: Path, target: str) -> None:
+    (tmp_path / "lake").symlink_to(target)
+    with pytest.raises(LakeError, match="is a symlink that leads nowhere; name another directory"):
+        fill(tmp_path / "lake", "one", [1])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake"]
 
 
 def test_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -514,6 +534,15 @@ def test_build_says_what_it_leaves_stale(build_nothing: Callable[..., int], caps
     )
 
 
+def test_build_past_bad_sources_has_an_exit_code_of_its_own(
+    partly_built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = Built(partly_built, read_manifest(partly_built), (), (), ("a.arrows: is a FIFO",), ("a.arrows",))
+    monkeypatch.setattr(runs, "build", lambda *args, **settings: bad)
+    assert hopwire(["lake", "build", "captures", str(partly_built)]) == ExitCode.INCOMPLETE
+    assert "hopwire: a.arrows: is a FIFO\n" in capsys.readouterr().err
+
+
 def test_build_with_keys_that_reads_nothing_says_how_to_judge_anew(
     build_nothing: Callable[..., int], partly_built: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -528,3 +557,19 @@ def test_build_with_keys_that_reads_nothing_says_how_to_judge_anew(
     assert capsys.readouterr().out.endswith(said)
     assert build_nothing() == 0
     assert said not in capsys.readouterr().out, "without keys no secret can have been corrected"
+
+
+def test_a_flow_is_looked_for_in_few_row_groups(tmp_path: Path) -> None:
+    """Row groups have Bloom filters on ids; without them every row group whose range fits would be read."""
+    schema = pa.schema([("flow_id", pa.binary()), ("value", pa.int64())])
+    layout = TableLayout(schema)
+    with parquet_writer(tmp_path / "rows.parquet", layout, LakeSettings(), 100) as writer:
+        for group in range(8):
+            ids = [b"%04d" % (8 * number + group) for number in range(100)]  # every group has nearly the whole range
+            writer.write_table(pa.table([ids, range(100)], schema=schema))
+    with duckdb.connect() as database:
+        probe = "select bloom_filter_excludes from parquet_bloom_probe(?, 'flow_id', ?::blob)"
+        excluded = [row[0] for row in database.execute(probe, [str(tmp_path / "rows.parquet"), b"0403"]).fetchall()]
+    assert len(excluded) == 8
+    assert not excluded[3]
+    assert sum(excluded) >= 6

@@ -6,7 +6,15 @@ from typing import Any
 
 from hopwire.flows.schemas import FATES
 from hopwire.report.flow_tree import FATES as MARKS
-from hopwire.report.flow_tree import Glyphs, finding_line, flow_to_json, lines_of_flow, request_line
+from hopwire.report.flow_tree import (
+    Glyphs,
+    finding_line,
+    flow_to_json,
+    is_bad_step,
+    lines_of_flow,
+    remark_of_step,
+    request_line,
+)
 from tests.flows.story import Story, answering, asking, telling
 
 A, B, C = b"A", b"B", b"C"
@@ -25,6 +33,16 @@ def lost_answer() -> Story:
 
 def test_every_fate_has_its_words() -> None:
     assert list(MARKS) == list(FATES)
+
+
+def test_bad_news_are_the_same_in_words_and_in_columns() -> None:
+    step: dict[str, Any] = {"from_node": A, "to_node": B, "is_reply": False}
+    step |= dict.fromkeys(("told", "dead_reason", "outcome_reason"), "")
+    for fate in (*FATES, "a fate of tomorrow"):
+        for repeat in (None, "", "replayed", "retransmitted"):
+            for kind in (None, "", "received", "ended", "failed"):
+                said = remark_of_step({**step, "fate": fate, "repeat": repeat, "outcome_kind": kind}, {})
+                assert is_bad_step(fate, repeat, kind) == said.is_bad, (fate, repeat, kind)
 
 
 def test_steps_are_a_tree_with_names_and_latencies() -> None:
@@ -123,6 +141,15 @@ def test_what_an_asker_was_told_is_a_step_and_a_part_of_its_request() -> None:
     assert request_line(request, NAMES).text.endswith("; its asker was told Timeout (timed_out)")
     otherwise = story.hop(B, A, 5, 6, b"r", **answering()).requests().to_pylist()[0]
     assert request_line(otherwise, NAMES).text.endswith("(timed_out), which its messages contradict")
+
+
+def test_answer_that_nobody_saw_come_is_said_to_be_likely() -> None:
+    story = Story(A).out(A, B, 0, b"q", **asking()).came(A, B, 5, b"r", **answering())
+    assert request_line(story.requests().to_pylist()[0], NAMES).text.endswith("answered after 5 ms")
+    unseen = Story(B).came(B, A, 0, b"q", **asking()).out(B, A, 5, b"r", **answering())
+    assert request_line(unseen.requests().to_pylist()[0], NAMES).text.endswith(
+        "answered after 5 ms, most likely: nobody saw that it was taken"
+    )
 
 
 def test_request_that_was_lost_with_its_node_says_so() -> None:

@@ -1,37 +1,53 @@
-"""Journeys through the page in a real browser: Debian's Chromium, driven by Playwright."""
+"""Journeys through the page in a real browser: Debian's Chromium, driven by Playwright.
+
+`pytest tests/web/test_browser.py -k pictures --pictures docs/pictures` makes the pictures of the documentation.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from starlette.applications import Starlette
 
+from hopwire.capture import CaptureWriter
+from hopwire.model.sighting import Direction
+from hopwire.web.live import Live
 from hopwire.web.page_server import page_app
+from tests.web.conftest import MARKUP
+from tests.web.test_live import PICTURE, sighting
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium, then make test again"),
+    pytest.mark.skipif(CHROMIUM is None, reason="NOT INSTALLED: chromium, in which the page is tried"),
 ]
-WIDTHS = {"desk": 1280, "tablet": 800, "phone": 390}
-ADDRESSES = (
-    "/", "/flows", "/flow/order-001", "/flow/order-001?view=sequence", "/flow/order-001?view=table", "/links",
-    "/flow/order-001/hop/0", "/links?view=matrix", "/contracts", "/clocks", "/security", "/quarantine",
-    "/compare", "/sql",
-)  # fmt: skip
+WIDTHS = {"desk": 1600, "tablet": 1024, "phone": 390}
+ADDRESSES = {
+    "overview": "/", "flows": "/flows", "flow": "/flow/order-001?clock=both", "lost": "/flow/dropped-001?view=sequence",
+    "steps": "/flow/order-001?view=table", "bytes": "/flow/order-001/hop/0", "links": "/links",
+    "matrix": "/links?view=matrix", "contracts": "/contracts", "nodes": "/clocks", "security": "/security",
+    "quarantine": "/quarantine", "compare": "/compare?a=order-001&b=dropped-001", "versions": "/versions",
+    "sql": "/sql?q=select+outcome,+count(*)+from+requests+group+by+1", "live": "/live",
+}  # fmt: skip
+PICTURED = ("overview", "flows", "flow", "lost", "bytes", "links", "quarantine", "live")  # in the documentation
 
 
-@pytest.fixture(scope="module")
-def served(demo_run: tuple[dict[str, Any], Path]) -> Iterator[str]:
-    """The address of a page that is served as `hopwire ui` serves it."""
-    app = page_app(demo_run[1] / "lake", ("127.0.0.1",))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", ws="none"))
+@contextmanager
+def serving(app: Starlette) -> Iterator[str]:
+    """Serve a page as `hopwire ui` serves it; give its address."""
+    settings = uvicorn.Config(app, port=0, log_level="error", ws="none", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(settings)
     begun = threading.Event()
     notify = server.startup
 
@@ -46,6 +62,32 @@ def served(demo_run: tuple[dict[str, Any], Path]) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("captures")
+
+
+@pytest.fixture(scope="module")
+def served(demo_run: tuple[dict[str, Any], Path], captures: Path) -> Iterator[str]:
+    live = Live({"tcp://127.0.0.1:7400": _pictures}, captures)
+    with serving(page_app(demo_run[1] / "lake", ("127.0.0.1",), live=live)) as address:
+        yield address
+
+
+async def _pictures() -> AsyncIterator[dict[str, Any]]:
+    """A node that says about the same of itself again and again."""
+    member = PICTURE["members"][0]
+    members = [
+        {**member, "node": name, "uri": f"tcp://10.0.0.{number}:7400", "is_silent": name == "billing",
+         "silent_seconds": 4.2 if name == "billing" else 0.1 * number}
+        for number, name in enumerate(("shop", "stock", "billing", "ledger"))
+    ]  # fmt: skip
+    for number in count():
+        rates = {name: rate * (100 + number * 37 % 41) for name, rate in PICTURE["rates"].items()}
+        yield {**PICTURE, "uri": "tcp://10.0.0.9:7400", "members": members, "rates": rates}
+        await asyncio.sleep(0.2)
 
 
 @pytest.fixture(scope="module")  # Playwright has a loop of its own in this thread: no other test may run meanwhile
@@ -173,16 +215,13 @@ def test_pages_work_without_scripts(browser: Browser, served: str) -> None:
 
 @pytest.mark.parametrize("name", list(WIDTHS))
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_fits_its_width_in_light_and_dark(
-    browser: Browser, served: str, name: str, scheme: Any, tmp_path: Path
-) -> None:
+def test_every_page_fits_its_width_in_light_and_dark(browser: Browser, served: str, name: str, scheme: Any) -> None:
     context = browser.new_context(base_url=served, viewport={"width": WIDTHS[name], "height": 800}, color_scheme=scheme)
     page = context.new_page()
-    for number, address in enumerate(ADDRESSES):
+    for address in ADDRESSES.values():
         page.goto(address)
         wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, f"{address} is {wide} pixels too wide"
-        page.screenshot(path=tmp_path / f"{number}.png", full_page=True)
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
     context.close()
@@ -193,3 +232,88 @@ def test_print_leaves_out_what_one_cannot_press(tab: Page) -> None:
     tab.emulate_media(media="print")
     assert not tab.locator("header nav").is_visible()
     assert tab.locator(".waterfall").is_visible()
+
+
+def test_pictures_of_the_pages_are_made(
+    browser: Browser, served: str, captures: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    place = request.config.getoption("--pictures") or tmp_path
+    place.mkdir(parents=True, exist_ok=True)
+    write(captures, range(40))
+    for scheme in ("light", "dark") if place != tmp_path else ("light",):
+        context = browser.new_context(
+            base_url=served, viewport={"width": 1280, "height": 800}, color_scheme=scheme, device_scale_factor=1.5
+        )
+        page = context.new_page()
+        for name in PICTURED:
+            page.goto(ADDRESSES[name])
+            if name == "live":
+                page.locator("#tail tr").first.wait_for()
+            page.screenshot(path=place / f"{name}-{scheme}.png")
+        context.close()
+    assert {path.stem.partition("-")[0] for path in place.glob("*-light.png")} == set(PICTURED)
+
+
+def write(captures: Path, numbers: range) -> None:
+    """Capture some messages, as a node does."""
+    now = time.time_ns()
+    with CaptureWriter(captures, b"till-1", incarnation=now, node_name="till") as writer:
+        for number in numbers:
+            one = sighting(number)
+            writer.offer(now + number, Direction.IN, one.peer, one.frames)
+
+
+def test_messages_appear_as_they_are_captured_and_wait_while_the_page_is_paused(tab: Page, captures: Path) -> None:
+    tab.goto("/live?contract=shop.order")
+    tab.locator("#live-state", has_text="live").wait_for()
+    write(captures, range(1_000, 1_003))
+    tab.locator("#tail tr", has_text="order-1002").wait_for()
+    tab.keyboard.press("p")
+    assert tab.locator("#live-state").inner_text() == "paused"
+    write(captures, range(2_000, 2_003))
+    tab.keyboard.press("p")
+    tab.locator("#tail tr", has_text="order-2002").wait_for()
+    assert [text.split("\t")[5] for text in tab.locator("#tail tr").all_inner_texts()[:3]] == [
+        f"order-{number}" for number in (2_002, 2_001, 2_000)
+    ]
+    tab.locator("#nodes", has_text="no_route 7").wait_for()
+
+
+def test_what_came_from_the_wire_is_text_and_never_a_part_of_the_page(browser: Browser, versioned_lake: Path) -> None:
+    with serving(page_app(versioned_lake, ("127.0.0.1",))) as address:
+        context = browser.new_context(base_url=address)
+        elsewhere: list[str] = []
+        context.on("request", lambda request: elsewhere.append(request.url))
+        page = context.new_page()
+        for path in ("/flows?q=order-001", "/flow/order-001", "/flow/order-001/hop/0", "/versions?a=1&b=2",
+                     "/sql?q=select+frames+from+sightings+where+true+order+by+len(frames[3])+limit+9"):  # fmt: skip
+            page.goto(path)
+            assert page.evaluate("typeof hacked") == "undefined"
+        page.goto("/flow/order-001/hop/0")
+        assert MARKUP[:20] in page.locator("main").inner_text()
+        assert page.locator("main script, main img").count() == 0
+        assert {url for url in elsewhere if not url.startswith((address, "data:"))} == set()
+        context.close()
+
+
+def test_a_pinned_page_stays_at_its_version_by_clicks(browser: Browser, versioned_lake: Path) -> None:
+    with serving(page_app(versioned_lake, ("127.0.0.1",))) as address:
+        context = browser.new_context(base_url=address)
+        page = context.new_page()
+        page.goto("/versions?a=1&b=2")
+        page.locator("a", has_text="step by step").click()
+        page.wait_for_url("**va=1&vb=2")
+        page.goto("/?v=1")
+        page.locator("a.card", has_text="answered").click()
+        page.wait_for_url("**v=1**")
+        page.locator("input[name=q]").fill("order-002")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**q=order-002**")
+        assert "v=1" in page.url
+        page.locator("tr[data-row] a").first.click()
+        page.wait_for_url("**/flow/order-002?v=1")
+        assert page.locator("h1 .outcome-answered").count() == 1
+        page.locator(".notice a", has_text="Show the newest").click()
+        page.wait_for_url("**/flow/order-002")
+        assert page.locator("h1 .outcome-lost").count() == 1
+        context.close()

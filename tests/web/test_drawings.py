@@ -61,7 +61,7 @@ def test_a_step_that_is_lost_has_a_cross() -> None:
 
 
 def test_a_minimap_of_any_flow_has_few_marks() -> None:
-    drawn = minimap([step(number) for number in range(5_000)], "/flow/x", 0, 99)
+    drawn = minimap(range(0, 5_000_000, 1_000), [7], "/flow/x?view=waterfall", range(100))
     assert 0 < drawn.count("<rect") <= MINIMAP_COLUMNS
 
 

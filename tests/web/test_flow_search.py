@@ -42,11 +42,30 @@ def test_an_address_holds_the_whole_filter(wanted: FlowSearch) -> None:
 def test_whatever_people_type_is_a_value_and_never_sql(wanted: FlowSearch) -> None:
     where, values = wanted.where({b"one": "one"})
     table = (
-        "select * from (values ('lost', 1, 1, [''::blob], [''::blob], [{'kind': ''}], ''::blob))"
-        " t(outcome, duration_us, started_at_ns, contracts, nodes, findings, flow_id)"
+        "select * from (values ('lost', 1, 1, [''], [''::blob], [{'kind': ''}], ''::blob, false))"
+        " t(outcome, duration_us, started_at_ns, contract_names, nodes, findings, flow_id, is_control)"
     )
     with duckdb.connect() as database:
         database.execute(f"select count(*) from ({table}) where {where}", values)
+
+
+@pytest.mark.parametrize(
+    ("typed", "fits", "not_"),
+    [
+        ("ab", [b"ab", b"abc", b"ab\xff\xff"], [b"aa\xff", b"ac", b"a", b"b"]),
+        ("0x61ff", [b"a\xff", b"a\xff\x00"], [b"a\xfe", b"b", b"a"]),
+        ("0xff", [b"\xff", b"\xff\x01"], [b"\xfe\xff", b""]),
+        ("0x6", [b"a", b"o"], [b"q", b"\x16"]),
+        ("0xzz", [], [b"a"]),
+    ],
+)
+def test_ids_are_found_by_their_beginning(typed: str, fits: list[bytes], not_: list[bytes]) -> None:
+    where, values = FlowSearch(q=typed, all="1").where({})
+    with duckdb.connect() as database:
+        database.execute("create table ids(flow_id blob)")
+        database.executemany("insert into ids values (?)", [[each] for each in (*fits, *not_)])
+        rows = database.execute(f"select flow_id from ids where {where}", values).fetchall()
+    assert sorted(row[0] for row in rows) == sorted(fits)
 
 
 def test_a_change_of_the_filter_begins_at_the_first_page() -> None:

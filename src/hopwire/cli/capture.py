@@ -132,7 +132,7 @@ def cat(
         list[str] | None, typer.Option("--node", help="Only this node, by name or identity.", show_default=False)
     ] = None,
     flow: Annotated[
-        str | None, typer.Option("--flow", help="Only messages with this correlation id.", show_default=False)
+        str | None, typer.Option("--flow", help="Only messages whose correlation id begins so.", show_default=False)
     ] = None,
     contract: Annotated[
         str | None, typer.Option("--contract", help="Only messages of this identity.", show_default=False)
@@ -172,17 +172,23 @@ def cat(
     else:
         streams = [_decoded(_read(group, wanted)) for group in _by_node(sources, segments)]
         sightings = merge(*streams, key=lambda each: each.sighting.seen_at_ns)
-    wants = _MessageFilter(spellings(flow) if flow else None, spellings(contract) if contract else None, no_control)
+    wants = _MessageFilter(
+        tuple(spellings(flow)) if flow else None, spellings(contract) if contract else None, no_control
+    )
     names = {bytes.fromhex(node): name for segment in segments for node, name in segment.summary.nodes.items()}
+    is_any = False
     for each in islice(filter(wants.has, sightings), limit):
+        is_any = True
         say(json.dumps(_sighting_to_json(each)) if as_json else _line(each, names), flush=follow)
+    if not is_any:
+        complain(f"{directory}: nothing that these options want; hopwire capture ls {directory} lists what there is")
     faults.end()
 
 
 class _MessageFilter(NamedTuple):
     """Which messages are wanted: of a flow, of a contract, and not of nodes among themselves."""
 
-    flows: Sequence[bytes] | None
+    flows: tuple[bytes, ...] | None  # the beginning of the correlation id, in every spelling
     contracts: Sequence[bytes] | None
     is_without_control: bool
 
@@ -191,7 +197,7 @@ class _MessageFilter(NamedTuple):
         if decoded.identity is None:
             return self.flows is None and self.contracts is None and not self.is_without_control
         return (
-            (self.flows is None or decoded.correlation_id in self.flows)
+            (self.flows is None or (decoded.correlation_id or b"").startswith(self.flows))
             and (self.contracts is None or decoded.identity in self.contracts)
             and not (self.is_without_control and is_control(decoded.identity))
         )

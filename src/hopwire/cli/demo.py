@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from rich.text import Text
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.flows import glyphs_of
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
+from hopwire.cli.ui import serve_page
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import SettingsError
 from hopwire.report.flow_tree import lines_of_flow, request_line, took
@@ -37,8 +40,8 @@ __all__ = ["demo", "show_day"]
 LAKE = "lake"
 EXAMPLE = "order-001"  # the flow that is shown as a tree
 SHOWN_DIFFERENCES = 5
-SHOWN_COUNTS = 5
 LABEL_WIDTH = 14
+COUNTS_WIDTH = 66  # beside a label, in a line of 80 characters
 
 
 def demo(
@@ -49,6 +52,7 @@ def demo(
     orders: Annotated[int, typer.Option("--orders", min=1, help="How many orders go well.")] = 200,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same traffic.")] = 7,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    with_page: Annotated[bool, typer.Option("--ui", help="Then show the lake in a browser, until Ctrl+C.")] = False,
 ) -> None:
     """Run a network of processes in which everything goes wrong, and look at it through the lake.
 
@@ -77,6 +81,9 @@ def demo(
             show_day(screen(), summary, lake, keep, monotonic() - began)
             if missing:
                 say(f"\nThe lake was not built: {missing}")
+        if with_page and lake:
+            say("")
+            serve_page(lake, captures=directory / "captures")
     if not summary.is_fine:
         raise typer.Exit(ExitCode.BAD)
 
@@ -110,16 +117,17 @@ def _steps() -> Iterator[Callable[[str], None]]:
 
 def show_day(console: Console, summary: DaySummary, lake: Path | None, keep: Path | None, seconds: float) -> None:
     """Show a day, and where to look further."""
-    build = ", then Spark made tables of what they wrote down" if lake else ""
+    build = ", then Spark made tables of it" if lake else ""
     times = f"{summary.seconds:.0f} s{build}: {seconds:.0f} s in all"
     console.print(Text(f"Six processes talked for {times}.\n", "bold"))
-    if lake:
-        console.print(_links(summary.links))
-        console.print()
     console.print(_troubles(summary))
     console.print()
-    _show_counts(console, summary)
+    _show_agreed(console, summary)
     if lake:
+        console.print()
+        console.print(_links(summary.links))
+        console.print()
+        _show_counts(console, summary)
         console.print()
         _show_flow(console, lake)
         _show_commands(console, keep, lake)
@@ -141,15 +149,15 @@ def _links(links: list[LinkTraffic]) -> Table:
 
 def _troubles(summary: DaySummary) -> Table:
     table = plain_table()
-    table.add_column("went wrong", style="cyan", no_wrap=True)
+    table.add_column("went wrong", no_wrap=True)
     table.add_column("what happened to it", style="dim")
-    table.add_column("", justify="right", no_wrap=True)
     table.add_column("the hub saw")
     if summary.has_lake:
         table.add_column("the lake shows")
     for met in summary.troubles:
         shown = [_shown(met)] if summary.has_lake else []
-        table.add_row(met.name, met.what, str(met.times), _words(met.seen, met.times), *shown)
+        name = Text.assemble((f"{met.times} ", "dim"), (met.name, "cyan"))
+        table.add_row(name, met.what, _words(met.seen, met.times), *shown)
     return table
 
 
@@ -160,34 +168,44 @@ def _words(counts: Mapping[str, int], times: int) -> str:
 
 def _shown(met: TroubleMet) -> Text:
     words = _words(met.shown, met.times)
-    return Text(words) if met.is_as_expected else Text(f"{words}: NOT ALL OF THEM", "bold red")
+    return Text(words, "green") if met.is_as_expected else Text(f"{words}: NOT ALL OF THEM", "bold red")
 
 
-def _show_counts(console: Console, summary: DaySummary) -> None:
+def _show_agreed(console: Console, summary: DaySummary) -> None:
+    """Show what the members saw, and whether the lake says the same."""
     asked = sum(summary.endings.values())
     given_up = ", ".join(f"{node} by {plural(count, 'other')}" for node, count in summary.given_up.items()) or "nobody"
     _show_count(console, "cluster", f"{plural(summary.members, 'member')} by one rendezvous; given up: {given_up}")
-    _show_count(console, "hubs", f"{plural(asked, 'question')}: {_counted(summary.endings)}")
+    _show_count(console, "hubs", _counted(summary.endings, f"{plural(asked, 'question')}: "))
     if not summary.has_lake:
         return
     requests = sum(summary.outcomes.values())
-    _show_count(console, "lake", f"{plural(requests, 'request')}: {_counted(summary.outcomes)}")
+    _show_count(console, "lake", _counted(summary.outcomes, f"{plural(requests, 'request')}: "))
     _show_agreement(console, summary.differences)
+
+
+def _show_counts(console: Console, summary: DaySummary) -> None:
+    """Show what else the lake has counted."""
     _show_count(console, "why lost", _counted(summary.losses))
     _show_count(console, "dead letters", _counted(summary.dead_letters))
     _show_count(console, "signatures", _counted(summary.verdicts))
     _show_count(console, "quarantine", _counted(summary.quarantine))
     counts = summary.balance
-    sums = f"{counts['rows_in']:,} rows in = {counts['message_count']:,} messages"
+    sums = f"{counts['rows_in']:,} rows = {counts['message_count']:,} messages"
     sums += f" + {counts['quarantine_count']:,} quarantined + {counts['skipped_rows']:,} skipped: "
     verdict = ("adds up", "bold green") if summary.is_balanced else ("DOES NOT ADD UP", "bold red")
     _show_count(console, "balance", Text.assemble(sums, verdict))
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _counted(counts: Mapping[str, int], begin: str = "") -> str:
     """Counts with their words; those that do not fit into a line are counted together."""
-    shown, rest = [*counts.items()][:SHOWN_COUNTS], sum([*counts.values()][SHOWN_COUNTS:])
-    return ", ".join(f"{count:,} {word}" for word, count in [*shown, *([("others", rest)] if rest else [])]) or "none"
+    words = [f"{count:,} {word}" for word, count in counts.items()]
+    for shown in range(len(words), 0, -1):
+        rest = sum([*counts.values()][shown:])
+        line = begin + ", ".join([*words[:shown], *([f"{rest:,} others"] if rest else [])])
+        if len(line) <= COUNTS_WIDTH:
+            return line
+    return f"{begin}{sum(counts.values()):,} in all" if counts else f"{begin}none"
 
 
 def _show_count(console: Console, label: str, text: str | Text) -> None:
@@ -224,9 +242,18 @@ def _short(duration_us: int | None) -> str:
 
 def _show_commands(console: Console, keep: Path | None, lake: Path) -> None:
     if keep is None:
-        console.print(Text("\nhopwire demo --keep DIR keeps captures and tables; then look at what you like:", "bold"))
+        console.print(Text("\nhopwire demo --keep DIR keeps all of it, --ui shows it in a browser; then:", "bold"))
     else:
         console.print(Text(f"\nEverything is in {keep}:", "bold"))
-    place = f"DIR/{lake.name}" if keep is None else lake
-    for command in ("flows ls {} --outcome lost", "flows show {} insisted-001", "lake tables {}"):
-        console.print(Text(f"  hopwire {command.format(place)}", "cyan"))
+    place = f"DIR/{lake.name}" if keep is None else shlex.quote(str(lake))
+    for command in ("flows ls {} --outcome lost", "flows show {} insisted-001", "ui {}"):
+        page = "    in a browser: http://127.0.0.1:8710/" if command.startswith("ui") else ""
+        console.print(Text.assemble((f"  {_program()} {command.format(place)}", "cyan"), (page, "dim")))
+
+
+def _program() -> str:
+    """How the user starts hopwire: by its name where a shell finds it, else by the path that was used."""
+    used = sys.argv[0]
+    if not used.endswith("hopwire") or shutil.which("hopwire"):
+        return "hopwire"
+    return shlex.quote(used)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,81 +25,13 @@ from hopwire.cli.flows import (
 )
 from hopwire.cli.terminal import say
 from hopwire.errors import DeliveryError, SettingsError
-from hopwire.report.flow_spans import ExportedFlow, Row, Span, spans_of_flow
-from hopwire.report.otlp import otlp_request
-from hopwire.report.pcapng import pcapng_from_hops
-from hopwire.report.perfetto import perfetto_trace
+from hopwire.report.export_formats import EXPORT_FORMATS
 from hopwire.report.words import plural
-from hopwire.report.zipkin import zipkin_span
+
+if TYPE_CHECKING:
+    from hopwire.lake.flow_exports import FlowExport
 
 __all__ = ["export"]
-
-SPANS_AT_ONCE = 2000  # in one request, or one line
-
-
-class _Chosen:
-    """The flows of an export, and what is known of their nodes."""
-
-    def __init__(self, lake: Path, flow_ids: Sequence[bytes]) -> None:
-        from hopwire.lake.exported_rows import read_clocks
-
-        self.lake, self.flow_ids = lake, flow_ids
-        self.clocks: Mapping[bytes, Row] = read_clocks(lake)
-        self.names = {node: clock["node_name"] or "" for node, clock in self.clocks.items()}
-
-    def flows(self) -> Iterator[ExportedFlow]:
-        from hopwire.lake.exported_rows import read_exported_flows
-
-        return read_exported_flows(self.lake, self.flow_ids)
-
-    def spans(self) -> Iterator[Span]:
-        return (span for flow in self.flows() for span in spans_of_flow(flow, self.names))
-
-
-def _otlp(chosen: _Chosen) -> Iterator[bytes]:
-    for request in _requests(chosen):
-        yield f"{request}\n".encode()
-
-
-def _requests(chosen: _Chosen) -> Iterator[str]:
-    """Give requests of whole flows, with about as many spans as a collector takes at once."""
-    waiting: list[Span] = []
-    for flow in chosen.flows():
-        waiting += spans_of_flow(flow, chosen.names)
-        if len(waiting) >= SPANS_AT_ONCE:
-            yield otlp_request(waiting, chosen.names, chosen.clocks)
-            waiting = []
-    if waiting:
-        yield otlp_request(waiting, chosen.names, chosen.clocks)
-
-
-def _zipkin(chosen: _Chosen) -> Iterator[bytes]:
-    between = "["
-    for span in chosen.spans():
-        yield f"{between}{json.dumps(zipkin_span(span, chosen.names, chosen.clocks))}".encode()
-        between = ",\n"
-    yield b"[]\n" if between == "[" else b"]\n"
-
-
-def _perfetto(chosen: _Chosen) -> Iterator[bytes]:
-    return perfetto_trace(list(chosen.spans()), chosen.names, chosen.clocks)
-
-
-def _pcapng(chosen: _Chosen) -> Iterator[bytes]:
-    from hopwire.lake.exported_rows import read_exported_hops
-
-    return pcapng_from_hops(read_exported_hops(chosen.lake, chosen.flow_ids, chosen.names), chosen.names)
-
-
-# fmt: off
-FORMATS: dict[str, tuple[Callable[[_Chosen], Iterator[bytes]], bool, str]] = {
-    # name      writer      is text   opens in
-    "otlp":     (_otlp,     True,     "Jaeger, Tempo and every OpenTelemetry collector"),
-    "zipkin":   (_zipkin,   True,     "Zipkin and Grafana"),
-    "perfetto": (_perfetto, False,    "ui.perfetto.dev"),
-    "pcapng":   (_pcapng,   False,    "Wireshark with the dissector of hopwire wireshark"),
-}
-# fmt: on
 
 
 def export(
@@ -111,7 +42,7 @@ def export(
     ] = None,
     form: Annotated[
         str,
-        typer.Option("--to", help="; ".join(f"{name}: {opens}" for name, (_, _, opens) in FORMATS.items()) + "."),
+        typer.Option("--to", help="; ".join(f"{name}: {form.opens_in}" for name, form in EXPORT_FORMATS.items()) + "."),
     ] = "otlp",
     output: Annotated[
         Path | None,
@@ -138,9 +69,11 @@ def export(
     is an error; what nobody saw, and clocks that are not corrected, stand in the attributes. A recording (pcapng) has
     the captured bytes of the messages, and made-up packets around them.
     """
-    if form not in FORMATS:
-        raise SettingsError(f"--to: found {form!r:.40}, expected one of {', '.join(FORMATS)}")
-    write, is_text, _ = FORMATS[form]
+    from hopwire.lake.flow_exports import FlowExport
+
+    if form not in EXPORT_FORMATS:
+        raise SettingsError(f"--to: found {form!r:.40}, expected one of {', '.join(EXPORT_FORMATS)}")
+    is_text = EXPORT_FORMATS[form].is_text
     if endpoint is not None and (form != "otlp" or output is not None):
         raise SettingsError("--endpoint: only --to otlp without --output is sent")
     if endpoint is None and output is None and not is_text:
@@ -150,14 +83,14 @@ def export(
     if flow is not None and any(wanted):
         raise SettingsError("found an id and filters, expected one of them")
     ids, total = _ids(lake, flow, wanted, limit)
-    chosen = _Chosen(lake, ids)
+    chosen = FlowExport(lake, ids)
     if collector is not None:
         _send(collector, chosen)
     elif output is not None:
-        _write(output, write(chosen))
+        _write(output, chosen.written(form))
         say(f"{output}: {plural(len(ids), 'flow')}")
     else:
-        for part in b"".join(write(chosen)).decode().splitlines():
+        for part in b"".join(chosen.written(form)).decode().splitlines():
             say(part)
     if len(ids) < total:
         complain(f"the latest {len(ids)} of {plural(total, 'flow')} were taken; --limit takes more")
@@ -188,10 +121,10 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _send(collector: Collector, chosen: _Chosen) -> None:
+def _send(collector: Collector, chosen: FlowExport) -> None:
     sent = 0
     try:
-        for request in _requests(chosen):
+        for request in chosen.requests():
             collector.send(request)
             sent += 1
     except DeliveryError as error:

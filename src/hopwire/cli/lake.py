@@ -9,16 +9,18 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.lake_check import check
+from hopwire.cli.lake_compact import compact
 from hopwire.cli.lake_sql import sql
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.domains_file import domains_from_file
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from hopwire.lake.build import Built
     from hopwire.lake.build import Progress as OnProgress
 
-__all__ = ["COMMANDS", "build", "check", "sql", "tables"]
+__all__ = ["COMMANDS", "build", "check", "compact", "sql", "tables"]
 
 SECURITY = "gold.security"
 
@@ -59,6 +61,9 @@ def build(
         str | None, typer.Option("--memory", help="For Spark on this machine, such as 4g.", show_default=False)
     ] = None,
     redecode: Annotated[bool, typer.Option("--redecode", help="Read every source again.")] = False,
+    with_compaction: Annotated[
+        bool, typer.Option("--compact", help="Then merge small files, as `lake compact` does.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
 ) -> None:
     """Bring a lake up to date with its captures: read what is new, build what depends on it.
@@ -73,6 +78,10 @@ def build(
 
     with _sessions(captures, master, memory) as start, _progress() as progress:
         built = build_lake(start, captures, lake, table, domains=known, redecode=redecode, progress=progress)
+    if with_compaction:
+        from hopwire.lake.compaction import compact as compact_lake
+
+        built = replace(built, manifest=compact_lake(lake).manifest)
     for fault in built.faults:
         complain(fault)
     _complain_of_stale(built)
@@ -121,10 +130,18 @@ def _sessions(captures: Path, master: str | None, memory: str | None) -> Iterato
             spark.stop()
 
 
+class _TimeLeftColumn(ProgressColumn):
+    """How long a step will still take, while there is something to tell it by."""
+
+    def render(self, task: Task) -> Text:
+        seconds = None if task.finished else task.time_remaining
+        return Text("" if seconds is None else f"about {seconds:.0f} s left")
+
+
 @contextmanager
 def _progress() -> Iterator[OnProgress]:
     """Give a function that shows progress as bars, if stderr is a terminal."""
-    columns = (TextColumn("{task.description:<20}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description:<20}"), BarColumn(), TimeElapsedColumn(), _TimeLeftColumn())
     with Progress(*columns, console=error_screen(), disable=not sys.stderr.isatty()) as bars:
         tasks: dict[str, TaskID] = {}
 
@@ -245,4 +262,4 @@ def _table_to_json(table: Any, stored: Any, newer: Sequence[str]) -> dict[str, A
     }
 
 
-COMMANDS = (build, tables, sql, check)
+COMMANDS = (build, tables, sql, check, compact)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -28,6 +29,14 @@ def sql(
     at: Annotated[
         int | None, typer.Option("--at", help="An older state of the lake, by its number.", show_default=False)
     ] = None,
+    payloads: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--payloads",
+            help="A module with payload classes: `messages` then has `body` as JSON; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each row.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Lines of CSV, with a head.")] = False,
 ) -> None:
@@ -43,7 +52,7 @@ def sql(
         raise SettingsError("--json and --csv: choose one of them")
     if Path(statement).is_dir():
         raise SettingsError(f"{statement}: is a directory, expected a SELECT; first the SELECT, then the lake")
-    found = query(lake, statement, read_manifest(lake, at))
+    found = query(lake, statement, read_manifest(lake, at), _readers(payloads) if payloads else None)
     names = found.column_names
     rows = (dict(zip(names, values, strict=True)) for batch in found.to_batches() for values in _values(batch))
     if as_json:
@@ -55,6 +64,12 @@ def sql(
             say(_csv_line([_text(value) for value in row.values()]))
     else:
         _show(names, [list(row.values()) for row, _ in zip(rows, range(SHOWN_ROWS), strict=False)], len(found))
+
+
+def _readers(modules: Sequence[str]) -> Any:
+    from hopwire.lake.payload_bodies import payloads_in, readers_of
+
+    return readers_of(each for module in modules for each in payloads_in(module, os.getcwd()))
 
 
 def _values(batch: Any) -> Any:

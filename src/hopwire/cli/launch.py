@@ -61,11 +61,18 @@ def launch(app: typer.Typer, arguments: list[str] | None) -> int:
     try:
         return int(app(arguments, prog_name="hopwire", standalone_mode=False) or ExitCode.FINE)
     except USAGE_ERROR as error:
-        complain(error.format_message())
+        said = " ".join(error.format_message().split())
+        complain(said if said.endswith("?") else f"{said.removesuffix('.')}; {_help_of(error)}")
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
         return ExitCode.INTERRUPTED
+
+
+def _help_of(error: Exception) -> str:
+    """Say which help shows how the command is called, with an example."""
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context else 'hopwire'} --help shows how"
 
 
 def _interrupt(*_: object) -> None:

@@ -24,6 +24,7 @@ from hopwire.cli.demo import demo
 from hopwire.cli.encode import encode
 from hopwire.cli.exits import EXIT_CODES
 from hopwire.cli.flows_export import export
+from hopwire.cli.flows_latencies import latencies
 from hopwire.cli.launch import app_of, launch
 from hopwire.cli.reasons import reasons
 from hopwire.cli.rendezvous import rendezvous
@@ -50,7 +51,7 @@ GROUPS: dict[str, tuple[str, tuple[Callable[..., None], ...]]] = {
     "capture": ("Look into what nodes have recorded.", capture.COMMANDS),
     "lake": ("Build tables from captures.", lake.COMMANDS),
     "keys": ("Make, sign and revoke the keys of a network.", keys.COMMANDS),
-    "flows": ("See what became of questions and messages.", (*flows.COMMANDS, export)),
+    "flows": ("See what became of questions and messages.", (*flows.COMMANDS, latencies, export)),
     **network.GROUPS,
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code:d} {meaning}" for code, meaning in EXIT_CODES.items()) + "."

@@ -100,6 +100,8 @@ def _given_from_sightings(path: str, on_fault: Callable[[Fault], None]) -> Itera
 def read_records(path: str) -> Iterator[InputRecord]:
     """Give the lines or the JSON values of a file, or of stdin for `-`, one by one."""
     place = "stdin" if path == STDIN else path
+    if Path(path).is_char_device() or Path(path).is_block_device():  # one without end would fill the memory
+        raise SettingsError(f"{path}: is a device, expected a file; - is stdin")
     with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
         lines = _lines(file, place)
         first = next(filter(_holds_something, lines), None)

@@ -75,6 +75,8 @@ NAME = "hopwire-cli"
 STDIN = "-"
 MOST_MEMBERS = 16  # that are met where the node at the address does not know who handles a contract
 MOST_OTHERS = 4  # nodes that are met to talk to one of them
+AGAIN_SECONDS = 1.0  # until the node at the address is asked again who handles a contract
+SHORTEST_SECONDS = 0.001
 CONTRACT = re.compile(r"(?P<identity>.+?)(?:(?:@| v)(?P<version>\d+))?")
 
 
@@ -229,14 +231,21 @@ def join(
 async def within(there: Joined, kind: type[RawPayload], partition: str, timeout: float) -> None:
     """Wait until somebody is known who handles a contract; nodes that have to be met first are met by `join`."""
     contract = contract_of(kind, partition.encode())
-    uris = await _elsewhere(there, contract, timeout) if there.may_go_further else ()
-    if uris:
-        raise _Elsewhere(uris)
-    try:
-        await there.node.knows(kind, partition=contract.partition, timeout=timeout)
-    except NoRoute:
-        words = words_of(contract)
-        raise NoRoute("no_route", f"nobody handles {words}, as far as {there.address} says", words) from None
+    now = asyncio.get_running_loop().time
+    end = now() + timeout
+    while True:
+        uris = await _elsewhere(there, contract, timeout) if there.may_go_further else ()
+        if uris:
+            raise _Elsewhere(uris)
+        try:
+            step = min(max(end - now(), SHORTEST_SECONDS), AGAIN_SECONDS)
+            await there.node.knows(kind, partition=contract.partition, timeout=step)
+            return
+        except NoRoute:
+            if now() < end:
+                continue  # somebody may have joined the node at the address meanwhile
+            words = words_of(contract)
+            raise NoRoute("no_route", f"nobody handles {words}, as far as {there.address} says", words) from None
 
 
 async def _elsewhere(there: Joined, contract: Contract, timeout: float) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -32,7 +32,7 @@ from hopwire.node.spawn import words_of
 from hopwire.node.status import KnownPartner, Status, StatusWanted
 from hopwire.report.words import cut, plural, text_or_hex
 
-__all__ = ["top"]
+__all__ = ["pictures", "top"]
 
 RATES = ("messages_in", "messages_out", "bytes_in", "bytes_out")
 MOST_CONTRACTS = 500  # that are asked for each time
@@ -85,6 +85,16 @@ def top(
     join(address, domains, config, timeout, act)
 
 
+async def pictures(there: Joined, every: float, timeout: float) -> AsyncIterator[dict[str, Any]]:
+    """Give what a node says about itself, look after look, as `top --json` has it."""
+    before = await _look(there, timeout)
+    while True:
+        await asyncio.sleep(every)
+        now = await _look(there, timeout)
+        yield _to_json(now, before)
+        before = now
+
+
 async def _look(there: Joined, timeout: float) -> Picture:
     status = await there.ask_it(StatusWanted(), Status, timeout)
     members = [each for each in await all_members(there, timeout) if each.node != there.node.identity]
@@ -106,10 +116,14 @@ def _to_json(now: Picture, before: Picture) -> dict[str, Any]:
         "rates": {name: round(rate, 3) for name, rate in _rates(status, before.status).items()},
         "counts": status.counts,
         "dead_letters": status.dead_letters,
-        "members": [member_to_json(each) for each in now.members],
+        "members": [{**member_to_json(each), "is_silent": _is_silent(each)} for each in now.members],
         "contracts": {_words(each): [each.actors_here, each.node_count] for each in now.contracts},
         "partners": [partner_to_json(each) for each in now.partners],
     }
+
+
+def _is_silent(member: KnownMember) -> bool:
+    return member.silent_seconds > SILENT_SECONDS
 
 
 def _words(contract: KnownContract) -> str:
@@ -131,7 +145,7 @@ def _lines(now: Picture, before: Picture, height: int | None, width: int) -> lis
         "",
     ]
     members = [
-        f"  {'silent' if each.silent_seconds > SILENT_SECONDS else 'alive':6} {text_or_hex(each.node)}  {each.uri}  "
+        f"  {'silent' if _is_silent(each) else 'alive':6} {text_or_hex(each.node)}  {each.uri}  "
         f"heard {each.silent_seconds:.1f} s ago, {plural(each.routes, 'route')}, "
         f"credit: {each.full_lines} of {each.lines} lines full, {each.waiting} wait"
         for each in now.members

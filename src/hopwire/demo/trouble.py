@@ -65,18 +65,18 @@ class Trouble(NamedTuple):
 TROUBLES = {each.name: each for each in (
     #        name       what happens to it                times lives  the hub sees     the lake shows
     Trouble("refused",  "its handler raises an error",         4, 15.0, "HandlerFailed", ("failed",)),
-    Trouble("slow",     "its handler is slower than its TTL",  3,  1.0, "Timeout",       ("expired",)),
-    Trouble("unheard",  "nobody in the network handles it",    3,  2.0, "NoRoute",       ("lost",)),
+    Trouble("slow",     "its handler outlasts its TTL",        3,  1.0, "Timeout",       ("expired",)),
+    Trouble("unheard",  "nobody handles it",                   3,  2.0, "NoRoute",       ("lost",)),
     Trouble("dropped",  "the wire swallows it",                5,  1.0, "Timeout",       ("lost",)),
-    Trouble("altered",  "the wire changes a byte of its body", 3,  1.0, "Timeout",       ("lost", "invalid")),
+    Trouble("altered",  "the wire changes a byte",             3,  1.0, "Timeout",       ("lost", "invalid")),
     Trouble("doubled",  "the wire delivers it twice",          3, 15.0, "answered",      ("answered", "duplicate")),
-    Trouble("forged",   "a stranger signs with his own key",   4,  0.0, "",              ("invalid",)),
-    Trouble("broken",   "a stranger sends what is no message", 5,  0.0, "",              ("quarantined",)),
-    Trouble("stranded", "billing is killed while it has it",   6,  4.0, "Unreachable",   ("lost",)),
-    Trouble("missed",   "an order while billing is down",      5,  1.0, "Timeout",       ("expired",)),
+    Trouble("forged",   "a stranger signs it",                 4,  0.0, "",              ("invalid",)),
+    Trouble("broken",   "a stranger sends nonsense",           5,  0.0, "",              ("quarantined",)),
+    Trouble("stranded", "billing is killed over it",           6,  4.0, "Unreachable",   ("lost",)),
+    Trouble("missed",   "billing is down meanwhile",           5,  1.0, "Timeout",       ("expired",)),
     Trouble("insisted", "sent until billing is back",          2, 30.0, "answered",      ("answered", "retransmitted")),
-    Trouble("severed",  "the link to stock is cut meanwhile",  5,  1.0, "Timeout",       ("lost",)),
-    Trouble("healed",   "sent until the link is whole again",  5, 30.0, "answered",      ("answered",)),
+    Trouble("severed",  "the link to stock is cut",            5,  1.0, "Timeout",       ("lost",)),
+    Trouble("healed",   "sent until the link is back",         5, 30.0, "answered",      ("answered",)),
 )}
 # fmt: on
 

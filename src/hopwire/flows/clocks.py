@@ -51,7 +51,16 @@ from hopwire.flows.schemas import CLOCK_SCHEMA, REFERENCE, STRETCH
 from hopwire.flows.spans import PlacedSpan, lives_of, skips_of
 from hopwire.model.units import NS_PER_US
 
-__all__ = ["BOOT_WINDOWS", "EVER_NS", "Clock", "ClockFold", "ClockVersion", "clocks_from_crossings", "rows_from_clocks"]
+__all__ = [
+    "BOOT_WINDOWS",
+    "EVER_NS",
+    "Clock",
+    "ClockFold",
+    "ClockVersion",
+    "FoldParts",
+    "clocks_from_crossings",
+    "rows_from_clocks",
+]
 
 BOOT_WINDOWS = 6  # a minute: in a shorter time even a busy pair may have no quick crossing
 RECENT_WINDOWS = 60  # ten minutes: long enough to tell a drift, short enough for a drift that changes with the heat
@@ -76,6 +85,20 @@ class _Estimate(NamedTuple):
     island: Life
     via: bytes = b""
     error_ns: int = 0
+
+
+class FoldParts(NamedTuple):
+    """What is known of all clocks up to one window, as lists that can be written down."""
+
+    nodes: list[bytes]
+    window: int
+    boots: list[tuple[Life, int]]
+    now: list[tuple[Life, _Estimate]]
+    versions: list[tuple[Life, list[ClockVersion]]]
+    doubts: list[tuple[Life, list[TimeRange]]]
+    recent: list[tuple[tuple[Life, Life], list[Crossing]]]
+    missed: list[tuple[tuple[Life, Life], int]]
+    messages: list[tuple[bytes, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +147,20 @@ class ClockFold:
         for name in ("_versions", "_doubts", "_recent"):
             getattr(other, name).update((key, list(each)) for key, each in getattr(self, name).items())
         return other
+
+    def parts(self) -> FoldParts:
+        """Give all that is known as lists, in the order in which it became known."""
+        own = (getattr(self, f"_{name}").items() for name in FoldParts._fields[2:])
+        return FoldParts(sorted(self.nodes), self.window, *map(list, own))
+
+    @classmethod
+    def from_parts(cls, parts: FoldParts) -> ClockFold:
+        """Give the fold whose parts these are."""
+        fold = cls(parts.nodes)
+        fold.window = parts.window
+        for name in FoldParts._fields[2:]:
+            getattr(fold, f"_{name}").update(getattr(parts, name))
+        return fold
 
     def add(self, crossings: Iterable[Crossing]) -> None:
         """Take in the crossings of later windows."""

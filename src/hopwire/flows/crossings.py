@@ -132,8 +132,8 @@ class _Crossings(NamedTuple):
 def _crossings(sightings: pa.Table) -> _Crossings:
     rows = sightings.filter(pa.array(_can_tell(sightings)))
     (key,), _ = codes(rows["message_key"])
-    if "flow_id" in rows.column_names:
-        key = pack(key, codes(rows["flow_id"])[0][0])
+    (flow,), _ = codes(rows["correlation_id"])
+    key = pack(key, flow, number_codes(ints(rows["callback_key"])))  # a message that changes its flow is another
     (node, peer), nodes = codes(rows["node"], rows["peer"])
     is_in, at, incarnation = equal_text(rows["direction"], "in"), ints(rows["seen_at_ns"]), ints(rows["incarnation"])
     source, target = np.where(is_in, peer, node), np.where(is_in, node, peer)

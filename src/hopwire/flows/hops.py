@@ -100,6 +100,7 @@ COPIED = {  # columns of a hop that are columns of its departure, or of its arri
 }
 FLOW_ID = "flow_id"
 TRACE_ROUTING = 1
+WITH_HOME_NODE = 5  # from this format on, a question names the node that its answer goes to
 RECEIPTS = pa.array([RECEIPT, KINO_RECEIPT], pa.binary())
 STREAMS = pa.array([STREAM], pa.binary())
 NOT_ANSWERS = pa.array([RECEIPT, STREAM, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
@@ -347,7 +348,9 @@ class _Roles:
     - A *reply* names a receiver. Either the receiver is its callback receiver and its contract is one of its callback
       points, or the message is an outcome, an exception or a receipt.
     - The *home* of a message is the receiver, and the node, that an answer goes to. The home of a reply is its
-      receiver. The home of every other message is its callback receiver. V3 and V4 carry no node and no callback key.
+      receiver. The home of every other message is its callback receiver. V3 and V4 carry no callback key, and no node
+      of a callback receiver. A reply in V3 or V4 may name the node of its receiver; this node is not a part of its
+      home, or the reply would belong to another request than its question.
     - A message *awaits* a stream of answers if a callback point says so. Else it awaits an answer if any callback
       point is neither a receipt nor the exception that the original always adds. Else it awaits a receipt, if a
       callback point is one. Else it awaits nothing. The node that takes a message removes the receipt from the callback
@@ -368,7 +371,9 @@ class _Roles:
         self.is_insisted = wants_receipt & has_bytes(messages["message_id"])
         self.awaits = np.select([wants_stream, wants_answer, wants_receipt], [3, 2, 1], 0)  # of AWAITS
         rows = pa.array(np.where(self.is_reply, 0, len(messages)) + np.arange(len(messages)))
-        self.home_node = self._chained("receiver_node_identity", "callback_receiver_node_identity").take(rows)
+        named = self._chained("receiver_node_identity", "callback_receiver_node_identity").take(rows)
+        has_node = ints(messages["wire_format"]) >= WITH_HOME_NODE
+        self.home_node = named if has_node.all() else pc.if_else(pa.array(has_node), named, EMPTY)
         self.home_receiver = self._chained("receiver_identity", "callback_receiver_identity").take(rows)
         self.flow_id = self._flow_id()
 

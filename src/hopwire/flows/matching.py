@@ -23,7 +23,9 @@ departure, and one arrival or a message with an id.
 Equal messages that name neither themselves nor a flow, such as beats, could go on for ever. They are cut into minutes
 by corrected time, and each minute is matched by itself (`minutes_of`). An arrival belongs to the minute of its
 departure: A leaves at 59.999 s, B sees the message at 60.001 s, and both belong to the first minute. What belongs
-together across the end of a minute is decided by the sightings of the patience before it and after it.
+together across the end of a minute is decided by the sightings of the patience before it and after it. An arrival too
+many belongs to the minute of the last departure before it: if B sees the message again at 60.002 s, this is a duplicate
+of the first minute, and no message of a stranger in the second.
 
 A departure to a node that had not said its name belongs to an arrival that nobody else has. A leaves at 10.000 s for
 a node without a name, B sees the message from A at 10.002 s, and no other departure of A names B: this is one hop.
@@ -39,7 +41,7 @@ import pyarrow as pa
 
 from hopwire.columnar import Bools, Ints, ints
 from hopwire.flows.coverage import Coverage, NodeCoverage
-from hopwire.flows.groups import Groups, codes, equal_text, has_bytes, pack
+from hopwire.flows.groups import Groups, codes, equal_text, filled_forward, has_bytes, pack
 from hopwire.flows.rules import Rules
 from hopwire.model.units import NS_PER_MINUTE
 
@@ -133,7 +135,23 @@ def minutes_of(seen: SightingColumns, where: Bools, rules: Rules) -> Ints:
     took = seen.at[came] - seen.at[left]
     is_pair = (took >= -rules.clock_slack_ns) & (took <= rules.patience_ns)
     minute[came[is_pair]] = minute[left[is_pair]]
+    over, last = _departures_before(seen, rows, way, matches, rules)
+    minute[over] = minute[last]
     return minute
+
+
+def _departures_before(
+    seen: SightingColumns, rows: Ints, way: Ints, matches: Matches, rules: Rules
+) -> tuple[Ints, Ints]:
+    """Give the arrivals without a departure, and for each the last departure that went the same way before it.
+
+    An arrival is left out if this departure was more than the patience before it, or if there is none.
+    """
+    is_in, at = seen.is_in[rows], seen.at[rows]
+    before = filled_forward(Groups(way, at + rules.clock_slack_ns * is_in, is_in.astype(np.int64)), ~is_in)
+    is_over = np.isin(rows, matches.came[matches.left < 0]) & is_in & (before >= 0)
+    is_over &= at - at[before] <= rules.patience_ns
+    return rows[is_over], rows[before[is_over]]
 
 
 class _Sides(NamedTuple):

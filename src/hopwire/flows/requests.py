@@ -11,7 +11,7 @@ first outcome of this table that fits is the outcome of the request:
 | late     | an answer arrived at home when nobody waited for it any more |
 | expired  | an outcome or a dead letter says so, or a message of the request arrived anywhere after the deadline |
 | lost     | a hop is lost, or ended as a dead letter, or no answer came until patience after the deadline |
-| open     | the capture ends too early to say, or an answer can have come home unseen by both ends |
+| open     | the capture ends too early to say, or an answer can have come home unseen and nobody gave up |
 
 *What its asker was told* is a column of its own, beside the outcome. A node that captures writes down how a promise
 ended if it did not end by an answer in the capture: with an error, or by an answer within the node. The outcome follows
@@ -23,6 +23,10 @@ from the messages, and an error does not change it. Where the two contradict eac
 | Timeout | answered, failed | contradicts: an answer came home and was taken, as far as messages tell |
 | HandlerFailed, NoRoute, Unreachable | failed | fits: the word of another node came home |
 | any error | answered | contradicts |
+
+An error that no word of another node has caused (`UNANSWERED`) says one thing about messages: no answer was taken until
+then, seen or unseen. So a request that was given up is lost and not open, once home was seen after its patience. A asks
+B at 10.0 s, is told Timeout at 11.0 s, and skips sightings from 10.2 s to 10.4 s while B does not capture: lost.
 
 *Unseen by both ends.* An answer leaves while whoever would have answered is blind, and comes home while home is blind.
 A node is blind while it skips sightings, and in the last moments before it is killed. A node that does not capture is
@@ -40,6 +44,10 @@ nobody can tell.
   after the arrival, or somebody else recorded what it saw. Then the deadline decides whether the reply was taken. The
   deadline also decides for V3 and V4: their dead letters are written in V6 and have another key.
 - Where home does not capture, the reply arrives when it leaves for home.
+- Where nobody saw the reply arrive, and the asker gave up by its own word (`UNANSWERED`), the reply was not taken.
+
+*A guess* (`is_outcome_guessed`): the reply that decides was not seen to arrive, or home may have given it up unseen. B
+answers at 10.4 s, and home was killed at 10.5 s with the last sightings unwritten: answered, and a guess.
 
 A asks at 10.0 s with a time to live of 1 s, so the deadline is 11.0 s:
 
@@ -103,6 +111,7 @@ NOBODY_WAITS = "nobody_waits"
 FOR_GOOD = pa.array(["expired", "cannot_carry", "cannot_sign", "bad_value"])  # undelivered: no other attempt is better
 NO_ANSWER, HANDLER_FAILED = "no_answer", "handler_failed"
 GIVEN_UP = ("Timeout", "Cancelled", "Closed", "Expired")  # errors of promises that no word of others has ended
+UNANSWERED = pa.array(["Timeout", "Cancelled", "Closed", "Unreachable", "NoRoute", "QueueFull"])  # nothing was taken
 WITH_NUMBERED_VERSION = 5  # from this format on, a message and its dead letter have the same key
 
 
@@ -127,6 +136,7 @@ class _RequestVerdict(NamedTuple):
     """What is decided of each request; the answer and the lost hop are numbers of hops, -1 where there is none."""
 
     outcome: Ints
+    is_guessed: Bools
     asked: Ints
     deadline: Ints
     answer: Ints
@@ -189,9 +199,10 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     at = np.where(hops.has_come, hops.came, hops.left)
     at = np.where(is_enough, hops.begun, at)
     is_home, is_unwanted = _came_home(asked)
-    is_proven = hops.has_come & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
-    is_proven &= cover.tells_all(asked.home, hops.came, hops.came + rules.unwritten_ns)
-    is_taken = is_home & (is_proven | (at <= deadline[of]))
+    is_told_of = hops.has_come & cover.tells_all(asked.home, hops.came, hops.came + rules.unwritten_ns)
+    is_proven = is_told_of & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
+    is_given_up = groups.has(hops.is_told & bools(pc.is_in(hops["told"], UNANSWERED)))
+    is_taken = is_home & (is_proven | (at <= deadline[of])) & ~(hops.has_fate("unwitnessed") & is_given_up[of])
     answer = _earliest(groups, at, (is_answer & is_taken) | is_enough | is_kept)
     has_failed = hops.is_dead & equal_text(hops["dead_reason"], HANDLER_FAILED)  # it was taken, by a handler
     is_told_within = has_failed & ~wants_receipt  # its word stays within the node, and may be in no capture
@@ -212,19 +223,20 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_seen = (last != home) & ~cover.can_pass_unseen(last, home, asked_at, silence, rules)
     is_within = hops.has_fate("local")[latest] & (latest >= 0)  # home writes down what it says to itself
     is_seen |= is_within & (last == home) & cover.tells_all(home, asked_at, silence)
-    is_silent = goes_on & is_seen
+    is_silent = goes_on & (is_seen | is_given_up)
     outcome = np.select(
         [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
         [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost")],
         OUTCOME["open"],
     )
     came_home = np.select([answer >= 0, failure >= 0], [answer, failure], late)
+    is_guessed = (came_home >= 0) & (hops.is_reply & ~hops.is_dead & ~hops.is_told & ~is_told_of)[came_home]
     is_gone = (outcome == OUTCOME["lost"]) | (outcome == OUTCOME["expired"])
     answered_at = np.where(came_home >= 0, at[came_home], NO_TIME)
     lost = _latest(groups, at, is_lost)
     gone = _gone(asked, cover, silence - rules.patience_ns)
     is_unreached = is_gone & groups.has(is_answer & ~hops.is_dead)  # an answer that died where it was made was not sent
-    return _RequestVerdict(outcome, asked_at, deadline, came_home, answered_at, lost, gone, is_unreached)
+    return _RequestVerdict(outcome, is_guessed, asked_at, deadline, came_home, answered_at, lost, gone, is_unreached)
 
 
 def _gone(asked: _RequestHops, cover: NodeCoverage, until: Ints) -> Ints:
@@ -320,6 +332,7 @@ def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
         "asked_at_ns": nullable(verdict.asked),
         "deadline_ns": nullable(np.where(verdict.deadline == NEVER, NO_TIME, verdict.deadline)),
         "outcome": OUTCOME_NAMES.take(pa.array(verdict.outcome)),
+        "is_outcome_guessed": pa.array(verdict.is_guessed),
         "reason": _reasons(hops, verdict),
         "told": hops["told"].take(_or_null(told)),
         "told_reason": hops["told_reason"].take(_or_null(told)),
@@ -327,7 +340,7 @@ def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
         "is_told_otherwise": _is_told_otherwise(hops["told"].take(_or_null(told)), verdict),
         "answered_at_ns": nullable(verdict.answered_at),
         "latency_us": nullable(took),
-        "answer_identity": hops["identity"].take(_or_null(verdict.answer)),
+        "answer_identity": hops["identity"].take(_or_null(np.where(hops.is_told[verdict.answer], -1, verdict.answer))),
         **_places(hops, verdict, last, last_node),
         "reached_node": hops.nodes.take(pa.array(hops.target[reached], mask=reached < 0)),
         "last_seen_node": hops.nodes.take(pa.array(last_node)),

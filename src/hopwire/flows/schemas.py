@@ -150,6 +150,8 @@ REQUESTS = (
     Column("asked_at_ns",                     pa.int64(),  "when the question left, or was first seen; corrected"),
     Column("deadline_ns",                     pa.int64(),  "when the time to live is over; null if there is none"),
     Column("outcome",                         pa.string(), "answered, failed, late, expired, lost or open"),
+    Column("is_outcome_guessed",              pa.bool_(),  "whether nobody saw the reply that decides arrive, or home "
+                                                           "may have given it up unseen"),
     Column("reason",                          pa.string(), "of a failure or a dead letter, or hop_lost, no_answer"),
     Column("told",                            pa.string(), "what its asker was told, if the capture has it: an error "
                                                            "such as Timeout, or answered; null if not"),

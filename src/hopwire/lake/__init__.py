@@ -24,11 +24,13 @@ def read(
     columns: Sequence[str] | None = None,
     at: int | None = None,
     spark: Any = None,
+    payloads: Sequence[Any] | None = None,
 ) -> Any:
     """Give a table of a lake: a pyarrow.Table, a polars.LazyFrame, a DataFrame of pandas or a DataFrame of Spark.
 
     All tables that are read `at` one version belong together; without a version, the newest state of the lake is read.
-    A table has its whole name, such as `gold.requests`, or the part behind the dot.
+    A table has its whole name, such as `gold.requests`, or the part behind the dot. With `payloads`, which are payload
+    classes, silver.messages has the columns `body`, as JSON, and `body_fault`; for Arrow, polars and pandas.
     """
     from hopwire.errors import SettingsError
     from hopwire.lake.store import files_of, read_arrow, read_manifest, schema_of
@@ -37,6 +39,8 @@ def read(
         raise SettingsError(f"as_: found {as_!r:.40}, expected one of {', '.join(KINDS)}")
     manifest = read_manifest(lake, at)
     name = next((each for each in manifest.tables if table in (each, each.partition(".")[2])), table)
+    if payloads is not None:
+        return _with_bodies(lake, name, as_, columns, manifest, payloads)
     if as_ == "spark":
         from hopwire.lake.dataframes import read_table
         from hopwire.lake.session import session
@@ -51,4 +55,27 @@ def read(
         lazy = polars.scan_parquet(files, glob=False, hive_partitioning=False) if files else empty.lazy()  # type: ignore[union-attr]
         return lazy.select(columns) if columns is not None else lazy
     rows = read_arrow(lake, name, columns, manifest=manifest)
+    return rows.to_pandas() if as_ == "pandas" else rows
+
+
+def _with_bodies(
+    lake: Path | str, name: str, as_: str, columns: Sequence[str] | None, manifest: Any, payloads: Sequence[Any]
+) -> Any:
+    from hopwire.errors import SettingsError
+    from hopwire.lake.payload_bodies import BODY_COLUMNS, NEEDED, readers_of, with_bodies
+    from hopwire.lake.store import read_arrow, schema_of
+
+    schema = schema_of(lake, name, manifest)
+    if "body_frames" not in schema.names or as_ == "spark":
+        raise SettingsError("payloads: only silver.messages has bodies, for Arrow, polars and pandas")
+    wanted = [*schema.names, *BODY_COLUMNS] if columns is None else list(columns)
+    stored = dict.fromkeys([*(each for each in wanted if each not in BODY_COLUMNS), *NEEDED])
+    rows = read_arrow(lake, name, list(stored), manifest=manifest)
+    for column, values in zip(BODY_COLUMNS, with_bodies(rows, readers_of(payloads)), strict=True):
+        rows = rows.append_column(column, values)
+    rows = rows.select(wanted)
+    if as_ == "polars":
+        import polars
+
+        return polars.DataFrame(rows).lazy()
     return rows.to_pandas() if as_ == "pandas" else rows

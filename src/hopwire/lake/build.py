@@ -1,11 +1,13 @@
 """A build: captures in, tables out. Only tables that are wanted or needed are built, and only if they have changed.
 
 1. The workers read sources that are new or have changed (`ingest.py`); the other sources stay as they are.
-2. Each table whose basis has changed is built anew, behind the tables it reads, from files that no reader sees yet.
+2. A step brings all judged tables up to date in this process, at the cost of what is new (`increment.py`). Where a
+   step is not enough, or only some tables are wanted, Spark builds each table whose basis has changed, behind the
+   tables it reads, from files that no reader sees yet. Both ways give the same rows.
 3. The balance is checked. If the rows do not add up, nothing is published and the build fails.
 4. Everything is published at once (`store.py`), and what is old is forgotten (`retention.py`).
 
-Spark is started only if there is something to do.
+Spark is started only if there is something to do for it: small captures are read in this process, too.
 """
 
 from __future__ import annotations
@@ -14,35 +16,41 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.capture.file_faults import Fault
 from hopwire.disk import local_path, shown_name
-from hopwire.errors import BalanceError, LakeError
+from hopwire.errors import BalanceError, LakeError, WholeNeeded
+from hopwire.flows.spans import placed
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
-from hopwire.lake.bronze.spans import SPANS_TABLE
-from hopwire.lake.catalog import LEFT_ALONE, find_sources, tasks_of
-from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frame
-from hopwire.lake.ingest import decoder_basis, ingest, take_in
+from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
+from hopwire.lake.catalog import LEFT_ALONE, FoundSource, find_sources, tasks_of
+from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frames
+from hopwire.lake.increment import OWN, STEPPED, begin_steps, step_tables
+from hopwire.lake.ingest import decoder_basis, ingest, ingest_here, take_in
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.store import LakeRun, writing
 from hopwire.lake.tables import Table, all_tables, in_order
 from hopwire.lake.worker import IngestTask
+from hopwire.model.units import NS_PER_MINUTE
 from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Built", "Progress", "build"]
+__all__ = ["Built", "Progress", "build", "step"]
 
-CODE = 3  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
+CODE = 4  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
-NOT_IN_ROWS = ("file_mode", "keep_snapshots", "keep_seconds")  # settings that no row depends on
+RECENT_NS = NS_PER_MINUTE  # rows of this time before the end of all captures have files of their own
+NOT_IN_ROWS = ("file_mode", "keep_snapshots", "keep_seconds", "step_rows")  # settings that no row depends on
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # the step, how much of the step is done, how much there is
 Session: TypeAlias = "SparkSession | Callable[[], SparkSession]"
@@ -76,11 +84,42 @@ def build(
     With `redecode` every source is read again; a source that is gone is read from bronze.sightings. Tables that are not
     wanted stay as they are; `stale_tables` tells which of them are older than the tables they were made from.
     """
-    declared = all_tables()
-    wanted = in_order(declared if tables is None else tables, declared)
-    settings = settings or LakeSettings()
+    wanted = in_order(all_tables() if tables is None else tables, all_tables())
     refuse_path(local_path(lake))
-    found, foreign = find_sources(captures)
+    found = find_sources(captures)
+    return _built(spark, found, lake, wanted, domains, settings or LakeSettings(), progress, redecode=redecode)
+
+
+def step(
+    lake: Path | str, sources: Iterable[Path], *, domains: Domains = OPEN, settings: LakeSettings | None = None
+) -> Manifest:
+    """Take new sources, or sources that have grown, into a lake, without Spark: as a stream does, again and again.
+
+    The tables are those that a build of all sources gives. A WholeNeeded says that this is work for a build.
+    """
+    found: dict[str, FoundSource] = {}
+    for source in sources:
+        found |= find_sources(source)[0]
+    wanted = in_order(all_tables(), all_tables())
+    return _built(_not_a_step, (found, []), lake, wanted, domains, settings or LakeSettings()).manifest
+
+
+def _not_a_step() -> SparkSession:
+    raise WholeNeeded("there is more to judge than a step can; build the lake: hopwire lake build CAPTURES LAKE")
+
+
+def _built(
+    spark: Session,
+    sources: tuple[Mapping[str, FoundSource], Sequence[Fault]],
+    lake: Path | str,
+    wanted: Sequence[Table],
+    domains: Domains,
+    settings: LakeSettings,
+    progress: Progress = lambda what, done, total: None,
+    *,
+    redecode: bool = False,
+) -> Built:
+    found, foreign = sources
     with writing(lake, settings.file_mode) as run:
         build = _Build(run, spark, settings, progress)
         basis = decoder_basis(domains)
@@ -90,20 +129,22 @@ def build(
             raise LakeError(f"the lake has judged signatures by the domains {judges_before}: {remedy}")
         stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
         tasks = tasks_of(found, run, basis, redecode=redecode)
-        sources = build.read(tasks, stored, domains, basis, is_anew=redecode)
-        build.put_sources(sources, foreign)
+        known = build.read(tasks, stored, domains, basis, is_anew=redecode)
+        build.put_sources(known, foreign)
+        build.step(wanted)
         for table in wanted:
             if table.build is not None:
                 build.make(table)
+        build.begin_steps()
         build.check_balance()
         judges = [domain.name for domain in domains.domains]
-        manifest = run.publish(sources, basis, judges) if run.tables else run.before
+        manifest = run.publish(known, basis, judges) if run.tables else run.before
         forget_old(run.lake, settings)
     read = tuple(dict.fromkeys(task.name for task in tasks))
-    bad = [name for name in found if name in sources and sources[name].is_bad]
+    bad = [name for name in found if name in known and known[name].is_bad]
     names = {name: each.source.path.name for name, each in found.items()}  # an open segment has another name
     told = dict.fromkeys([*read, *bad])
-    faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in sources[name].faults]
+    faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in known[name].faults]
     faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
     bad += [shown_name(fault.path.name) for fault in foreign if fault.detail != LEFT_ALONE]
     return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))
@@ -116,6 +157,7 @@ class _Build:
         self.run, self.settings, self.progress = run, settings, progress
         self.made: list[str] = []
         self.sources: Mapping[str, StoredSource] = run.before.sources
+        self._notes: dict[str, Any] = {}  # what was found on the way
         self._spark = spark
 
     @property
@@ -139,11 +181,14 @@ class _Build:
             return self.sources
         total = sum(task.size_bytes for task in tasks)
         self.progress("captures", 0, total)
-        spark = self.spark
-        with plain_errors("captures"):
-            reports = ingest(
-                spark, self.run, tasks, domains, self.settings, lambda done: self.progress("captures", done, total)
-            )
+        if total <= self.settings.task_bytes:
+            reports = ingest_here(self.run, tasks, domains, self.settings)
+        else:
+            spark = self.spark
+            with plain_errors("captures"):
+                reports = ingest(
+                    spark, self.run, tasks, domains, self.settings, lambda done: self.progress("captures", done, total)
+                )
         self.progress("captures", total, total)
         self.sources = take_in(self.run, reports, found, basis, is_anew=is_anew)
         return self.sources
@@ -156,6 +201,25 @@ class _Build:
             return
         write_rows(self.run, SOURCES_TABLE, basis, rows)
 
+    def step(self, wanted: Sequence[Table]) -> None:
+        """Bring the judged tables up to date by a step, if all of them are wanted and a step is enough."""
+        tables = [table for table in wanted if table.name in (*STEPPED, *OWN)]
+        if len(tables) < len((*STEPPED, *OWN)) or all(self._is_current(each, self._basis(each)) for each in tables):
+            return
+        try:
+            step_tables(
+                self.run,
+                self.settings,
+                self._node_names,
+                self._basis,
+                lambda done, total: self.progress("flows", done, total),
+            )
+            self.made += STEPPED
+        except WholeNeeded:
+            for table in tables:
+                self.run.tables.pop(table.name, None)
+            self._notes["is_whole"] = True
+
     def make(self, table: Table) -> None:
         """Build a table, unless the table is up to date."""
         basis = self._basis(table)
@@ -166,11 +230,39 @@ class _Build:
         size = sum(source.size_bytes for source in self.sources.values())
         with plain_errors(table.name), sized_shuffles(self.spark, size):
             frames = [self._frame(each) for each in inputs]
-            rows, place = table.rows(frames, self.settings), self.run.place(table.name)
-            files = write_frame(table, rows, place, self.settings, run=self.run.name, names=self._node_names)
+            rows, place = table.rows(frames, self.settings, self._notes), self.run.place(table.name)
+            beside = (CLOSED_TABLE, self.run.place(CLOSED_TABLE.name)) if table.name == "gold.flows" else None
+            files, self._notes[f"beside {table.name}"] = write_frames(
+                table,
+                rows,
+                place,
+                self.settings,
+                run=self.run.name,
+                names=self._node_names,
+                beside=beside,
+                recent_ns=self._recent_ns,
+            )
         self.run.put(table.name, basis, table.stored_schema, files, made_from=table.reads)
         self.made.append(table.name)
         self.progress(table.name, 1, 1)
+
+    def begin_steps(self) -> None:
+        """Let the next build go on by a step, if Spark has judged the whole lake."""
+        if "is_whole" not in self._notes:
+            return
+        crossings, index = self._notes.get("crossings"), self._notes.get("beside gold.flows")
+        if crossings is None or index is None or not self.run.tables.keys() >= set(STEPPED):
+            for name in OWN:
+                self.run.put(name, "", all_tables()[name].stored_schema, [])
+            return
+        begin_steps(self.run, self.settings, self._node_names, self._basis, crossings, index)
+
+    @cached_property
+    def _recent_ns(self) -> int:
+        """From when on rows are recent, and likely to be opened again by the next step."""
+        paths = self.run.paths(SPANS_TABLE.name)
+        ends = [pc.max(pq.read_table(path, columns=["last_seen_at_ns"])["last_seen_at_ns"]).as_py() for path in paths]
+        return max((end for end in ends if end is not None), default=0) - RECENT_NS
 
     def _frame(self, table: Table) -> DataFrame:
         """A table as it is at this moment, without the columns for people."""
@@ -179,9 +271,10 @@ class _Build:
 
     @cached_property
     def _node_names(self) -> dict[bytes, str]:
-        columns = ["node", "node_name"]
-        rows = [pq.read_table(path, columns=columns).to_pylist() for path in self.run.paths(SPANS_TABLE.name)]
-        return {row["node"]: row["node_name"] for some in rows for row in some if row["node_name"]}
+        """The names of nodes: the last that each had."""
+        paths = self.run.paths(SPANS_TABLE.name)
+        spans = placed(span for path in paths for span in spans_from_rows(pq.read_table(path)))
+        return {each.span.node: each.span.node_name for each in spans if each.span.node_name}
 
     def _basis(self, table: Table) -> str:
         columns = [(column.name, str(column.type)) for column in table.stored_columns]
@@ -190,6 +283,8 @@ class _Build:
         return hash_of(CODE, table.name, columns, bases, settings)
 
     def _is_current(self, table: Table, basis: str) -> bool:
+        if table.name in self.run.tables:
+            return self.run.tables[table.name].stored.basis == basis
         before = self.run.before.tables.get(table.name)
         return before is not None and before.basis == basis and self.run.is_whole(table.name)
 

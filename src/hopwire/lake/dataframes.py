@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -29,7 +30,7 @@ from pyspark.sql.types import StructType
 from hopwire.errors import LakeError
 from hopwire.lake.manifest import Manifest, StoredFile, part_name
 from hopwire.lake.parquet_output import TableLayout, TableOutput
-from hopwire.lake.readable import Names
+from hopwire.lake.readable import Names, times_of
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_manifest, schema_of
 from hopwire.lake.tables import Table
@@ -44,6 +45,7 @@ __all__ = [
     "refuse_path",
     "sized_shuffles",
     "write_frame",
+    "write_frames",
 ]
 
 Batches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -100,11 +102,15 @@ def _pattern(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Rows in partitions, sorted as the judge wants them, and the judge: a function from batches to batches."""
+    """Rows in partitions, sorted as the judge wants them, and the judge: a function from batches to batches.
+
+    The judge of both also gives batches of another table, which has other columns.
+    """
 
     together: DataFrame
     judge: Batches
     schema: pa.Schema
+    both: Batches | None = None
 
     def frame(self) -> DataFrame:
         """Give the result of the judge as a DataFrame."""
@@ -115,13 +121,39 @@ def write_frame(
     table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings, *, run: str, names: Names
 ) -> list[StoredFile]:
     """Let the workers write the rows of a table, if they have the declared columns; gives the files."""
+    return write_frames(table, rows, place, settings, run=run, names=names)[0]
+
+
+def write_frames(
+    table: Table,
+    rows: DataFrame | Judged,
+    place: Path,
+    settings: LakeSettings,
+    *,
+    run: str,
+    names: Names,
+    beside: tuple[Table, Path] | None = None,
+    recent_ns: int | None = None,
+) -> tuple[list[StoredFile], list[StoredFile]]:
+    """Let the workers write the rows of a table as `write_frame` does.
+
+    Rows of another table, which some judges give beside, have files of their own, which come second. Rows of recent
+    times have files of their own, too: a step that opens flows again has less to write anew.
+    """
     given = from_arrow_schema(rows.schema) if isinstance(rows, Judged) else rows.schema
     _check_columns(table, given)
-    judge = rows.judge if isinstance(rows, Judged) else iter
+    judge: Batches = rows.judge if isinstance(rows, Judged) else iter
+    if beside and isinstance(rows, Judged) and rows.both:
+        judge = rows.both
     together = rows.together if isinstance(rows, Judged) else rows
-    work = _writer(run, str(place), table.schema, table.layout(names), settings, judge)
-    found = together.mapInArrow(work, "files binary").collect()
-    return [file for row in found for file in msgspec.json.decode(bytes(row.files), type=list[StoredFile])]
+    outputs = [(table, place), *([beside] if beside else [])]
+    ways = [(each.schema, each.layout(names), str(where)) for each, where in outputs]
+    found = together.mapInArrow(_writer(run, ways, settings, judge, recent_ns), "files binary").collect()
+    both: list[list[list[StoredFile]]] = [
+        msgspec.json.decode(bytes(row.files), type=list[list[StoredFile]]) for row in found
+    ]
+    own = [file for files in both for file in files[0]]
+    return own, [file for files in both for some in files[1:] for file in some]
 
 
 def _check_columns(table: Table, given: StructType) -> None:
@@ -133,16 +165,49 @@ def _check_columns(table: Table, given: StructType) -> None:
 
 
 def _writer(
-    run: str, place: str, schema: pa.Schema, layout: TableLayout, settings: LakeSettings, judge: Batches
+    run: str,
+    ways: Sequence[tuple[pa.Schema, TableLayout, str]],
+    settings: LakeSettings,
+    judge: Batches,
+    recent_ns: int | None,
 ) -> Batches:
     def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        output = TableOutput(Path(place), part_name(run, _partition()), layout, settings)
+        outputs = [
+            (schema, _AgedOutput(Path(place), run, layout, settings, recent_ns)) for schema, layout, place in ways
+        ]
         for batch in judge(batches):
+            schema, output = next(each for each in outputs if each[0].names == batch.schema.names or len(outputs) == 1)
             output.add(_in_schema(batch, schema))
-        if files := output.close():
+        files = [output.close() for _, output in outputs]
+        if any(files):
             yield pa.RecordBatch.from_arrays([pa.array([msgspec.json.encode(files)])], schema=FILES)
 
     return write_batches
+
+
+class _AgedOutput:
+    """The files of one task of one table: rows of recent times are in files of their own."""
+
+    def __init__(
+        self, place: Path, run: str, layout: TableLayout, settings: LakeSettings, recent_ns: int | None
+    ) -> None:
+        parts = [part_name(run, _partition()) for _ in range(2)]
+        self._old, self._recent = (TableOutput(place, part, layout, settings) for part in parts)
+        self._dated_by = layout.dated_by
+        self._recent_ns = recent_ns
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows."""
+        if self._recent_ns is None or not self._dated_by:
+            self._old.add(batch)
+            return
+        is_recent = pc.fill_null(pc.greater_equal(times_of(batch, self._dated_by), self._recent_ns), False)
+        self._old.add(batch.filter(pc.invert(is_recent)))
+        self._recent.add(batch.filter(is_recent))
+
+    def close(self) -> list[StoredFile]:
+        """Write the rows that wait, and give the files."""
+        return [*self._old.close(), *self._recent.close()]
 
 
 def _partition() -> int:

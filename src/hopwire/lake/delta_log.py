@@ -42,7 +42,10 @@ DATE = "date"  # a table that has this column is partitioned by it
 MAX_LOG_BYTES = 1024 * MEBIBYTE
 REASON_LENGTH = 200
 UNFIT = re.compile(r"%[0-9A-Fa-f]{2}|\\")  # delta-rs decodes a path twice, and takes a backslash for a slash
-CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}  # a manifest may name a version of any age
+CONFIGURATION = {
+    "delta.enableExpiredLogCleanup": "false",  # a manifest may name a version of any age
+    "delta.checkpointInterval": "10",  # a step opens all tables: a commit to replay costs 0.4 ms, a checkpoint 20 ms
+}
 
 
 def uri_refusal(path: Path) -> str:
@@ -109,6 +112,9 @@ class DeltaLog:
     def _table(self, version: int | None) -> DeltaTable:
         if version in self._opened:
             return self._opened[version]
+        newest = self._opened.get(None)
+        if newest is not None and newest.version() == version:
+            return newest
         self._check()
         opened = _delta()
         try:
@@ -142,15 +148,26 @@ class DeltaLog:
 
     # -- writing
 
-    def commit(self, files: Sequence[StoredFile], schema: pa.Schema, file_mode: int, note: dict[str, str]) -> int:
-        """Make the version that has exactly these files, if the newest version has others; give its number."""
+    def commit(
+        self,
+        files: Sequence[StoredFile],
+        schema: pa.Schema,
+        file_mode: int,
+        note: dict[str, str],
+        *,
+        has_same_rows: bool = False,
+    ) -> int:
+        """Make the version that has exactly these files, if the newest version has others; give its number.
+
+        A version that has the same rows as the version before says so: whoever follows the table reads none of it.
+        """
         if not self.exists:
             return self._create(files, schema, file_mode, note)
         table, before = self._table(None), {file.path: file for file in self.files()}
         wanted = {file.path for file in files}
         is_other = table.schema() != _delta_schema(schema)
-        add = [_added(file) for file in files if file.path not in before or is_other]
-        remove = [_removed(file) for path, file in before.items() if path not in wanted]
+        add = [_added(file, not has_same_rows) for file in files if file.path not in before or is_other]
+        remove = [_removed(file, not has_same_rows) for path, file in before.items() if path not in wanted]
         if not add and not remove and not is_other:
             return int(table.version())
         version = int(table.version()) + 1
@@ -183,7 +200,7 @@ class DeltaLog:
             create_table_with_add_actions(
                 str(self.place),
                 _delta_schema(schema),
-                [_added(file) for file in files],
+                [_added(file, is_change=True) for file in files],
                 mode="error",
                 partition_by=_partitions(schema),
                 name=self.name,
@@ -246,16 +263,16 @@ def _values(file: StoredFile) -> dict[str, str | None]:
     return {DATE: file.day} if file.path.startswith(f"{DATE}=") else {}
 
 
-def _added(file: StoredFile) -> Any:
+def _added(file: StoredFile, is_change: bool) -> Any:
     from deltalake.transaction import AddAction
 
-    return AddAction(file.path, file.size_bytes, _values(file), _now_ms(), True, file.statistics)
+    return AddAction(file.path, file.size_bytes, _values(file), _now_ms(), is_change, file.statistics)
 
 
-def _removed(file: StoredFile) -> Any:
+def _removed(file: StoredFile, is_change: bool) -> Any:
     from deltalake.transaction import RemoveAction
 
-    return RemoveAction(file.path, True, _now_ms(), file.size_bytes, _values(file))
+    return RemoveAction(file.path, is_change, _now_ms(), file.size_bytes, _values(file))
 
 
 def _now_ms() -> int:

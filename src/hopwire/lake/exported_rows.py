@@ -1,6 +1,7 @@
 """The rows of a lake that an export is made of: flows with their requests, hops with their bytes, clocks.
 
-Every row comes through `read_arrow`, so this is the only place that an export and the storage of the lake share.
+Every row comes through `read_arrow`, so this is the only place that an export and the storage of the lake share. A
+manifest names the version of the lake that is read; without a manifest the newest version is read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from hopwire.capture.times import time_text
+from hopwire.lake.manifest import Manifest
 from hopwire.lake.query import CLOCKS, FLOWS, REQUESTS
 from hopwire.lake.store import read_arrow
 from hopwire.report.flow_spans import ExportedFlow, service_name
@@ -46,34 +48,42 @@ HOP_COLUMNS = (
 Sighted = tuple[bytes, int, int]  # node, incarnation, sequence
 
 
-def read_clocks(lake: Path | str) -> dict[bytes, dict[str, Any]]:
+def read_clocks(lake: Path | str, manifest: Manifest | None = None) -> dict[bytes, dict[str, Any]]:
     """Give what is known of the clock of each node that captures."""
-    return {row["node"]: row for row in read_arrow(lake, CLOCKS, CLOCK_COLUMNS).to_pylist()}
+    return {row["node"]: row for row in read_arrow(lake, CLOCKS, CLOCK_COLUMNS, manifest=manifest).to_pylist()}
 
 
-def read_exported_flows(lake: Path | str, flow_ids: Sequence[bytes]) -> Iterator[ExportedFlow]:
+def read_exported_flows(
+    lake: Path | str, flow_ids: Sequence[bytes], manifest: Manifest | None = None
+) -> Iterator[ExportedFlow]:
     """Give flows with their requests, in the order of the ids, a few of them in memory at a time."""
     for at in range(0, len(flow_ids), AT_ONCE):
         some = list(flow_ids[at : at + AT_ONCE])
-        flows = {row["flow_id"]: row for row in _of_flows(lake, FLOWS, None, some)}
+        flows = {row["flow_id"]: row for row in _of_flows(lake, FLOWS, None, some, manifest)}
         requests: dict[bytes, list[dict[str, Any]]] = {}
-        for row in sorted(_of_flows(lake, REQUESTS, None, some), key=_asked_at):
+        for row in sorted(_of_flows(lake, REQUESTS, None, some, manifest), key=_asked_at):
             requests.setdefault(row["flow_id"], []).append(row)
         yield from (ExportedFlow(flows[each], requests.get(each, [])) for each in some if each in flows)
 
 
-def read_exported_hops(lake: Path | str, flow_ids: Sequence[bytes], names: Mapping[bytes, str]) -> list[ExportedHop]:
+def read_exported_hops(
+    lake: Path | str, flow_ids: Sequence[bytes], names: Mapping[bytes, str], manifest: Manifest | None = None
+) -> list[ExportedHop]:
     """Give the hops of flows with the frames that were captured, where they left or else where they arrived."""
-    hops = [hop for hop in _of_flows(lake, HOPS, HOP_COLUMNS, flow_ids) if hop["fate"] not in WITHIN]
-    frames = _frames(lake, [_sighted(hop) for hop in hops])
+    hops = [hop for hop in _of_flows(lake, HOPS, HOP_COLUMNS, flow_ids, manifest) if hop["fate"] not in WITHIN]
+    frames = _frames(lake, [_sighted(hop) for hop in hops], manifest)
     return [_hop(hop, frames.get(_sighted(hop), ()), names) for hop in hops]
 
 
 def _of_flows(
-    lake: Path | str, table: str, columns: Sequence[str] | None, flow_ids: Sequence[bytes]
+    lake: Path | str,
+    table: str,
+    columns: Sequence[str] | None,
+    flow_ids: Sequence[bytes],
+    manifest: Manifest | None,
 ) -> list[dict[str, Any]]:
     where = ds.field("flow_id").isin(pa.array(list(flow_ids), pa.binary()))
-    rows: list[dict[str, Any]] = read_arrow(lake, table, columns, where).to_pylist()
+    rows: list[dict[str, Any]] = read_arrow(lake, table, columns, where, manifest).to_pylist()
     return rows
 
 
@@ -86,7 +96,7 @@ def _sighted(hop: Mapping[str, Any]) -> Sighted:
     return hop[node], hop[f"{end}_incarnation"], hop[f"{end}_sequence"]
 
 
-def _frames(lake: Path | str, wanted: Sequence[Sighted]) -> dict[Sighted, list[bytes]]:
+def _frames(lake: Path | str, wanted: Sequence[Sighted], manifest: Manifest | None) -> dict[Sighted, list[bytes]]:
     """Give the frames of these sightings; one look into the table for all of them."""
     nodes, incarnations, sequences = ({each[place] for each in wanted} for place in range(3))
     where = (
@@ -96,7 +106,8 @@ def _frames(lake: Path | str, wanted: Sequence[Sighted]) -> dict[Sighted, list[b
     )
     known = set(wanted)
     found: dict[Sighted, list[bytes]] = {}
-    for row in read_arrow(lake, SIGHTINGS, ["node", "incarnation", "sequence", "frames"], where).to_pylist():
+    columns = ["node", "incarnation", "sequence", "frames"]
+    for row in read_arrow(lake, SIGHTINGS, columns, where, manifest).to_pylist():
         key = (row["node"], row["incarnation"], row["sequence"])
         if key in known:
             found[key] = row["frames"]

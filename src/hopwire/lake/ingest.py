@@ -36,14 +36,14 @@ from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import DECODER
 from hopwire.lake.store import LakeRun
-from hopwire.lake.worker import INGESTED, IngestJob, IngestReport, IngestTask, ingest_groups
+from hopwire.lake.worker import INGESTED, IngestJob, IngestReport, IngestTask, ingest_group, ingest_groups
 from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["decoder_basis", "ingest", "refuse_less", "take_in"]
+__all__ = ["decoder_basis", "ingest", "ingest_here", "refuse_less", "take_in"]
 
 LOOK_SECONDS = 0.2  # between two looks at the progress
 MISSING = "sightings are missing"  # so begins the fault of missing numbers, which a build with more sources replaces
@@ -76,15 +76,40 @@ def ingest(
 ) -> list[IngestReport]:
     """Read the sources and write their rows; give a report for each."""
     groups = groups_of(tasks, settings.task_bytes)
-    job = IngestJob(str(run.lake), str(run.work), run.name)
-    for table in INGESTED:
-        run.place(table)
-    make_directory(job.marks, settings.file_mode)
+    job = _job(run, settings)
     replace_file(job.groups, msgspec.json.encode(groups), settings.file_mode)
     numbers = spark.range(0, len(groups), 1, len(groups))
     with _watched(job.marks, on_bytes):
         rows = numbers.mapInArrow(ingest_groups(job, domains, settings), "report binary").collect()
-    reports = [msgspec.json.decode(bytes(row.report), type=IngestReport) for row in rows]
+    return _checked(run, tasks, [msgspec.json.decode(bytes(row.report), type=IngestReport) for row in rows])
+
+
+def ingest_here(
+    run: LakeRun, tasks: Sequence[IngestTask], domains: Domains, settings: LakeSettings
+) -> list[IngestReport]:
+    """Read sources and write their rows in this process; give a report for each."""
+    job = _job(run, settings)
+    groups = groups_of(tasks, settings.task_bytes)
+    return _checked(
+        run,
+        tasks,
+        [
+            report
+            for number, group in enumerate(groups)
+            for report in ingest_group(group, number, job, domains, settings)
+        ],
+    )
+
+
+def _job(run: LakeRun, settings: LakeSettings) -> IngestJob:
+    job = IngestJob(str(run.lake), str(run.work), run.name)
+    for table in INGESTED:
+        run.place(table)
+    make_directory(job.marks, settings.file_mode)
+    return job
+
+
+def _checked(run: LakeRun, tasks: Sequence[IngestTask], reports: list[IngestReport]) -> list[IngestReport]:
     if error := next((report.error for report in reports if report.error), ""):
         raise LakeError(error)
     refuse_less(run, tasks, reports)

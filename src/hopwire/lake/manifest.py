@@ -35,6 +35,7 @@ __all__ = [
     "Manifest",
     "StoredFile",
     "StoredSource",
+    "StoredStep",
     "StoredTable",
     "check_manifest",
     "check_path",
@@ -73,6 +74,14 @@ class StoredFile(msgspec.Struct, frozen=True):
         return None if day == NO_DAY else day
 
 
+class StoredStep(msgspec.Struct, frozen=True):
+    """What the next step must know of a table that was made step by step."""
+
+    name: str  # of the run; tables that belong together have the same
+    open_part: str = ""  # the files with the rows of open flows, which the next step replaces
+    open_rows: int = 0  # how many rows these files have
+
+
 class StoredTable(msgspec.Struct, frozen=True):
     """One table: a version of its Delta log, and what is known of that version."""
 
@@ -83,6 +92,7 @@ class StoredTable(msgspec.Struct, frozen=True):
     size_bytes: int = 0
     file_count: int = 0
     made_from: dict[str, str] = {}  # name of a table: the basis that the table had
+    step: StoredStep | None = None  # None: the table was made whole
 
 
 class StoredSource(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """The Parquet files that one task writes of one table: a file for each day, and what the Delta log says of each.
 
-Rows wait until they fill a row group. A task whose rows are of many days has few files open at a time; a day that comes
+Rows wait until they fill a row group. A row group says which flows it may have (a Bloom filter), so that whoever looks
+for one flow reads few of them. A task whose rows are of many days has few files open at a time; a day that comes
 again after its file was closed gets a second file. Without rows there is no file.
 """
 
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
     from hopwire.lake.store import LakeRun
     from hopwire.lake.tables import Table
 
-__all__ = ["TableLayout", "TableOutput", "stored_file", "write_rows"]
+__all__ = ["TableLayout", "TableOutput", "parquet_writer", "stored_file", "write_rows"]
 
 MAX_OPEN_FILES = 16
 MAX_TEXT = 100  # characters of a least or largest value; a longer one is left out
+LOOKED_UP = ("flow_id", "correlation_id")  # columns that have Bloom filters where a table has them
+FALSE_ALARMS = 0.01  # the share of row groups that are read for nothing
 STATISTICS = ("int8", "int16", "int32", "int64", "string", "date32[day]", "timestamp[us, tz=UTC]")
 
 
@@ -63,11 +66,14 @@ class TableOutput:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows, without their readable columns."""
+        layout = self._layout
         if len(batch):
-            layout = self._layout
-            rows = readable_batch(batch, layout.schema, layout.dated_by, layout.names or {})
-            self._waiting.append(rows)
-            self._size += rows.nbytes
+            self.add_stored(readable_batch(batch, layout.schema, layout.dated_by, layout.names or {}))
+
+    def add_stored(self, rows: pa.RecordBatch) -> None:
+        """Take rows as they are stored."""
+        self._waiting.append(rows)
+        self._size += rows.nbytes
         if self._size >= self._settings.row_group_bytes:
             self._flush()
 
@@ -81,10 +87,10 @@ class TableOutput:
 
     def _flush(self) -> None:
         for day, rows in _by_day(pa.Table.from_batches(self._waiting, self._layout.schema)):
-            self._writer(day).write_table(rows, row_group_size=len(rows))
+            self._writer(day, len(rows)).write_table(rows, row_group_size=len(rows))
         self._waiting, self._size = [], 0
 
-    def _writer(self, day: str) -> Any:
+    def _writer(self, day: str, row_count: int) -> Any:
         """The writer for a day; the file that was not written to for longest is closed if there are too many."""
         known = [path for path in self._open if path.rpartition("/")[0] == day]
         if known:
@@ -95,28 +101,36 @@ class TableOutput:
         count = sum(file.path.rpartition("/")[0] == day for file in self._files)
         name = f"{self._part}{f'.{count}' if count else ''}.parquet"
         path = f"{day}/{name}" if day else name
-        self._open[path] = self._opened(self._place / path)
+        self._open[path] = self._opened(self._place / path, row_count)
         return self._open[path]
 
-    def _opened(self, path: Path) -> Any:
+    def _opened(self, path: Path, row_count: int) -> Any:
         refuse_symlink(path.parent)
         make_directory(path.parent, self._settings.file_mode)
         os.close(create_file(path, self._settings.file_mode))  # Arrow would give the file the mode of the umask
-        compression = self._settings.compression
-        return pq.ParquetWriter(
-            path,
-            self._layout.schema,
-            compression=compression,
-            compression_level=1 if compression == "zstd" else None,
-            use_dictionary=self._layout.dictionaries,
-            write_statistics=self._layout.searched,
-            store_schema=False,
-        )
+        return parquet_writer(path, self._layout, self._settings, row_count)
 
     def _finish(self, path: str) -> None:
         self._open.pop(path).close()
         sync_path(self._place / path)
         self._files.append(stored_file(self._place, path))
+
+
+def parquet_writer(path: Path, layout: TableLayout, settings: LakeSettings, row_count: int) -> Any:
+    """Give a writer for a file of a table, whose row groups have about so many rows."""
+    filters = {
+        name: {"ndv": max(1, row_count), "fpp": FALSE_ALARMS} for name in LOOKED_UP if name in layout.schema.names
+    }
+    return pq.ParquetWriter(
+        path,
+        layout.schema,
+        compression=settings.compression,
+        compression_level=1 if settings.compression == "zstd" else None,
+        use_dictionary=layout.dictionaries,
+        write_statistics=layout.searched,
+        bloom_filter_options=filters or None,
+        store_schema=False,
+    )
 
 
 def write_rows(run: LakeRun, table: Table, basis: str, rows: pa.Table) -> None:

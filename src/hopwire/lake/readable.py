@@ -12,13 +12,15 @@ columns of the files: any engine reads them, and their least and largest values 
 | `NAME` | the identity of a node | the name of the node, or its identity as text if it has no name |
 | `HEX` | bytes | hex |
 
+A table that has identities, one in each row, also says of each whether nodes use it among themselves (`is_control`).
+
 The column `date` is the day of the first time of a row that is there, in UTC. Tables are kept by days where a
 declaration says `dated_by`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,11 +28,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import one_array
+from hopwire.flows.groups import is_control
 from hopwire.model.columns import Column
 from hopwire.model.units import NS_PER_DAY, NS_PER_US
 from hopwire.report.words import node_label, text_or_hex
 
-__all__ = ["DATE_COLUMN", "DERIVED", "TIMESTAMP", "Names", "readable_batch", "readable_columns"]
+__all__ = ["DATE_COLUMN", "DERIVED", "TIMESTAMP", "Names", "readable_batch", "readable_columns", "times_of"]
 
 Names: TypeAlias = Mapping[bytes, str]  # of nodes
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -76,11 +79,13 @@ DERIVED = {
     "reference_node":    _Derived("reference_name",                NAME),
     "back_as_node":      _Derived("back_as_name",                  NAME),
     "via_node":          _Derived("via_name",                      NAME),
+    "route_node":        _Derived("route_name",                    NAME),
     "sender":            _Derived("sender_name",                   NAME),
     "nodes":             _Derived("node_names",                    NAME),
     "receivers":         _Derived("receiver_names",                NAME),
 }
 DATE_COLUMN = Column("date", pa.date32(), "the day, in UTC; the table is kept by days")
+CONTROL = Column("is_control", pa.bool_(), "whether nodes say it among themselves: greetings, signs of life, routes")
 # fmt: on
 MEANINGS = {TIME: "as a timestamp in UTC", TEXT: "as text, or as hex", NAME: "by its name", HEX: "as hex"}
 
@@ -92,6 +97,8 @@ def readable_columns(columns: Sequence[Column], dated_by: Sequence[str] = ()) ->
         if made := _derived(column):
             stored.append(Column(made.name, _type_of(column, made.kind), f"`{column.name}` {MEANINGS[made.kind]}"))
         stored.append(column)
+        if column.name == "identity" and all(each.name != CONTROL.name for each in columns):
+            stored.append(CONTROL)
     return tuple(stored)
 
 
@@ -121,7 +128,9 @@ def readable_batch(batch: pa.RecordBatch, schema: pa.Schema, dated_by: Sequence[
         if field.name in found:
             columns.append(found[field.name])
         elif field.name == DATE_COLUMN.name:
-            columns.append(_days([found[name] for name in dated_by]))
+            columns.append(_days(times_of(batch, dated_by)))
+        elif field.name == CONTROL.name:
+            columns.append(pc.fill_null(is_control(found["identity"]), False))
         else:
             source = made[field.name]
             columns.append(_readable(found[source], DERIVED[source].kind, names))
@@ -136,11 +145,23 @@ def _readable(column: pa.Array, kind: str, names: Names) -> pa.Array:
         NAME: lambda node: node_label(node, names.get(node, "")) if node else "",
         HEX: bytes.hex,
     }
+    if kind == TEXT and not pa.types.is_list(column.type) and _is_plain(column):
+        return column.cast(pa.string())
     if pa.types.is_list(column.type):
         flat = _worded(column.values, words[kind])
         mask = column.is_null() if column.null_count else None
         return pa.ListArray.from_arrays(column.offsets, flat, mask=mask)
     return _worded(column, words[kind])
+
+
+def _is_plain(column: pa.Array) -> bool:
+    """Whether all bytes are letters, digits and signs of ASCII: then the bytes are the text, as nearly always."""
+    offsets, data = column.buffers()[1:]
+    if not len(column) or data is None:
+        return True
+    bounds = np.frombuffer(offsets, np.int32)
+    letters = np.frombuffer(data, np.uint8)[bounds[column.offset] : bounds[column.offset + len(column)]]
+    return bool(((letters > ord(" ")) & (letters <= ord("~"))).all())
 
 
 def _worded(column: pa.Array, word: Callable[[bytes], str]) -> pa.Array:
@@ -157,9 +178,14 @@ def _timestamps(column: pa.Array) -> pa.Array:
     return pa.array(whole, mask=_nulls(column)).cast(pa.timestamp("us")).cast(TIMESTAMP)
 
 
-def _days(times: Iterable[pa.Array]) -> pa.Array:
-    """The day of the first time that is there; times are nanoseconds or timestamps."""
-    column = pc.coalesce(*(pc.multiply(each.cast(pa.int64()), 1_000) if _is_us(each) else each for each in times))
+def times_of(batch: pa.RecordBatch, dated_by: Sequence[str]) -> pa.Array:
+    """Give the first time of each row that is there, in nanoseconds since 1970."""
+    times = [batch.column(name) for name in dated_by]
+    return pc.coalesce(*(pc.multiply(each.cast(pa.int64()), 1_000) if _is_us(each) else each for each in times))
+
+
+def _days(column: pa.Array) -> pa.Array:
+    """The days of times in nanoseconds."""
     days = np.floor_divide(pc.fill_null(column, 0).to_numpy(zero_copy_only=False), NS_PER_DAY)
     return pa.array(days.astype(np.int32), mask=_nulls(column)).cast(pa.date32())
 

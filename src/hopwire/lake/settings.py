@@ -33,6 +33,7 @@ class LakeSettings:
     duplicate_window_seconds: float = DUPLICATE_WINDOW  # a signature again so soon is a duplicate, later a replay
     hop_limit: int = HOP_LIMIT  # more hops than this are a loop
     max_flow_rows: int = RULES.max_flow_rows  # steps of one flow that are put into its tree; totals count all steps
+    step_rows: int = 500_000  # sightings that one process judges, new or of open flows; Spark judges more than these
     keep_snapshots: int = 5  # old states of the lake that stay readable, however old they are
     keep_seconds: float = 3600.0  # every state of the lake stays readable for so long, however many there are
     file_mode: int = OWNER_ONLY  # of new files, whatever the umask; readers of a file may enter its directory

@@ -4,12 +4,14 @@ Each table is a view under two names: `requests` and `gold.requests`. All views 
 
 A statement can only read. The database is in memory, and only statements that select are run: DuckDB would let others
 write to the files that it may read. No other file can be opened from SQL, and no extension is loaded.
+
+If payload classes are named, the view `messages` also has the bodies of messages as JSON (`payload_bodies.py`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,21 +20,26 @@ import pyarrow as pa
 
 from hopwire.errors import LakeError, SettingsError
 from hopwire.lake.manifest import Manifest
+from hopwire.lake.payload_bodies import BODY_COLUMNS, NEEDED, Readers, with_bodies
 from hopwire.lake.store import files_of, read_manifest, schema_of
 
 __all__ = ["check_select", "opened", "query"]
 
+MESSAGES = "silver.messages"
+BODIES = "".join(f", hopwire_{name}({', '.join(NEEDED)}) AS {name}" for name in BODY_COLUMNS)
 GLOB = re.compile(r"[\[*?]")  # in a path these are patterns; each fits itself within brackets
 
 
-def query(lake: Path | str, statement: str, manifest: Manifest | None = None) -> pa.Table:
-    """Give the rows of a statement over the tables of a lake."""
-    with opened(lake, manifest) as database:
+def query(
+    lake: Path | str, statement: str, manifest: Manifest | None = None, payloads: Readers | None = None
+) -> pa.Table:
+    """Give the rows of a statement over the tables of a lake; with payloads, messages have their bodies as JSON."""
+    with opened(lake, manifest, payloads) as database:
         return _rows(database, statement)
 
 
 @contextmanager
-def opened(lake: Path | str, manifest: Manifest | None = None) -> Iterator[Any]:
+def opened(lake: Path | str, manifest: Manifest | None = None, payloads: Readers | None = None) -> Iterator[Any]:
     """Give a connection of DuckDB whose views are the tables of a lake."""
     duckdb = _duckdb()
     manifest = manifest or read_manifest(lake)
@@ -43,8 +50,12 @@ def opened(lake: Path | str, manifest: Manifest | None = None) -> Iterator[Any]:
     )
     try:
         database.execute("SET TimeZone = 'UTC'")
+        if payloads is not None:
+            _make_functions(database, payloads)
+        database.execute("SET parquet_metadata_cache = true")  # files of a lake never change
         for name, paths in files.items():
-            _make_view(database, name, paths, schema_of(lake, name, manifest))
+            more = BODIES if payloads is not None and name == MESSAGES else ""
+            _make_view(database, name, paths, schema_of(lake, name, manifest), more)
         database.execute("SET allowed_paths = $paths", {"paths": allowed})
         database.execute("SET enable_external_access = false")
         database.execute("SET lock_configuration = true")
@@ -61,7 +72,23 @@ def _duckdb() -> Any:
     return duckdb
 
 
-def _make_view(database: Any, name: str, files: Sequence[Path], schema: pa.Schema) -> None:
+def _make_functions(database: Any, payloads: Readers) -> None:
+    """Make the functions that read bodies; a body is read if a statement asks for it."""
+    types = ["BLOB", "INTEGER", "BLOB", "BLOB[]"]
+    for number, name in enumerate(BODY_COLUMNS):
+        database.create_function(
+            f"hopwire_{name}", _body_reader(payloads, number), types, "VARCHAR", type="arrow", null_handling="special"
+        )
+
+
+def _body_reader(payloads: Readers, number: int) -> Callable[..., pa.Array]:
+    def read(identity: Any, version: Any, version_raw: Any, frames: Any) -> pa.Array:
+        return with_bodies(pa.table([identity, version, version_raw, frames], names=list(NEEDED)), payloads)[number]
+
+    return read
+
+
+def _make_view(database: Any, name: str, files: Sequence[Path], schema: pa.Schema, more: str = "") -> None:
     """Make the views of a table; whatever its manifest says is quoted, since the door is not closed yet."""
     layer, _, table = name.partition(".")
     whole, short = f"{_name(layer)}.{_name(table)}", f"main.{_name(table)}"
@@ -75,7 +102,7 @@ def _make_view(database: Any, name: str, files: Sequence[Path], schema: pa.Schem
         database.register("no_rows", schema.empty_table())
         database.execute(f"CREATE TABLE {whole} AS SELECT * FROM no_rows")  # noqa: S608
         database.unregister("no_rows")
-    database.execute(f"CREATE VIEW {short} AS SELECT * FROM {whole}")  # noqa: S608
+    database.execute(f"CREATE VIEW {short} AS SELECT *{more} FROM {whole}")  # noqa: S608
 
 
 def _pattern(path: Path) -> str:

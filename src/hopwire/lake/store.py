@@ -28,7 +28,7 @@ import shutil
 import socket
 import uuid
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,7 +51,15 @@ from hopwire.disk import (
 )
 from hopwire.errors import LakeError
 from hopwire.lake.delta_log import DeltaLog, refuse_symlink, uri_refusal
-from hopwire.lake.manifest import FORMAT, Manifest, StoredFile, StoredSource, StoredTable, check_manifest
+from hopwire.lake.manifest import (
+    FORMAT,
+    Manifest,
+    StoredFile,
+    StoredSource,
+    StoredStep,
+    StoredTable,
+    check_manifest,
+)
 from hopwire.model.units import MEBIBYTE
 from hopwire.report.words import cut
 
@@ -259,6 +267,7 @@ class _TableChange:
     stored: StoredTable
     schema: pa.Schema
     files: list[StoredFile]
+    has_same_rows: bool = False  # only the files are others
 
 
 @dataclass(slots=True)
@@ -271,6 +280,8 @@ class LakeRun:
     file_mode: int = OWNER_ONLY
     tables: dict[str, _TableChange] = field(default_factory=dict)
     _known: dict[str, list[StoredFile]] = field(default_factory=dict)  # the files of tables as they were
+    _logs: dict[str, DeltaLog] = field(default_factory=dict)
+    _statistics: dict[str, pa.Table] = field(default_factory=dict)
 
     @property
     def work(self) -> Path:
@@ -293,6 +304,7 @@ class LakeRun:
         *,
         keep: Callable[[StoredFile], bool] = lambda file: False,
         made_from: Iterable[str] = (),
+        step: StoredStep | None = None,
     ) -> None:
         """Change a table: add files, which lie in its place, and of the files it has keep some."""
         files = [*filter(keep, self.files(table)), *add]
@@ -304,8 +316,19 @@ class LakeRun:
             size_bytes=sum(file.size_bytes for file in files),
             file_count=len(files),
             made_from=self.bases(made_from),
+            step=step,
         )
         self.tables[table] = _TableChange(stored, schema, files)
+
+    def swap(self, table: str, old: Collection[StoredFile], new: Sequence[StoredFile]) -> None:
+        """Put files in place of others of a table that have the same rows; nothing else of the table changes."""
+        gone = {file.path for file in old}
+        files = [*(file for file in self.files(table) if file.path not in gone), *new]
+        if (found := sum(file.row_count for file in files)) != (expected := self._stored(table).row_count):
+            raise LakeError(f"{table}: found {found:,} rows in its new files, expected {expected:,}; nothing was done")
+        size = sum(file.size_bytes for file in files)
+        stored = msgspec.structs.replace(self._stored(table), version=-1, size_bytes=size, file_count=len(files))
+        self.tables[table] = _TableChange(stored, self.schema(table), files, has_same_rows=True)
 
     def bases(self, tables: Iterable[str]) -> dict[str, str]:
         """Give the bases of tables as they are at this moment."""
@@ -318,24 +341,50 @@ class LakeRun:
         """Give the columns of a table as they are at this moment."""
         return self.tables[table].schema if table in self.tables else schema_of(self.lake, table, self.before)
 
+    def log(self, table: str) -> DeltaLog:
+        """Give the Delta log of a table, which is opened once."""
+        if table not in self._logs:
+            self._logs[table] = log_of(self.lake, table)
+        return self._logs[table]
+
     def files(self, table: str) -> list[StoredFile]:
         """Give the files of a table at this moment; a table that is not there has none."""
-        if table in self.tables:
-            return self.tables[table].files
+        return self.tables[table].files if table in self.tables else self.files_before(table)
+
+    def files_before(self, table: str) -> list[StoredFile]:
+        """Give the files that a table had when the run began."""
         if table not in self._known:
-            is_there = table in self.before.tables
-            version = self.before.tables[table].version if is_there else None
-            self._known[table] = log_of(self.lake, table).files(version) if is_there else []
+            known = self.before.tables.get(table)
+            self._known[table] = self.log(table).files(known.version) if known else []
         return self._known[table]
+
+    def ranges_before(self, table: str, column: str) -> dict[str, tuple[int, int]]:
+        """Give the least and the largest value of a column in the files that a table had, where these are known.
+
+        A timestamp is a number of microseconds.
+        """
+        known = self.before.tables.get(table)
+        if known is None:
+            return {}
+        if table not in self._statistics:
+            self._statistics[table] = self.log(table).statistics(known.version)
+        rows = self._statistics[table]
+        names = ["path", f"min.{column}", f"max.{column}"]
+        if not set(names) <= set(rows.column_names):
+            return {}
+        paths, least, most = (rows[name] for name in names)
+        pairs = zip(least.cast(pa.int64()).to_pylist(), most.cast(pa.int64()).to_pylist(), strict=True)
+        found = zip(paths.to_pylist(), pairs, strict=True)
+        return {path: (low, high) for path, (low, high) in found if low is not None and high is not None}
 
     def paths(self, table: str) -> list[Path]:
         """Give where the files of a table lie at this moment."""
-        place = log_of(self.lake, table).place
+        place = self.log(table).place
         return [place / file.path for file in self.files(table)]
 
     def has(self, table: str, file: StoredFile) -> bool:
         """Tell whether the lake has a file as it was written."""
-        path = log_of(self.lake, table).place / file.path
+        path = self.log(table).place / file.path
         return is_regular(path) and path.stat().st_size == file.size_bytes
 
     def is_whole(self, table: str) -> bool:
@@ -348,7 +397,9 @@ class LakeRun:
         note = {"hopwire.run": self.name, "hopwire.manifest": str(number)}
         tables = dict(self.before.tables)
         for name, change in self.tables.items():
-            version = log_of(self.lake, name).commit(change.files, change.schema, self.file_mode, note)
+            version = self.log(name).commit(
+                change.files, change.schema, self.file_mode, note, has_same_rows=change.has_same_rows
+            )
             tables[name] = msgspec.structs.replace(change.stored, version=version)
         after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains))
         check_manifest(after)
@@ -389,7 +440,7 @@ def _undo_dead_runs(run: LakeRun) -> None:
     """
     note = {"hopwire.run": run.name, "hopwire.undo": "true"}
     for name, stored in run.before.tables.items():
-        log = log_of(run.lake, name)
+        log = run.log(name)
         if log.head == stored.version:
             continue
         if {file.path for file in log.files()} == {file.path for file in log.files(stored.version)}:
@@ -434,6 +485,8 @@ def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
     own = place / OWN
     if place.exists() and not place.is_dir():
         raise LakeError(f"{lake}: is a file; name a directory for the lake")
+    if place.is_symlink() and not place.exists():
+        raise LakeError(f"{lake}: is a symlink that leads nowhere; name another directory")
     refuse_symlink(own)
     if place.is_dir() and not own.is_dir() and any(place.iterdir()):
         raise LakeError(f"{lake}: has other files in it and is not a lake; name an empty or a new directory")

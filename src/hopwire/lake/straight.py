@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,17 +22,20 @@ from hopwire.flows.coverage import coverage_from_rows
 from hopwire.flows.crossings import quickest_crossings
 from hopwire.flows.findings import Known
 from hopwire.flows.flows import judge_flows
-from hopwire.flows.hops import SIGHTING_COLUMNS, link
+from hopwire.flows.hops import link
 from hopwire.flows.requests import judge_requests
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, placed, spans_from_batch
-from hopwire.lake.silver.messages import MESSAGES_TABLE
-from hopwire.lake.worker import split_batch
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.messages import MESSAGES_TABLE, with_route
+from hopwire.lake.worker import rebatched, split_batch
 from hopwire.security import OPEN as NO_DOMAINS
 from hopwire.security import Domains
 
 __all__ = ["StraightCaptures", "read_straight"]
+
+SIZES = LakeSettings()  # a node writes batches of a few rows, and each batch has its cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +70,14 @@ def read_straight(
 ) -> StraightCaptures:
     """Read all captures below a directory, or one file."""
     spans: list[SourceSpan] = []
-    parts: list[pa.Table] = [_narrow(MESSAGES_TABLE.schema.empty_table())]
+    parts: list[pa.Table] = [with_route(MESSAGES_TABLE.schema.empty_table())]
     for source in list_sources(captures):
         own: list[SourceSpan] = []
-        for batch in read_source(source, on_fault=on_fault):
-            parts.append(_narrow(pa.Table.from_batches([split_batch(batch, source.name, domains).messages])))
+        for batch in rebatched(read_source(source, on_fault=on_fault), SIZES.batch_rows, SIZES.batch_bytes):
+            parts.append(with_route(pa.Table.from_batches([split_batch(batch, source.name, domains).messages])))
             own = joined_spans([*own, *spans_from_batch(batch, source.name)])
         spans += [replace(span, ending=OPEN if source.is_open else CLOSED) for span in own]
     sightings = pa.concat_tables(parts).combine_chunks()
     known = placed(spans)
     clocks = clocks_from_crossings({each.span.node for each in known}, quickest_crossings(sightings))
     return StraightCaptures(sightings, rows_from_clocks(known, clocks))
-
-
-def _narrow(messages: pa.Table) -> pa.Table:
-    """Give the columns of messages that flows are judged by, with the last router of each."""
-    routing = messages["routing"].combine_chunks()
-    bounds = routing.offsets.to_numpy()
-    last = pa.array(bounds[1:] - 1, mask=bounds[1:] == bounds[:-1])
-    router = pc.fill_null(routing.values.field("identity").take(last), b"")
-    made = messages.append_column("route_count", pa.array(np.diff(bounds))).append_column("route_node", router)
-    return made.select(list(SIGHTING_COLUMNS))

@@ -7,9 +7,10 @@
 
 - The decorator registers the table and gives the function back. The decorator runs nothing.
 - The function takes one DataFrame for each name in `reads`, in that order, and `settings` if it has a parameter of that
-  name. Its last select is the schema: the columns, in their order and types. Its docstring says what one row is.
+  name. With a parameter `notes` it gets a dictionary for what it found on its way and others need. Its last select is
+  the schema: the columns, in their order and types. Its docstring says what one row is.
 - A table that Python workers judge gives `Judged` instead of a DataFrame: sorted rows, and the function for them.
-- The ingest writes some tables itself. Such a table has no function: `declare` registers it.
+- The ingest and the steps write some tables themselves. Such a table has no function: `declare` registers it.
 - A table has a module of its name: `gold.links` is declared in `lake/gold/links.py`. A new table gets its line in
   `NAMES`.
 
@@ -45,13 +46,18 @@ NAMES = (
     "bronze.sightings",
     "bronze.sources",
     "bronze.spans",
+    "silver.carried",
     "silver.clocks",
+    "silver.closed_flows",
+    "silver.crossings",
     "silver.hops",
     "silver.lives",
     "silver.messages",
+    "silver.open_sightings",
     "silver.quarantine",
     "gold.contracts",
     "gold.flows",
+    "gold.latencies",
     "gold.links",
     "gold.quality",
     "gold.requests",
@@ -70,7 +76,7 @@ class Table:
     reads: tuple[str, ...]
     columns: tuple[Column, ...]
     meaning: str  # what one row is
-    build: Callable[..., DataFrame | Judged] | None = None  # None: the ingest writes the table
+    build: Callable[..., DataFrame | Judged] | None = None  # None: the ingest or a step writes the table
     dated_by: tuple[str, ...] = ()  # the table is kept by days: the day of the first of these times that is there
 
     def __post_init__(self) -> None:
@@ -108,12 +114,14 @@ class Table:
         """How rows become files; with the names of nodes."""
         return TableLayout(self.stored_schema, self.dated_by, names)
 
-    def rows(self, inputs: Sequence[DataFrame], settings: LakeSettings) -> DataFrame | Judged:
-        """Call the function of the table."""
+    def rows(
+        self, inputs: Sequence[DataFrame], settings: LakeSettings, notes: dict[str, Any] | None = None
+    ) -> DataFrame | Judged:
+        """Call the function of the table; a function may note down what it found on its way."""
         assert self.build is not None, f"{self.name} is written by the ingest"
-        wants_settings = "settings" in inspect.signature(self.build).parameters
-        more: dict[str, Any] = {"settings": settings} if wants_settings else {}
-        return self.build(*inputs, **more)
+        given: dict[str, Any] = {"settings": settings, "notes": {} if notes is None else notes}
+        wanted = inspect.signature(self.build).parameters
+        return self.build(*inputs, **{name: value for name, value in given.items() if name in wanted})
 
 
 _DECLARED: dict[str, Table] = {}

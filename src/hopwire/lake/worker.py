@@ -68,7 +68,10 @@ REPEATING = (
     "date", "contract",
 )  # fmt: skip
 # columns that people search by
-SEARCHED = ("seen_at", "seen_at_ns", "segment", "node_name", "sequence", "contract", "correlation", "message")
+SEARCHED = (
+    "seen_at", "seen_at_ns", "segment", "node", "node_name", "incarnation", "sequence", "contract", "correlation",
+    "message",
+)  # fmt: skip
 INGESTED = {
     table.name: TableLayout(table.stored_schema, table.dated_by, None, REPEATING, SEARCHED)
     for table in (SIGHTINGS_TABLE, MESSAGES_TABLE, QUARANTINE_TABLE)

@@ -541,9 +541,11 @@ class Membership:
             answered.set_result(None)
 
     def miss(self, uri: str) -> None:
-        """Give up the node at an address that cannot be reached any more."""
+        """Give up the node at an address that cannot be reached any more, unless the node has a connection to here."""
         if not self._is_closing:
             for node in self._tables.remote.nodes_at(uri):
+                if self._trust.callers.of(node):
+                    continue
                 if node in self._cluster.peers:
                     self._step(Refused(node))
                 elif self.joining is not None and self.joining.is_living(node):

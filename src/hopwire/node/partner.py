@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from hopwire.disk import file_stamp
+from hopwire.disk import file_stamp, read_named_text
 from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
 from hopwire.model.units import MEBIBYTE
@@ -118,7 +118,7 @@ class PartnersFile:
 
 def _from_file(path: Path) -> tuple[Partner, ...]:
     try:
-        tables = tomllib.loads(path.read_text("utf-8"))
+        tables = tomllib.loads(read_named_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
     except OSError as error:

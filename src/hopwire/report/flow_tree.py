@@ -25,6 +25,7 @@ __all__ = [
     "contract_of_step",
     "finding_line",
     "flow_to_json",
+    "is_bad_step",
     "lines_of_flow",
     "name_of",
     "remark_of_step",
@@ -65,6 +66,8 @@ class Glyphs(NamedTuple):
     line: str = "│  "
     gap: str = "   "
 
+
+FINE_OUTCOMES = ("received", "ended")  # kinds of outcomes that are no bad news
 
 # fmt: off
 FATES = {
@@ -149,6 +152,13 @@ def contract_of_step(step: Mapping[str, Any]) -> str:
     return f"{name} v{version}{attempt}"
 
 
+def is_bad_step(fate: str, repeat: str | None, outcome_kind: str | None) -> bool:
+    """Tell whether what became of a step is bad news, as `remark_of_step` says it in words."""
+    if fate not in FATES or FATES[fate].is_bad or repeat == "replayed":
+        return True
+    return not FATES[fate].text and bool(outcome_kind) and outcome_kind not in FINE_OUTCOMES
+
+
 def remark_of_step(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
     """Say what became of a step, where there is something to say."""
     if step["fate"] not in FATES:
@@ -162,7 +172,7 @@ def remark_of_step(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remar
         return remark._replace(text=remark.text.format(**words))
     if step["outcome_kind"]:
         reason = f": {printable(step['outcome_reason'])}" if step["outcome_reason"] else ""
-        return Remark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] not in ("received", "ended"))
+        return Remark(f"{printable(step['outcome_kind'])}{reason}", step["outcome_kind"] not in FINE_OUTCOMES)
     return Remark("answer" if step["is_reply"] else "")
 
 
@@ -176,6 +186,8 @@ def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Rema
         words += f": {reason}"
     if request["latency_us"] is not None:
         words += f" after {took(request['latency_us'])}"
+    if request.get("is_outcome_guessed"):  # a lake of before does not have it
+        words += ", most likely: nobody saw that it was taken"
     if request["is_reused"]:
         words += "; its callback key was used again"
     if request["told"]:

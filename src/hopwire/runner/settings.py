@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hopwire.cluster.events import Pace
+from hopwire.disk import read_named_text
 from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
 from hopwire.model.units import NS_PER_SECOND
@@ -180,7 +181,7 @@ def read_settings(
 
 def _from_file(path: Path) -> dict[str, SettingValue]:
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        table = tomllib.loads(read_named_text(path))
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -17,39 +17,46 @@ from hopwire.web.flow_search import number_from
 from hopwire.web.flow_steps import FlowStep, steps_of_flow
 from hopwire.web.lake_views import LakeViews
 from hopwire.web.page_content import Missing, PageContent, bytes_from_address, id_in_address
-from hopwire.web.sequence_diagram import MAX_ARROWS, sequence_diagram
-from hopwire.web.waterfall import MAX_MARKS, StepTimes, minimap, waterfall
+from hopwire.web.sequence_diagram import sequence_diagram
+from hopwire.web.waterfall import MAX_STEPS, StepTimes, minimap, waterfall
 from hopwire.wire.dissect import dissect
 
 __all__ = ["compare", "flow", "hop"]
 
 Query = Mapping[str, str]
 MAX_FIELDS, MAX_DUMP = 400, 4_096  # fields and bytes of one sighting that are shown
+MAX_LOST = 20  # steps whose end is told above the drawing
+MAX_REQUESTS, MAX_FINDINGS = 50, 100  # of a flow that are told below it; all of them are counted
+HIDDEN = "hidden"
+NOWHERE = (b"", 0, 0)  # no node has this sighting
 
 
 def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
     """One flow: waterfall or sequence, requests, findings, and the evidence of what was lost."""
     names = ask.node_names(views)
-    found, hops, requests = _found_flow(views, flow_id)
-    address = f"/flow/{id_in_address(found['flow_id'])}"
-    steps = steps_of_flow(found, hops, names)
     view, clock = query.get("view", "waterfall"), query.get("clock", "corrected")
     for name, value, choices in (
         ("view", view, ("waterfall", "sequence", "table")),
-        ("clock", clock, ("corrected", "raw")),
+        ("clock", clock, ("corrected", "raw", "both")),
     ):
         if value not in choices:
             raise SettingsError(f"{name}: found {value!r:.40}, expected {' or '.join(choices)}")
     first = number_from(query.get("first", "0"), "first")
-    shown = steps[first : first + (MAX_ARROWS if view == "sequence" else MAX_MARKS)]
+    found = _found_flow(views, flow_id, first, MAX_STEPS)
+    shown = _steps(views, found, names, first)
+    address = f"/flow/{id_in_address(found['flow_id'])}"
+    bad = found["bad"][:MAX_LOST]
+    lost = _those(views, found, names, shown, bad)
+    requests = ask.requests_of(views, found["flow_id"], MAX_REQUESTS)
     drawings = {}
     if shown:
-        last = shown[-1].number
-        if len(steps) > len(shown):
-            drawings["minimap"] = minimap(steps, address, first, last)
+        if found["step_count"] > len(shown):
+            part = range(first, first + len(shown))
+            drawings["minimap"] = minimap(
+                found["begins_ns"], found["bad"], f"{address}?view={view}&clock={clock}", part
+            )
         if view == "waterfall":
-            times = _times(views, shown, found, clock == "raw")
-            drawings["steps"] = waterfall(_as_tree(shown), times, address)
+            drawings["steps"] = waterfall(_as_tree(shown), _times(views, shown, found, clock), address)
         elif view == "sequence":
             drawings["steps"] = sequence_diagram(shown, address)
     values = {
@@ -59,19 +66,20 @@ def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
         **{key: found[key] for key in FLOW_VALUES},
         "node_names": [name_of(node, names) for node in found["nodes"]],
         "requests": [_request(each, names) for each in requests],
-        "findings": [{**each, "words": finding_line(each, names)} for each in found["findings"]],
+        "findings": [{**each, "words": finding_line(each, names)} for each in found["findings"][:MAX_FINDINGS]],
+        "finding_count": len(found["findings"]),
         "steps": [_step_values(step) for step in shown],
         "first": first,
-        "step_count": len(steps),
+        "step_count": found["step_count"],
+        "went_wrong": [_step_values(step) for step in lost],
+        "wrong_count": len(found["bad"]),
     }
-    lost = [step for step in steps if step.is_bad][:50]
     helpers = {
         "address": address,
         "view": view,
         "clock": clock,
-        "lost": lost,
         "next": first + len(shown),
-        "size": len(shown),
+        "size": MAX_STEPS,
     }
     return PageContent("flow.html", text_or_hex(found["flow_id"]), values, drawings, helpers)
 
@@ -92,12 +100,34 @@ FLOW_VALUES = (
 )
 
 
-def _found_flow(views: LakeViews, text: str) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+def _found_flow(views: LakeViews, text: str, first: int, count: int) -> dict[str, Any]:
+    """Give a flow with some of its steps."""
     for flow_id in dict.fromkeys((bytes_from_address(text), text.encode())):
-        found = ask.flow_and_hops(views, flow_id)
-        if found[0]:
+        if found := ask.flow_called(views, flow_id, first, count):
             return found
     raise Missing(f"the lake has no flow {text!r:.120}")
+
+
+def _steps(views: LakeViews, found: Mapping[str, Any], names: Mapping[bytes, str], first: int) -> list[FlowStep]:
+    """The steps of a flow that were asked for, beside their hops."""
+    hops = ask.hops_of(views, found["flow_id"], first, len(found["steps"])) if found["steps"] else []
+    return steps_of_flow(found["steps"], hops, names, first)
+
+
+def _those(
+    views: LakeViews,
+    found: Mapping[str, Any],
+    names: Mapping[bytes, str],
+    shown: Sequence[FlowStep],
+    numbers: Sequence[int],
+) -> list[FlowStep]:
+    """The steps with these numbers, whether they are shown or not."""
+    known = {step.number: step for step in shown}
+    others = [number for number in numbers if number not in known]
+    if others:
+        rows = ask.steps_called(views, found["flow_id"], others)
+        known |= {number: steps_of_flow([row], [], names, number)[0] for number, row in zip(others, rows, strict=True)}
+    return [known[number] for number in numbers]
 
 
 def _request(request: Mapping[str, Any], names: Mapping[bytes, str]) -> dict[str, Any]:
@@ -142,49 +172,53 @@ def _as_tree(steps: Sequence[FlowStep]) -> list[FlowStep]:
     return found
 
 
-def _times(views: LakeViews, steps: Sequence[FlowStep], found: Mapping[str, Any], is_raw: bool) -> dict[int, StepTimes]:
-    """The times that steps are drawn with: corrected with the band of error, or raw where they are known."""
+def _times(views: LakeViews, steps: Sequence[FlowStep], found: Mapping[str, Any], clock: str) -> dict[int, StepTimes]:
+    """The times that steps are drawn with: corrected with the band of error, raw where they are known, or both."""
     errors = {row["node"]: row["error_ns"] or 0 for row in views.rows("select node, error_ns from silver.clocks")}
-    raw = ask.raw_times(views, found["correlation_id"]) if is_raw else {}
+    raw = {} if clock == "corrected" else ask.raw_times(views, found["correlation_id"])
     times = {}
     for step in steps:
-        begin, end = step.begin_ns, step.end_ns
-        if is_raw:
-            left, arrived = raw.get(step.left or (b"", 0, 0)), raw.get(step.arrived or (b"", 0, 0))
-            begin = next(each for each in (left, arrived, begin) if each is not None)
-            end = next(each for each in (arrived, left, end) if each is not None)
+        left, arrived = raw.get(step.left or NOWHERE), raw.get(step.arrived or NOWHERE)
+        begin = next(each for each in (left, arrived, step.begin_ns) if each is not None)
+        end = next(each for each in (arrived, left, step.end_ns) if each is not None)
         ends = [each[0] for each in (step.left, step.arrived) if each]
-        band = 0 if is_raw or len(ends) < 2 else sum(errors.get(node, 0) for node in set(ends))
-        times[step.number] = StepTimes(begin, end, band)
+        band = sum(errors.get(node, 0) for node in set(ends)) if len(ends) == 2 else 0
+        if clock == "raw":
+            times[step.number] = StepTimes(begin, end)
+        else:
+            times[step.number] = StepTimes(step.begin_ns, step.end_ns, band, (begin, end) if clock == "both" else None)
     return times
 
 
 # -- one message
 
 
-def hop(views: LakeViews, flow_id: str, number: str, query: Query) -> PageContent:
-    """One step: both sightings of the message, every frame and byte by its name."""
+def hop(views: LakeViews, flow_id: str, number: str, shows_bodies: bool = True) -> PageContent:
+    """One step: both sightings of the message, every frame and byte by its name, and what changed on the way."""
     names = ask.node_names(views)
-    found, hops, _ = _found_flow(views, flow_id)
-    steps = steps_of_flow(found, hops, names)
     index = number_from(number, "the step")
-    if index >= len(steps):
-        raise Missing(f"the flow has {len(steps)} steps, and no step {index}")
-    step = steps[index]
+    found = _found_flow(views, flow_id, index, 1)
+    if index >= found["step_count"]:
+        raise Missing(f"the flow has {found['step_count']} steps, and no step {index}")
+    step = _steps(views, found, names, index)[0]
     seen = [
-        _sighting(views, title, where, names)
+        _sighting(views, title, where, names, shows_bodies)
         for title, where in (
-            ("as it left" if not step.is_dead else "as it ended", step.left),
+            (
+                "as it ended" if step.is_dead else "as its asker was told" if step.fate == "told" else "as it left",
+                step.left,
+            ),
             ("as it arrived", step.arrived),
         )
         if where is not None
     ]
     address = f"/flow/{id_in_address(found['flow_id'])}"
+    _mark_changes(seen)
     values = {
         "flow": text_or_hex(found["flow_id"]),
         "step": _step_values(step),
         "sightings": [each for each in seen if each],
-        "step_count": len(steps),
+        "step_count": found["step_count"],
     }
     return PageContent(
         "hop.html",
@@ -195,8 +229,18 @@ def hop(views: LakeViews, flow_id: str, number: str, query: Query) -> PageConten
     )
 
 
+def _mark_changes(seen: Sequence[dict[str, Any]]) -> None:
+    """Mark the fields of an arrival that are not as they left."""
+    if len(seen) != 2 or not all(seen):
+        return
+    before = {field["name"]: field["meaning"] for field in seen[0]["fields"]}
+    for field in seen[1]["fields"]:
+        field["was"] = before.get(field["name"], "not there")
+        field["is_changed"] = field["was"] != field["meaning"]
+
+
 def _sighting(
-    views: LakeViews, title: str, where: tuple[bytes, int, int], names: Mapping[bytes, str]
+    views: LakeViews, title: str, where: tuple[bytes, int, int], names: Mapping[bytes, str], shows_bodies: bool
 ) -> dict[str, Any]:
     row = ask.sighting(views, *where)
     if not row:
@@ -208,25 +252,26 @@ def _sighting(
         "segment": row["segment"],
         "sequence": row["sequence"],
         "note": row["note"] or "",
-        **_dissected(row["frames"] or []),
+        **_dissected(row["frames"] or [], shows_bodies),
     }
 
 
-def _dissected(frames: Sequence[bytes]) -> dict[str, Any]:
+def _dissected(frames: Sequence[bytes], shows_bodies: bool) -> dict[str, Any]:
     dissection = dissect(tuple(frames))
     rows = rows_from_dissection(dissection, 200)
     fields = [
         {"frame": row.frame, "position": row.position, "start": row.start, "stop": row.stop, "name": row.name,
-         "type": row.type, "meaning": row.meaning}
+         "type": row.type, "meaning": row.meaning if shows_bodies or not _is_body(row.name) else HIDDEN,
+         "is_changed": False}
         for row in rows[:MAX_FIELDS]
     ]  # fmt: skip
     dumps = []
     room = MAX_DUMP
     for index, frame in enumerate(frames):
         marks = [(row.start, row.stop, number) for number, row in enumerate(rows[:MAX_FIELDS]) if row.frame == index]
-        dumps.append(
-            {"frame": index, "size": len(frame), "lines": _dump(frame[:room], marks), "is_cut": len(frame) > room}
-        )
+        known = {number for _, _, number in marks if not _is_body(rows[number].name)}
+        lines = _dump(frame[:room], marks, None if shows_bodies else known)
+        dumps.append({"frame": index, "size": len(frame), "lines": lines, "is_cut": len(frame) > room})
         room = max(0, room - len(frame))
     error = dissection.error
     return {
@@ -245,8 +290,14 @@ def _dissected(frames: Sequence[bytes]) -> dict[str, Any]:
     }
 
 
-def _dump(data: bytes, marks: Sequence[tuple[int, int, int]], width: int = 16) -> list[dict[str, Any]]:
-    """Lines of a hex dump; each byte knows the field that it belongs to."""
+def _is_body(name: str) -> bool:
+    return name.startswith("body_frames[") or name in ("", "signature")
+
+
+def _dump(
+    data: bytes, marks: Sequence[tuple[int, int, int]], shown: Collection[int] | None, width: int = 16
+) -> list[dict[str, Any]]:
+    """Lines of a hex dump; each byte knows the field that it belongs to; only bytes of the fields to show, if named."""
     owner: list[int | None] = [None] * len(data)
     for start, stop, number in marks:
         for place in range(start, min(stop, len(data))):
@@ -255,6 +306,7 @@ def _dump(data: bytes, marks: Sequence[tuple[int, int, int]], width: int = 16) -
         {
             "start": start,
             "bytes": [(f"{data[at]:02x}", chr(data[at]) if 32 <= data[at] < 127 else ".", owner[at])
+                      if shown is None or owner[at] in shown else ("··", "·", owner[at])
                       for at in range(start, min(start + width, len(data)))],
         }
         for start in range(0, len(data), width)
@@ -264,22 +316,27 @@ def _dump(data: bytes, marks: Sequence[tuple[int, int, int]], width: int = 16) -
 # -- two flows
 
 
-def compare(views: LakeViews, query: Query) -> PageContent:
-    """Two flows side by side: what only one of them has, and where the time went."""
-    names = ask.node_names(views)
+def compare(views: LakeViews, query: Query, views_of: Callable[[int], LakeViews]) -> PageContent:
+    """Two flows side by side, or one flow in two versions of the lake: what only one has, and where the time went."""
     sides = []
     for name in ("a", "b"):
         if text := query.get(name, "").strip():
-            found, hops, _ = _found_flow(views, text)
-            steps = _as_tree(steps_of_flow(found, hops, names))[:MAX_MARKS]
+            version = query.get(f"v{name}", "")
+            own = views_of(number_from(version, f"v{name}", 1)) if version else views
+            names = ask.node_names(own)
+            found = _found_flow(own, text, 0, MAX_STEPS)
+            steps = _as_tree(_steps(own, found, names, 0))
             sides.append((found, steps))
-    values: dict[str, Any] = {"a": query.get("a", ""), "b": query.get("b", ""), "rows": [], "sides": []}
+    values: dict[str, Any] = {name: query.get(name, "") for name in ("a", "b", "va", "vb")}
+    values |= {"rows": [], "sides": []}
     if len(sides) == 2:
         values["rows"] = _aligned(sides[0][1], sides[1][1])
         values["sides"] = [
-            {"id": text_or_hex(found["flow_id"]), "address": f"/flow/{id_in_address(found['flow_id'])}",
+            {"id": text_or_hex(found["flow_id"]) + (f" in version {version}" if version else ""),
+             "address": f"/flow/{id_in_address(found['flow_id'])}" + (f"?v={version}" if version else ""),
+             "step_count": found["step_count"], "shown": min(found["step_count"], MAX_STEPS),
              "outcome": found["outcome"], "duration_us": found["duration_us"], "hop_count": found["hop_count"]}
-            for found, _ in sides
+            for (found, _), version in zip(sides, (values["va"], values["vb"]), strict=True)
         ]  # fmt: skip
     return PageContent("compare.html", "Compare", values)
 

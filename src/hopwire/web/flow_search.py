@@ -7,6 +7,7 @@ A value that makes no sense is a `SettingsError`: the page says so, and shows no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -16,10 +17,9 @@ from hopwire.capture.times import ns_from_text
 from hopwire.errors import SettingsError
 from hopwire.flows.findings import KINDS
 from hopwire.flows.schemas import FLOW_OUTCOMES
-from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.report.words import nodes_called, spellings
 
-__all__ = ["ORDERS", "FlowSearch", "number_from", "search_from_query"]
+__all__ = ["MAX_LENGTH", "ORDERS", "FlowSearch", "number_from", "search_from_query", "sql_of"]
 
 ORDERS = {
     # order     how the list is sorted
@@ -28,6 +28,7 @@ ORDERS = {
     "longest":  "duration_us desc, started_at_ns desc, flow_id",
     "largest":  "hop_count desc, started_at_ns desc, flow_id",
 }  # fmt: skip
+MARK = re.compile(r"\?")  # where a value stands in a condition
 MAX_LENGTH = 200  # of a value in an address
 MAX_DIGITS = 10  # of a number in an address
 
@@ -74,6 +75,12 @@ class FlowSearch:
             or self.until
         )
 
+    @property
+    def between_ns(self) -> tuple[int, int]:
+        """The times between which flows are wanted."""
+        since = ns_from_text(self.since, "since") if self.since else 0
+        return since, ns_from_text(self.until, "until") if self.until else 2**63 - 1
+
     def where(self, names: Mapping[bytes, str]) -> tuple[str, list[Any]]:
         """Give the condition on gold.flows, and its values."""
         conditions: list[tuple[str, list[Any]]] = []
@@ -81,8 +88,7 @@ class FlowSearch:
             wanted = self.outcome.split(",")
             conditions.append((f"outcome in ({_marks(wanted)})", list(wanted)))
         if self.contract:
-            ways = spellings(self.contract)
-            conditions.append((f"list_has_any(contracts, [{_marks(ways)}])", list(ways)))
+            conditions.append(("list_contains(contract_names, ?)", [self.contract]))
         if self.node:
             nodes = nodes_called(self.node, names) or spellings(self.node)
             conditions.append((f"list_has_any(nodes, [{_marks(nodes)}])", list(nodes)))
@@ -97,15 +103,23 @@ class FlowSearch:
         if self.until:
             conditions.append(("started_at_ns < ?", [ns_from_text(self.until, "until")]))
         if not self.all and not self.contract:
-            service = " and ".join("not starts_with(each, ?)" for _ in range(2))
-            conditions.append(
-                (
-                    f"len([each for each in [decode(e, 'latin-1') for e in contracts] if {service}]) > 0",
-                    [OWN_PREFIX.decode(), KINO_PREFIX.decode()],
-                )
-            )
+            conditions.append(("not is_control", []))
         text = " and ".join(f"({condition})" for condition, _ in conditions) or "true"
         return text, [value for _, values in conditions for value in values]
+
+
+def sql_of(wanted: FlowSearch, names: Mapping[bytes, str]) -> str:
+    """Give SQL that a reader can copy: all flows that fit, without the steps."""
+    where, values = wanted.where(names)
+    given = iter(values)
+    text = MARK.sub(lambda _: _literal(next(given)), where)
+    return f"select * exclude (steps)\nfrom gold.flows\nwhere {text}\norder by {ORDERS[wanted.order]}"
+
+
+def _literal(value: str | bytes | int) -> str:
+    if isinstance(value, bytes):
+        return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::blob"
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
 def _marks(values: list[Any]) -> str:
@@ -113,10 +127,21 @@ def _marks(values: list[Any]) -> str:
 
 
 def _begins(text: str) -> tuple[str, list[Any]]:
-    """The condition that the id of a flow begins like this: as text, or as hex behind `0x`."""
+    """The condition that the id of a flow begins like this: as text, or as hex behind `0x`.
+
+    A range lets the files be skipped that have no such id; half a byte has no range.
+    """
     if text.lower().startswith("0x"):
-        return "starts_with(lower(hex(flow_id)), ?)", [text[2:].lower()]
-    return "starts_with(hex(flow_id), ?)", [text.encode().hex().upper()]
+        try:
+            first = bytes.fromhex(text[2:])
+        except ValueError:
+            return "starts_with(lower(hex(flow_id)), ?)", [text[2:].lower()]
+    else:
+        first = text.encode("utf-8", "surrogateescape")
+    behind = first.rstrip(b"\xff")
+    if not behind:
+        return "flow_id >= ?", [first]
+    return "flow_id >= ? and flow_id < ?", [first, behind[:-1] + bytes([behind[-1] + 1])]
 
 
 def search_from_query(query: Mapping[str, str]) -> FlowSearch:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.report.flow_tree import contract_of_step, name_of, remark_of_step, took
 
-__all__ = ["FlowStep", "steps_of_flow"]
+__all__ = ["INFERRED", "FlowStep", "steps_of_flow"]
 
 INFERRED = ("unwitnessed", "unsent", "in_flight")  # one end of the step was seen, the other follows from it
 
@@ -53,6 +54,28 @@ class FlowStep:
         return self.arrived_ns if self.arrived_ns is not None else self.begin_ns
 
     @property
+    def is_moment(self) -> bool:
+        """Tell whether the step happened at one node, and went nowhere."""
+        return self.fate in NO_CROSSINGS
+
+    @property
+    def classes(self) -> str:
+        """The classes that a drawing of the step has."""
+        marks = {
+            "critical": self.is_critical,
+            "bad": self.is_bad,
+            "inferred": self.fate in INFERRED,
+            "reply": self.is_reply,
+            "suspicious": self.is_suspicious,
+        }
+        return " ".join([f"fate-{self.fate}", *(name for name, is_so in marks.items() if is_so)])
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Tell whether the signature of the message is there and was not believed."""
+        return self.verdict not in ("", "valid", "unsigned")
+
+    @property
     def evidence(self) -> str:
         """What of the step was observed, and what is inferred."""
         if self.fate in INFERRED:
@@ -60,6 +83,10 @@ class FlowStep:
             return f"{seen} was observed, {other} is inferred"
         if self.is_dead:
             return "the end was observed"
+        if self.fate == "told":
+            return "what its asker was told was observed"
+        if self.fate == "local":
+            return "observed; it did not leave the node"
         if self.fate == "lost":
             return "leaving was observed; the other node was looking, and did not see it arrive"
         return "observed" if self.left_ns is not None and self.arrived_ns is not None else "one end was observed"
@@ -67,7 +94,7 @@ class FlowStep:
     @property
     def way(self) -> str:
         """From where to where."""
-        return f"at {self.from_name}" if self.is_dead else f"{self.from_name} -> {self.to_name}"
+        return f"at {self.from_name}" if self.is_moment else f"{self.from_name} -> {self.to_name}"
 
     @property
     def took(self) -> str:
@@ -76,12 +103,12 @@ class FlowStep:
 
 
 def steps_of_flow(
-    flow: Mapping[str, Any], hops: Sequence[Mapping[str, Any]], names: Mapping[bytes, str]
+    steps: Sequence[Mapping[str, Any]], hops: Sequence[Mapping[str, Any]], names: Mapping[bytes, str], first: int = 0
 ) -> list[FlowStep]:
-    """Give the steps of a flow, by time."""
-    steps: Sequence[Mapping[str, Any]] = flow["steps"]
+    """Give steps of a flow that follow each other by time, the first of which has a number."""
     known = hops if _fit(steps, hops) else [{}] * len(steps)
-    return [_step(number, step, hop, names) for number, (step, hop) in enumerate(zip(steps, known, strict=False))]
+    pairs = zip(steps, known, strict=False)
+    return [_step(number, step, hop, names) for number, (step, hop) in enumerate(pairs, first)]
 
 
 def _fit(steps: Sequence[Mapping[str, Any]], hops: Sequence[Mapping[str, Any]]) -> bool:

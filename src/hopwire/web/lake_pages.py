@@ -13,13 +13,16 @@ from hopwire.flows.findings import KINDS
 from hopwire.flows.schemas import FLOW_OUTCOMES
 from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report.dissection import hexdump
+from hopwire.report.export_formats import EXPORT_FORMATS
 from hopwire.report.flow_tree import name_of
 from hopwire.report.words import spellings, text_or_hex
 from hopwire.web import lake_questions as ask
-from hopwire.web.flow_search import ORDERS, FlowSearch, number_from, search_from_query
+from hopwire.web.clock_chart import ClockOffset, clock_chart, offset_words
+from hopwire.web.flow_search import ORDERS, FlowSearch, number_from, search_from_query, sql_of
 from hopwire.web.lake_views import LakeViews
 from hopwire.web.link_graph import MAX_DRAWN, LinkTotal, link_graph, link_matrix
 from hopwire.web.page_content import PageContent, id_in_address
+from hopwire.web.quarantined_flows import flows_of_quarantined
 from hopwire.web.time_chart import SHOWN_OUTCOMES, time_chart
 
 __all__ = ["clocks", "contracts", "flows", "links", "overview", "quarantine", "security", "sql"]
@@ -38,8 +41,7 @@ EXAMPLE = "select outcome, count(*) as requests from requests group by outcome o
 def overview(views: LakeViews, query: Query) -> PageContent:
     """Everything at a glance: what became of flows over time, the losses, the balance."""
     wanted, names = search_from_query(query), ask.node_names(views)
-    totals = ask.flow_totals(views, wanted, names)
-    buckets, width = ask.flows_over_time(views, wanted, names)
+    totals, buckets, width = ask.flows_over_time(views, wanted, names)
     chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
     balance = views.row(
         "select sum(rows_in)::bigint as rows_in, sum(message_count)::bigint as messages,"
@@ -51,7 +53,7 @@ def overview(views: LakeViews, query: Query) -> PageContent:
         "select outcome, coalesce(nullif(reason, ''), 'no reason') as reason, count(*) as requests from gold.requests"
         f" where outcome in ({', '.join(repr(each) for each in BAD)}) group by 1, 2 order by 3 desc limit 12"
     )
-    worst = [_link(row, names, wanted)._asdict() for row in ask.links_of(views, None) if row["lost_count"]]
+    worst = [_link(row, names, wanted)._asdict() for row in ask.links_of(views, None, True) if row["lost_count"]]
     worst.sort(key=lambda each: -each["lost_count"])
     values = {
         "totals": totals,
@@ -82,8 +84,7 @@ def _between(wanted: FlowSearch, begin_ns: int, end_ns: int, path: str) -> str:
 def flows(views: LakeViews, query: Query) -> PageContent:
     """The list of flows, page by page, with exact totals."""
     wanted, names = search_from_query(query), ask.node_names(views)
-    totals = ask.flow_totals(views, wanted, names)
-    buckets, width = ask.flows_over_time(views, wanted, names)
+    totals, buckets, width = ask.flows_over_time(views, wanted, names)
     rows = [_listed(row, names) for row in ask.flow_page(views, wanted, names)]
     total = sum(totals.values())
     chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
@@ -102,6 +103,8 @@ def flows(views: LakeViews, query: Query) -> PageContent:
         "kinds": KINDS,
         "orders": list(ORDERS),
         "node_list": sorted({name_of(node, names) for node in names}),
+        "as_sql": sql_of(wanted, names),
+        "formats": EXPORT_FORMATS,
     }
     return PageContent("flows.html", "Flows", values, {"chart": chart}, helpers)
 
@@ -126,13 +129,15 @@ def links(views: LakeViews, query: Query) -> PageContent:
     contract, view = query.get("contract", ""), query.get("view", "graph")
     if view not in ("graph", "matrix"):
         raise SettingsError(f"view: found {view!r:.40}, expected graph or matrix")
-    rows = ask.links_of(views, spellings(contract)[-1] if contract else None)
-    wanted = FlowSearch(contract=contract)
+    everything = query.get("all", "")
+    rows = ask.links_of(views, spellings(contract)[-1] if contract else None, bool(everything))
+    wanted = FlowSearch(contract=contract, all=everything)
     totals = [_link(row, names, wanted) for row in rows]
     drawing = (link_graph(totals) if view == "graph" else link_matrix(totals)) if totals else None
     values = {
         "links": [{**row, **total._asdict()} for row, total in zip(rows, totals, strict=True)],
         "contract": contract,
+        "all": everything,
         "drawn": min(len(totals), MAX_DRAWN),
     }
     helpers = {"view": view, "contracts": [text_or_hex(row["identity"]) for row in
@@ -173,6 +178,7 @@ def clocks(views: LakeViews, query: Query) -> PageContent:
             "name": name_of(row["node"], names),
             "identity": text_or_hex(row["node"]),
             "reference": name_of(row["reference_node"] or b"", names),
+            "offset_words": offset_words(row["offset_ns"] or 0),
             "via": name_of(row["via_node"] or b"", names),
             "first_seen": time_text(row["first_seen_at_ns"]),
             "last_seen": time_text(row["last_seen_at_ns"]),
@@ -183,13 +189,18 @@ def clocks(views: LakeViews, query: Query) -> PageContent:
         }
         for row in rows
     ]
-    return PageContent("clocks.html", "Nodes and clocks", {"nodes": made})
+    offsets = [
+        ClockOffset(row["name"], row["offset_ns"] or 0, row["error_ns"] or 0) for row in made if row["is_corrected"]
+    ]
+    drawings = {"clocks": clock_chart(offsets)} if len(offsets) > 1 else {}
+    return PageContent("clocks.html", "Nodes and clocks", {"nodes": made}, drawings)
 
 
 def security(views: LakeViews, query: Query) -> PageContent:
     """What is wrong with signatures and domains, by sender and minute."""
     names = ask.node_names(views)
-    verdicts = views.rows("select verdict, count(*) as messages from silver.messages group by 1 order by 2 desc")
+    counted = "select verdict, count(*) as messages from silver.messages group by 1 order by 2 desc"
+    verdicts = views.remembered(("verdicts",), lambda: views.rows(counted))
     rows = views.rows("select * from gold.security order by minute desc, message_count desc limit 500")
     total = views.row("select count(*) as n from gold.security")["n"]
     made = [
@@ -205,8 +216,8 @@ def security(views: LakeViews, query: Query) -> PageContent:
     return PageContent("security.html", "Security", {"verdicts": verdicts, "findings": made, "total": total})
 
 
-def quarantine(views: LakeViews, query: Query) -> PageContent:
-    """What is no message: why, at which byte, with the bytes."""
+def quarantine(views: LakeViews, query: Query, shows_bodies: bool = True) -> PageContent:
+    """What is no message: why, at which byte, with the bytes, and the flow that it would have joined."""
     names = ask.node_names(views)
     page = max(1, number_from(query.get("page", "1"), "page"))
     reason = query.get("reason", "")
@@ -218,8 +229,10 @@ def quarantine(views: LakeViews, query: Query) -> PageContent:
         f" limit {SHOWN_QUARANTINED} offset {SHOWN_QUARANTINED * (page - 1)}",
         given,
     )
+    homes = flows_of_quarantined(views, rows)
     made = [
         {
+            "flow": homes.get(number),
             "reason": row["reason"],
             "meaning": WIRE_REASONS.get(row["reason"], ""),
             "node": name_of(row["node"], names),
@@ -230,9 +243,9 @@ def quarantine(views: LakeViews, query: Query) -> PageContent:
             "byte": row["reason_byte"],
             "size_bytes": row["size_bytes"],
             "frame_count": row["frame_count"],
-            "dump": _marked(row),
+            "dump": _marked(row) if shows_bodies else [],
         }
-        for row in rows
+        for number, row in enumerate(rows)
     ]
     values = {
         "reasons": reasons,

@@ -7,12 +7,13 @@ page belong together. Each question has a cursor of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
+import pyarrow as pa
 
 from hopwire.errors import LakeError
 from hopwire.lake.sql import check_select, opened
@@ -21,14 +22,18 @@ from hopwire.lake.store import read_manifest
 __all__ = ["MAX_SECONDS", "LakeViews"]
 
 MAX_SECONDS = 5.0  # a question that takes longer is ended
+MAX_KNOWN = 64  # answers that are kept; each is at most some thousand numbers
+
+T = TypeVar("T")
 
 
 class LakeViews:
-    """The tables of one snapshot."""
+    """The tables of one snapshot: of the newest version of a lake, or of another one by its number."""
 
-    def __init__(self, lake: Path | str) -> None:
+    def __init__(self, lake: Path | str, number: int | None = None) -> None:
         self.lake = Path(lake)
-        self.manifest = read_manifest(lake)
+        self.manifest = read_manifest(lake, number)
+        self._known: dict[tuple[Any, ...], Any] = {}
         self._open = ExitStack()
         self._database = self._open.enter_context(opened(lake, self.manifest))
 
@@ -44,6 +49,15 @@ class LakeViews:
             names = [column[0] for column in answer.description or ()]
             return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
+    def remembered(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """Give what a question had for an answer the last time: a snapshot does not change. Nobody may change it."""
+        if key not in self._known:
+            self._known[key] = make()
+            while len(self._known) > MAX_KNOWN:
+                self._known.pop(next(iter(self._known)), None)
+        found: T = self._known[key]
+        return found
+
     def row(self, sql: str, given: Sequence[Any] | Mapping[str, Any] = ()) -> dict[str, Any]:
         """Give the first row of a question, or nothing if there is none."""
         return next(iter(self.rows(sql, given)), {})
@@ -56,6 +70,18 @@ class LakeViews:
             names = [column[0] for column in answer.description or ()]
             found = answer.fetchmany(limit + 1)
             return names, found[:limit], len(found) > limit
+
+    def table(self, sql: str, limit: int, given: Sequence[Any] = ()) -> pa.Table:
+        """Give at most so many rows of a statement that selects, as an Arrow table."""
+        with self._cursor() as cursor:
+            check_select(cursor, sql)
+            try:
+                limited = f"select * from ({sql.rstrip().rstrip(';')}) limit {limit}"
+                return cursor.sql(limited, params=list(given)).to_arrow_table()
+            except duckdb.InterruptException:
+                raise
+            except duckdb.Error as error:
+                raise LakeError(f"SQL: {' '.join(str(error).split()):.300}") from None
 
     def close(self) -> None:
         """End the database."""

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from hopwire.report.words import text_or_hex
 
-__all__ = ["Missing", "PageContent", "bytes_from_address", "id_in_address"]
+__all__ = ["Missing", "PageContent", "bytes_from_address", "has_version", "id_in_address"]
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]*", re.ASCII)
 
@@ -44,3 +44,8 @@ def bytes_from_address(text: str) -> bytes:
         except ValueError:
             raise Missing(f"{text!r:.80} is no id") from None
     return text.encode()
+
+
+def has_version(address: str) -> bool:
+    """Tell whether a page differs from version to version of the lake: all do but those of the present."""
+    return not address.startswith(("/live", "/static/", "/versions", "/version.json"))

@@ -1,34 +1,47 @@
-"""The server of the page: addresses to pages, pages to HTML or JSON, errors to one line.
+"""The server of the page: addresses to pages, pages to HTML, JSON or files, errors to one line.
 
-Each page `/flows` has a twin `/flows.json` with the same values. A new build of the lake makes new views; a page that
-is being made keeps the views that it began with.
+Each page `/flows` has a twin `/flows.json` with the same values. A page looks at the newest version of the lake, or at
+the version that its address names (`?v=7`): then all its links stay at that version. Without a lake there is only what
+is live.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import BaseRoute, Route
 
-from hopwire.errors import HopwireError, LakeError
-from hopwire.lake.store import read_manifest
+from hopwire.errors import HopwireError, LakeError, SettingsError
 from hopwire.report.flow_tree import took
 from hopwire.report.jsonable import jsonable
 from hopwire.report.words import printable, text_or_hex
-from hopwire.web import flow_pages, lake_pages
+from hopwire.web import flow_pages, lake_pages, live_pages, page_files, version_pages
+from hopwire.web.flow_search import number_from
 from hopwire.web.guard import Guard
 from hopwire.web.lake_views import LakeViews
-from hopwire.web.page_content import Missing, PageContent
+from hopwire.web.live import Live
+from hopwire.web.page_content import Missing, PageContent, has_version
+from hopwire.web.snapshots import Snapshots
 
 __all__ = ["page_app"]
 
@@ -42,32 +55,74 @@ MENU = (
     ("/security",   "Security",     "signatures and domains"),
     ("/quarantine", "Quarantine",   "what is no message"),
     ("/compare",    "Compare",      "two flows"),
+    ("/versions",   "Versions",     "the lake as it was, and what has changed"),
     ("/sql",        "SQL",          "ask yourself"),
+    ("/live",       "Live",         "nodes and messages at this moment"),
 )  # fmt: skip
-STATIC = {"style.css": "text/css", "keys.js": "text/javascript"}
-
-MakePage = Callable[[LakeViews, Request], PageContent]
-
-
-class _Snapshots:
-    """The newest snapshot of a lake; a lake that was built again is opened again."""
-
-    def __init__(self, lake: Path) -> None:
-        self.lake = lake
-        self._lock = threading.Lock()
-        self._views = LakeViews(lake)
-
-    def newest(self) -> LakeViews:
-        """Give the views of the newest snapshot."""
-        with self._lock:
-            if read_manifest(self.lake) != self._views.manifest:
-                self._views = LakeViews(self.lake)
-            return self._views
+STATIC = {"style.css": "text/css", "keys.js": "text/javascript", "live.js": "text/javascript"}
+LINK = re.compile(r'(<a [^>]*?href=")(/[^"]*)(")')
+FORM = re.compile(r'<form [^>]*action="/[^>]*>')
+AT_A_VERSION = re.compile(r"[?&;]v=\d")
 
 
-def page_app(lake: Path | str, hosts: tuple[str, ...], token: str = "") -> Starlette:
-    """Give the page of a lake as an ASGI application."""
-    snapshots = _Snapshots(Path(lake))
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a request asks for: a version of the lake, and the values of the address."""
+
+    snapshots: Snapshots
+    number: int | None
+    query: Mapping[str, str]
+    path: Mapping[str, Any]
+    shows_bodies: bool
+
+    @property
+    def views(self) -> LakeViews:
+        return self.snapshots.views(self.number)
+
+
+MakePage = Callable[[_Asked], PageContent]
+MakeFile = Callable[[_Asked], page_files.PageFile]
+
+PAGES: dict[str, MakePage] = {
+    "/": lambda asked: lake_pages.overview(asked.views, asked.query),
+    "/flows": lambda asked: lake_pages.flows(asked.views, asked.query),
+    "/flow/{id}": lambda asked: flow_pages.flow(asked.views, asked.path["id"], asked.query),
+    "/flow/{id}/hop/{number}": lambda asked: flow_pages.hop(
+        asked.views, asked.path["id"], asked.path["number"], asked.shows_bodies
+    ),
+    "/compare": lambda asked: flow_pages.compare(asked.views, asked.query, asked.snapshots.views),
+    "/links": lambda asked: lake_pages.links(asked.views, asked.query),
+    "/contracts": lambda asked: lake_pages.contracts(asked.views, asked.query),
+    "/clocks": lambda asked: lake_pages.clocks(asked.views, asked.query),
+    "/security": lambda asked: lake_pages.security(asked.views, asked.query),
+    "/quarantine": lambda asked: lake_pages.quarantine(asked.views, asked.query, asked.shows_bodies),
+    "/versions": lambda asked: version_pages.versions(asked.snapshots, asked.query),
+    "/sql": lambda asked: lake_pages.sql(asked.views, _sql_query(asked)),
+}
+FILES: dict[str, MakeFile] = {
+    "/export/{format}": lambda asked: page_files.export_file(
+        asked.views, asked.path["format"], asked.query, asked.shows_bodies
+    ),
+    "/flows.parquet": lambda asked: page_files.flows_file(asked.views, asked.query),
+    "/sql.parquet": lambda asked: page_files.sql_file(asked.views, _sql_query(asked)),
+}
+
+
+def _sql_query(asked: _Asked) -> Mapping[str, str]:
+    if not asked.shows_bodies:
+        raise SettingsError("this page shows no bodies, and SQL could read them: it is off")
+    return asked.query
+
+
+def page_app(
+    lake: Path | str | None,
+    hosts: tuple[str, ...],
+    token: str = "",
+    *,
+    live: Live | None = None,
+    shows_bodies: bool = True,
+) -> Starlette:
+    """Give the page of a lake, of what is live, or of both, as an ASGI application."""
     environment = Environment(
         loader=PackageLoader("hopwire.web"),
         autoescape=True,
@@ -76,55 +131,114 @@ def page_app(lake: Path | str, hosts: tuple[str, ...], token: str = "") -> Starl
         lstrip_blocks=True,
     )
     environment.filters |= {"took": took, "cell": _cell, "grouped": _grouped}
-    render = _Renderer(environment, str(lake))
-    pages: dict[str, MakePage] = {
-        "/": lambda views, request: lake_pages.overview(views, request.query_params),
-        "/flows": lambda views, request: lake_pages.flows(views, request.query_params),
-        "/flow/{id}": lambda views, request: flow_pages.flow(views, request.path_params["id"], request.query_params),
-        "/flow/{id}/hop/{number}": lambda views, request: flow_pages.hop(
-            views, request.path_params["id"], request.path_params["number"], request.query_params
-        ),
-        "/compare": lambda views, request: flow_pages.compare(views, request.query_params),
-        "/links": lambda views, request: lake_pages.links(views, request.query_params),
-        "/contracts": lambda views, request: lake_pages.contracts(views, request.query_params),
-        "/clocks": lambda views, request: lake_pages.clocks(views, request.query_params),
-        "/security": lambda views, request: lake_pages.security(views, request.query_params),
-        "/quarantine": lambda views, request: lake_pages.quarantine(views, request.query_params),
-        "/sql": lambda views, request: lake_pages.sql(views, request.query_params),
-    }
-    routes = [Route("/static/{name}", _static)]
-    for path, make in pages.items():
-        twin = "/overview.json" if path == "/" else f"{path}.json"
-        routes.append(Route(twin, render.endpoint(snapshots, make, is_json=True)))
-        routes.append(Route(path, render.endpoint(snapshots, make, is_json=False)))
+    site = _Site(environment, Path(lake) if lake is not None else None, live, shows_bodies)
     return Starlette(
-        routes=routes,
+        routes=site.routes(),
         middleware=[Middleware(Guard, hosts=hosts, token=token)],
-        exception_handlers={404: render.nothing_here},
+        exception_handlers={404: site.nothing_here},
+        lifespan=site.lifespan,
     )
 
 
-class _Renderer:
-    """Pages to answers."""
+class _Site:
+    """All pages: requests to answers."""
 
-    def __init__(self, environment: Environment, lake: str) -> None:
-        self.environment, self.lake = environment, lake
+    def __init__(self, environment: Environment, lake: Path | None, live: Live | None, shows_bodies: bool) -> None:
+        self.environment, self.live, self.shows_bodies = environment, live, shows_bodies
+        self.snapshots = Snapshots(lake) if lake is not None else None
+        self.lake = str(lake) if lake is not None else ""
+        hidden = {"/live"} if live is None else set()
+        hidden |= set() if shows_bodies else {"/sql"}
+        self.menu = [each for each in MENU if each[0] not in hidden and (lake is not None or each[0] == "/live")]
 
-    def endpoint(self, snapshots: _Snapshots, make: MakePage, *, is_json: bool) -> Callable[[Request], Response]:
-        """Give the function that answers requests for a page."""
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Watch what is live as long as the page is served; then close the lake."""
+        try:
+            async with self.live.watching() if self.live is not None else nullcontext():
+                yield
+        finally:
+            if self.snapshots is not None:
+                self.snapshots.close()
 
+    def routes(self) -> list[BaseRoute]:
+        """Give the addresses of the site."""
+        found: list[BaseRoute] = [Route("/static/{name}", _static)]
+        if self.live is not None:
+            found += [
+                Route("/live/events", self._events),
+                Route("/live.json", self._live_page),
+                Route("/live", self._live_page),
+            ]
+        if self.snapshots is None:
+            return [*found, Route("/", lambda request: RedirectResponse("/live"))]
+        found.append(Route("/version.json", self._version))
+        found += [Route(path, self._file(make)) for path, make in FILES.items()]
+        for path, make in PAGES.items():
+            found.append(Route("/overview.json" if path == "/" else f"{path}.json", self._page(make, is_json=True)))
+            found.append(Route(path, self._page(make, is_json=False)))
+        return found
+
+    # -- pages of the lake
+
+    def _asked(self, request: Request) -> _Asked:
+        assert self.snapshots is not None
+        given = request.query_params.get("v", "")
+        number = number_from(given, "v", 1) if given else None
+        return _Asked(self.snapshots, number, request.query_params, request.path_params, self.shows_bodies)
+
+    def _page(self, make: MakePage, *, is_json: bool) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
+            asked = self._asked(request)
+            content = make(asked)
+            return _json(content.values) if is_json else self._html(content, request, asked.number)
+
+        return self._careful(answer, is_json)
+
+    def _file(self, make: MakeFile) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            name, media_type, parts = make(self._asked(request))
+            headers = {"content-disposition": f'attachment; filename="{name}"'}
+            return StreamingResponse(parts, media_type=media_type, headers=headers)
+
+        return self._careful(answer, False)
+
+    def _careful(self, answer: Callable[[Request], Response], is_json: bool) -> Callable[[Request], Response]:
+        """An answer in which what makes no sense is one line."""
+
+        def said(request: Request) -> Response:
             try:
-                content = make(snapshots.newest(), request)
+                return answer(request)
             except Missing as missing:
                 return self._said(str(missing), 404, request, is_json)
             except (HopwireError, LakeError) as error:
                 return self._said(str(error), 400, request, is_json)
-            if is_json:
-                return _json(content.values)
-            return HTMLResponse(self._html(content, request))
 
-        return answer
+        return said
+
+    def _version(self, request: Request) -> Response:
+        assert self.snapshots is not None
+        return JSONResponse({"newest": self.snapshots.newest()})
+
+    # -- what is live
+
+    def _live_page(self, request: Request) -> Response:
+        assert self.live is not None
+        is_json = request.url.path.endswith(".json")
+
+        def answer(request: Request) -> Response:
+            assert self.live is not None
+            content = live_pages.live(self.live, request.query_params, self.snapshots is not None)
+            return _json(content.values) if is_json else self._html(content, request, None)
+
+        return self._careful(answer, is_json)(request)
+
+    async def _events(self, request: Request) -> Response:
+        assert self.live is not None
+        events = live_pages.events(self.live, request.query_params, self.environment, self.snapshots is not None)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    # -- answers
 
     async def nothing_here(self, request: Request, error: Exception) -> Response:
         """Answer a request for an address that is no page."""
@@ -135,21 +249,48 @@ class _Renderer:
     def _said(self, text: str, status: int, request: Request, is_json: bool) -> Response:
         if is_json:
             return JSONResponse({"error": printable(text)}, status)
-        content = PageContent("said.html", "hopwire", {"text": text})
-        return HTMLResponse(self._html(content, request), status)
+        return self._html(PageContent("said.html", "hopwire", {"text": text}), request, None, status)
 
-    def _html(self, content: PageContent, request: Request) -> str:
-        template = self.environment.get_template(content.template)
-        return template.render(
+    def _html(self, content: PageContent, request: Request, number: int | None, status: int = 200) -> Response:
+        newest = self.snapshots.newest() if self.snapshots is not None else 0
+        others = [(name, value) for name, value in request.query_params.multi_items() if name != "v"]
+        path = "/" + request.url.path.lstrip("/")  # what begins with two slashes would lead to another host
+        twin = "/overview" if path == "/" else path
+        text = self.environment.get_template(content.template).render(
             **content.values,
             **content.helpers,
             drawings=content.drawings,
             title=content.title,
-            menu=MENU,
-            path=request.url.path,
+            menu=self.menu,
+            path=path,
             query=request.url.query,
             lake=self.lake,
+            lake_name="/".join(Path(self.lake).parts[-2:]),
+            version=number or newest,
+            newest=newest,
+            is_pinned=number is not None,
+            is_versioned=has_version(path),
+            unpinned=path + (f"?{urlencode(others)}" if others else ""),
+            pinned_at=f"{path}?{urlencode([*others, ('v', newest)])}",
+            twin=f"{twin}.json" + (f"?{request.url.query}" if request.url.query else ""),
+            shows_bodies=self.shows_bodies,
         )
+        return HTMLResponse(text if number is None else _pinned(text, number), status)
+
+
+def _pinned(html: str, number: int) -> str:
+    """Let every link and form of a page stay at a version of the lake.
+
+    Only our own templates and drawings write such tags: what came from the wire has its quotes escaped.
+    """
+
+    def at_version(found: re.Match[str]) -> str:
+        begin, address, end = found.groups()
+        if "data-free" in begin or AT_A_VERSION.search(address) or not has_version(address):
+            return found[0]
+        return f"{begin}{address}{'&amp;' if '?' in address else '?'}v={number}{end}"
+
+    return FORM.sub(rf'\g<0><input type="hidden" name="v" value="{number}">', LINK.sub(at_version, html))
 
 
 def _json(values: dict[str, Any]) -> Response:

@@ -8,12 +8,11 @@ from markupsafe import Markup
 
 from hopwire.report.flow_tree import took
 from hopwire.report.words import cut
-from hopwire.web.flow_steps import INFERRED, FlowStep
+from hopwire.web.flow_steps import FlowStep
 from hopwire.web.svg import drawing, group, link, tag, titled
 
-__all__ = ["MAX_ARROWS", "sequence_diagram"]
+__all__ = ["sequence_diagram"]
 
-MAX_ARROWS = 500  # more of them nobody can follow; the waterfall shows all
 TOP, ROW, SIDE, MIN_LANE, WIDTH = 40, 34, 90, 130, 1_000
 HEAD = 7  # of an arrow
 
@@ -32,7 +31,7 @@ def sequence_diagram(steps: Sequence[FlowStep], address: str) -> Markup:
 
 
 def _names(step: FlowStep) -> tuple[str, ...]:
-    return (step.from_name,) if step.is_dead else (step.from_name, step.to_name)
+    return (step.from_name,) if step.is_moment else (step.from_name, step.to_name)
 
 
 def _lane(name: str, x: float, height: float) -> Markup:
@@ -47,28 +46,26 @@ def _lane(name: str, x: float, height: float) -> Markup:
 def _arrow(step: FlowStep, row: int, places: dict[str, float], first: int, address: str) -> Markup:
     y = TOP + ROW * row + 20
     begin = places[step.from_name]
-    end = begin if step.is_dead else places[step.to_name]
-    classes = ["arrow", f"fate-{step.fate}"]
-    classes += ["critical"] if step.is_critical else []
-    classes += ["bad"] if step.is_bad else []
-    classes += ["inferred"] if step.fate in INFERRED else []
-    classes += ["reply"] if step.is_reply else []
+    end = begin if step.is_moment else places[step.to_name]
     at = took((step.begin_ns - first) // 1_000) or "0"
     parts = [
         titled(f"{step.number}: {step.contract}, {step.way}; {step.remark or step.evidence}"),
         tag("text", at, x=4, y=y + 4, class_="tick"),
         tag("rect", x=0, y=y - ROW / 2, width=WIDTH, height=ROW, class_="row"),
     ]
-    if step.is_dead or begin == end:
+    if begin == end:
         parts.append(_point(step, begin, y))
     else:
         parts += _shaft(step, begin, end, y)
-    return link(f"{address}/hop/{step.number}", group(parts), class_=" ".join(classes))
+    return link(f"{address}/hop/{step.number}", group(parts), class_=f"arrow {step.classes}")
 
 
 def _point(step: FlowStep, x: float, y: float) -> Markup:
     words = f"{step.contract}: {step.remark or step.fate}"
-    mark = tag("path", d=f"M{x - 5:.1f} {y - 5:.1f}l10 10m0 -10l-10 10", class_="cross")
+    if step.is_dead:
+        mark = tag("path", d=f"M{x - 5:.1f} {y - 5:.1f}l10 10m0 -10l-10 10", class_="cross")
+    else:
+        mark = tag("circle", cx=x, cy=y, r=4.5, class_="moment")
     return group([mark, tag("text", cut(words, 60), x=x + 12, y=y + 4, class_="label")])
 
 
@@ -82,6 +79,10 @@ def _shaft(step: FlowStep, begin: float, end: float, y: float) -> list[Markup]:
         tip = f"M{reached:.1f} {y:.1f}l{-side * HEAD} {-HEAD / 2}v{HEAD}z"
         parts.append(tag("path", d=tip, class_="head"))
     words = cut(step.contract, 34) + (f"  {step.took}" if step.took else "")
-    words += "  LOST" if step.fate == "lost" else ""
-    parts.append(tag("text", words, x=(begin + end) / 2, y=y - 5, class_="label", text_anchor="middle"))
+    words += "  signature: " + step.verdict if step.is_suspicious else ""
+    middle = (begin + reached) / 2 if step.fate == "lost" else (begin + end) / 2
+    parts.append(tag("text", words, x=middle, y=y - 5, class_="label", text_anchor="middle"))
+    if step.fate == "lost":
+        parts.append(tag("text", "LOST", x=reached + side * 14, y=y + 4, class_="label lost",
+                         text_anchor="start" if side > 0 else "end"))  # fmt: skip
     return parts

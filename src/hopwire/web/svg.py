@@ -14,11 +14,11 @@ Value = str | int | float | None
 def tag(name: str, content: str = "", /, **attributes: Value) -> Markup:
     """Give an element; `class_` becomes `class`, `stroke_width` becomes `stroke-width`, and None leaves out."""
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value) if isinstance(value, str) else _short(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{written}>{escape(content)}</{name}>")  # noqa: S704
+    return Markup(f"<{name}{written}>{escape(content) if content else ''}</{name}>")  # noqa: S704
 
 
 def joined(parts: Iterable[Markup]) -> Markup:
@@ -55,5 +55,5 @@ def drawing(width: float, height: float, parts: Iterable[Markup], label: str, **
     )
 
 
-def _short(value: Value) -> str:
+def _short(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

@@ -17,7 +17,7 @@ from hopwire.web.svg import drawing, group, link, tag, titled
 
 __all__ = ["SHOWN_OUTCOMES", "Bucket", "bucket_width", "time_chart"]
 
-WIDTH, HEIGHT, TOP, BOTTOM, LEFT = 1_000, 190, 14, 22, 46
+WIDTH, HEIGHT, TOP, BOTTOM, LEFT = 1_000, 190, 16, 22, 60
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)  # seconds
 FINE = (1_000_000, 10_000_000, 50_000_000, 100_000_000, 200_000_000, 500_000_000)  # ns, for very short captures
 MAX_BUCKETS = 100
@@ -54,14 +54,14 @@ def time_chart(buckets: Sequence[Bucket], width_ns: int, address: Callable[[int,
     for bucket in buckets:
         x = LEFT + (bucket.at_ns - first) // width_ns * step
         parts.append(_column(bucket, width_ns, x, step, ground, room / most, address))
-    points = [
-        (LEFT + ((bucket.at_ns - first) // width_ns + 0.5) * step, ground - room * (bucket.p95_us or 0) / slowest)
-        for bucket in buckets
-        if bucket.p95_us is not None and slowest
-    ]
-    if len(points) > 1:
-        parts.append(tag("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), class_="p95"))
-        parts.append(tag("text", f"p95 up to {took(slowest)}", x=WIDTH - 4, y=TOP - 3, class_="p95-label"))
+    if slowest:
+        places = {
+            (bucket.at_ns - first) // width_ns: ground - room * bucket.p95_us / slowest
+            for bucket in buckets
+            if bucket.p95_us is not None
+        }
+        parts += [_p95(run, step) for run in _runs(places)]
+        parts.append(tag("text", f"line: p95, up to {_rough(slowest)}", x=WIDTH - 4, y=TOP - 3, class_="p95-label"))
     parts.append(_axis(first, width_ns, number, step, ground))
     return drawing(
         WIDTH,
@@ -75,6 +75,28 @@ def time_chart(buckets: Sequence[Bucket], width_ns: int, address: Callable[[int,
         data_step=step,
         data_count=number,
     )
+
+
+def _runs(places: Mapping[int, float]) -> list[list[tuple[int, float]]]:
+    """Stretches of columns without a gap: where nothing began, no line says how long it took."""
+    found: list[list[tuple[int, float]]] = []
+    for index, y in sorted(places.items()):
+        if found and found[-1][-1][0] == index - 1:
+            found[-1].append((index, y))
+        else:
+            found.append([(index, y)])
+    return found
+
+
+def _p95(run: Sequence[tuple[int, float]], step: float) -> Markup:
+    places = [(LEFT + (index + 0.5) * step, y) for index, y in run]
+    if len(places) == 1:
+        return tag("circle", cx=places[0][0], cy=places[0][1], r=2, class_="p95-dot")
+    return tag("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places), class_="p95")
+
+
+def _rough(duration_us: int) -> str:
+    return took(int(float(f"{duration_us:.3g}")))
 
 
 def _column(
@@ -104,10 +126,10 @@ def _column(
 
 def _scale(most: int, ground: float, room: float) -> Markup:
     lines = []
-    for share in (0.5, 1.0):
+    for share in (0.5, 1.0) if most > 1 else (1.0,):
         y = ground - room * share
         lines.append(tag("line", x1=LEFT, x2=WIDTH, y1=y, y2=y, class_="grid"))
-        lines.append(tag("text", f"{most * share:,.4g}", x=LEFT - 6, y=y + 4, class_="tick end"))
+        lines.append(tag("text", f"{most * share:,.0f}", x=LEFT - 6, y=y + 4, class_="tick end"))
     return group(lines)
 
 
@@ -117,7 +139,8 @@ def _axis(first: int, width_ns: int, number: int, step: float, ground: float) ->
     for index in range(0, number, every):
         text = time_text(first + index * width_ns)
         shown = text[5:16].replace("T", " ") if width_ns * number > 86_400 * NS_PER_SECOND else text[11:19]
-        anchor = "start" if index == 0 else "middle"
         x = LEFT + index * step
-        ticks.append(tag("text", shown, x=x, y=ground + 15, class_="tick", text_anchor=anchor))
+        anchor = "start" if index == 0 else "end" if x > WIDTH - 40 else "middle"
+        classes = "tick minor" if index // every % 2 else "tick"
+        ticks.append(tag("text", shown, x=min(x, WIDTH - 2), y=ground + 15, class_=classes, text_anchor=anchor))
     return group([tag("line", x1=LEFT, x2=WIDTH, y1=ground, y2=ground, class_="axis"), *ticks])

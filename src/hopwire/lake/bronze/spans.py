@@ -51,7 +51,9 @@ SPANS_TABLE = declare(
 
 def rows_from_spans(spans: Iterable[SourceSpan]) -> pa.Table:
     """Give spans as rows."""
-    return pa.Table.from_pylist([asdict(span) for span in spans], SPANS_TABLE.schema)
+    names = SPANS_TABLE.schema.names
+    rows = [{name: getattr(span, name) for name in names} | {"gaps": list(map(asdict, span.gaps))} for span in spans]
+    return pa.Table.from_pylist(rows, SPANS_TABLE.schema)
 
 
 def spans_from_rows(rows: pa.Table) -> list[SourceSpan]:

@@ -10,12 +10,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hopwire.flows.chunks import Summariser, whole_chunks
+from hopwire.flows.closing import horizons
 from hopwire.flows.findings import Known
 from hopwire.flows.flows import added, judge_flows, totals_of
 from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
 from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.clocks import coverage_of
+from hopwire.lake.silver.closed_flows import index_rows, most_off_ns
 from hopwire.lake.silver.hops import by_time
 from hopwire.lake.tables import table
 
@@ -37,6 +39,8 @@ OF_REQUEST = (
     "is_reused",
     "is_callback_unreached",
     "is_unhandled",
+    "asked_at_ns",
+    "deadline_ns",
 )
 ROWS_OF_A_BATCH = 1_000  # flows are long rows
 
@@ -51,7 +55,7 @@ def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: Lak
     asked = requests.select("flow_id", F.struct(*OF_REQUEST).alias(REQUEST))
     rows = hops.unionByName(asked, allowMissingColumns=True)
     together = rows.repartition("flow_id").sortWithinPartitions("flow_id", F.col(REQUEST).isNotNull(), *by_time())
-    return Judged(together, judge_of(known), FLOW_SCHEMA)
+    return Judged(together, judge_of(known), FLOW_SCHEMA, judge_of(known, with_index=True))
 
 
 def _answered(requests: DataFrame) -> frozenset[tuple[bytes, int | None, bytes | None]]:
@@ -61,14 +65,22 @@ def _answered(requests: DataFrame) -> frozenset[tuple[bytes, int | None, bytes |
     return frozenset((bytes(row[0]), row[1], None if row[2] is None else bytes(row[2])) for row in rows)
 
 
-def judge_of(known: Known) -> Batches:
-    """Give the function from sorted batches of hops and requests to batches of flows."""
+def judge_of(known: Known, *, with_index: bool = False) -> Batches:
+    """Give the function from sorted batches of hops and requests to batches of flows.
+
+    With the index, batches of silver.closed_flows are among them.
+    """
+    off_ns = most_off_ns(known.coverage)
 
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for run in whole_chunks(batches, ["flow_id"], known.rules.max_flow_rows, Summariser(_totals, added)):
             hops, requests = _apart(run.rows)
             totals = None if run.more is None else added(pa.concat_tables([totals_of(hops, requests), run.more]))
             yield from judge_flows(hops, requests, known, totals).to_batches(max_chunksize=ROWS_OF_A_BATCH)
+            if with_index:
+                rules = known.rules
+                index = index_rows(hops, horizons(hops, requests, rules), off_ns, is_cut=run.more is not None)
+                yield from index.to_batches()
 
     return judge_batches
 

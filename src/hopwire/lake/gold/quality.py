@@ -15,7 +15,8 @@ build (`flows/spans.py`). A source whose rows do not have the numbers of their n
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
@@ -25,8 +26,9 @@ from pyspark.sql import functions as F
 from hopwire.flows.spans import SourceSpan, placed
 from hopwire.lake.bronze.spans import spans_from_rows
 from hopwire.lake.tables import Column, table
+from hopwire.model.columns import schema_from_columns
 
-__all__ = ["complete_rows", "quality"]
+__all__ = ["complete_rows", "quality", "quality_rows"]
 
 # fmt: off
 COLUMNS = (
@@ -111,6 +113,35 @@ def _linked(messages: DataFrame, hops: DataFrame) -> DataFrame:
         .crossJoin(covered)
         .select(F.lit("link").alias("step"), F.lit("").alias("segment"), "rows_in", "rows_out")
     )
+
+
+def quality_rows(
+    sources: Iterable[Mapping[str, Any]],
+    counts: Mapping[str, Mapping[str, int]],
+    spans: Iterable[SourceSpan],
+    linked: tuple[int, int],
+) -> pa.Table:
+    """Give all rows, from rows of sources, the rows of each source in each table, and what went in and out of hops."""
+    faults: dict[str, list[str]] = {}
+    rows: list[dict[str, Any]] = []
+    for source in sources:
+        segment = source["segment"]
+        faults[segment] = source["faults"]
+        count = dict.fromkeys(COUNTS, 0) | dict(counts.get(segment, {})) | {"row_count": source["row_count"]}
+        went = count["message_count"] + count["quarantine_count"] + count["skipped_rows"]
+        balances = {"read": (count["row_count"], count["bronze_count"]), "decode": (count["bronze_count"], went)}
+        rows += [count | {"step": step, "segment": segment, "balance": each} for step, each in balances.items()]
+    rows = [row | {"rows_in": row["balance"][0], "rows_out": row["balance"][1]} for row in rows]
+    rows.append({"step": "link", "segment": "", "rows_in": linked[0], "rows_out": linked[1]})
+    rows += complete_rows(spans).to_pylist()
+    numbers = [column.name for column in COLUMNS if column.type == pa.int64()]
+    made = [
+        row
+        | {name: row.get(name, 0) for name in numbers}
+        | {"is_balanced": row["rows_in"] == row["rows_out"], "faults": faults.get(row["segment"], [])}
+        for row in rows
+    ]
+    return pa.Table.from_pylist(made, schema_from_columns(COLUMNS))
 
 
 def complete_rows(spans: Iterable[SourceSpan]) -> pa.Table:

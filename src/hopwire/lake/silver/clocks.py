@@ -7,6 +7,7 @@ quickest crossings of each pair of nodes in each window of time (`flows/crossing
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -36,11 +37,13 @@ MAX_ROWS = 100_000  # of one message: a message that was seen more often tells n
 
 
 @table("silver.clocks", key=("node",), reads=("bronze.spans", "silver.messages"), columns=CLOCKS)
-def clocks(spans: DataFrame, messages: DataFrame) -> DataFrame:
+def clocks(spans: DataFrame, messages: DataFrame, notes: dict[str, Any] | None = None) -> DataFrame:
     """One node that captures: from when to when, how much, and how far its clock is ahead of the reference."""
     known = placed(spans_from_rows(spans.toArrow()))
     found = quickest(messages).toArrow().select(list(Crossing._fields)).to_pylist()
     crossings = [Crossing(**row) for row in found]
+    if notes is not None:
+        notes["crossings"] = crossings
     rows = rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings))
     return spans.sparkSession.createDataFrame(rows).select(rows.column_names)
 

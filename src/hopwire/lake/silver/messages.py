@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.columnar import one_array
 from hopwire.errors import WireError
+from hopwire.flows.hops import SIGHTING_COLUMNS
 from hopwire.flows.keys import message_keys
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes
 from hopwire.lake.tables import Column, Table, declare
@@ -28,7 +30,17 @@ from hopwire.security.batch_verdicts import verify_batch
 from hopwire.wire import SCHEMA as WIRE
 from hopwire.wire.extension import MAGIC, Extension, read_extension
 
-__all__ = ["DECODER", "MESSAGES_TABLE", "REASONS", "SEEN", "rows_of_messages", "seen_columns"]
+__all__ = [
+    "DECODER",
+    "MESSAGES_TABLE",
+    "OF_SIGHTINGS",
+    "REASONS",
+    "ROUTE",
+    "SEEN",
+    "rows_of_messages",
+    "seen_columns",
+    "with_route",
+]
 
 DECODER = 1
 
@@ -109,6 +121,25 @@ MESSAGES_TABLE = declare(
         dated_by=("seen_at_ns",),
     )
 )
+
+# fmt: off
+ROUTE = (
+    Column("route_count", pa.int32(),  "routers in its trace"),
+    Column("route_node",  pa.binary(), "the last router of its trace; else empty"),
+)
+# fmt: on
+OF_SIGHTINGS = tuple(name for name in SIGHTING_COLUMNS if name not in {each.name for each in ROUTE})
+
+
+def with_route(messages: pa.Table) -> pa.Table:
+    """Give the columns of messages that flows are judged by, with the last router of each."""
+    routing = one_array(messages["routing"])
+    bounds = routing.offsets.to_numpy()
+    last = pa.array(bounds[1:] - 1, mask=bounds[1:] == bounds[:-1])
+    router = pc.fill_null(routing.values.field("identity").take(last), b"")
+    made = dict(zip((each.name for each in ROUTE), (pa.array(np.diff(bounds), pa.int32()), router), strict=True))
+    return pa.table({name: made[name] if name in made else messages[name] for name in SIGHTING_COLUMNS})
+
 
 # -- its rows
 

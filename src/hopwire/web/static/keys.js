@@ -22,7 +22,7 @@
       Enter: () => rows[at]?.querySelector("a")?.click(),
       "[": () => follow("previous"), "]": () => follow("next"),
       "/": () => document.querySelector("[data-search]")?.focus(),
-      "?": () => document.querySelector(".keys")?.scrollIntoView(),
+      "?": () => { const keys = document.querySelector(".keys"); keys?.scrollIntoView(); keys?.classList.toggle("lit"); },
       o: () => follow("overview"), f: () => follow("flows"), u: () => follow("up"),
     }[event.key];
     if (!does || (event.key === "Enter" && at < 0)) return;
@@ -73,6 +73,15 @@
     each.addEventListener("mouseenter", () => light(each.dataset.field, true));
     each.addEventListener("mouseleave", () => light(each.dataset.field, false));
   }
+  const newer = document.getElementById("newer"), version = document.querySelector("main").dataset.version;
+  if (newer) setInterval(async () => {
+    if (document.hidden) return;
+    try {
+      const answer = await (await fetch("/version.json")).json();
+      newer.hidden = String(answer.newest) === version;
+    } catch { /* the page is gone for a moment */ }
+  }, 5000);
+
   for (const form of document.querySelectorAll("form"))
     form.addEventListener("submit", () => {
       for (const each of form.elements) if (each.name && !each.value) each.disabled = true;

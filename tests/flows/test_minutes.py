@@ -1,4 +1,4 @@
-"""`gold.security`: what counts as a finding, and that no sender can make a row of it large."""
+"""Links and findings on signatures by the minute, and that no sender can make a row large."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
+from hopwire.flows.minutes import MAX_NAMED, crossings_in, links_of, security_of, signed_in, touched
 from hopwire.flows.schemas import HOP_SCHEMA
-from hopwire.lake.gold.security import MAX_NAMED, security
-from hopwire.lake.tables import all_tables
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 MINUTE = datetime(2023, 11, 14, 22, 13, tzinfo=UTC)
 NOW = int(MINUTE.timestamp()) * 1_000_000_000
+LAST = NOW + 59_999_999_999  # the last nanosecond of that minute
 Found = Callable[..., dict[str, dict[str, Any]]]
 
 
@@ -26,18 +23,42 @@ def hop(verdict: str = "valid", identity: bytes = b"x", **more: Any) -> dict[str
     return {**plain, "verdict": verdict, "identity": identity, **more}
 
 
+def rows_of(*hops: dict[str, Any]) -> pa.Table:
+    return crossings_in(pa.Table.from_pylist(list(hops), HOP_SCHEMA))
+
+
 @pytest.fixture
-def found(spark: SparkSession) -> Found:
+def found() -> Found:
     """Give the findings of some hops, which are all of one sender and one minute, by their names."""
 
     def of(*hops: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        rows = security(spark.createDataFrame(pa.Table.from_pylist(list(hops), HOP_SCHEMA)))
-        table = rows.toArrow()
-        assert table.schema.names == all_tables()["gold.security"].schema.names
-        assert {(row["sender"], row["minute"]) for row in table.to_pylist()} <= {(b"a", MINUTE)}
-        return {row["finding"]: row for row in table.to_pylist()}
+        signed = signed_in(pa.Table.from_pylist(list(hops), HOP_SCHEMA))
+        table = security_of(rows_of(*hops), signed).to_pylist()
+        assert {(row["sender"], row["minute"]) for row in table} <= {(b"a", MINUTE)}
+        return {row["finding"]: row for row in table}
 
     return of
+
+
+def test_links_count_and_measure_by_pair_identity_and_minute() -> None:
+    rows = [hop(latency_us=number, left_at_ns=LAST, size_bytes=10) for number in range(1, 101)]
+    rows += [hop(fate="duplicate", left_at_ns=None, arrived_at_ns=NOW, size_bytes=10), hop(fate="dead")]
+    rows += [hop(fate="lost", size_bytes=10), hop(fate="lost", identity=b"y"), hop(fate="lost", left_at_ns=LAST + 1)]
+    first, later, other = sorted(links_of(rows_of(*rows)).to_pylist(), key=repr)
+    assert (first["minute"], later["minute"].minute, other["identity"]) == (MINUTE, 14, b"y")
+    assert (first["hop_count"], first["size_bytes"]) == (102, 1020)
+    assert (first["arrived_count"], first["lost_count"], first["duplicate_count"]) == (100, 1, 1)
+    assert (first["p50_us"], first["p95_us"], first["p99_us"]) == (50, 95, 99)
+    assert other["p50_us"] is None
+
+
+def test_minutes_are_touched_by_what_is_other_and_not_by_what_is_the_same() -> None:
+    same, lost = hop(latency_us=1), hop(fate="lost", left_at_ns=LAST + 1)
+    arrived = hop(latency_us=2, left_at_ns=LAST + 1, arrived_at_ns=LAST + 60 * 10**9)
+    assert touched(rows_of(same, lost), rows_of(lost, same)) == set()
+    first = NOW // (60 * 10**9)
+    assert touched(rows_of(same, lost), rows_of(same, arrived)) == {first + 1}
+    assert touched(rows_of(same), rows_of(same, same)) == {first}, "a row more is another minute, too"
 
 
 def test_what_is_not_valid_and_what_came_again_is_counted(found: Found) -> None:

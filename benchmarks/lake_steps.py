@@ -1,0 +1,140 @@
+"""What a build costs against the size of the lake: 1,000 new sightings alone, and on lakes that grow.
+
+    python benchmarks/lake_steps.py [LARGEST] [PLACE]
+
+Four nodes ask one another, in captures that come in order: a segment for each node and build. A lake grows by builds of
+100,000 sightings. Each measurement is the least CPU time of some steps of 1,000 sightings, of this process with all its
+threads, from captures to tables. Without Spark: steps of this size need none.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+
+from hopwire.capture import SCHEMA, Sighting, batch_from_sightings
+from hopwire.lake.build import step
+from hopwire.lake.manifest import Manifest
+from hopwire.model.message import CallbackPoint, Message
+from hopwire.wire import FORMATS, encode
+
+NODES = (b"node-a", b"node-b", b"node-c", b"node-d")
+SIZES = (0, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+GROWTH = 100_000  # sightings of a build between measurements
+TRIES = 5
+PER_SECOND = 100  # sightings: 1,000 are a step of 10 s
+BEGIN = 1_700_000_000_000_000_000
+SECOND, MS = 1_000_000_000, 1_000_000
+
+
+class Traffic:
+    """Sightings of a network, as segments of its nodes."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.number = 0  # of the request
+        self.sequence = dict.fromkeys(NODES, 0)
+        self.chance = Random(1)
+
+    @property
+    def count(self) -> int:
+        """How many sightings there are."""
+        return self.number * 4
+
+    def write(self, count: int) -> list[Path]:
+        """Write segments with so many sightings that follow those before."""
+        seen: dict[bytes, list[Sighting]] = {node: [] for node in NODES}
+        first = self.number
+        for _ in range(count // 4):
+            self._request(seen)
+        paths = []
+        for node, rows in seen.items():
+            path = self.place / f"{node.decode()}-{first:010}.arrows"
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
+                for start in range(0, len(rows), 1000):
+                    stream.write_batch(batch_from_sightings(rows[start : start + 1000]))
+            paths.append(path)
+        return paths
+
+    def _request(self, seen: dict[bytes, list[Sighting]]) -> None:
+        number = self.number
+        self.number += 1
+        home, other = NODES[number % 4], NODES[(number + 1 + number // 4 % 3) % 4]
+        at = BEGIN + number * 4 * SECOND // PER_SECOND
+        flow = self.chance.randbytes(18).hex().encode()
+        question = Message(
+            b"orders.create",
+            1,
+            body_frames=(b'{"order":17,"note":"as always"}',),
+            correlation_id=flow,
+            callback_points=(CallbackPoint(b"orders.created"),),
+            callback_key=7,
+            callback_receiver_identity=b"hub",
+            callback_receiver_node_identity=home,
+            ttl_ticks=10**8,
+        )
+        answer = question.replace(
+            identity=b"orders.created", receiver_identity=b"hub", receiver_node_identity=home, body_frames=(b"{}",)
+        )
+        asked, answered = encode(question, FORMATS[-1]), encode(answer, FORMATS[-1])
+        self._see(seen, home, other, "out", at, asked)
+        self._see(seen, other, home, "in", at + MS // 2, asked)
+        self._see(seen, other, home, "out", at + MS, answered)
+        self._see(seen, home, other, "in", at + 3 * MS // 2, answered)
+
+    def _see(
+        self, seen: dict[bytes, list[Sighting]], node: bytes, peer: bytes, way: str, at: int, frames: list[bytes]
+    ) -> None:
+        number = self.sequence[node]
+        self.sequence[node] += 1
+        seen[node].append(Sighting(node, node.decode(), 1, number, at, way, peer, frames))
+
+
+def measured(lake: Path, sources: list[Path]) -> tuple[float, Manifest]:
+    """Take sources into a lake, and give the CPU time in seconds."""
+    begun = time.process_time()
+    manifest = step(lake, sources)
+    return time.process_time() - begun, manifest
+
+
+def alone(place: Path) -> float:
+    """Give the CPU time of a new lake of 1,000 sightings."""
+    captures = Path(tempfile.mkdtemp(dir=place))
+    return measured(captures / "lake", Traffic(captures).write(1_000))[0]
+
+
+def main() -> None:
+    """Print a line for each size."""
+    largest = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
+    place = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(tempfile.mkdtemp())
+    place.mkdir(exist_ok=True, parents=True)
+    alone(place)  # modules are loaded
+    captures, lake = place / "captures", place / "lake"
+    captures.mkdir()
+    traffic = Traffic(captures)
+    for size in (each for each in SIZES if each <= largest):
+        spent = []
+        while (before := traffic.count) < size:
+            sources = traffic.write(min(GROWTH, max(size - before, 4_000)))
+            spent.append(measured(lake, sources)[0] / (traffic.count - before))
+        bases, found = [], []
+        for _ in range(TRIES):  # in turns, so that a busy machine is as busy for both
+            bases.append(alone(place))
+            seconds, manifest = measured(lake, traffic.write(1_000))
+            found.append(seconds)
+        opened = manifest.tables["silver.open_sightings"].row_count
+        growth = f", grew at {1e6 * sum(spent) / len(spent):.0f} us for a sighting" if spent else ""
+        print(
+            f"{traffic.count:>10,} sightings, {opened:>6,} open: {min(found) * 1000:4.0f} ms of CPU for 1,000 new, "
+            f"alone {min(bases) * 1000:4.0f} ms: {min(found) / min(bases):.2f} x{growth}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

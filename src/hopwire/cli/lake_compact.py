@@ -1,0 +1,41 @@
+"""`hopwire lake compact`: many small files of a lake become few."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hopwire.cli.terminal import plain_table, say, screen
+
+__all__ = ["compact"]
+
+
+def compact(
+    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Merge small files of a lake; no row changes. Old states of the lake stay readable. Spark is not started.
+
+    A day of a table is merged if it has more than 32 files, or if it is over and its files are small.
+    """
+    from hopwire.lake.compaction import compact as compact_lake
+
+    done = compact_lake(lake)
+    if as_json:
+        tables = {name: {"files_before": done.before[name], "files": done.after[name]} for name in done.before}
+        say(json.dumps({"lake": str(lake), "version": done.manifest.number, "tables": tables}))
+        return
+    console = screen()
+    if not done.before:
+        console.print("nothing to compact")
+        return
+    table = plain_table()
+    table.add_column("table")
+    for name in ("files before", "files"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in sorted(done.before):
+        table.add_row(name, f"{done.before[name]:,}", f"{done.after[name]:,}")
+    console.print(table)

@@ -1,0 +1,543 @@
+"""A step of the lake: new sightings in, all judged tables brought up to date, in this process and without Spark.
+
+    step_tables(run, settings, names, basis_of)        # after the sources were taken in, before the run is published
+
+1. The rows of new sources are read from silver.messages; of a source that has grown, only rows that are new.
+2. `advance` (`flows/steps.py`) judges them with the sightings of open flows, and says which flows are closed.
+3. Rows of flows that were closed are appended. Rows of open flows replace those of the last step. A file that has
+   rows of a flow that was opened again is written anew without them.
+4. Minutes of gold.links and gold.security whose hops have changed are made anew; all other files stay.
+
+The tables are the same as those of a whole build on Spark, row for row. Where the last
+step is of no use (a source was replaced by another, a message came again and a crossing may be mistaken), all sightings
+of the lake are new. Where there are too many for one process, or a flow is too large, `WholeNeeded` is raised before
+anything is published: then Spark judges the lake as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from hopwire.errors import WholeNeeded
+from hopwire.flows.clocks import ClockFold
+from hopwire.flows.contract_parts import OF_MESSAGES, PART_SCHEMA, added_parts, contracts_of, parts_of
+from hopwire.flows.coverage import Coverage, coverage_from_rows
+from hopwire.flows.crossings import Crossing
+from hopwire.flows.findings import Contract
+from hopwire.flows.histograms import OF_REQUESTS, changed_minutes, latencies_of, minutes_asked
+from hopwire.flows.hops import FLOW_ID
+from hopwire.flows.lives import lives_from_clocks
+from hopwire.flows.minutes import (
+    BY_ARRIVAL,
+    BY_DEPARTURE,
+    OF_HOPS,
+    crossings_in,
+    links_of,
+    minutes_by,
+    security_of,
+    signed_in,
+    touched,
+    unsigned_minutes,
+)
+from hopwire.flows.spans import SourceSpan, placed
+from hopwire.flows.steps import CONTRACT, FlowTables, StepState, advance, answered_in, unhandled_in
+from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
+from hopwire.lake.gold.quality import quality_rows
+from hopwire.lake.manifest import StoredFile, StoredStep, part_name
+from hopwire.lake.parquet_output import TableOutput
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.carried import CARRIED_TABLE, Carried, carried_from_rows, rows_from_carried
+from hopwire.lake.silver.closed_flows import CLOSED_TABLE, index_rows, most_off_ns
+from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
+from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_route
+from hopwire.lake.silver.open_sightings import OPEN_TABLE
+from hopwire.lake.store import LakeRun
+from hopwire.lake.stored_flows import StoredFlows, TableFiles
+from hopwire.lake.tables import Table, all_tables
+from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
+
+__all__ = ["OWN", "STEPPED", "begin_steps", "step_tables"]
+
+STEPPED = (
+    "silver.clocks", "silver.lives", "silver.hops", "gold.requests", "gold.flows", "gold.links", "gold.security",
+    "gold.latencies", "gold.contracts", "gold.quality",
+)  # fmt: skip
+OWN = (CARRIED_TABLE.name, CLOSED_TABLE.name, CROSSINGS_TABLE.name, OPEN_TABLE.name)  # what only steps need
+PIECE_ROWS = 100_000  # sightings that are judged at a time: enough for numpy, and some hundred megabytes
+MINUTE_US = NS_PER_MINUTE // NS_PER_US
+SIGHTING_KEY = ["segment", "node", "incarnation", "sequence"]
+NO_DATA = Carried()
+
+
+def step_tables(
+    run: LakeRun,
+    settings: LakeSettings,
+    names: Mapping[bytes, str],
+    basis_of: Callable[[Table], str],
+    on_piece: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Bring all judged tables up to date with silver.messages; a WholeNeeded says why no step can do this."""
+    found = _Increment(run, settings, names, basis_of).found()
+    try:
+        _Increment(run, settings, names, basis_of, found).make(on_piece)
+    except WholeNeeded:
+        if found is None:
+            raise
+        for name in (*STEPPED, *OWN):
+            run.tables.pop(name, None)
+        _Increment(run, settings, names, basis_of).make(on_piece)
+
+
+def begin_steps(
+    run: LakeRun,
+    settings: LakeSettings,
+    names: Mapping[bytes, str],
+    basis_of: Callable[[Table], str],
+    crossings: Iterable[Crossing],
+    index: Sequence[StoredFile],
+) -> None:
+    """Write down what the next step begins with, after Spark has judged the whole lake: all flows count as closed.
+
+    A flow that can still change is opened again by the next step, as any closed flow.
+    """
+    _Increment(run, settings, names, basis_of).begin(crossings, index)
+
+
+@dataclass
+class _Increment:
+    """One step on its way: from what the last step left, or from nothing."""
+
+    run: LakeRun
+    settings: LakeSettings
+    names: Mapping[bytes, str]
+    basis_of: Callable[[Table], str]
+    before: Carried | None = None
+    parts: int = 0  # that were written
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing of what the lake has is of use."""
+        return self.before is None
+
+    @property
+    def carried(self) -> Carried:
+        """What the last step carried over."""
+        return self.before or NO_DATA
+
+    # -- what the last step left
+
+    def found(self) -> Carried | None:
+        """Give what the last step carried over; None if there was none, or its tables have changed since."""
+        stored = [self.run.before.tables.get(name) for name in (*STEPPED, *OWN)]
+        steps = {each.step.name if each and each.step else "" for each in stored}
+        if len(steps) > 1 or "" in steps or self.run.before.tables[CARRIED_TABLE.name].basis != self._rules_basis:
+            return None
+        for name in (*STEPPED, *OWN):
+            step = self.run.before.tables[name].step
+            assert step is not None
+            rows = sum(file.row_count for file in self.run.files_before(name) if file.part == step.open_part)
+            if rows != step.open_rows or not self.run.is_whole(name):
+                return None
+        files = TableFiles(self.run, CARRIED_TABLE)
+        return carried_from_rows(files.read(files.closed))
+
+    @cached_property
+    def _rules_basis(self) -> str:
+        return self.basis_of(CARRIED_TABLE)
+
+    def begin(self, crossings: Iterable[Crossing], index: Sequence[StoredFile]) -> None:
+        """Put what only steps need, and mark all tables as those of one step."""
+        for name in STEPPED:
+            change = self.run.tables[name]
+            change.stored = msgspec.structs.replace(change.stored, step=StoredStep(self.run.name))
+        number = self.run.before.number + 1
+        self._put_whole(CROSSINGS_TABLE.name, rows_from_crossings(crossings, number))
+        self._put_whole(OPEN_TABLE.name, OPEN_TABLE.schema.empty_table())
+        self._put_whole(CLOSED_TABLE.name, CLOSED_TABLE.schema.empty_table(), index)
+        counts = _LakeCounts(self)
+        carried = Carried(
+            answered=sorted(counts.answered, key=repr),
+            closed_answered=list(counts.answered.items()),
+            closed_unhandled=list(counts.unhandled.items()),
+            signed=list(counts.signed.items()),
+            names=sorted(self.names.items()),
+            contracts=[tuple(row.values()) for row in counts.contracts.to_pylist()],
+        )
+        self._put_whole(CARRIED_TABLE.name, rows_from_carried(carried))
+
+    def batches(self, name: str, *columns: str) -> Iterator[pa.Table]:
+        """Read some columns of a table as it is at this moment, some rows at a time."""
+        table = all_tables()[name]
+        paths = [str(path) for path in self.run.paths(name)]
+        if paths:
+            data = ds.dataset(paths, schema=table.stored_schema, format="parquet")
+            for batch in data.to_batches(columns=list(columns)):
+                yield pa.Table.from_batches([batch])
+
+    # -- the step
+
+    def make(self, on_piece: Callable[[int, int], None]) -> None:
+        """Judge what is new, and put all tables."""
+        new = self._new_rows()
+        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))]
+        sightings = with_route(new).sort_by("seen_at_ns")
+        state, closed = self._begun(sightings.schema)
+        known, again = placed(spans), set() if self.is_new else closed.touching(self._renamed)
+        for first in range(0, max(len(sightings), 1), PIECE_ROWS):
+            state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known, again)
+            again = set()
+            self._refuse_large(state.open)
+            on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
+        self._refuse_large(closed.fresh.tables)
+        self._put_all(state, closed, new, spans)
+
+    def _new_rows(self) -> pa.Table:
+        """The rows of silver.messages that the last step did not see."""
+        name = MESSAGES_TABLE.name
+        before = [] if self.is_new else self.run.files_before(name)
+        now = self.run.files(name)
+        known, kept = {file.path for file in before}, {file.path for file in now}
+        new, gone = [file for file in now if file.path not in known], [file for file in before if file.path not in kept]
+        if max(sum(file.row_count for file in files) for files in (new, gone)) > self.settings.step_rows:
+            raise WholeNeeded("there are too many new sightings for one process")
+        columns = list(dict.fromkeys([*SIGHTING_KEY, *OF_SIGHTINGS, "routing", *OF_MESSAGES]))
+        files = TableFiles(self.run, MESSAGES_TABLE)
+        rows = files.read(new, columns)
+        return _without(rows, files.read(gone, columns)) if gone else rows.combine_chunks()
+
+    def _begun(self, sightings: pa.Schema) -> tuple[StepState, StoredFlows]:
+        carried = self.carried
+        nothing = FlowTables(sightings.append(pa.field(FLOW_ID, pa.binary())).empty_table())
+        closed = StoredFlows(self.run, carried, nothing, limit=self.settings.step_rows, is_new=self.is_new)
+        opened, coverage = nothing.sightings, Coverage()
+        if not self.is_new:
+            files = TableFiles(self.run, OPEN_TABLE)
+            opened = files.read(files.closed).select(nothing.sightings.schema.names).cast(nothing.sightings.schema)
+            clocks = TableFiles(self.run, all_tables()["silver.clocks"])
+            coverage = coverage_from_rows(clocks.read(clocks.closed))
+        state = StepState(
+            self.settings.rules,
+            FlowTables(opened),
+            closed,
+            counted=Counter(dict(carried.counted)),
+            fold=ClockFold.from_parts(carried.fold),
+            folded=Counter(dict(carried.folded)),
+            coverage=coverage,
+            answered=frozenset(carried.answered),
+        )
+        return state, closed
+
+    def _refuse_large(self, tables: FlowTables) -> None:
+        """Leave flows that are larger than their trees to Spark, which cuts them."""
+        flows = pa.chunked_array([*tables.hops[FLOW_ID].chunks, *tables.requests[FLOW_ID].chunks], pa.binary())
+        largest = pc.max(flows.value_counts().field("counts")).as_py() or 0
+        if largest > self.settings.max_flow_rows or len(tables.sightings) > self.settings.step_rows:
+            raise WholeNeeded("a flow is too large for one process")
+
+    @cached_property
+    def _renamed(self) -> set[bytes]:
+        """The nodes that have another name than before: their rows are written anew."""
+        before, now = dict(self.carried.names), dict(self.names)
+        return {node for node in before.keys() | now.keys() if before.get(node) != now.get(node)}
+
+    # -- the tables
+
+    def _put_all(self, state: StepState, closed: StoredFlows, new: pa.Table, spans: Sequence[SourceSpan]) -> None:
+        fresh = closed.fresh.tables
+        hops = _HopChange(
+            pa.concat_tables([closed.hops.read(closed.hops.open), *closed.gone_hops]),
+            pa.concat_tables([fresh.hops, state.open.hops]),
+        )
+        signed = Counter(dict(self.carried.signed))
+        signed.subtract(signed_in(hops.before))
+        signed.update(signed_in(hops.after))
+        minutes = self._minutes(closed, hops, signed)
+        self._put_whole("silver.clocks", state.clocks)
+        self._put_whole("silver.lives", lives_from_clocks(state.clocks))
+        self._put_flows("silver.hops", closed, fresh.hops, state.open.hops)
+        self._put_flows("gold.requests", closed, fresh.requests, state.open.requests)
+        self._put_flows("gold.flows", closed, fresh.flows, state.open.flows)
+        self._put_minutes("gold.links", minutes.links, minutes.numbers)
+        self._put_minutes("gold.security", minutes.security, minutes.numbers)
+        self._put_latencies(closed, pa.concat_tables([fresh.requests, state.open.requests]))
+        parts = added_parts([_parts_from(self.carried.contracts), parts_of(new)])
+        schema = all_tables()["gold.contracts"].schema
+        self._put_whole("gold.contracts", pa.Table.from_pylist(contracts_of(parts), schema))
+        self._put_quality(hops, spans)
+        index = index_rows(fresh.hops, closed.fresh.horizons(), most_off_ns(state.coverage))
+        self._put_flows(CLOSED_TABLE.name, closed, index, None)
+        crossings = rows_from_crossings(closed.fresh.windows(), self.run.before.number + 1)
+        self._put(CROSSINGS_TABLE.name, self._files(CROSSINGS_TABLE.name).closed, [], crossings)
+        self._put_whole(OPEN_TABLE.name, state.open.sightings)
+        unhandled = closed.unhandled_count + Counter(unhandled_in(fresh.requests)["identity"].to_pylist())
+        self._put_whole(CARRIED_TABLE.name, rows_from_carried(self._carry(state, closed, signed, unhandled, parts)))
+        self._check_counts(state, closed, hops)
+
+    def _check_counts(self, state: StepState, closed: StoredFlows, hops: _HopChange) -> None:
+        """Begin anew if rows got lost or are there twice: each closed flow has its row in two tables."""
+        counts = {name: self.run.tables[name].stored.row_count for name in (*STEPPED, *OWN)}
+        before = sum(file.row_count for file in (*closed.hops.open, *closed.hops.closed))
+        flows = counts[CLOSED_TABLE.name] + len(state.open.flows)
+        expected = before - len(hops.before) + len(hops.after)
+        if counts["gold.flows"] != flows or counts["silver.hops"] != expected:
+            raise WholeNeeded("the rows of closed flows do not add up")
+
+    def _carry(
+        self,
+        state: StepState,
+        closed: StoredFlows,
+        signed: Counter[bytes],
+        unhandled: Counter[bytes],
+        parts: pa.Table,
+    ) -> Carried:
+        return Carried(
+            fold=state.fold.parts(),
+            folded=list(state.folded.items()),
+            counted=list(state.counted.items()),
+            answered=sorted(state.answered, key=repr),
+            closed_answered=list(closed.answered.items()),
+            closed_unhandled=list(unhandled.items()),
+            signed=[(identity, count) for identity, count in signed.items() if count],
+            names=sorted(self.names.items()),
+            contracts=[tuple(row.values()) for row in parts.to_pylist()],
+        )
+
+    def _files(self, name: str) -> TableFiles:
+        return TableFiles(self.run, all_tables()[name], is_new=self.is_new)
+
+    def _put_whole(self, name: str, rows: pa.Table, files: Sequence[StoredFile] = ()) -> None:
+        """Put a small table in place of what it was; some files are written already."""
+        self._put(name, [], [], rows, files=files)
+
+    def _put_flows(self, name: str, closed: StoredFlows, rows: pa.Table, opened: pa.Table | None) -> None:
+        """Add rows of closed flows, replace those of open flows, and take out those of flows that were opened."""
+        files = self._files(name)
+        gone = pa.array(sorted(closed.gone), pa.binary())
+        self._put(name, *self._cut(files, closed.files_of_gone(files), ds.field(FLOW_ID).isin(gone)), rows, opened)
+
+    def _put_minutes(self, name: str, rows: pa.Table, minutes: set[int]) -> None:
+        """Replace some minutes of a table."""
+        files = self._files(name)
+        times = pa.array([minute * MINUTE_US for minute in sorted(minutes)], pa.int64())
+        out = ds.field("minute").isin(times.cast(pa.timestamp("us", tz="UTC")))
+        self._put(name, *self._cut(files, files.about(minutes, "minute", unit=MINUTE_US), out), rows)
+
+    def _cut(self, files: TableFiles, some: Sequence[StoredFile], out: Any) -> tuple[list[StoredFile], list[pa.Table]]:
+        """Give the files that have none of the rows that go out, and of the others, which are some, what stays."""
+        cut = [file for file in some if files.has_rows(file, out)]
+        paths = {file.path for file in cut}
+        return [file for file in files.closed if file.path not in paths], [
+            files.read([file], None, ~out) for file in cut
+        ]
+
+    def _put(
+        self,
+        name: str,
+        kept: Iterable[StoredFile],
+        rest: Iterable[pa.Table],
+        rows: pa.Table,
+        opened: pa.Table | None = None,
+        files: Sequence[StoredFile] = (),
+    ) -> None:
+        """Write rows, and put a table that has them and some files of before."""
+        table = all_tables()[name]
+        written = [file for some in (rows, *rest) for file in self._write(table, some)[0]]
+        open_files, part = self._write(table, opened) if opened is not None else ([], "")
+        step = StoredStep(self.run.name, part, sum(file.row_count for file in open_files))
+        paths = {file.path for file in kept}
+        self.run.put(
+            name,
+            self.basis_of(table),
+            table.stored_schema,
+            [*files, *written, *open_files],
+            keep=lambda file: file.path in paths,
+            made_from=table.reads,
+            step=step,
+        )
+
+    def _write(self, table: Table, rows: pa.Table) -> tuple[list[StoredFile], str]:
+        self.parts += 1
+        part = part_name(self.run.name, self.parts)
+        output = TableOutput(self.run.place(table.name), part, table.layout(self.names), self.settings)
+        for batch in rows.select(table.schema.names).cast(table.schema).combine_chunks().to_batches():
+            output.add(batch)
+        return output.close(), part
+
+    # -- minutes
+
+    def _minutes(self, closed: StoredFlows, hops: _HopChange, signed: Counter[bytes]) -> _Minutes:
+        """Make the minutes anew whose hops have changed."""
+        before, after = crossings_in(hops.before), crossings_in(hops.after)
+        numbers = touched(before, after)
+        was_signed = {identity for identity, count in self.carried.signed if count}
+        now_signed = {identity for identity, count in signed.items() if count}
+        changed = was_signed ^ now_signed
+        files = closed.hops
+        if changed:
+            is_of = ds.field("identity").isin(pa.array(sorted(changed), pa.binary())) & (
+                ds.field("verdict") == "unsigned"
+            )
+            numbers |= unsigned_minutes(pa.concat_tables([after, files.read(files.closed, OF_HOPS, is_of)]), changed)
+        if self._renamed:
+            renamed = pa.array(sorted(self._renamed), pa.binary())
+            for rows in (before, after):
+                is_renamed = pc.or_(*(pc.is_in(rows[name], renamed) for name in ("from_node", "to_node")))
+                numbers |= touched(rows.filter(is_renamed), rows.slice(0, 0))
+        return _Minutes.of(pa.concat_tables([after, self._stored_crossings(closed, numbers)]), numbers, now_signed)
+
+    def _stored_crossings(self, closed: StoredFlows, minutes: set[int]) -> pa.Table:
+        """The crossings of closed flows of the lake in these minutes, or near them."""
+        files = closed.hops.about(minutes, "left_at_ns", "arrived_at_ns", unit=NS_PER_MINUTE)
+        if not files:
+            return crossings_in(closed.hops.read([], OF_HOPS))
+        first, last = min(minutes) * NS_PER_MINUTE, (max(minutes) + 1) * NS_PER_MINUTE
+        where = None
+        for name in ("left_at_ns", "arrived_at_ns"):
+            is_near = (ds.field(name) >= first) & (ds.field(name) < last)
+            where = is_near if where is None else where | is_near
+        if closed.gone:
+            where = where & ~ds.field(FLOW_ID).isin(pa.array(sorted(closed.gone), pa.binary()))
+        return crossings_in(closed.hops.read(files, OF_HOPS, where))
+
+    def _put_latencies(self, closed: StoredFlows, after: pa.Table) -> None:
+        """Make the minutes of gold.latencies anew whose requests have changed."""
+        before = pa.concat_tables([closed.requests.read(closed.requests.open), *closed.gone_requests])
+        minutes = changed_minutes(before, after)
+        files = closed.requests.about(minutes, "asked_at_ns", unit=NS_PER_MINUTE)
+        where = ~ds.field(FLOW_ID).isin(pa.array(sorted(closed.gone), pa.binary())) if closed.gone else None
+        stored = closed.requests.read(files, OF_REQUESTS, where)
+        rows = pa.concat_tables([after.select(OF_REQUESTS), stored])
+        is_wanted = pc.is_in(pa.array(minutes_asked(rows)), pa.array(sorted(minutes), pa.int64()))
+        self._put_minutes("gold.latencies", latencies_of(rows.filter(is_wanted).combine_chunks()), minutes)
+
+    # -- the balance
+
+    def _put_quality(self, hops: _HopChange, spans: Sequence[SourceSpan]) -> None:
+        files = self._files("gold.quality")
+        old = files.read(files.closed).to_pylist()
+        sources = [row for path in self.run.paths("bronze.sources") for row in pq.read_table(path).to_pylist()]
+        counts = self._counts([row["segment"] for row in sources], old)
+        linked = next((row for row in old if row["step"] == "link"), {"rows_in": 0, "rows_out": 0})
+        linked_out = linked["rows_out"] - _linked(hops.before) + _linked(hops.after)
+        messages = sum(file.row_count for file in self.run.files(MESSAGES_TABLE.name))
+        rows = quality_rows(sources, counts, spans, (messages, linked_out))
+        self._put_whole("gold.quality", rows)
+
+    def _counts(self, segments: Iterable[str], old: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
+        """The rows of each source in each table: counted where files are new, and as before where they are not."""
+        found: dict[str, Counter[str]] = {}
+        for row in old:
+            if row["step"] == "decode":
+                names = ("message_count", "quarantine_count", "skipped_rows", "skipped")
+                found[row["segment"]] = Counter({"bronze_count": row["rows_in"]} | {name: row[name] for name in names})
+        anew: dict[str, Counter[str]] = {}
+        for name, column in (
+            ("bronze.sightings", "bronze_count"),
+            (MESSAGES_TABLE.name, "message_count"),
+            ("silver.quarantine", "quarantine_count"),
+        ):
+            files = TableFiles(self.run, all_tables()[name])
+            known = set() if self.is_new else {file.path for file in files.closed}
+            new = [file for file in self.run.files(name) if file.path not in known]
+            extra = ["direction", "skipped"] if name == "bronze.sightings" else []
+            rows = files.read(new, ["segment", *extra])
+            for segment, count in _counted(rows, "segment"):
+                anew.setdefault(segment, Counter())[column] += count
+            if extra:
+                for row in (
+                    rows.filter(pc.equal(rows["direction"], "skipped")).select(["segment", "skipped"]).to_pylist()
+                ):
+                    anew[row["segment"]].update(skipped_rows=1, skipped=row["skipped"])
+        return {**found, **anew}
+
+
+class _LakeCounts:
+    """What steps count of a whole lake, counted once."""
+
+    def __init__(self, lake: _Increment) -> None:
+        self.answered: Counter[Contract] = Counter()
+        self.unhandled: Counter[bytes] = Counter()
+        self.signed: Counter[bytes] = Counter()
+        self.contracts = PART_SCHEMA.empty_table()
+        for rows in lake.batches("gold.requests", *CONTRACT, "outcome", "is_unhandled"):
+            self.answered += answered_in(rows)
+            self.unhandled += Counter(unhandled_in(rows)["identity"].to_pylist())
+        for rows in lake.batches("silver.hops", "identity", "verdict"):
+            self.signed += signed_in(rows)
+        for rows in lake.batches(MESSAGES_TABLE.name, *OF_MESSAGES):
+            self.contracts = added_parts([self.contracts, parts_of(rows)])
+
+
+@dataclass(frozen=True)
+class _HopChange:
+    """The hops that a step takes away, and those that it puts in their place."""
+
+    before: pa.Table
+    after: pa.Table
+
+
+@dataclass(frozen=True)
+class _Minutes:
+    """Minutes that are made anew."""
+
+    numbers: set[int]
+    links: pa.Table
+    security: pa.Table
+
+    @classmethod
+    def of(cls, crossings: pa.Table, numbers: set[int], signed: set[bytes]) -> _Minutes:
+        """Make the rows of minutes; crossings of other minutes may be among the crossings."""
+        wanted = pa.array(sorted(numbers), pa.int64())
+
+        def within(*times: str) -> pa.Table:
+            return crossings.filter(pc.is_in(pa.array(minutes_by(crossings, *times)), wanted)).combine_chunks()
+
+        return cls(numbers, links_of(within(*BY_DEPARTURE)), security_of(within(*BY_ARRIVAL), signed))
+
+
+def _linked(hops: pa.Table) -> int:
+    """Count the sightings that hops are made of."""
+    return sum(len(hops) - hops[name].null_count for name in ("left_sequence", "arrived_sequence"))
+
+
+def _counted(rows: pa.Table, column: str) -> Iterator[tuple[str, int]]:
+    for each in rows[column].value_counts():
+        yield each["values"].as_py(), each["counts"].as_py()
+
+
+def _parts_from(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(PART_SCHEMA.names, row, strict=True)) for row in rows], PART_SCHEMA)
+
+
+def _without(rows: pa.Table, known: pa.Table) -> pa.Table:
+    """Give the rows that were not known; a source that does not have all its rows any more is refused."""
+    segments = pc.unique(rows["segment"]).to_pylist()
+    if not set(pc.unique(known["segment"]).to_pylist()) <= set(segments):
+        raise WholeNeeded("a source is gone")
+    found = [rows.slice(0, 0)]
+    for segment in segments:
+        own, old = (each.filter(pc.equal(each["segment"], segment)).combine_chunks() for each in (rows, known))
+        has_grown = own.slice(0, len(old)) == old
+        found.append(own.slice(len(old)) if has_grown else _unknown(own, old))
+    return pa.concat_tables(found).combine_chunks()
+
+
+def _unknown(rows: pa.Table, known: pa.Table) -> pa.Table:
+    """Give the rows of a source that were not known, in whatever order its rows come."""
+    numbers = [list(zip(*(each[name].to_pylist() for name in SIGHTING_KEY), strict=True)) for each in (rows, known)]
+    old = set(numbers[1])
+    is_known = pa.array([number in old for number in numbers[0]], pa.bool_())
+    order = [(name, "ascending") for name in SIGHTING_KEY]
+    if rows.filter(is_known).sort_by(order) != known.sort_by(order):
+        raise WholeNeeded("a source was replaced by another")
+    return rows.filter(pc.invert(is_known))

@@ -1,0 +1,94 @@
+"""`silver.closed_flows`: the flows that are final, as far as it seems, and what would open them again.
+
+A step looks up the names of its flows here, by `flow_hash` alone: eight bytes for each flow of the lake. The times find
+the files that have the rows of a flow (`lake/stored_flows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hopwire.columnar import ints
+from hopwire.flows.closing import Horizon
+from hopwire.flows.coverage import Coverage, offsets_at
+from hopwire.flows.groups import NO_TIME
+from hopwire.lake.tables import Column, Table, declare
+from hopwire.model.units import NS_PER_SECOND
+
+__all__ = ["ANY_TIME", "CLOSED_TABLE", "hash_of_flow", "index_rows", "most_off_ns"]
+
+ANY_TIME = 2**62  # a flow that is too large for its tree looks at all times, and has any number of sightings
+
+SUMS = ("flow_id", "begun_min", "last_max", "seen_sum")
+
+# fmt: off
+COLUMNS = (
+    Column("flow_hash",        pa.int64(),  "a hash of flow_id"),
+    Column("flow_id",          pa.binary(), "the flow"),
+    Column("horizon_ns",       pa.int64(),  "the latest time that the verdict on the flow looks at, corrected"),
+    Column("nodes",            pa.list_(pa.binary()), "the nodes that the verdict looks at"),
+    Column("started_at_ns",    pa.int64(),  "the first time of its hops, corrected"),
+    Column("ended_at_ns",      pa.int64(),  "the last time of its hops, corrected"),
+    Column("first_seen_at_ns", pa.int64(),  "the first sighting by any clock, or earlier"),
+    Column("last_seen_at_ns",  pa.int64(),  "the last sighting by any clock, or later"),
+    Column("sighting_count",   pa.int64(),  "sightings"),
+)
+# fmt: on
+
+CLOSED_TABLE = declare(
+    Table(
+        "silver.closed_flows",
+        key=("flow_id",),
+        reads=("silver.hops", "gold.requests"),
+        columns=COLUMNS,
+        meaning="One flow that is final, as far as it seems: until when its verdict looks, and at which nodes.",
+        dated_by=("horizon_ns",),
+    )
+)
+
+
+def hash_of_flow(flow_id: bytes) -> int:
+    """Give a hash of the name of a flow."""
+    return int.from_bytes(blake2b(flow_id, digest_size=8).digest(), signed=True)
+
+
+def most_off_ns(coverage: Coverage) -> int:
+    """Give how far the clocks of nodes are wrong at most, at any time, and a second more."""
+    most = max((abs(offset) for offset in coverage.offsets_ns.values()), default=0)
+    for span in coverage.spans:
+        if span.node in coverage.changes:
+            known = coverage.offsets_of(span.node, span.incarnation)
+            begins = [each.since_ns for each in known if span.first_ns < each.since_ns < span.last_ns]
+            times = np.array([span.first_ns, *begins, *(at - 1 for at in begins), span.last_ns])
+            most = max(most, int(np.abs(offsets_at(known, times)).max()))
+    return most + NS_PER_SECOND
+
+
+def index_rows(hops: pa.Table, known: Mapping[bytes, Horizon], off_ns: int, *, is_cut: bool = False) -> pa.Table:
+    """Give the rows of flows, from all their hops and their horizons; of a flow that is cut, there are more hops."""
+    left, came = (ints(hops[name], NO_TIME) for name in ("left_at_ns", "arrived_at_ns"))
+    begun = np.where(left == NO_TIME, came, np.where(came == NO_TIME, left, np.minimum(left, came)))
+    seen = sum(ints(pc.is_valid(hops[name]).cast(pa.int64())) for name in ("left_sequence", "arrived_sequence"))
+    table = pa.table({"flow_id": hops["flow_id"], "begun": begun, "last": np.maximum(left, came), "seen": seen})
+    sums = table.group_by("flow_id").aggregate([("begun", "min"), ("last", "max"), ("seen", "sum")])
+    rows = [
+        {
+            "flow_hash": hash_of_flow(flow),
+            "flow_id": flow,
+            "horizon_ns": ANY_TIME if is_cut else known[flow].until_ns,
+            "nodes": sorted(known[flow].nodes),
+            "started_at_ns": first,
+            "ended_at_ns": ANY_TIME if is_cut else last,
+            "first_seen_at_ns": first - off_ns,
+            "last_seen_at_ns": ANY_TIME if is_cut else last + off_ns,
+            "sighting_count": ANY_TIME if is_cut else count,
+        }
+        for flow, first, last, count in zip(*(sums[name].to_pylist() for name in SUMS), strict=True)
+    ]
+    rows.sort(key=lambda row: row["flow_hash"])
+    return pa.Table.from_pylist(rows, CLOSED_TABLE.schema)

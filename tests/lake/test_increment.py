@@ -1,0 +1,236 @@
+"""The law of steps on a lake: any cutting of captures into builds gives the tables of one build, row for row."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from hopwire.capture import SCHEMA
+from hopwire.capture.sources import list_sources, read_source
+from hopwire.domains_file import domains_from_file
+from hopwire.flows.steps import advance
+from hopwire.lake import compaction, increment, store
+from hopwire.lake.build import Built, build, step
+from hopwire.lake.compaction import compact
+from hopwire.lake.delta_log import DeltaLog
+from hopwire.lake.increment import OWN, STEPPED
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.simulation import simulate_here
+from hopwire.lake.store import files_of, read_arrow, read_manifest
+from hopwire.lake.tables import all_tables
+from hopwire.security import Domains
+from hopwire.simulate import SimulateSettings
+from tests.lake.captures import make_capture, make_sightings, write_segment
+
+pytestmark = pytest.mark.slow
+
+Rows = dict[str, list[str]]
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("Spark was started")
+
+
+@dataclass(frozen=True)
+class CutCaptures:
+    """Captures of a simulated network as many small files, in the order of time."""
+
+    place: Path
+    domains: Domains
+    files: tuple[Path, ...]
+
+    def build(self, lake: Path, live: Path, some: Iterable[Path]) -> Built:
+        """Build a lake from those that are there already, and some more."""
+        live.mkdir(exist_ok=True)
+        for path in some:
+            shutil.copy(path, live)
+        return build(no_spark, live, lake, domains=self.domains)
+
+
+def write_part(path: Path, rows: pa.Table, is_sealed: bool = True) -> Path:
+    with pa.OSFile(str(path), "wb") as file:
+        stream = pa.ipc.new_stream(file, SCHEMA)
+        for batch in rows.to_batches(max_chunksize=100):
+            stream.write_batch(batch)
+        if is_sealed:
+            stream.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> CutCaptures:
+    out = tmp_path_factory.mktemp("steps") / "network"
+    simulate_here(SimulateSettings(messages=1_000), out)
+    place = out / "cut"
+    place.mkdir()
+    found = []
+    for source in list_sources(out / "captures"):
+        rows = pa.Table.from_batches(read_source(source)).combine_chunks()
+        size = max(-(-len(rows) // 3), 20)
+        for first in range(0, len(rows), size):
+            part = rows.slice(first, size)
+            path = place / f"{source.path.name.partition('.arrows')[0]}-{first // size}.arrows"
+            found.append((pc.max(part["seen_at_ns"]).as_py(), write_part(path, part)))
+    return CutCaptures(place, domains_from_file(str(out / "domains.toml")), tuple(path for _, path in sorted(found)))
+
+
+def rows_of(lake: Path) -> Rows:
+    """All rows of all tables that people read, sorted."""
+    names = set(all_tables()) - set(OWN)
+    return {name: sorted(map(repr, read_arrow(lake, name).to_pylist())) for name in sorted(names)}
+
+
+def assert_same(found: Rows, expected: Rows) -> None:
+    for name, rows in expected.items():
+        assert set(found[name]) - set(rows) == set(), name
+        assert found[name] == rows, name
+
+
+@pytest.fixture(scope="module")
+def whole(cut: CutCaptures, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    lake = tmp_path_factory.mktemp("whole") / "lake"
+    build(no_spark, cut.place, lake, domains=cut.domains)
+    return rows_of(lake)
+
+
+@pytest.mark.parametrize(("count", "seed"), [(5, None), (7, 2)])
+def test_any_cutting_in_any_order_gives_the_tables_of_one_build(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, count: int, seed: int | None
+) -> None:
+    files = list(cut.files) if seed is None else Random(seed).sample(cut.files, len(cut.files))
+    size = -(-len(files) // count)
+    for first in range(0, len(files), size):
+        step(tmp_path / "lake", files[first : first + size], domains=cut.domains)
+    assert read_manifest(tmp_path / "lake").number == -(-len(files) // size)
+    assert_same(rows_of(tmp_path / "lake"), whole)
+
+
+def test_compaction_between_steps_changes_no_row(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "MAX_FILES", 1)
+    lake, size = tmp_path / "lake", -(-len(cut.files) // 3)
+    for first in range(0, len(cut.files), size):
+        step(lake, cut.files[first : first + size], domains=cut.domains)
+        before = rows_of(lake)
+        assert bool(compact(lake).before) == (first > 0), "the first step writes one file of each day"
+        assert_same(rows_of(lake), before)
+    assert_same(rows_of(lake), whole)
+    for name in ("bronze.sightings", "silver.messages", "silver.hops", "gold.requests"):
+        days = [file.parent for file in files_of(lake, name)]
+        assert max(map(days.count, days)) <= 3, "closed rows, rows of open flows, a source that may grow"
+
+
+@pytest.mark.spark
+def test_step_goes_on_from_a_lake_that_spark_has_judged(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    live.mkdir()
+    half = len(cut.files) * 3 // 4
+    for path in cut.files[:half]:
+        shutil.copy(path, live)
+    build(spark, live, lake, domains=cut.domains, settings=LakeSettings(step_rows=1))
+    assert read_manifest(lake).tables["silver.closed_flows"].row_count == len(read_arrow(lake, "gold.flows"))
+    built = cut.build(lake, live, cut.files[half:])
+    assert built.tables == STEPPED
+    crossings = read_arrow(lake, "silver.crossings")
+    assert set(crossings["build"].to_pylist()) == {1, 2}, "the step has gone on from what Spark has found"
+    assert_same(rows_of(lake), whole)
+
+
+class Died(BaseException):
+    """A process that is killed: nothing catches this."""
+
+
+def test_step_that_dies_between_two_commits_leaves_the_lake_as_it_was(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    half = len(cut.files) // 2
+    cut.build(lake, live, cut.files[:half])
+    before = rows_of(lake)
+    commit = DeltaLog.commit
+    commits = len(read_manifest(lake).tables)
+
+    def dying(limit: int) -> Callable[..., int]:
+        left = iter(range(limit))
+
+        def commit_or_die(*args: Any, **more: Any) -> int:
+            if next(left, None) is None:
+                raise Died
+            return commit(*args, **more)
+
+        return commit_or_die
+
+    for limit in (0, 4, 9, commits - 1):
+        monkeypatch.setattr(DeltaLog, "commit", dying(limit))
+        with pytest.raises(Died):
+            cut.build(lake, live, cut.files[half:])
+        assert read_manifest(lake).number == 1
+    assert_same(rows_of(lake), before)
+    monkeypatch.setattr(DeltaLog, "commit", commit)
+    monkeypatch.setattr(store, "put_file", lambda *args: (_ for _ in ()).throw(Died))
+    with pytest.raises(Died):
+        cut.build(lake, live, ())
+    monkeypatch.undo()
+    assert cut.build(lake, live, ()).manifest.number == 2
+    assert_same(rows_of(lake), whole)
+
+
+def test_segments_that_grow_are_judged_by_what_is_new(
+    cut: CutCaptures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[int] = []
+
+    def counted(state: Any, sightings: pa.Table, *more: Any) -> Any:
+        judged.append(len(sightings))
+        return advance(state, sightings, *more)
+
+    monkeypatch.setattr(increment, "advance", counted)
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    live.mkdir()
+    sources = {path: pa.Table.from_batches(read_source(list_sources(path)[0])) for path in cut.files[:6]}
+    for path, rows in sources.items():
+        write_part(live / f"{path.stem}.open.arrows", rows.slice(0, len(rows) // 2), is_sealed=False)
+    build(no_spark, live, lake, domains=cut.domains)
+    for path, rows in sources.items():
+        (live / f"{path.stem}.open.arrows").unlink()
+        write_part(live / path.name, rows)
+    build(no_spark, live, lake, domains=cut.domains)
+    assert sum(judged) == len(read_arrow(lake, "silver.messages"))
+    build(no_spark, live, tmp_path / "other", domains=cut.domains)
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+def test_source_that_is_replaced_by_another_is_judged_with_all_others(tmp_path: Path) -> None:
+    captures, lake = make_capture(tmp_path / "captures"), tmp_path / "lake"
+    build(no_spark, captures, lake)
+    write_segment(captures / "anna.arrows", make_sightings("anna", seed=2))
+    build(no_spark, captures, lake)
+    build(no_spark, captures, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+def test_captures_in_order_leave_closed_files_alone(cut: CutCaptures, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    half = len(cut.files) * 3 // 4
+    cut.build(lake, tmp_path / "live", cut.files[:half])
+    manifest = read_manifest(lake)
+    closed = {}
+    for name in ("silver.hops", "gold.requests", "gold.flows"):
+        step = manifest.tables[name].step
+        assert step is not None
+        closed[name] = {path for path in files_of(lake, name) if not path.name.startswith(step.open_part)}
+    cut.build(lake, tmp_path / "live", cut.files[half:])
+    for name, paths in closed.items():
+        assert paths <= set(files_of(lake, name)), name
