@@ -74,7 +74,9 @@ def test_an_outcome_that_makes_no_sense_ends_the_promise_at_once(outcome: Outcom
         async with network.node() as node:
             node.host(Sleeper())
             hub = node.hub()
-            sent = asyncio.ensure_future(hub.send(Greet("x"), timeout=2, to=hw_address(node, hub), correlation_id=b"flow"))
+            sent = asyncio.ensure_future(
+                hub.send(Greet("x"), timeout=2, to=hw_address(node, hub), correlation_id=b"flow")
+            )
             await asyncio.sleep(0)
             (key,) = hub._promises  # as if the node that was asked said it
             contract = contract_of(outcome)
