@@ -259,7 +259,7 @@ class Node:
             counts.total,
             room,
         )
-        border._membership.admits = gateway.admits
+        routes.ask_first(gateway.admits)
         self._on_lose.append(gateway.lose_inside)
         border._on_lose.append(gateway.lose_outside)
         self._on_routes.append(gateway.look_soon)
