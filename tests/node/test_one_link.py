@@ -23,7 +23,7 @@ from tests.attacks.stranger import Stranger
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
 from tests.node.test_processes import child
 
-SECONDS = 30.0
+SECONDS = 100.0  # for a whole story, on a machine with much else to do
 NOWHERE = "tcp://127.0.0.1:1"  # nobody listens on it, as nobody reaches an address behind NAT
 
 
