@@ -236,7 +236,7 @@ def halves(size: int, cut_seconds: float, seed: int = 0, tempo: Tempo | None = N
     alone = max(member.count for member in simulation.members.values())
     simulation.is_cut = None
     seconds = simulation.run(300 * period, simulation.is_agreed, period / 2)
-    return Found(seconds, simulation.is_agreed(), detail=f"{alone} in a half before")
+    return Found(seconds, simulation.is_agreed() and alone == (size + 1) // 2, detail=f"{alone} in a half before")
 
 
 def flapping(size: int, seed: int = 0) -> Found:
