@@ -18,8 +18,10 @@ from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Address, Node, NodeSettings
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
+from tests.attacks.test_death import free_port
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_ways import needs_ipv6
+from tests.node.virtual_sockets import run_on_sockets
 
 QUICK = NodeSettings(tempo=Tempo(50_000_000))  # a twentieth of all times
 
@@ -374,6 +376,24 @@ def test_name_of_a_door_is_looked_up_at_each_attempt() -> None:
             del loop.getaddrinfo
 
     asyncio.run(story())
+
+
+def test_members_that_are_doors_of_each_other_under_another_name_than_they_tell_find_each_other() -> None:
+    """Both dial at once, so each hears the other over two connections, and at neither is the address that it tells."""
+
+    async def story() -> None:
+        ports = [free_port() for _ in range(3)]
+        doors = [f"tcp://localhost:{port}" for port in ports]
+        nodes = [
+            Node(f"tcp://127.0.0.1:{port}", join=[each for each in doors if str(port) not in each]) for port in ports
+        ]
+        await asyncio.gather(*(node.start() for node in nodes))
+        await until(lambda: all(len(node._membership.joining.living()) == 2 for node in nodes), 3)  # type: ignore[union-attr]
+        nodes[0].host(Greeter())
+        assert (await nodes[1].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        await stop(*nodes)
+
+    run_on_sockets(story)
 
 
 @needs_ipv6
