@@ -36,11 +36,14 @@ def test_the_demonstration_prints_what_the_readme_shows_but_for_the_numbers(
     values: dict[str, Any] = {name: said[name] for name in DaySummary.__dataclass_fields__}
     values |= {name: [row(**each) for each in said[name]] for name, row in rows.items()}
     summary = DaySummary(**values)
-    console = Console(file=StringIO(), width=110, markup=False, highlight=False)
-    show_day(console, summary, directory / "lake", None, 60.0)
+    console = Console(file=StringIO(), width=300, markup=False, highlight=False)
+    show_day(console, summary, directory / "lake", Path("build/demo"), 60.0)
     shown = dict(steps("README.md"))[DEMO]
     assert isinstance(console.file, StringIO)
-    assert _masked(console.file.getvalue()) == _masked(shown)
+    printed = (
+        console.file.getvalue().replace(str(directory), "build/demo").replace("  hopwire ", "  .venv/bin/hopwire ")
+    )
+    assert _masked(printed) == _masked(shown)
 
 
 @pytest.mark.slow

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args, get_type_hints
 
 import pytest
 
 from hopwire import sync
 from hopwire.errors import Closed, Escalated, NoRoute, SettingsError
-from hopwire.node import Actor, Hub, Node, handles
+from hopwire.node import Actor, BlockingContext, Context, Hub, Node, handles
 from hopwire.node.node import NodeOptions
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
 
@@ -110,6 +112,32 @@ def test_a_node_of_blocking_code_does_what_a_node_does() -> None:
     for blocking, plain in ((sync.Node, Node), (sync.Hub, Hub)):
         missing = {name for name in dir(plain) if not name.startswith("_")} - set(dir(blocking))
         assert missing <= LEFT_OUT
+
+
+OF_A_FLOW = {"correlation_id", "trace"}  # a handler is within a flow that has them
+
+
+def options_of(call: Callable[..., object]) -> set[str]:
+    """Give the names of what can be said of a call, also where they come from a list of options."""
+    found = set[str]()
+    hints = get_type_hints(call, include_extras=True)
+    for name, parameter in inspect.signature(call).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            found.add(name)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            found |= set(get_args(hints[name])[0].__annotations__)
+    return found
+
+
+@pytest.mark.parametrize("name", ["ask", "send", "tell", "broadcast", "stream", "trace"])
+def test_a_call_has_the_same_options_of_a_hub_of_blocking_code_and_within_a_flow(name: str) -> None:
+    options = options_of(getattr(Hub, name))
+    assert options >= {"partition"}
+    assert options_of(getattr(sync.Hub, name)) == options
+    assert options_of(getattr(Context, name)) == options - OF_A_FLOW
+    plain = [None, None, None] if name in ("ask", "stream") else [None, None]
+    blocking = inspect.signature(getattr(BlockingContext, name))
+    blocking.bind(*plain, **dict.fromkeys(options - OF_A_FLOW))  # raises where one is missing
 
 
 LEFT_OUT = {

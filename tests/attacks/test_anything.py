@@ -132,7 +132,7 @@ def test_a_member_that_says_anything_at_all_harms_nobody(kind: str, seed: int) -
                     else:
                         member._outgoing.send(node, Envelope(chatter.message(payload, node)))
                     if number % 50 == 0:
-                        answer = await honest.hub().ask(Greet("x"), Greeting, timeout=30)
+                        answer = await honest.hub().ask(Greet("x"), Greeting, timeout=90)
                         assert answer == Greeting("hello x")
                 report = it.report()
                 assert report["bytes"] < before + 50 * MEBIBYTE

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -214,6 +215,7 @@ def test_what_is_not_a_message_yet_costs_a_node_little(attack: Attack, most_byte
 # -- what is not a connection yet
 
 
+@cache
 def client_hello() -> bytes:
     """Give the first word of somebody who speaks TLS."""
     outgoing = ssl.MemoryBIO()

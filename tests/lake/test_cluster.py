@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from hopwire.domains_file import domains_from_file
 from hopwire.lake.build import build
+from hopwire.lake.increment import OWN
 from hopwire.lake.simulation import check_lake, simulate_here
 from hopwire.lake.store import read_arrow
 from hopwire.lake.tables import all_tables
@@ -60,7 +61,7 @@ def progress(what, done, total):
         threading.Thread(target=kill, args=[waits.pop(what)], daemon=True).start()
 
 domains = domains_from_file(str(network / "domains.toml"))
-settings = LakeSettings(task_bytes=1_000_000)
+settings = LakeSettings(task_bytes=1_000_000, step_rows=1)
 build(spark, network / "captures", lake, domains=domains, settings=settings, progress=progress)
 print("killed", killed)
 spark.stop()
@@ -87,7 +88,7 @@ def test_cluster_builds_what_one_machine_builds_though_workers_are_killed(spark:
         assert build_on(cluster.url, network, lake, [each.pid for each in victims]) == "killed [1, 1]"
         assert [each.wait(10) for each in victims] == [-9, -9]
     build(spark, network / "captures", alone, domains=domains_from_file(str(network / "domains.toml")))
-    for table in all_tables():
+    for table in all_tables().keys() - OWN:  # what a next step begins with depends on who went before
         assert rows_of(lake, table) == rows_of(alone, table), table
     assert not (lake / "_hopwire" / "staging").exists()
     checked = check_lake(lake, network / "truth")

@@ -373,3 +373,47 @@ def test_flow_over_two_networks_has_one_correlation_id_in_the_captures_of_all_it
     back = [("shop", "out"), ("shop-gw", "in"), ("shop-gw@acme", "out"), ("acme-gw@shop", "in")]
     expected = {(*step, b"orders.place") for step in there} | {(*step, b"orders.placed") for step in back}
     assert flow == expected
+
+
+def test_what_waits_for_a_full_member_is_not_called_to_an_actor_that_is_no_business_of_the_partner() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network, shop={"settings": NodeSettings(inbox_messages=30)}) as pair:
+            desk, private = OrderDesk("shop"), OrderDesk("private")
+            desk.hold = asyncio.Event()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            hub = pair.acme[0].hub()
+            asking = [asyncio.ensure_future(hub.ask(Place(number), Placed, timeout=60)) for number in range(50)]
+            await until(lambda: pair.shop[0].statistics().inbox_messages > 1)
+            await asyncio.sleep(1)  # of the story's clock: the gateway waits for room
+            pair.shop[1].host(private, local_only=True)
+            await asyncio.sleep(1)
+            desk.hold.set()
+            assert {answer.by for answer in await asyncio.gather(*asking)} == {"shop"}
+            assert private.taken == []
+
+    run(story)
+
+
+def test_question_that_moved_to_another_member_ends_with_that_member() -> None:
+    async def story(network: Network) -> None:
+        async with partners(network, shop={"settings": NodeSettings(inbox_messages=30)}) as pair:
+            desk, other = OrderDesk("shop"), OrderDesk("other")
+            desk.hold, other.hold = asyncio.Event(), asyncio.Event()
+            pair.shop[0].host(desk)
+            await pair.acme[0].knows(Place)
+            hub = pair.acme[0].hub()
+            asking = [asyncio.ensure_future(hub.ask(Place(number), Placed, timeout=600)) for number in range(50)]
+            await until(lambda: pair.shop[0].statistics().inbox_messages > 1)
+            await asyncio.sleep(1)  # of the story's clock: the gateway waits for room
+            second = network.node(join=[pair.shop[1].uri])
+            await second.start()
+            second.host(other)
+            await until(lambda: bool(second.statistics().inbox_messages))  # one more is being handled
+            network.kill(second)
+            desk.hold.set()
+            answers = await asyncio.gather(*asking, return_exceptions=True)
+            assert {type(answer) for answer in answers} == {Placed, Unreachable}
+            await second.stop()
+
+    run(story)

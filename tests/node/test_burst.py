@@ -13,16 +13,16 @@ from tests.node.stories import Greet, Greeting
 from tests.node.test_processes import child
 from tests.node.turns import Turns
 
-ASKED = 20_000
+ASKED, OUTBOX = 20_000, 1000
 
 
 @pytest.mark.slow
 def test_a_burst_of_questions_to_a_healthy_peer_is_answered_and_the_loop_goes_on() -> None:
     async def story() -> int:
-        ended = 0
+        ended, queued = 0, 0
 
         with child("greeter") as (_, uri):
-            async with Node(peers=[uri], settings=NodeSettings(outbox_messages=1000, pace=PATIENT)) as node:
+            async with Node(peers=[uri], settings=NodeSettings(outbox_messages=OUTBOX, pace=PATIENT)) as node:
                 await node.knows(Greet)
                 hub = node.hub()
 
@@ -31,9 +31,15 @@ def test_a_burst_of_questions_to_a_healthy_peer_is_answered_and_the_loop_goes_on
                     await hub.ask(Greet(str(number)), Greeting, timeout=60)
                     ended += 1
 
-                with Turns(lambda: ended) as turns:
+                def look() -> int:
+                    nonlocal queued
+                    queued = max(queued, node.statistics().outbox_messages)
+                    return ended
+
+                with Turns(look) as turns:
                     failed = await asyncio.gather(*map(ask, range(ASKED)), return_exceptions=True)
         assert [end for end in failed if end] == []
+        assert 0 < queued <= OUTBOX
         return turns.most
 
     assert asyncio.run(asyncio.wait_for(story(), timeout=60)) < ASKED / 4

@@ -9,7 +9,7 @@ import pytest
 
 from hopwire.errors import Closed, HandlerFailed, NoRoute, SettingsError, Timeout
 from hopwire.model import Message
-from hopwire.node import Address, Node, NodeSettings, Overflow
+from hopwire.node import Actor, Address, Context, Node, NodeSettings, Overflow, handles
 from hopwire.security import Domain, Domains, Key
 from hopwire.wire import recognise
 from tests.node.stories import NETWORKS, Count, Counter, Greet, Greeter, Greeting, Nodes, Number, Sleeper
@@ -128,13 +128,43 @@ def test_broadcast_reaches_every_actor_on_every_node_once(tell: Tell) -> None:
     tell(story)
 
 
+class AsksOn(Actor):
+    """Asks somebody else before it answers, and writes down which flow that is."""
+
+    def __init__(self, flows: list[bytes]) -> None:
+        self.flows = flows
+
+    @handles
+    async def greet(self, request: Greet, context: Context) -> Greeting:
+        self.flows.append(context.correlation_id)
+        number = await context.ask(Count(1), Number)
+        return Greeting(f"{request.name} {number.value}")
+
+
+class Follows(Actor):
+    def __init__(self, flows: list[bytes]) -> None:
+        self.flows = flows
+
+    @handles
+    async def count(self, request: Count, context: Context) -> Number:
+        self.flows.append(context.correlation_id)
+        return Number(request.up_to)
+
+
 def test_everything_within_a_flow_has_one_correlation_id_and_answers_find_home(tell: Tell) -> None:
     async def story(nodes: Nodes) -> None:
         async with nodes.node() as a, nodes.node(peers=[a.uri]) as b:
-            a.host(Counter())
-            await b.knows(Count)
-            number = await b.hub().ask(Count(1), Number, correlation_id=b"flow-1", trace=True)
-            assert number == Number(0)
+            flows: list[bytes] = []
+            a.host(AsksOn(flows))
+            b.host(Follows(flows))
+            await b.knows(Greet)
+            await a.knows(Count)
+            for flow in (b"flow-1", b"flow-2"):
+                answer = await b.hub().ask(Greet("x"), Greeting, correlation_id=flow, trace=True)
+                assert answer == Greeting("x 1")
+            assert flows == [b"flow-1", b"flow-1", b"flow-2", b"flow-2"]
+            assert not a.dead_letters.counts
+            assert not b.dead_letters.counts
 
     tell(story)
 

@@ -239,6 +239,30 @@ def test_unreachable_and_queue_full_name_what_and_where() -> None:
     run(story)
 
 
+def test_a_failed_handler_and_what_expired_name_what_and_where() -> None:
+    async def story(network: Network) -> None:
+        async with network.node(identity=b"shop") as a, network.node(peers=[a.uri]) as b:
+            a.host(Greeter())  # which knows nobody by that name
+            a.host(sleeper := Sleeper(), partition=b"slow")
+            await b.knows(Greet)
+            with pytest.raises(hw.HandlerFailed) as failed:
+                await b.hub().ask(Greet("nobody"), Greeting)
+            assert (failed.value.contract, failed.value.node) == ("greeter.greet v1", b"shop")
+            first = asyncio.ensure_future(b.hub().ask(Greet("x"), Greeting, timeout=60, partition=b"slow"))
+            await asyncio.sleep(1)
+            asked = asyncio.ensure_future(b.hub().ask(Greet("y"), Greeting, timeout=60, partition=b"slow"))
+            await asyncio.sleep(1)
+            _, (key, promise) = b.hub()._promises.items()
+            b.hub()._take_outcome(key, promise, Outcome("undelivered", "expired", "", "greeter.greet v1", b"shop"))
+            with pytest.raises(hw.Expired, match=r"^expired: greeter\.greet v1 at shop$") as expired:
+                await asked
+            assert (expired.value.contract, expired.value.node) == ("greeter.greet v1", b"shop")
+            sleeper.wake.set()
+            await first
+
+    run(story)
+
+
 @pytest.mark.parametrize("call", ["ask", "send"])
 def test_a_timeout_says_what_was_waited_for_and_what_was_heard_last(call: str) -> None:
     async def story(network: Network) -> None:

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from hopwire.cluster.events import Dialled
 from hopwire.errors import DeliveryError, Expired, HandlerFailed, NoRoute, Timeout, Unreachable
 from hopwire.model import Message
-from hopwire.node import Actor, NodeSettings, handles
+from hopwire.node import Actor, Node, NodeSettings, handles
 from hopwire.testing import Faults, Network, run
 from tests.node.stories import Count, Greet, Greeter, Greeting, Sleeper
 
@@ -115,25 +116,44 @@ def test_a_message_whose_time_is_over_is_not_handled() -> None:
     run(story)
 
 
-def test_time_to_live_shrinks_by_the_time_spent_on_the_way() -> None:
-    left: list[float] = []
+class Passes(Actor):
+    """Passes a question on after a second."""
+
+    @handles
+    async def count(self, request: Count) -> Greet:
+        await asyncio.sleep(1)
+        return Greet("passed on")
+
+
+def test_time_to_live_shrinks_by_the_time_spent_in_queues_and_handlers() -> None:
+    arrived: list[tuple[bytes, float]] = []
+
+    def spy(node: Node) -> None:
+        take = node._incoming._take_message
+
+        def look(message: Message) -> None:
+            arrived.append((message.identity, message.ttl_ticks / 1e7))
+            take(message)
+
+        node._incoming._take_message = look  # type: ignore[method-assign]
 
     async def story(network: Network) -> None:
-        async with network.node() as a, network.node(peers=[a.uri]) as b:
-            sleeper = Sleeper()
-            a.host(sleeper)
-            await b.knows(Greet)
-            take = a._incoming._take_message
-
-            def spy(message: Message) -> None:
-                left.append(message.ttl_ticks / 1e7)
-                take(message)
-
-            a._incoming._take_message = spy  # type: ignore[method-assign]
-            network.faults = Faults(delay=1.0)
-            with pytest.raises((Timeout, Expired)):
-                await b.hub().ask(Greet("Ada"), Greeting, timeout=4)
-            assert left == [4.0]
+        plain = NodeSettings(express=False)
+        async with (
+            network.node(settings=plain) as a,
+            network.node(settings=plain) as b,
+            network.node(peers=[a.uri, b.uri], settings=plain) as c,
+        ):
+            a.host(Passes())
+            await c.knows(Count)
+            b._membership._step(Dialled(a.uri))
+            b.host(Greeter())
+            await a.knows(Greet)
+            spy(a)
+            spy(b)
+            first, second = (asyncio.ensure_future(c.hub().ask(Count(1), Greeting, timeout=8)) for _ in range(2))
+            assert [await first, await second] == [Greeting("hello passed on")] * 2
+            assert arrived == [(b"counter.count", 8.0)] * 2 + [(b"greeter.greet", 7.0), (b"greeter.greet", 6.0)]
 
     run(story)
 

@@ -9,7 +9,7 @@ import pytest
 import zmq
 
 from hopwire.cluster.announce import Beat, Hello, Routes
-from hopwire.errors import DeliveryError, PayloadError
+from hopwire.errors import DeliveryError, NoRoute, UnexpectedAnswer
 from hopwire.model import Message, Payload, body_from_payload, contract_of
 from hopwire.model.outcome import Outcome
 from hopwire.node import Address, Hub, Node
@@ -61,24 +61,35 @@ def test_a_node_takes_anything_and_goes_on() -> None:
     asyncio.run(asyncio.wait_for(story(), timeout=60))
 
 
-@pytest.mark.parametrize("outcome", [Outcome("received", detail="zz"), Outcome("?"), Outcome("undelivered", "\0")])
-def test_an_outcome_that_makes_no_sense_ends_the_promise_or_is_ignored(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "end"),
+    [
+        (Outcome("received", detail="zz"), UnexpectedAnswer),
+        (Outcome("?"), NoRoute),
+        (Outcome("undelivered", "\0"), NoRoute),
+    ],
+)
+def test_an_outcome_that_makes_no_sense_ends_the_promise_at_once(outcome: Outcome, end: type[DeliveryError]) -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
             node.host(Sleeper())
             hub = node.hub()
-            sent = asyncio.ensure_future(hub.send(Greet("x"), timeout=2, to=hw_address(node, hub)))
+            sent = asyncio.ensure_future(
+                hub.send(Greet("x"), timeout=2, to=hw_address(node, hub), correlation_id=b"flow")
+            )
             await asyncio.sleep(0)
+            (key,) = hub._promises  # as if the node that was asked said it
             contract = contract_of(outcome)
             forged = Message(
                 contract.identity,
                 contract.version,
                 body_frames=(body_from_payload(outcome),),
                 receiver_identity=hub.identity,
-                callback_key=1,
+                callback_key=key,
+                correlation_id=b"flow",
             )
             node._incoming.take_frames(encode(forged))
-            with pytest.raises((DeliveryError, PayloadError)):
+            with pytest.raises(end):
                 await sent
 
     run(story)

@@ -292,3 +292,33 @@ def test_who_moved_to_another_node_hears_when_that_node_is_lost() -> None:
                 each.cancel()
 
     run(story)
+
+
+@BOTH_WAYS
+def test_what_has_moved_to_an_actor_here_is_not_lost_with_the_node_that_it_waited_for(is_express: bool) -> None:
+    async def story(a: Node, b: Node, doorman: Doorman, network: Network) -> None:
+        here = Doorman()
+        asking = [asyncio.ensure_future(b.hub().ask(Parcel(number), Signed)) for number in range(1, 1 + IN_FLIGHT)]
+        await asyncio.sleep(1)  # of the story's clock
+        b.host(here)
+        await asyncio.sleep(1)
+        there = a.statistics().inbox_messages + 1  # one is being handled
+        network.kill(a)
+        await asyncio.sleep(5)
+        here.door.set()
+        ended = Counter(type(each) for each in await asyncio.gather(*asking, return_exceptions=True))
+        assert ended == {Unreachable: there, Signed: IN_FLIGHT - there}
+        assert len(here.taken) == IN_FLIGHT - there
+        assert not b.dead_letters.counts
+
+    async def tell(network: Network) -> None:
+        doorman = Doorman()
+        async with network.node(settings=SMALL) as a:
+            a.host(doorman)
+            async with network.node(peers=[a.uri], settings=NodeSettings(express=is_express)) as b:
+                await b.knows(Parcel)
+                for _ in range(3):  # the way is known, and so is the room
+                    await b.hub().ask(Parcel(0), Signed)
+                await story(a, b, doorman, network)
+
+    run(tell)

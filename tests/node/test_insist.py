@@ -8,8 +8,11 @@ import pytest
 
 from hopwire.errors import Timeout
 from hopwire.node import Node
-from hopwire.testing import Network, run
+from hopwire.node.retries import FOR_EACH, FOR_EACH_SECOND
+from hopwire.testing import Faults, Network, run
 from tests.node.stories import Greet, Greeter, Greeting, Sleeper
+
+MANY = 1000
 
 
 def watched(network: Network, node: Node) -> list[float]:
@@ -106,5 +109,23 @@ def test_an_answer_ends_the_wait_for_our_own_queue() -> None:
             network.cut(a, b)
             with pytest.raises(Timeout, match=r"no receipt for greeter\.greet v1 in 3 s$"):  # sent once
                 await b.hub().send(Greet("y"), timeout=3, at_least_once=True)
+
+    run(story)
+
+
+@pytest.mark.slow
+def test_very_many_at_once_to_a_peer_that_is_slow_are_hardly_ever_sent_twice() -> None:
+    async def story(network: Network) -> None:
+        loop = asyncio.get_running_loop()
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(greeter := Greeter())
+            await b.knows(Greet)
+            network.faults = Faults(delay=0.4)  # there and back takes eight times as long as the first pause
+            hub, before, began = b.hub(), b._outgoing.message_count, loop.time()
+            asked = [hub.ask(Greet(str(n)), Greeting, timeout=60, at_least_once=True) for n in range(MANY)]
+            assert await asyncio.gather(*asked) == [Greeting(f"hello {n}") for n in range(MANY)]
+            assert len(greeter.greeted) == MANY
+            budget = FOR_EACH * MANY + FOR_EACH_SECOND * (1 + loop.time() - began)  # of 30,000 less than one in 25
+            assert b._outgoing.message_count - before <= MANY + budget
 
     run(story)

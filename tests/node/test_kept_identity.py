@@ -49,11 +49,24 @@ def test_two_nodes_of_one_name_at_one_time_have_two_identities_and_are_told(
     assert [record.message for record in caplog.records if "give each node its own name" in record.message]
 
 
-def test_without_a_name_every_life_is_another_node(tmp_path: Path) -> None:
+def test_without_a_name_every_life_is_another_node_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(network: Network) -> None:
         async with network.node(capture=tmp_path) as one, network.node(capture=tmp_path) as two:
             assert one.identity != two.identity
         assert list(tmp_path.glob(".*.identity")) == []
+        assert len(told()) == 2
+        async with (
+            network.node(capture=tmp_path, name="shop"),
+            network.node(capture=tmp_path, identity=b"given"),
+            network.node(),
+        ):
+            assert len(told()) == 2
+
+    def told() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records]
+        return [line for line in lines if "give the node a name (name=...) or an identity" in line]
 
     run(story)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from time import process_time
+
+import pytest
 
 import pytest
 
@@ -96,5 +99,27 @@ def test_a_drained_node_announces_nothing_that_starts_again() -> None:
             await asyncio.sleep(1)
             assert b._tables.remote.handlers_of(contract_of(Greet)) == []
             assert await a.hub().ask(Greet("Ada"), Greeting, timeout=5) == Greeting("hello Ada")
+
+    run(story)
+
+
+@pytest.mark.slow
+def test_an_actor_costs_the_same_among_few_and_among_many() -> None:
+    async def cost(network: Network, count: int) -> float:
+        """Host, announce and stop so many actors; gives the time of the processor."""
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            while not b.peers:
+                await asyncio.sleep(0.01)
+            began = process_time()
+            for _ in range(count):
+                a.host(Greeter())
+            while len(b._tables.remote.handlers_of(contract_of(Greet))) < count:
+                await asyncio.sleep(0.01)
+            await a.stop()
+            return process_time() - began
+
+    async def story(network: Network) -> None:
+        few, many = await cost(network, 500), await cost(network, 8000)
+        assert many / few < 48  # 16 if each costs the same, and 256 if each costs as much as there are others
 
     run(story)

@@ -70,6 +70,15 @@ def test_a_peer_that_stops_reading_costs_its_queue_and_no_more() -> None:
     assert growth(story.here) < OutboxLimits().max_messages * len(BODY) * OVERHEAD + SLACK_BYTES
 
 
+@pytest.mark.slow
+def test_large_messages_to_a_peer_that_stops_reading_cost_the_bytes_of_its_queue() -> None:
+    body = bytes(8 * MB)
+    story = told(stopped_story(40, body))
+    assert story.missing == 0
+    assert story.counted.handled < 40
+    assert growth(story.here) < OutboxLimits().max_bytes + 3 * len(body) + SLACK_BYTES  # 320 MB if messages count
+
+
 @pytest.mark.parametrize("overflow", [Overflow.REFUSE, Overflow.DROP_OLDEST])
 def test_a_full_queue_holds_its_limit_and_the_rest_are_dead_letters(overflow: Overflow) -> None:
     async def story(network: Network) -> None:

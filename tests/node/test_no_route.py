@@ -89,12 +89,17 @@ def test_refusal_of_another_node_names_that_node() -> None:
     run(story)
 
 
-def test_knows_says_whose_signature_does_not_fit() -> None:
+def test_who_finds_nobody_is_told_whose_signature_does_not_fit_and_who_gives_no_answer() -> None:
     async def story(network: Network) -> None:
         async with network.node(domains=domains()) as a, network.node(domains=domains(WRONG), peers=[a.uri]) as b:
             b.host(Greeter())
-            with pytest.raises(NoRoute, match=f"; refused what '{b.uri}' says: its signature does not fit"):
+            refused = f"; refused what '{b.uri}' says: its signature does not fit"
+            with pytest.raises(NoRoute, match=refused):
                 await a.knows(Greet, timeout=5)
+            with pytest.raises(NoRoute, match=refused):
+                await a.hub().ask(Greet("x"), Greeting)
+            with pytest.raises(NoRoute, match=f"; no answer from {a.uri}$"):  # which says nothing to strangers
+                await b.knows(Charge, timeout=5)
 
     run(story)
 

@@ -23,7 +23,7 @@ from tests.attacks.stranger import Stranger
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
 from tests.node.test_processes import child
 
-SECONDS = 30.0
+SECONDS = 100.0  # for a whole story, on a machine with much else to do
 NOWHERE = "tcp://127.0.0.1:1"  # nobody listens on it, as nobody reaches an address behind NAT
 
 
@@ -186,5 +186,24 @@ def test_a_peer_that_sends_a_message_which_takes_long_is_alive_meanwhile() -> No
                     await asyncio.sleep(0.1)  # three times as long as silence is borne
                 assert b"peer" in node.peers
                 await until(lambda: b"peer" not in node.peers)
+
+    told(story)
+
+
+PATIENT = NodeSettings(pace=Pace(beat_ns=60 * NS_PER_SECOND, silence_ns=600 * NS_PER_SECOND))
+
+
+@pytest.mark.slow
+def test_a_node_that_stops_while_very_much_waits_for_a_peer_is_gone_there_long_before_its_silence_tells() -> None:
+    async def story() -> None:
+        async with Node(settings=PATIENT) as node:
+            stopping = Node(peers=[node.uri], settings=PATIENT)
+            await stopping.start()
+            await until(lambda: node.peers and stopping.peers)
+            for _ in range(30):
+                assert streams_of(stopping).send(node.uri, [b"", b"", bytes(2_000_000), b"meta"], 2_000_004) == ""
+            assert streams_of(stopping).waiting()[1] > 40_000_000  # the goodbye waits behind it
+            await stopping.stop(timeout=0.0)
+            await until(lambda: not node.peers)
 
     told(story)

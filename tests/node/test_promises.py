@@ -297,6 +297,8 @@ def test_payload_that_breaks_its_contract_is_refused_where_it_is_sent() -> None:
             for call in (hub.ask(wrong, Greeting), hub.send(wrong), hub.tell(wrong), hub.broadcast(wrong)):
                 with pytest.raises(PayloadError, match=r"Greet cannot be written as msgpack: .*\$\.name"):
                     await call
+            with pytest.raises(PayloadError, match=r"Greet cannot be written as msgpack: .*\$\.name"):
+                await anext(hub.stream(wrong, Greeting))
             assert hub.open_promises == 0
             assert not node.dead_letters.counts
 

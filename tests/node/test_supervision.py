@@ -346,3 +346,50 @@ def test_an_actor_is_stopped_while_it_waits_to_be_started_again() -> None:
         assert [what for what, _ in actor.calls] == ["start", "stop"] * (len(actor.calls) // 2)
 
     run(story)
+
+
+class Careless(Greeter):
+    """Cancels all of its workers, the one that asks for it among them."""
+
+    concurrency = 3
+
+    @handles
+    async def greet(self, request: Greet) -> Greeting:
+        if request.name == "nobody":
+            cancel_workers()
+        await asyncio.sleep(0)
+        return Greeting(f"hello {request.name}")
+
+
+def cancel_workers() -> None:
+    for task in asyncio.all_tasks():
+        if "Stepping.drive" in repr(task.get_coro()):
+            task.cancel()
+
+
+def test_a_worker_that_cancels_all_workers_and_itself_does_not_delay_the_restart() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Careless())
+            hub, events = node.hub(), node.events()
+            await asyncio.gather(*(hub.ask(Greet("Ada"), Greeting) for _ in range(3)))  # all workers are there
+            with pytest.raises(HandlerFailed, match="CancelledError"):
+                await hub.ask(Greet("nobody"), Greeting)
+            began = asyncio.get_running_loop().time()
+            assert isinstance(await anext(each async for each in events if hasattr(each, "attempt")), ActorRestarted)
+            assert asyncio.get_running_loop().time() - began < 1  # of the story's clock: the pause, and no more
+            assert await hub.ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
+
+    run(story)
+
+
+def test_a_worker_that_is_cancelled_before_its_first_step_is_a_failure_too() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            greeter = Greeter()
+            node.host(greeter)
+            asking = asyncio.ensure_future(node.hub().ask(Greet("Ada"), Greeting, timeout=5))
+            asyncio.get_running_loop().call_soon(cancel_workers)  # hired in the same turn, and not yet at work
+            assert await asking == Greeting("hello Ada")
+
+    run(story)

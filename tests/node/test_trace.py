@@ -41,6 +41,18 @@ def test_the_way_to_another_node_names_who_would_get_it_there(tell: Any) -> None
     tell(story)
 
 
+def test_traces_take_no_room_from_messages_however_many_there_are(tell: Any) -> None:
+    async def story(nodes: Nodes) -> None:
+        async with nodes.node(settings=NodeSettings(inbox_messages=3)) as a, nodes.node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            await b.hub().ask(Greet("Ada"), Greeting)
+            ways = [await b.hub().trace(Greet("Ada")) for _ in range(30)]  # one message may be on the way
+            assert {way.node for way in ways} == {a.identity}
+
+    tell(story)
+
+
 def test_a_way_that_leads_nowhere_says_why_and_leaves_no_dead_letter(tell: Any) -> None:
     async def story(nodes: Nodes) -> None:
         async with nodes.node() as node:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from copy import deepcopy
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopwire.routing.turns import CandidateIndex, Candidates, LightCandidates, Turns
+from hopwire.routing.turns import CandidateIndex, Candidates, Turns
 from tests.routing.network import GREET
 
 NAMES = [b"a", b"b", b"c", b"d", b"e"]
@@ -27,13 +27,17 @@ def picks(turns: Turns, count: int, *excluded: bytes) -> bytes:
 
 
 def candidates_of(local: int, weights: list[int]) -> Candidates:
+    return index_of(local, weights)[GREET]
+
+
+def index_of(local: int, weights: list[int]) -> CandidateIndex:
     index = CandidateIndex()
     for number in range(local):
         index.add_local(GREET, b"l%d" % number)
     for number, weight in enumerate(weights):
         for _ in range(weight):
             index.add_remote(GREET, b"n%d" % number)
-    return index[GREET]
+    return index
 
 
 def test_candidates_take_turns_in_the_order_they_came() -> None:
@@ -274,11 +278,57 @@ def test_load_spares_the_excluded_and_asks_everyone_once() -> None:
     assert sorted(tried) == [b"n0", b"n1", b"n2"]
 
 
-def test_a_copy_of_candidates_by_load_takes_no_turn_and_asks_the_same_loads() -> None:
+def test_a_look_at_candidates_by_load_takes_no_turn_and_asks_the_same_loads() -> None:
     loads: dict[bytes, float] = {}
-    index = light_index(loads, 2, [1])
-    copied = deepcopy(index[GREET])
-    first = copied.local.pick()
+    candidates = light_index(loads, 2, [1])[GREET]
+    first = candidates.still().local.pick()
+    assert candidates.still().local.pick() == first
     loads[first] = 5
-    assert index[GREET].local.pick() != first
-    assert isinstance(copied, LightCandidates)
+    second = candidates.still().local.pick()
+    assert second != first
+    assert candidates.local.pick() == second
+
+
+@given(
+    st.integers(0, 4),
+    st.lists(st.integers(1, 3), max_size=3),
+    st.booleans(),
+    st.lists(st.tuples(st.sets(st.sampled_from([b"l0", b"l1", b"n0", b"n1"])), st.integers(0, 3)), max_size=30),
+)
+def test_a_look_sees_what_comes_next_and_changes_nothing(
+    local: int, weights: list[int], is_light: bool, steps: list[tuple[set[bytes], int]]
+) -> None:
+    loads: dict[bytes, float] = {}
+    seen, left_alone = (
+        (light_index(loads, local, weights) if is_light else index_of(local, weights)) for _ in range(2)
+    )
+    for exclude, load in steps:
+        for _ in range(2):
+            look = seen[GREET].still()
+            found = look.is_remote_turn(), look.local.pick(exclude), look.remote.pick(exclude)
+            assert (len(look), [*look.local], [*look.remote]) == (
+                len(left_alone[GREET]),
+                [*left_alone[GREET].local],
+                [*left_alone[GREET].remote],
+            )
+        for each in (seen[GREET], left_alone[GREET]):
+            assert (each.is_remote_turn(), each.local.pick(exclude), each.remote.pick(exclude)) == found
+        loads[found[1] or found[2]] = load
+
+
+def test_a_look_at_very_many_looks_at_few() -> None:
+    candidates = candidates_of(1000, [2] * 1000)
+    visited = 0
+
+    class Watched(OrderedDict[bytes, int]):
+        def __iter__(self) -> Iterator[bytes]:
+            nonlocal visited
+            for each in super().__iter__():
+                visited += 1
+                yield each
+
+    for side in (candidates.local, candidates.remote):
+        side._order = Watched(side._order)
+    look = candidates.still()
+    assert (look.local.pick(), look.remote.pick({b"n0", b"n1"})) == (b"l0", b"n2")
+    assert visited == 4

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hopwire import sync
+from hopwire import PeerLost, sync
 from tests.runner.processes import process_of
 from tests.runner.shop import Block, Order, Sold
 
@@ -17,15 +17,18 @@ SHOP = "tests.runner.shop"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_drains_and_ends_it_with_0(how: signal.Signals) -> None:
-    with process_of([*RUN, f"{SHOP}:make"]) as process:
-        with sync.Node(peers=[process.next("listening")["uri"]]) as client:
-            client.knows(Order)
-            assert client.hub().ask(Order("tea"), Sold) == Sold("tea")
+def test_a_signal_drains_says_goodbye_and_ends_it_with_0(how: signal.Signals) -> None:
+    with process_of([*RUN, f"{SHOP}:make"]) as process, sync.Node(peers=[process.next("listening")["uri"]]) as client:
+        client.knows(Order)
+        assert client.hub().ask(Order("tea"), Sold) == Sold("tea")
+        events = client.events()
         process.running.send_signal(how)
         process.next("draining")
         process.next("stopped")
         assert process.running.wait(30) == 0
+        lost = next(event for event in events if isinstance(event, PeerLost))
+        assert lost.reason == "left"  # a goodbye, and not a connection that broke
+        assert client.peers == ()
 
 
 @pytest.mark.slow

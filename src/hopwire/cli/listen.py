@@ -41,8 +41,9 @@ def listen(
 ) -> None:
     """Print the bodies of a contract that arrive here, each as a line of JSON, until Ctrl+C.
 
-    The command is one more actor that handles the contract, known to all members of a cluster. It takes its turn: what it prints, no other actor gets,
-    broadcasts aside. Whoever asks is told that there is no answer. The timeout is for joining.
+    The command is one more actor that handles the contract, known to all members of a cluster. It takes its turn: what
+    it prints, no other actor gets, broadcasts aside. Whoever asks is told that there is no answer. The timeout is for
+    joining.
     """
     kind = raw_payload(contract)
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from hopwire.demo.supervisor import PATIENCE_SECONDS, Day
 from hopwire.errors import SettingsError
+from hopwire.model.units import MEBIBYTE
 
 __all__ = ["build_lake", "what_is_missing"]
 
 CORES = "local[2]"  # the captures of a day are small
+TASK_BYTES, STEP_ROWS = MEBIBYTE, 1  # one process would do for so little: Spark shows what it does for more
 
 
 def what_is_missing() -> str:
@@ -46,7 +48,7 @@ def build_lake(day: Day, lake: Path, on_step: Callable[[str], None] = lambda ste
             day.captures,
             lake,
             domains=day.domains,
-            settings=LakeSettings(patience_seconds=PATIENCE_SECONDS),
+            settings=LakeSettings(patience_seconds=PATIENCE_SECONDS, task_bytes=TASK_BYTES, step_rows=STEP_ROWS),
             progress=lambda what, done, total: on_step(f"building {what}"),
         )
     finally:

@@ -24,6 +24,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -342,11 +343,13 @@ class BorderCrossing:
         passing = Envelope(said, envelope.deadline, may_wait=True, choice=choice)
         self.tally["messages"] += 1
         self.tally["size_bytes"] += envelope.size_bytes()
-        nodes, full = far.router.route(passing, barred)
+        nodes, full = far.router.route(passing, barred, partial(self._bar, far.tables, message.contract))
         if question is not None:
             question.sent_to = nodes
         for put in full:
             await self._wait(far.router, put, passing)
+        if question is not None and passing.moved_to:
+            question.sent_to = (passing.moved_to,)  # which may be this node
 
     def _is_inside(self, entry: RoutingEntry) -> bool:
         return entry.identity == self._far.here or entry.identity in self._far.tables.remote

@@ -4,8 +4,8 @@ A sender has a credit line for each peer and each contract, or receiver that is 
 bytes may be on the way, or wait in an inbox there. The receiver counts what its actors have taken out of their inboxes,
 and tells the sender from time to time. With a window of 1,000 messages, the receiver tells after each 250.
 
-- Answers need no credit: a question that is on the way has room for its answer. Neither do broadcasts and control
-  messages.
+- Answers need no credit: a question that is on the way has room for its answer. Neither do broadcasts, control
+  messages, and traces, which wait in no inbox.
 - Only those wait who can: hubs. What a handler returns is sent without credit, and counts.
 - Whatever becomes of a message at the receiver, the message is counted there once it no longer waits.
 - A message that gets lost with its connection is never counted. So a sender that has waited for a second without a word
@@ -28,6 +28,7 @@ from hopwire.model.units import MEBIBYTE
 from hopwire.node.rates import Rate
 from hopwire.node.share import in_slices
 from hopwire.node.waiters import Waiters
+from hopwire.wire.extension import extension_of
 
 __all__ = ["CAPABILITY", "Consumption", "CreditLine", "Credits", "line_of"]
 
@@ -49,6 +50,8 @@ def line_of(message: Message) -> bytes:
     """Give what a credit line is for: the receiver that is named, or the contract; nothing where none is needed."""
     receiver = message.receiver_identity
     if message.distribution or receiver[:1] == HUB:
+        return b""
+    if message.extensions and extension_of(message).trace_only:
         return b""
     what = receiver or message.identity
     return what if len(what) <= LONGEST_LINE else b""

@@ -417,17 +417,26 @@ class Hub:
         nodes, full = self._router.say(envelope, avoid)
         if full:
             await self._wait_for(full, envelope)
-        return (envelope.moved_to,) if envelope.moved_to else nodes
+        return self._sent_to(envelope, nodes)
+
+    def _sent_to(self, envelope: Envelope, nodes: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Give the nodes that have a message which waited for room at some: it may have moved, to this node too."""
+        if not envelope.moved_to:
+            return nodes
+        return () if envelope.moved_to == self._node else (envelope.moved_to,)
 
     async def _wait_for(self, full: Iterable[Room], envelope: Envelope, promise: Promise | None = None) -> None:
         """Wait for room until the time of the message is over, or of whoever waits, or the hub is closed."""
         now = self._timing.clock()
         until = min(envelope.deadline or math.inf, now + self._longest_wait)
+        nodes: tuple[bytes, ...] = ()
+        if promise is not None:
+            nodes, promise.sent_to = promise.sent_to, ()  # nobody has it yet, so it is not lost with anybody
         try:
             for put in full:
                 await self._wait_until(until, put, envelope, promise)
-            if promise is not None and envelope.moved_to:
-                promise.sent_to = (envelope.moved_to,)
+            if promise is not None and (nodes or envelope.moved_to):
+                promise.sent_to = self._sent_to(envelope, nodes)
         except BaseException:
             if promise is not None and promise.future.done() and not promise.future.cancelled():
                 promise.future.exception()  # nobody will look at it any more
@@ -648,6 +657,11 @@ class Hub:
         assert known is not None
         promise.is_in_line = False
         if not self._outgoing.address(node):  # the node has left meanwhile
+            candidates = self._candidates.get(known.contract)
+            if candidates is not None and (
+                candidates.local.total or candidates.remote.total > candidates.remote.weight(node)
+            ):
+                return False
             self._router.give_up(envelope, "unreachable")
             return True
         body = body_from_payload(payload)
@@ -680,6 +694,7 @@ class Hub:
             self._loads.move(promise, promise.sent_to)
             if full:
                 await self._wait_for(full, envelope)
+                promise.sent_to = self._sent_to(envelope, promise.sent_to)
             while parts or not promise.future.done():
                 if parts:
                     part, demand = parts.pop(), parts.demand()

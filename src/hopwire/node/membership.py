@@ -169,7 +169,7 @@ class Membership:
         self._opened: list[bytes] = []  # members that were met just now
         self._proved_at = 0.0  # when keys were last looked at
         self._dropped = b""  # the member whose link is being given up
-        self.admits: Callable[[AnnouncedRoute], bool] | None = None  # which routes of peers count; all, if nobody says
+        self._admits: Callable[[AnnouncedRoute], bool] | None = None  # which routes of peers count; all, if nobody says
         # A node that joins nobody and waits for nobody has no cluster.
         self.joining = None if doors is None else Joining(doors, settings.tempo, timing, self, seals)
 
@@ -215,6 +215,10 @@ class Membership:
         self._proved_at = self._timing.now()
         self._tick_at = self._timing.now() + TICK_SECONDS
         self._ticker = self._timing.loop.call_later(TICK_SECONDS, self._tick)
+
+    def ask_first(self, admits: Callable[[AnnouncedRoute], bool]) -> None:
+        """Let somebody say of each route of a peer whether the route counts."""
+        self._admits = admits
 
     def stop(self) -> None:
         """Say goodbye."""
@@ -934,7 +938,7 @@ class Membership:
                 self._credits.drop(node, receiver)
             if not number % ROUTES_AT_ONCE:
                 yield
-        for number, route in enumerate(added if self.admits is None else filter(self.admits, added), 1):
+        for number, route in enumerate(added if self._admits is None else filter(self._admits, added), 1):
             if counts[node] >= self._settings.peer_routes:
                 detail = f"{shown(node)} has more than {self._settings.peer_routes} routes"
                 self._dead.add(DeadLetter("bad_control", detail))

@@ -105,6 +105,10 @@ SEALS_NEED = (
     "a member of a cluster with security signs what it says of itself, which needs the package cryptography: "
     "pip install 'hopwire[cluster]'"
 )
+NO_IDENTITY = (
+    "the capture of this node has no identity that lasts: after a restart it is another node for whoever reads the "
+    "capture; give the node a name (name=...) or an identity (identity=...)"
+)
 IS_OPEN = "%s is open to all who can reach it, as insecure=True allows"
 
 
@@ -168,6 +172,7 @@ class Node:
         if identity is None and self._certificate is not None:
             identity = self._certificate.node
         self._kept = KeptIdentity(capture, name) if identity is None and capture is not None and name else None
+        self._is_passing = identity is None and capture is not None and not name  # another node after a restart
         self.identity = self._own_identity() if identity is None else identity
         self.name = name
         self.settings = settings or NodeSettings()
@@ -254,7 +259,7 @@ class Node:
             counts.total,
             room,
         )
-        border._membership.admits = gateway.admits
+        routes.ask_first(gateway.admits)
         self._on_lose.append(gateway.lose_inside)
         border._on_lose.append(gateway.lose_outside)
         self._on_routes.append(gateway.look_soon)
@@ -427,6 +432,8 @@ class Node:
             log.warning(IS_OPEN, self._transport.open_address, extra={"hopwire_event": "open_to_all"})
         if not self._is_vouched:
             log.warning(NOT_VOUCHED, extra={"hopwire_event": "not_vouched"})
+        if self._is_passing:
+            log.warning(NO_IDENTITY, extra={"hopwire_event": "no_identity"})
         self._outgoing.start(self.uri)
         self._membership.start(self.uri, self._incarnation, self._dial)
         self._foreign_peers.start()

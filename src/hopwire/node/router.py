@@ -95,7 +95,9 @@ class Home(Protocol):
 
 Inbox = Mailbox[Envelope]
 Seek: TypeAlias = Callable[[Contract, Callable[[], bool]], Awaitable[None]]  # asks others for a route, and waits
+Barred: TypeAlias = Callable[[], Collection[bytes] | None]  # who is not to be asked now; None if nobody else is left
 Room: TypeAlias = Callable[[Envelope], Awaitable[str]]  # waits for room and puts the message there, or gives a reason
+NOBODY = Decision()
 NOWHERE: tuple[tuple[bytes, ...], Sequence[Room]] = ((), ())
 
 
@@ -159,11 +161,15 @@ class Router:
             envelope.said = self.telemetry.carried(envelope.message)
         return self.route(envelope, avoid)
 
-    def route(self, envelope: Envelope, avoid: Collection[bytes] = ()) -> tuple[tuple[bytes, ...], Sequence[Room]]:
+    def route(
+        self, envelope: Envelope, avoid: Collection[bytes] = (), bar: Barred | None = None
+    ) -> tuple[tuple[bytes, ...], Sequence[Room]]:
         """Pass a message on: the nodes it was sent to, and the full queues that its sender has to wait for.
 
-        Nodes to avoid are asked only where there is no other. Only hubs wait for room. What came from another node, and
-        what an actor says, is refused instead: the one would stall the network, the other actors that wait in a circle.
+        Nodes to avoid are asked only where there is no other. If the message waits for one node and is called to
+        another place, `bar` says who is not to be asked by then. Only hubs wait for room. What came from another node,
+        and what an actor says, is refused instead: the one would stall the network, the other actors that wait in a
+        circle.
         """
         if envelope.deadline and self.timing.clock() >= envelope.deadline:
             self.give_up(envelope, "expired")
@@ -182,7 +188,7 @@ class Router:
                 return (), (partial(self._route_late, self._seek, avoid),)
             self.give_up(envelope, decision.reason)
             return NOWHERE
-        return self._carry_out(decision, envelope, avoid)
+        return self._carry_out(decision, envelope, avoid, bar)
 
     async def _route_late(self, seek: Seek, avoid: Collection[bytes], envelope: Envelope) -> str:
         """Ask the cluster for a route that is not known here, once, and pass the message on."""
@@ -203,7 +209,7 @@ class Router:
         return ""
 
     def _carry_out(
-        self, decision: Decision, envelope: Envelope, avoid: Collection[bytes] = ()
+        self, decision: Decision, envelope: Envelope, avoid: Collection[bytes] = (), bar: Barred | None = None
     ) -> tuple[tuple[bytes, ...], Sequence[Room]]:
         full: Sequence[Room] = ()
         for receiver in decision.receivers:
@@ -214,11 +220,13 @@ class Router:
             reason = self._outlet.send(node, envelope)
             if reason == "queue_full" and envelope.may_wait:
                 others = self._others(envelope, (*avoid, node))
-                if others and not self._outlet.send(others[0], envelope):
-                    return others, ()
+                if others.nodes and not self._outlet.send(others.nodes[0], envelope):
+                    return others.nodes, ()
                 if self._waits_for_room:
-                    wait = self._send_somewhere if _is_for_anyone(envelope.message) else self._outlet.send_when_possible
-                    full = (*full, partial(wait, node))
+                    if _is_for_anyone(envelope.message):
+                        full = (*full, partial(self._send_somewhere, node, bar or (lambda: avoid)))
+                    else:
+                        full = (*full, partial(self._outlet.send_when_possible, node))
                     continue
             if reason:
                 self.give_up(envelope, reason, node.decode(errors="replace"))
@@ -336,12 +344,12 @@ class Router:
         line = self._outlet.credit_line(node, answer.line) if answer.line else None  # counted, and not waited for
         return self._outlet.send_known(node, answer, body, key, correlation_id, envelope.deadline, line)
 
-    def _others(self, envelope: Envelope, full: Collection[bytes]) -> tuple[bytes, ...]:
-        """Give another node than those that are full, for a message that any actor may take."""
+    def _others(self, envelope: Envelope, full: Collection[bytes]) -> Decision:
+        """Give another place than those that are full, for a message that any actor may take."""
         message = envelope.message
         if not _is_for_anyone(message):
-            return ()
-        return decide(message, self._tables, self.here, full, envelope.came_from, self._hop_limit).nodes
+            return NOBODY
+        return decide(message, self._tables, self.here, full, envelope.came_from, self._hop_limit)
 
     def elsewhere(self, contract: ContractKey) -> OtherPlaces:
         """Give the line of those who wait for one node with what any actor of a contract may take."""
@@ -371,20 +379,29 @@ class Router:
             return MOST_CALLED
         return line.room() if line.has_room and not line.waiters else 0
 
-    async def _send_somewhere(self, node: bytes, envelope: Envelope) -> str:
-        """Wait for room at one node until it takes the message, or another place has room for it."""
-        message = envelope.message
+    async def _send_somewhere(self, node: bytes, bar: Barred, envelope: Envelope) -> str:
+        """Wait for room at one node until it takes the message, or another place that it may go to has room for it."""
+        message, gone = envelope.message, set[bytes]()
         while True:
             elsewhere = self.elsewhere((message.identity, message.version, message.partition))
             reason = await self._outlet.send_when_possible(node, envelope, elsewhere)
-            if reason != ELSEWHERE:
+            if reason not in (ELSEWHERE, "unreachable"):
                 return reason
-            decision = decide(message, self._tables, self.here, (node,), envelope.came_from, self._hop_limit)
+            barred = bar()
+            if barred is None:
+                return "no_route"
+            if reason != ELSEWHERE:
+                gone.add(node)  # and is not tried again, as long as this message looks for a place
+            decision = self._others(envelope, (*barred, *gone, node))
             for receiver in decision.receivers:
+                envelope.moved_to = self.here
                 inbox = self._deliver(receiver, envelope)
                 return "" if inbox is None else await self._put(inbox, envelope)
-            node = (*decision.nodes, node)[0]
-            envelope.moved_to = node
+            if decision.nodes:
+                (node,) = decision.nodes
+                envelope.moved_to = node
+            elif reason != ELSEWHERE:  # the node is gone, and there is no other
+                return reason
 
     async def _put(self, inbox: Inbox, envelope: Envelope) -> str:
         taken, _ = await inbox.put(envelope, envelope.size_bytes())

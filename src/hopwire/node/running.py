@@ -161,7 +161,7 @@ class Running:
         inbox, telemetry, share, life = self.inbox, self._router.telemetry, self._router.timing.share, self.life
         clock, self._clock, consumed = share.clock, self._router.timing.clock, self._router.consumed
         measure_at = math.inf if self._place.latencies is None else 0.0  # when the next message is measured
-        while not life.is_ending:
+        while not (life.is_ending or life.is_fallen):
             try:
                 now = clock()
                 if now >= share.ends_at and share.is_over():

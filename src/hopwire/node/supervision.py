@@ -84,6 +84,7 @@ class Life:
     ) -> None:
         self.name = type(actor).__name__
         self.is_ending = False
+        self.is_fallen = False  # from a failure until all former workers have ended
         self._actor, self._work, self._supervision, self._keeper = actor, work, supervision, keeper
         self._clock, self._share_clock = clock, share_clock
         self._pauses = Pauses()
@@ -111,7 +112,13 @@ class Life:
         stepping = Stepping(self._share_clock, self._keeper.held)
         context = None if self._context is None else self._context.copy()  # not of whoever has sent a message
         task = asyncio.get_running_loop().create_task(stepping.drive(work), context=context)
+        task.add_done_callback(lambda task: self._look_at(task, stepping))
         self._tasks.add(task)
+
+    def _look_at(self, task: asyncio.Task[None], stepping: Stepping) -> None:
+        """A task has ended; one that somebody cancelled before its first step has told nobody."""
+        if stepping.task is None and not self.is_ending and task.cancelled():
+            self._fall(asyncio.CancelledError(), f"a worker of {self.name}")
 
     def _go_up(self, workers: int) -> None:
         self._up_since = self._clock()
@@ -147,13 +154,13 @@ class Life:
 
     def _fall(self, error: BaseException, where: str) -> None:
         """The actor has failed: no worker goes on, and the supervision says what becomes of the actor."""
-        if self._timer is not None:  # the first failure counts
+        if self.is_fallen:  # the first failure counts
             return
         self.log(logging.WARNING, where, error)
         if self.is_ending:
             return
         pause = self._pauses.after(self._clock() - self._up_since if self._up_since else 0.0)
-        self._up_since = 0.0
+        self._up_since, self.is_fallen = 0.0, True
         current = asyncio.current_task()
         for task in self._tasks:
             if task is not current:
@@ -178,7 +185,7 @@ class Life:
             if self._ends(stepping, error):
                 raise
             self.log(logging.WARNING, self.name, error)
-        self._timer = None
+        self._timer, self.is_fallen = None, False
         if self._supervision is Supervision.RESTART and not self.is_ending:
             self._restarts += 1
             await self._live(stepping)

@@ -35,7 +35,7 @@ A new case is a row above, and a reason in `model/reasons.py` if the case can fa
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sized
-from copy import copy, deepcopy
+from copy import copy
 
 import msgspec
 from msgspec.structs import replace
@@ -110,7 +110,7 @@ def peek(message: Message, tables: Tables, here: bytes, came_from: bytes = b"", 
     view = copy(tables)
     view.candidates = CandidateIndex()
     if contract in tables.candidates:
-        view.candidates[contract] = deepcopy(tables.candidates[contract])
+        view.candidates[contract] = tables.candidates[contract].still()
     return decide(message, view, here, (), came_from, hop_limit)
 
 

@@ -31,9 +31,8 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator
-from copy import deepcopy
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from hopwire.model import Version
 
@@ -123,6 +122,24 @@ class Turns:
         self._current, self._left = candidate, self._order[candidate] - 1
         return candidate
 
+    def following(self, exclude: Container[bytes] = ()) -> bytes:
+        """Give the candidate that `pick` would give, and take no turn."""
+        if self._left and self._current not in exclude:
+            return self._current
+        return next((candidate for candidate in self._order if candidate not in exclude), b"")
+
+
+class _StillTurns(Turns):
+    """The turns of others, as they are: a pick takes no turn."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns, self._order, self.total = turns, turns._order, turns.total
+
+    def pick(self, exclude: Container[bytes] = ()) -> bytes:
+        return self._turns.following(exclude)
+
 
 class _LightTurns(Turns):
     """Turns that propose two candidates, of which the one with less to do is picked."""
@@ -132,11 +149,6 @@ class _LightTurns(Turns):
     def __init__(self, most: int, load: Callable[[bytes], float]) -> None:
         super().__init__(most)
         self._load = load
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _LightTurns:
-        copied = _LightTurns(self._most, self._load)  # what a candidate has to do is asked of the same
-        copied.take_over(self)
-        return copied
 
     def take_over(self, turns: Turns) -> None:
         """Take the candidates of others, in their order."""
@@ -155,6 +167,10 @@ class _LightTurns(Turns):
             self._order.move_to_end(second)
             return second
         return first
+
+    def following(self, exclude: Container[bytes] = ()) -> bytes:
+        first, second = self._two(exclude)
+        return second if second and self._weighed(second) < self._weighed(first) else first
 
     def _two(self, exclude: Container[bytes]) -> tuple[bytes, bytes]:
         """Give the candidate whose turn it is, and the next behind it; b"" where there is none."""
@@ -201,6 +217,27 @@ class Candidates:
         self._carried = carried % total
         return carried >= total
 
+    def still(self) -> Candidates:
+        """Give both sides as they are: picks from what is given take no turn, and cost what a pick costs."""
+        carried = self._carried
+        still = _StillCandidates(self.is_remote_turn())
+        self._carried = carried
+        still.local, still.remote = _StillTurns(self.local), _StillTurns(self.remote)
+        return still
+
+
+class _StillCandidates(Candidates):
+    """The two sides of a contract to look at."""
+
+    __slots__ = ("_is_remote",)
+
+    def __init__(self, is_remote: bool) -> None:
+        super().__init__()
+        self._is_remote = is_remote
+
+    def is_remote_turn(self) -> bool:
+        return self._is_remote
+
 
 class LightCandidates(Candidates):
     """The two sides of a contract that is chosen by load."""
@@ -210,11 +247,6 @@ class LightCandidates(Candidates):
     def __init__(self, load: Callable[[bytes], float]) -> None:
         super().__init__()
         self._load = load
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> LightCandidates:
-        copied = LightCandidates(self._load)
-        copied.local, copied.remote, copied._carried = deepcopy(self.local), deepcopy(self.remote), self._carried
-        return copied
 
     def new_side(self, most: int) -> Turns:
         """Give a side without candidates."""
