@@ -7,8 +7,6 @@ from time import process_time
 
 import pytest
 
-import pytest
-
 from hopwire.model import contract_of
 from hopwire.node.news import RoutesUpdated
 from hopwire.testing import Network, run
