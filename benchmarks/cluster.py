@@ -212,15 +212,23 @@ def one_way(size: int, seed: int = 0, seconds: float = 90) -> Found:
 
 
 def lossy(size: int, seed: int = 0, loss: float = 0.2) -> Found:
-    """Lose a fifth of all words for a minute, with a death and a birth within."""
+    """Lose a fifth of all words for a minute, with a death, a birth and routes that change within."""
     simulation = _settled(size, seed)
     simulation.loss = loss
     simulation.doors = (uri_of(0),)
     victim = name_of(size // 2)
     simulation.kill(victim)
     simulation.add(size)
-    seconds = simulation.run(120, simulation.is_agreed, 0.5)
-    return Found(seconds, simulation.is_agreed(), _false_deaths(simulation, (victim,)))
+    for number in (1, 2):
+        for version in range(5):
+            simulation.own_routes(name_of(number), _routes(number, 5, f"v{version}"))
+            simulation.run(0.1, every=0.1)
+
+    def is_right() -> bool:
+        return simulation.is_agreed() and _holds_all(simulation)
+
+    seconds = simulation.run(120, is_right, 0.5)
+    return Found(seconds, is_right(), _false_deaths(simulation, (victim,)))
 
 
 def halves(size: int, cut_seconds: float, seed: int = 0, tempo: Tempo | None = None) -> Found:
@@ -236,7 +244,7 @@ def halves(size: int, cut_seconds: float, seed: int = 0, tempo: Tempo | None = N
     alone = max(member.count for member in simulation.members.values())
     simulation.is_cut = None
     seconds = simulation.run(300 * period, simulation.is_agreed, period / 2)
-    return Found(seconds, simulation.is_agreed(), detail=f"{alone} in a half before")
+    return Found(seconds, simulation.is_agreed() and alone == (size + 1) // 2, detail=f"{alone} in a half before")
 
 
 def flapping(size: int, seed: int = 0) -> Found:

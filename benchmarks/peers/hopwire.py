@@ -5,6 +5,7 @@
 | `capture` | capture everything into the temporary directory; a capture with a gap is not measured |
 | `signed`, `hopwire-1` | sign and verify every message, with the default scheme or with the one named |
 | `tls` | encrypt, each with a certificate |
+| `joined` | are members of a cluster, of which the one that asks knows only a door |
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ OPTIONS: dict[str, Callable[[], NodeOptions]] = {
     "signed": lambda: _signing(DEFAULT_SCHEME),
     "hopwire-1": lambda: _signing("hopwire-1"),
     "tls": _encrypting,
+    "joined": lambda: {"join": []},
 }
 
 
@@ -74,7 +76,7 @@ async def serve(ready: Ready, option: str = "") -> None:
 @asynccontextmanager
 async def connect(address: str, option: str = "") -> AsyncIterator[Ask]:
     options = OPTIONS[option]()
-    options["peers"] = [address] if address else []
+    options["join" if "join" in options else "peers"] = [address] if address else []
     async with Node(**options) as node:
         if not address:
             node.host(Echo())

@@ -13,8 +13,9 @@ from hopwire.model import CallbackPoint, Message, Payload, body_from_payload, co
 from hopwire.model.names import FEEDS, PARTNER
 from hopwire.model.outcome import Outcome
 from hopwire.node import Actor, Address, Node, Partner, handles
+from hopwire.node.demand import Demand, Enough
 from hopwire.node.envelope import Envelope
-from hopwire.node.status import StatusActor
+from hopwire.node.status import Status, StatusActor, StatusWanted
 from hopwire.testing import Network, run
 from hopwire.wire import encode
 from hopwire.wire.extension import Extension, with_extension
@@ -116,6 +117,8 @@ def test_partner_reaches_no_member_and_no_actor_that_it_names() -> None:
             for to in (inside, Address(b"shop-gw0@acme", inside.receiver), Address(b"shop-gw0")):
                 with pytest.raises((NoRoute, Timeout)):
                     await far.hub().ask(Secret(1), Placed, to=to, timeout=2)
+                with pytest.raises((NoRoute, Timeout)):
+                    await far.hub().ask(StatusWanted(), Status, to=to, timeout=2)
             assert desk.taken == []
 
     run(story)
@@ -194,31 +197,60 @@ def test_answer_of_another_contract_or_flow_does_not_cross() -> None:
 def test_what_a_partner_says_about_streams_reaches_no_stream_of_a_member() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk()
-            pair.shop[0].host(desk)
+            pair.shop[0].host(OrderDesk())
             await pair.acme[0].knows(Place)
-            far = pair.acme[1].border("shop")
-            for node in (b"shop-gw0@acme", b"shop", b"shop-gw0"):
-                word = Message(b"hopwire.demand", 1, body_frames=(b"\x81\xa5parts\xff",), receiver_identity=FEEDS)
-                far._router.route(Envelope(word.replace(receiver_node_identity=node, callback_key=1)))
+            far, hub = pair.acme[1].border("shop"), pair.shop[1].hub()
+            stream = hub.stream(Listing(300), Placed, correlation_id=b"flow")
+            taken = [(await anext(stream)).number]
+            [key] = hub._promises  # the worst case: the partner knows all that a word about the stream needs
+            words: tuple[Payload, ...] = (Enough(1), Demand(-1))
+            for said_of_it in words:
+                for node in (b"shop-gw0@acme", b"shop", b"shop-gw0"):
+                    word = Message(
+                        contract_of(said_of_it).identity,
+                        1,
+                        body_frames=(body_from_payload(said_of_it),),
+                        correlation_id=b"flow",
+                        receiver_identity=FEEDS,
+                        receiver_node_identity=node,
+                        callback_key=key,
+                        callback_receiver_identity=hub.identity,
+                        callback_receiver_node_identity=b"shop-gw0",
+                    )
+                    far._router.route(Envelope(word))
+                    pair.shop[1].border("acme")._incoming.take_frames([far.identity, *encode(word)[1:]])
             await asyncio.sleep(1)
-            assert await pair.acme[0].hub().ask(Place(1), Placed) == Placed(1)
+            taken += [part.number async for part in stream]
+            assert taken == list(range(300))
 
     run(story)
 
 
 def test_mark_that_a_partner_writes_into_a_message_gives_it_no_more_rights() -> None:
+    """A message that has crossed one border is marked, and crosses no other: not either if its sender marks it."""
+
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk()
+            desk, own = OrderDesk("shop"), OrderDesk("acme")
             pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
-            far = pair.acme[1].border("shop")
-            contract = contract_of(Place)
-            for partner in ("", "shop", "x" * 3000):
-                message = Message(contract.identity, 1, body_frames=(body_from_payload(Place(1)),))
-                far._router.route(Envelope(with_extension(message, Extension(partner=partner))))
-            await until(lambda: len(desk.taken) == 3)
+            pair.acme[1].host(own)
+            middle = network.node(
+                join=[pair.acme[0].uri], identity=b"to-third", partners=[Partner("third", [], export=["orders.*"])]
+            )
+            await middle.start()
+            partner = Partner("middle", [middle.border("third").uri], import_=["*"])
+            third = network.node(join=[], identity=b"third", partners=[partner])
+            await third.start()
+            await third.knows(Place)
+            await until(lambda: len(middle._tables.handlers_of(contract_of(Place))) == 2)
+            far, marks = third.border("middle"), ("", "shop", "third", "to-third", "x" * 3000)
+            for number, mark in enumerate(marks * 8):
+                message = Message(b"orders.place", 1, body_frames=(body_from_payload(Place(number)),))
+                far._router.route(Envelope(with_extension(message, Extension(partner=mark))))
+            await until(lambda: len(own.taken) == 8 * len(marks))
+            assert desk.taken == []
+            await third.stop()
+            await middle.stop()
 
     run(story)
 

@@ -173,6 +173,32 @@ def test_contract_is_found_through_a_door_that_has_no_key_of_its_domain(
 
 
 @pytest.mark.slow
+def test_who_listens_through_a_door_without_the_key_hears_what_other_members_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = b"0123456789abcdef0123456789abcdef"
+    monkeypatch.setenv("NETWORK_KEY", secret.decode())
+    network = Domain("network", [Key("1", secret)], ["hopwire.*"])
+    everything = Domains([network, Domain("till", [Key("1", secret)], ["till.*"])])
+    file = tmp_path / "domains.toml"
+    table = NETWORK.replace(', "till.*"', "")
+    file.write_text(table + table.replace("network", "till").replace("hopwire.*", "till.*"), "utf-8")
+    heard: list[str] = []
+    with (
+        sync.Node(join=[], domains=Domains([network])) as door,
+        sync.Node(join=[door.uri], domains=everything) as shop,
+    ):
+        command = ("listen", door.uri, "till.order", "--count", "2", "--domains", str(file))
+        listening = threading.Thread(target=lambda: heard.append(hopwire(*command).out))
+        listening.start()
+        shop.knows(Order)
+        shop.hub().tell(Order("a"))
+        shop.hub().tell(Order("b"))
+        listening.join()
+    assert [json.loads(line)["what"] for line in heard[0].splitlines()] == ["a", "b"]
+
+
+@pytest.mark.slow
 def test_members_and_routes_of_a_node_are_listed(node: sync.Node) -> None:
     with sync.Node(peers=[node.uri]) as other:
         other.host(Shop())

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from hopwire import sync
+from hopwire.node.news import PeerLost
 from tests.cli.running import command, environment, hopwire
 from tests.runner.shop import Shop
 
@@ -29,26 +30,13 @@ def test_mistake_is_one_line(arguments: tuple[str, ...], words: str) -> None:
 
 
 @pytest.mark.slow
-def test_rendezvous_says_its_address_and_ends_when_it_is_told_to() -> None:
-    process = subprocess.Popen(
+def test_whoever_knows_a_rendezvous_alone_can_ask_all_and_see_the_members_until_it_leaves() -> None:
+    door = subprocess.Popen(
         command("rendezvous", "--listen", "tcp://127.0.0.1:0"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environment(),
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("tcp://127.0.0.1:")
-    process.terminate()
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert said == "hopwire: interrupted\n"
-
-
-@pytest.mark.slow
-def test_whoever_knows_a_rendezvous_alone_can_ask_all_and_see_the_members() -> None:
-    door = subprocess.Popen(
-        command("rendezvous", "--listen", "tcp://127.0.0.1:0"), stdout=subprocess.PIPE, text=True, env=environment()
     )
     try:
         assert door.stdout is not None
@@ -63,6 +51,13 @@ def test_whoever_knows_a_rendezvous_alone_can_ask_all_and_see_the_members() -> N
             assert members.code == 0
             assert shop.uri in members.out
             assert "(rendezvous)" in members.out
+            [peer], events = shop.peers, shop.events()
+            door.terminate()
+            while (event := next(events)) != PeerLost(peer, "left"):  # it said goodbye, and is not taken for dead
+                assert not isinstance(event, PeerLost)
+            _, said = door.communicate(timeout=30)
+            assert door.returncode == 0
+            assert "interrupted" not in said
     finally:
-        door.terminate()
+        door.kill()
         door.communicate(timeout=30)

@@ -40,7 +40,9 @@ def test_slow_nodes_are_not_dead(seed: int) -> None:
 
 @pytest.mark.slow
 def test_many_deaths_at_once() -> None:
-    assert cluster.many_killed(50).is_right
+    found = cluster.many_killed(50)
+    assert found.is_right
+    assert not found.false_deaths
 
 
 @pytest.mark.parametrize(("size", "is_told", "most"), [(6, True, 1), (40, True, 3), (40, False, 30)])
@@ -73,7 +75,9 @@ def test_links_that_are_cut_in_one_direction_kill_nobody() -> None:
 
 
 def test_lost_words_are_repaired() -> None:
-    assert cluster.lossy(20).is_right
+    found = cluster.lossy(20)
+    assert found.is_right
+    assert not found.false_deaths
 
 
 @pytest.mark.slow

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from hopwire.cluster.gossip import MemberRecord, Rumours
-from hopwire.errors import NoRoute, SettingsError, Unreachable
+from hopwire.cluster.member_events import Tempo
+from hopwire.errors import Expired, NoRoute, SettingsError, Timeout, Unreachable
+from hopwire.model import contract_of
 from hopwire.model.units import NS_PER_SECOND
-from hopwire.node import Node
+from hopwire.node import Address, Node, NodeSettings
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
+from tests.attacks.test_death import free_port
 from tests.node.stories import Greet, Greeter, Greeting
+from tests.node.test_ways import needs_ipv6
+from tests.node.virtual_sockets import run_on_sockets
+
+QUICK = NodeSettings(tempo=Tempo(50_000_000))  # a twentieth of all times
 
 
 async def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -192,12 +200,16 @@ def test_node_that_leaves_is_gone_at_once_with_its_routes() -> None:
     run(story)
 
 
-def test_routes_that_are_taken_back_are_gone_everywhere() -> None:
+@pytest.mark.parametrize("way", ["unhost", "drain"])
+def test_routes_that_are_taken_back_are_gone_everywhere(way: str) -> None:
     async def story(network: Network) -> None:
         nodes, greeter = await cluster(network, 6), Greeter()
         nodes[2].host(greeter)
-        await nodes[4].knows(Greet)
-        assert await nodes[2].drain()
+        others = [node for node in nodes if node is not nodes[2]]
+        for node in others:
+            await node.knows(Greet)
+        await (nodes[2].unhost(greeter) if way == "unhost" else nodes[2].drain())
+        await until(lambda: not any(node._tables.handlers_of(contract_of(Greet)) for node in others), 2)
         with pytest.raises(NoRoute):
             await nodes[4].hub().ask(Greet("Ada"), Greeting, timeout=5)
         await stop(*nodes)
@@ -280,6 +292,32 @@ def test_what_nobody_handles_has_no_route_after_the_neighbours_were_asked() -> N
     run(story)
 
 
+def test_message_without_a_route_finds_one_that_a_neighbour_knows() -> None:
+    """The asker has missed all news of the route, and would hear of it with the next ping at the earliest."""
+
+    async def story(network: Network) -> None:
+        door, shop = await cluster(network, 2)
+        shop.host(Greeter())
+        await door.knows(Greet)
+        late = network.node(join=[door.uri])
+        await late.start()
+        await until(lambda: len(late.peers) == 2)
+        assert late._membership.joining is not None
+        late._membership.joining.members.routes.forget(shop.identity)
+        late._membership.hold(shop.identity, (), (), True)
+        assert not late._tables.handlers_of(contract_of(Greet))
+        before = asyncio.get_running_loop().time()
+        assert (await late.hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        assert asyncio.get_running_loop().time() - before < 0.25
+        late._membership.joining.members.routes.forget(shop.identity)
+        late._membership.hold(shop.identity, (), (), True)
+        with pytest.raises((NoRoute, Expired, Timeout)):
+            await late.hub().ask(Greet("Bob"), Greeting, timeout=0.001)  # never beyond its own time
+        await stop(door, shop, late)
+
+    run(story)
+
+
 def test_peers_and_members_live_side_by_side() -> None:
     async def story(network: Network) -> None:
         nodes = await cluster(network, 3)
@@ -313,6 +351,90 @@ def test_name_that_is_looked_up_is_a_door() -> None:
                 assert (await door.hub().ask(Greet("Ada"), Greeting, timeout=10)).text == "hello Ada"
 
     asyncio.run(story())
+
+
+def test_name_of_a_door_is_looked_up_at_each_attempt() -> None:
+    """The name leads nowhere, then to somebody who is gone, and then to a door."""
+
+    async def story() -> None:
+        async with Node(join=[]) as door:
+            port = int(door.uri.rpartition(":")[2])
+            asked, answers = list[str](), iter([None, "127.0.0.9"])
+
+            async def look_up(host: str, _: int, **kinds: Any) -> list[Any]:
+                found = next(answers, "127.0.0.1") if host == "doors.internal" else host
+                asked.append(host)
+                if found is None:
+                    raise OSError("no such name")
+                return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (found, port))]
+
+            loop = cast("Any", asyncio.get_running_loop())
+            loop.getaddrinfo = look_up
+            async with Node(join=[f"dns://doors.internal:{port}"], settings=QUICK) as node:
+                await until(lambda: node.identity in door.peers)
+                assert asked.count("doors.internal") >= 3
+            del loop.getaddrinfo
+
+    asyncio.run(story())
+
+
+def test_members_that_are_doors_of_each_other_under_another_name_than_they_tell_find_each_other() -> None:
+    """Both dial at once, so each hears the other over two connections, and at neither is the address that it tells."""
+
+    async def story() -> None:
+        ports = [free_port() for _ in range(3)]
+        doors = [f"tcp://localhost:{port}" for port in ports]
+        nodes = [
+            Node(f"tcp://127.0.0.1:{port}", join=[each for each in doors if str(port) not in each]) for port in ports
+        ]
+        await asyncio.gather(*(node.start() for node in nodes))
+        await until(lambda: all(len(node._membership.joining.living()) == 2 for node in nodes), 3)  # type: ignore[union-attr]
+        nodes[0].host(Greeter())
+        assert (await nodes[1].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+        await stop(*nodes)
+
+    run_on_sockets(story)
+
+
+@needs_ipv6
+def test_members_find_each_other_where_there_is_only_ipv6() -> None:
+    async def story() -> None:
+        async with Node("tcp://[::1]:0", join=[]) as door:
+            port = door.uri.rpartition(":")[2]
+            async with (
+                Node("tcp://[::1]:0", join=[f"dns://ip6-localhost:{port}", door.uri]) as one,
+                Node("tcp://[::1]:0", join=[door.uri]) as two,
+            ):
+                one.host(Greeter())
+                assert (await two.hub().ask(Greet("Ada"), Greeting, timeout=10)).text == "hello Ada"
+                await until(lambda: len(one.peers) == len(two.peers) == 2)
+
+    asyncio.run(story())
+
+
+def test_another_node_at_the_address_of_one_that_was_killed_is_not_taken_for_it() -> None:
+    domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
+
+    async def story(network: Network) -> None:
+        nodes = await cluster(network, 4, domains=domains)
+        first = network.node(join=[nodes[0].uri], identity=b"first", domains=domains)
+        await first.start()
+        first.host(Greeter())
+        await until(lambda: all(node._tables.handlers_of(contract_of(Greet)) for node in nodes))
+        network.kill(first)
+        network._count = int(first.uri.rpartition("/")[2]) - 1
+        second = network.node(join=[nodes[0].uri], identity=b"second", domains=domains)
+        second.host(other := Greeter("second"))
+        await second.start()
+        assert second.uri == first.uri
+        with pytest.raises((NoRoute, Unreachable)):
+            await nodes[1].hub().ask(Greet("Ada"), Greeting, to=Address(b"first"), timeout=5)
+        await until(lambda: all({*node.peers} >= {b"second"} and b"first" not in node.peers for node in nodes), 5)
+        assert other.greeted == []
+        assert (await nodes[1].hub().ask(Greet("Bob"), Greeting, timeout=5)).text == "second Bob"
+        await stop(*nodes, second)
+
+    run(story)
 
 
 def test_who_speaks_for_another_member_is_not_heeded() -> None:

@@ -31,6 +31,38 @@ def test_all_that_is_hosted_in_one_turn_of_the_loop_is_announced_at_once() -> No
     run(story)
 
 
+def test_very_many_routes_are_announced_in_some_turns_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hopwire.node.membership.ROUTES_TOLD_AT_ONCE", 40)
+
+    async def story(network: Network) -> None:
+        async with (
+            network.node(join=[]) as a,
+            network.node(peers=[a.uri]) as plain,
+            network.node(join=[a.uri]) as member,
+        ):
+            while not plain.peers or not member.peers:
+                await asyncio.sleep(0.01)
+            told, turns, events = list[int](), 0, a.events()
+            greeters = [Greeter() for _ in range(380)]
+            for greeter in greeters:
+                a.host(greeter)
+            await a.unhost(greeters.pop())  # before it was its turn
+            while sum(told) < 379:
+                while (event := events.take()) is not None:
+                    told += [event.added] if isinstance(event, RoutesUpdated) and event.node == a.identity else []
+                turns += 1
+                await asyncio.sleep(0)
+            assert max(told) == 40
+            assert turns > 8  # others had their turns between
+            for node in (plain, member):
+                while len(node._tables.remote.handlers_of(contract_of(Greet))) != 379:
+                    await asyncio.sleep(0.01)
+            assert await a.drain()  # takes all of them back
+            assert not plain._tables.remote.handlers_of(contract_of(Greet))
+
+    run(story)
+
+
 def test_what_comes_and_goes_within_one_turn_is_not_announced() -> None:
     async def story(network: Network) -> None:
         async with network.node() as a, network.node(peers=[a.uri]) as b:

@@ -6,10 +6,11 @@ import asyncio
 import json
 import re
 import shlex
+import socket
 import sys
 from configparser import ConfigParser
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +19,7 @@ from hopwire.runner import serve
 from hopwire.runner.health import Health
 from hopwire.runner.service import EndWish
 from hopwire.runner.settings import OPTIONS, PREFIX, RunSettings, read_settings
+from tests.attacks.test_death import free_port
 from tests.cli.running import ROOT, hopwire
 
 DEPLOY = ROOT / "examples" / "deploy"
@@ -47,20 +49,56 @@ def seconds_to_stop(settings: RunSettings) -> float:
     return float(settings["drain_seconds"] + settings["stop_seconds"])
 
 
+def environ_of(container: dict[str, Any], pod_name: str) -> dict[str, str]:
+    given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    return {name: value.replace("$(POD_NAME)", pod_name) for name, value in given.items()}
+
+
 def test_the_nodes_of_kubernetes_find_each_other_before_they_are_ready() -> None:
     service, spec, container = pod()
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
-    environ = {
-        each["name"]: each["value"].replace("$(POD_NAME)", "greeter-1") for each in container["env"] if "value" in each
-    }
+    environ = environ_of(container, "greeter-1")
     assert {name for name in environ if name.startswith(PREFIX)} <= {f"{PREFIX}{name.upper()}" for name in OPTIONS}
     settings = settings_of(environ)
-    assert settings["advertise"] in settings["peers"]  # so each node leaves itself alone
+    [port] = [each["port"] for each in service["spec"]["ports"]]
+    assert settings["join"] == (f"dns://{service['metadata']['name']}:{port}",)  # however many replicas there are
+    assert settings["advertise"].endswith(f".{service['metadata']['name']}:{port}")
     assert settings.node().name == "greeter-1"
     assert spec["terminationGracePeriodSeconds"] > seconds_to_stop(settings)
     secrets = {each["name"] for each in container["env"] if "secretKeyRef" in each.get("valueFrom", {})}
     assert secrets == KEYS.keys()
+
+
+def test_pods_that_start_together_and_know_only_the_name_of_their_service_form_one_cluster() -> None:
+    """The name leads to all pods, also to the one that asks; none of them is ready before it has met another."""
+    _, _, container = pod()
+    hosts = {f"greeter-{number}.greeter": f"127.0.0.{number + 2}" for number in range(3)}
+    port = free_port()
+
+    async def look_up(host: str, _: int, **kinds: Any) -> list[Any]:
+        found = hosts.values() if host == "greeter" else [hosts.get(host, host)]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (each, port)) for each in found]
+
+    def node_of(number: int) -> Node:
+        environ = environ_of(container, f"greeter-{number}")
+        given = {name: value.replace("7400", str(port)) for name, value in environ.items()}
+        return read_settings({"listen": f"tcp://127.0.0.{number + 2}:{port}"}, given, DEPLOY / "node.toml").node()
+
+    async def main() -> None:
+        cast("Any", asyncio.get_running_loop()).getaddrinfo = look_up
+        nodes = [node_of(number) for number in range(3)]
+        healths = [Health(node, 60, lambda: 0.0, ("dns://greeter",)) for node in nodes]
+        for health in healths:
+            health.run()
+        await asyncio.gather(*(node.start() for node in nodes))
+        assert not any(health.is_ready() for health in healths)
+        async with asyncio.timeout(30):
+            while not all(health.is_ready() for health in healths) or {len(node.peers) for node in nodes} != {2}:
+                await asyncio.sleep(0.02)
+        await asyncio.gather(*(node.stop() for node in nodes))
+
+    asyncio.run(main())
 
 
 def test_the_probes_ask_for_pages_that_are_there_on_a_port_that_is_served() -> None:
@@ -82,7 +120,7 @@ def test_the_unit_of_systemd_waits_longer_than_a_drain() -> None:
     assert command == "node"
     found = json.loads(hopwire("config", "show", "--json", *arguments).out)
     settings = settings_of({name: value})
-    assert found["advertise"]["value"] in settings["peers"]
+    assert found["advertise"]["value"] in settings["join"]  # the same list for all: each leaves itself alone
     assert int(service["TimeoutStopSec"]) > seconds_to_stop(settings)
     assert service["RestartPreventExitStatus"] == "2"
 

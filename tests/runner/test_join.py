@@ -1,22 +1,15 @@
-"""Nodes that are run find each other by `join`, where nodes know how to."""
+"""Nodes that are run find each other by `join`."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from typing import Any
-
-import pytest
 
 from hopwire.node import Node
 from hopwire.runner import serve
 from hopwire.runner.service import EndWish
 from hopwire.runner.settings import read_settings
 from tests.runner.shop import Order, Shop, Sold
-
-pytestmark = pytest.mark.skipif(
-    "join" not in inspect.signature(Node.__init__).parameters, reason="nodes of this version know no join"
-)
 
 
 def test_a_node_that_was_given_a_door_is_found_by_all() -> None:

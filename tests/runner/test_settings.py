@@ -109,16 +109,12 @@ def test_defaults_are_those_of_a_node() -> None:
     assert {"inbox_messages", "overflow", "replay_seconds"} <= OPTIONS.keys()
 
 
-def test_join_is_given_to_a_node_that_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_join_is_given_to_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, object] = {}
 
     class Joining:
         def __init__(self, listen: str, *, join: tuple[str, ...] | None = None, **options: object) -> None:
             given["join"] = join
-
-    class Old:
-        def __init__(self, listen: str, **options: object) -> None:
-            pass
 
     monkeypatch.setattr("hopwire.runner.settings.Node", Joining)
     read_settings({"join": ["tcp://a:1"]}).node()
@@ -128,9 +124,6 @@ def test_join_is_given_to_a_node_that_knows_it(monkeypatch: pytest.MonkeyPatch) 
     given.clear()
     read_settings().node()
     assert given == {"join": None}
-    monkeypatch.setattr("hopwire.runner.settings.Node", Old)
-    with pytest.raises(SettingsError, match=r"^--join: this hopwire knows no join; name the nodes as peers$"):
-        read_settings({"join": ["tcp://a:1"]}, origins={"join": "--join"}).node()
 
 
 def test_file_of_partners_makes_a_gateway(tmp_path: Path) -> None:

@@ -25,7 +25,10 @@ from hopwire.cli.usage_examples import example_of
 
 __all__ = ["LIGHT", "app_of", "launch", "start"]
 
-LIGHT = ("node", "ask", "send", "tell", "listen", "members", "routes", "trace", "doctor", "top", "config")
+LIGHT = (
+    *("rendezvous", "node", "ask", "send", "tell", "listen"),
+    *("members", "routes", "trace", "doctor", "top", "config"),
+)
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])  # typer gives no name to its parent
 Commands = Iterable[Callable[..., None]]
 

@@ -41,8 +41,9 @@ def listen(
 ) -> None:
     """Print the bodies of a contract that arrive here, each as a line of JSON, until Ctrl+C.
 
-    The command is one more actor that handles the contract. It takes its turn: what it prints, no other actor gets,
-    broadcasts aside. Whoever asks is told that there is no answer. The timeout is for joining.
+    The command is one more actor that handles the contract, known to all members of a cluster. It takes its turn: what
+    it prints, no other actor gets, broadcasts aside. Whoever asks is told that there is no answer. The timeout is for
+    joining.
     """
     kind = raw_payload(contract)
 
@@ -54,7 +55,7 @@ def listen(
             say(await heard.get(), flush=True)
             left -= 1
 
-    join(address, domains, config, timeout, act)
+    join(address, domains, config, timeout, act, is_member=True)
 
 
 def _listener(kind: type[RawPayload], heard: asyncio.Queue[str], as_json: bool) -> Actor:

@@ -27,7 +27,6 @@ from hopwire.cli.flows_export import export
 from hopwire.cli.flows_latencies import latencies
 from hopwire.cli.launch import app_of, launch
 from hopwire.cli.reasons import reasons
-from hopwire.cli.rendezvous import rendezvous
 from hopwire.cli.simulate import simulate
 from hopwire.cli.terminal import say
 from hopwire.cli.ui import ui
@@ -43,7 +42,6 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     reasons,
     demo,
     simulate,
-    rendezvous,
     ui,
     *network.COMMANDS,
 )

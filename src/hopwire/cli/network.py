@@ -10,6 +10,7 @@ from hopwire.cli.doctor import doctor
 from hopwire.cli.listen import listen
 from hopwire.cli.members import members
 from hopwire.cli.node import node
+from hopwire.cli.rendezvous import rendezvous
 from hopwire.cli.routes import routes
 from hopwire.cli.send import send
 from hopwire.cli.tell import tell
@@ -19,6 +20,7 @@ from hopwire.cli.trace import trace
 __all__ = ["COMMANDS", "GROUPS"]
 
 COMMANDS: tuple[Callable[..., None], ...] = (
+    rendezvous,
     node,
     ask,
     send,

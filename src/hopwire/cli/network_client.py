@@ -190,14 +190,23 @@ class Joined:
 
 @asynccontextmanager
 async def joined(
-    address: str, domains: Path | None, config: Path | None, timeout: float, others: tuple[str, ...] = ()
+    address: str,
+    domains: Path | None,
+    config: Path | None,
+    timeout: float,
+    others: tuple[str, ...] = (),
+    is_member: bool = False,
 ) -> AsyncIterator[Joined]:
-    """Be a member of the network for a while; an Unreachable says that nobody answered at the address."""
+    """Be a node of the network for a while; an Unreachable says that nobody answered at the address.
+
+    A member is found by all members of a cluster. Any other command talks, and need not be found.
+    """
     check_uri(address, "a node")
     given = {} if domains is None else {"domains": str(domains)}
     settings = read_settings(given, os.environ, config, {"domains": "--domains"})
     known = settings.domains()
-    async with Node(peers=[address, *others], name=NAME, domains=known, tls=settings.tls()) as node:
+    doors = [address] if is_member else None
+    async with Node(peers=[address, *others], join=doors, name=NAME, domains=known, tls=settings.tls()) as node:
         events = node.events()
         try:
             async with asyncio.timeout(timeout):
@@ -215,11 +224,12 @@ def join(
     config: Path | None,
     timeout: float,
     act: Callable[[Joined], Awaitable[T]],
+    is_member: bool = False,
 ) -> T:
     """Join by an address, do something there, leave, and give what was done."""
 
     async def run(others: tuple[str, ...] = ()) -> T:
-        async with joined(address, domains, config, timeout, others) as there:
+        async with joined(address, domains, config, timeout, others, is_member) as there:
             return await act(there)
 
     try:

@@ -13,6 +13,7 @@ from hopwire.cli.terminal import say
 from hopwire.errors import SettingsError
 from hopwire.node import Node, Tls
 from hopwire.node.status import StatusActor
+from hopwire.runner.service import heeding_signals
 from hopwire.security import OPEN
 
 __all__ = ["rendezvous"]
@@ -43,7 +44,7 @@ def rendezvous(
 
     A rendezvous knows what every member knows, and decides nothing. Run several, and name them all to each other and to
     every node. While all of them are down, the cluster goes on as it is; nodes that start meanwhile wait. It runs until
-    it is interrupted.
+    SIGTERM or Ctrl+C, says goodbye, and ends with 0.
     """
     files = (certificate, key, authority)
     if any((*files, allowed, revoked)) and not all(files):
@@ -67,6 +68,8 @@ def rendezvous(
 
 async def _serve(node: Node) -> None:
     node.host(StatusActor(node), local_only=True)
-    async with node:
-        say(node.uri, flush=True)
-        await node.wait_closed()
+    is_told = asyncio.Event()
+    with heeding_signals(is_told.set):
+        async with node:
+            say(node.uri, flush=True)
+            await is_told.wait()

@@ -57,11 +57,12 @@ def digest_of(hashed: int) -> bytes:
 class Holding:
     """The routes of one owner, in one incarnation."""
 
-    __slots__ = ("_changes", "_paged", "hash", "incarnation", "version")
+    __slots__ = ("_changes", "_kept", "_paged", "hash", "incarnation", "version")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation, self.version, self.hash = incarnation, 0, 0
         self._changes: list[Change] = []  # the first may stand for all before it, and has base 0
+        self._kept = 0  # routes in these changes
         self._paged: dict[int, tuple[AnnouncedRoute, ...]] = {}  # all routes of some versions, in an order that stays
 
     def routes(self) -> tuple[AnnouncedRoute, ...]:
@@ -85,19 +86,34 @@ class Holding:
         """Give the hash of all routes after a change."""
         return (self.hash + hash_of(added) - hash_of(removed)) % MODULUS
 
+    def has_room(self, added: int, removed: int, most: int) -> bool:
+        """Tell whether so many more routes in changes can be kept; changes are merged before that is denied.
+
+        Twice as many are kept as an owner may have, so that changes are merged seldom.
+        """
+        if self._kept + added + removed > 2 * most:
+            self._changes = [(0, self.version, _merged(self._changes), ())]
+            self._count()
+        return self._kept + added + removed <= 2 * most
+
+    def _count(self) -> None:
+        self._kept = sum(len(added) + len(removed) for _, _, added, removed in self._changes)
+
     def change(self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], version: int) -> None:
         """Go on to another version; the changes are those from the version that is held."""
         self._changes.append((self.version, version, added, removed))
         self.version = version
         self.hash = self.hash_after(added, removed)
+        self._kept += len(added) + len(removed)
         if len(self._changes) > 2 * MOST_CHANGES:
             rest = self._changes[-MOST_CHANGES:]
             oldest = rest[0][0]
             self._changes = [(0, oldest, _merged(self._changes[:-MOST_CHANGES]), ()), *rest]
+            self._count()
 
     def replace(self, routes: tuple[AnnouncedRoute, ...], version: int, hashed: int) -> None:
         """Hold these routes, whose hash is known, and no others."""
-        self._changes = [(0, version, routes, ())]
+        self._changes, self._kept = [(0, version, routes, ())], len(routes)
         self.version, self.hash, self._paged = version, hashed, {version: routes}
 
     def since(self, owner: bytes, version: int, offset: int, room: int, newest: int = 0) -> OwnedRoutes | None:

@@ -29,7 +29,7 @@ from hopwire.cluster.member_events import HoldRoutes, MemberCommand, Tell
 
 __all__ = ["RouteExchange"]
 
-MOST_ROUTES = 200_000  # of one owner
+MOST_ROUTES = 200_000  # of one owner; twice as many are kept of one that adds and removes
 MOST_ASKERS = 16  # that wait for routes of one owner
 PULL_BEATS, PULLS_AT_A_TIME = 2, 64
 TRIES_AROUND = 2  # neighbours that are asked before the owner
@@ -251,6 +251,8 @@ class RouteExchange:
         digest = {**promised, record.routes_version: record.routes_hash}.get(given.version)
         if given.base:
             if holding is None or given.base != version:
+                return WRONG
+            if not holding.has_room(len(given.added), len(given.removed), MOST_ROUTES):
                 return WRONG
             if is_early:
                 return self._keep(given)

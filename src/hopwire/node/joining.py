@@ -127,6 +127,7 @@ class Joining:
         self._timer: asyncio.Handle | None = None
         self._due_ns = 0
         self._looking: set[asyncio.Task[None]] = set()
+        self._behind: dict[str, tuple[str, ...]] = {}  # addresses that a name stood for when it was last looked up
         self._seeks: dict[Contract, asyncio.Future[None]] = {}
         self._waited: dict[Contract, set[bytes]] = {}  # neighbours whose answer is missing
         self._answers = Rate(SEEKS_PER_SECOND)
@@ -152,6 +153,10 @@ class Joining:
             self._timer.cancel()
         for task in self._looking:
             task.cancel()
+
+    def is_door(self, uri: str) -> bool:
+        """Tell whether an address is one of the doors that were given, or stands behind the name of one."""
+        return uri in self._doors or any(uri in uris for uris in self._behind.values())
 
     def is_living(self, node: bytes) -> bool:
         """Tell whether a node is a member that is there."""
@@ -290,6 +295,7 @@ class Joining:
         hosts = list(dict.fromkeys(str(each[4][0]) for each in sorted(found, key=is_not_ipv4)))
         known = {record.uri for record in self.members.living()}
         uris = [f"tcp://{f'[{host}]' if ':' in host else host}:{port_of(address)}" for host in hosts]
+        self._behind[address] = tuple(uris)
         uris = [uri for uri in uris if uri not in known]
         while len(uris) > DOORS_AT_ONCE:
             uris.pop(int(self._timing.chance() * len(uris)))

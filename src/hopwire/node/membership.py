@@ -15,6 +15,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import partial
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -97,6 +98,7 @@ HELLO_SECONDS = 1.0  # for a hello that is believed, once a node speaks over a c
 HELLOS_TO_OPEN = 5  # to a member that a message is for: about three seconds, then the message is refused
 PROVE_SECONDS = 60.0  # after which keys are looked at again: some begin or end by the clock
 ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseconds
+ROUTES_TOLD_AT_ONCE = 5000  # of one's own, in one turn of the loop: some hundredths of a second
 ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
@@ -249,16 +251,28 @@ class Membership:
         return not missing
 
     def announce(self, added: Iterable[TableRoute] = (), removed: Iterable[TableRoute] = ()) -> None:
-        """Tell the others what can be reached here, and what no longer; all of one turn of the loop at once."""
+        """Tell the others what can be reached here, and what no longer; all of one turn of the loop together."""
         if not self._changes:
-            self._timing.loop.call_soon(self._flush)
+            self._timing.loop.call_soon(self._flush_some)
         for route in removed:
             self._changes[route] = False
         for route in added:
             self._changes[route] = True
 
+    def _flush_some(self) -> None:
+        """Tell what changed; of very many changes the first ones, and the others in the next turns of the loop."""
+        some = dict(islice(self._changes.items(), ROUTES_TOLD_AT_ONCE))
+        for route in some:
+            del self._changes[route]
+        if self._changes:
+            self._timing.loop.call_soon(self._flush_some)
+        self._tell_changes(some)
+
     def _flush(self) -> None:
         changes, self._changes = self._changes, {}
+        self._tell_changes(changes)
+
+    def _tell_changes(self, changes: dict[TableRoute, bool]) -> None:
         if not changes or self._is_closing:
             return
         added = tuple([_announced(route) for route, is_there in changes.items() if is_there])
@@ -402,7 +416,8 @@ class Membership:
             return False
         address = self._transport.address_of(connection)
         link = self._cluster.links.get(address)
-        is_given = link is not None and link.tries_left is None and link.node in (b"", said.node)
+        is_door = self.joining is not None and self.joining.is_door(address)  # given here, as peers are
+        is_given = link is not None and (link.tries_left is None or is_door) and link.node in (b"", said.node)
         return not is_given and (not address or address != self._cluster.peers[said.node].uri)
 
     def _is_unsealed(self, said: Hello, connection: bytes, message: Message) -> bool:

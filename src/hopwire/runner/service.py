@@ -33,7 +33,7 @@ from hopwire.runner.loading import find_named, open_actors
 from hopwire.runner.log_lines import set_up_logs
 from hopwire.runner.settings import RunSettings, read_settings
 
-__all__ = ["EndWish", "OnStart", "run", "serve", "serve_until_signal"]
+__all__ = ["EndWish", "OnStart", "heeding_signals", "run", "serve", "serve_until_signal"]
 
 log = logging.getLogger("hopwire.runner")
 OnStart: TypeAlias = Callable[[Node, str], None]
@@ -174,20 +174,27 @@ def serve_until_signal(settings: RunSettings, given: Iterable[Any] = ()) -> None
 
 
 async def _serve_heeding_signals(settings: RunSettings, given: Iterable[Any]) -> None:
-    loop, ending = asyncio.get_running_loop(), EndWish()
-    heard: list[int] = []
+    ending = EndWish()
+    with heeding_signals(ending.wish):
+        await serve(settings, given, ending)
+
+
+@contextmanager
+def heeding_signals(on_first: Callable[[], None]) -> Iterator[None]:
+    """Call something on the running loop at the first SIGTERM or SIGINT; a second signal ends the process at once."""
+    loop, heard = asyncio.get_running_loop(), list[int]()
 
     def on_signal(number: int, _frame: object) -> None:
         if heard:
             os.write(2, b"hopwire: ended at once by a second signal\n")
             os._exit(AT_ONCE)
         heard.append(number)
-        loop.call_soon_threadsafe(ending.wish)
+        loop.call_soon_threadsafe(on_first)
 
     is_main = threading.current_thread() is threading.main_thread()
     former = {number: signal.signal(number, on_signal) for number in SIGNALS} if is_main else {}
     try:
-        await serve(settings, given, ending)
+        yield
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
