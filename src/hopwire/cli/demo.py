@@ -202,7 +202,7 @@ def _counted(counts: Mapping[str, int], begin: str = "") -> str:
     words = [f"{count:,} {word}" for word, count in counts.items()]
     for shown in range(len(words), 0, -1):
         rest = sum([*counts.values()][shown:])
-        line = begin + ", ".join([*words[:shown], *([f"{rest:,} others"] if rest else [])])
+        line = begin + ", ".join([*words[:shown], *([plural(rest, "other")] if rest else [])])
         if len(line) <= COUNTS_WIDTH:
             return line
     return f"{begin}{sum(counts.values()):,} in all" if counts else f"{begin}none"
