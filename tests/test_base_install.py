@@ -53,7 +53,10 @@ class Echo(Actor):
 
 async def main():
     with tempfile.TemporaryDirectory() as directory:
-        async with Node(capture=directory) as there, Node(peers=[there.uri], capture=directory) as here:
+        async with (
+            Node(name="there", capture=directory) as there,
+            Node(name="here", peers=[there.uri], capture=directory) as here,
+        ):
             there.host(Echo())
             await here.knows(Ping)
             assert await here.hub().ask(Ping(), Pong) == Pong()
