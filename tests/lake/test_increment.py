@@ -15,10 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.capture import SCHEMA
-from hopwire.capture.sources import list_sources, read_source
+from hopwire.capture.sources import list_sources, read_placed, read_source
 from hopwire.domains_file import domains_from_file
 from hopwire.flows.steps import advance
-from hopwire.lake import compaction, increment, store
+from hopwire.lake import compaction, increment, store, worker
 from hopwire.lake.build import Built, build, step
 from hopwire.lake.compaction import compact
 from hopwire.lake.delta_log import DeltaLog
@@ -209,6 +209,66 @@ def test_segments_that_grow_are_judged_by_what_is_new(
     build(no_spark, live, lake, domains=cut.domains)
     assert sum(judged) == len(read_arrow(lake, "silver.messages"))
     build(no_spark, live, tmp_path / "other", domains=cut.domains)
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+class GrowingFile:
+    """A segment that grows by whole batches and by halves of batches, and is sealed with its last."""
+
+    def __init__(self, path: Path, place: Path) -> None:
+        self.content, self.sealed = path.read_bytes(), place / path.name
+        self.path = place / f"{path.stem}.open.arrows"
+        self.ends = [end for _, end in read_placed(list_sources(path)[0])]
+
+    @property
+    def is_over(self) -> bool:
+        return self.sealed.exists()
+
+    def grow(self, chance: Random) -> Path:
+        """Write some more, and give where the file is now."""
+        if self.ends:
+            self.path.write_bytes(self.content[: self.ends.pop(0) + chance.choice([0, 7, 500])])
+            return self.path
+        self.path.unlink()
+        self.sealed.write_bytes(self.content)
+        return self.sealed
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_segments_that_grow_are_read_from_where_the_last_step_ended(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_compacted: bool
+) -> None:
+    read: list[int] = []
+
+    def counted(*args: Any) -> Any:
+        for batch, position in read_placed(*args):
+            read.append(len(batch))
+            yield batch, position
+
+    monkeypatch.setattr(worker, "read_placed", counted)
+    monkeypatch.setattr(compaction, "MAX_FILES", 1)
+    lake, live, chance = tmp_path / "lake", tmp_path / "live", Random(3)
+    live.mkdir()
+    growing = [GrowingFile(path, live) for path in cut.files]
+    at_once = -(-len(growing) // 2)
+    while growing:
+        step(lake, [each.grow(chance) for each in growing[:at_once]], domains=cut.domains)
+        growing = [each for each in growing if not each.is_over]
+        if is_compacted:
+            compact(lake)
+    assert sum(read) == len(read_arrow(lake, "bronze.sightings")), "no row was read twice"
+    assert_same(rows_of(lake), whole)
+
+
+def test_segment_that_is_another_file_by_now_is_read_as_a_whole(cut: CutCaptures, tmp_path: Path) -> None:
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    live.mkdir()
+    first, second = (pa.Table.from_batches(read_source(list_sources(path)[0])) for path in cut.files[:2])
+    step(lake, [write_part(live / "a.open.arrows", first, is_sealed=False)], domains=cut.domains)
+    assert read_manifest(lake).sources["a.arrows"].position == (live / "a.open.arrows").stat().st_size
+    longer = pa.concat_tables([second, first]).combine_chunks()
+    step(lake, [write_part(live / "a.open.arrows", longer, is_sealed=False)], domains=cut.domains)
+    step(tmp_path / "other", [live / "a.open.arrows"], domains=cut.domains)
     assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
 

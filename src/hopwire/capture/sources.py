@@ -46,7 +46,16 @@ from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, sealed_path
 from hopwire.capture.segment_index import Summary
 from hopwire.disk import not_regular, open_regular, refuse_scheme
 
-__all__ = ["Source", "SourceKind", "kind_by_content", "list_sources", "parts_of", "read_source", "survey"]
+__all__ = [
+    "Source",
+    "SourceKind",
+    "kind_by_content",
+    "list_sources",
+    "parts_of",
+    "read_placed",
+    "read_source",
+    "survey",
+]
 
 AnyPath: TypeAlias = Path | str
 OnFault: TypeAlias = Callable[[Fault], None]
@@ -121,7 +130,9 @@ def survey(source: Source) -> Segment:
     """Sum up the rows of a source; a source without an index is read to its end."""
     if source.summary is not None:
         return Segment(source.path, State.SEALED, source.size_bytes, source.summary)
-    return summed_up(source.path, source.size_bytes, lambda on_fault: _batches(source, on_fault))
+    return summed_up(
+        source.path, source.size_bytes, lambda on_fault: (batch for batch, _ in _batches(source, on_fault))
+    )
 
 
 def read_source(
@@ -141,17 +152,22 @@ def read_source(
     return _read(source, wanted, on_fault)
 
 
+def read_placed(source: Source, on_fault: OnFault = refuse) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Give the rows of a source in batches, each with the position behind it; 0 where a source is read whole only."""
+    return _batches(source, on_fault)
+
+
 def _read(source: Source, wanted: Wanted, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
     if not wanted.covers(source.summary):
         return
-    for batch in _batches(source, on_fault):
+    for batch, _ in _batches(source, on_fault):
         rows = wanted.rows(batch)
         if rows.num_rows:
             yield rows
 
 
-def _batches(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
-    """Give the batches of a source; an error of the operating system is a fault of this source, and of no other."""
+def _batches(source: Source, on_fault: OnFault) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Give the batches of a source with their positions; what the system refuses is a fault of this source alone."""
     if source.fault:
         return on_fault(source.fault)
     try:
@@ -162,19 +178,19 @@ def _batches(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
         on_fault(refused(source.path, error, source.size_bytes))
 
 
-def _read_segment(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
-    return (batch for batch, _ in read_stream(source.path, on_fault, source.begin, source.end))
+def _read_segment(source: Source, on_fault: OnFault) -> Iterator[tuple[pa.RecordBatch, int]]:
+    return read_stream(source.path, on_fault, source.begin, source.end)
 
 
-def _read_table(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
-    return read_table(source.path, on_fault, source.begin, source.end)
+def _read_table(source: Source, on_fault: OnFault) -> Iterator[tuple[pa.RecordBatch, int]]:
+    return ((batch, 0) for batch in read_table(source.path, on_fault, source.begin, source.end))
 
 
-def _read_pcap(source: Source, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
-    return read_pcap(source.path, on_fault)
+def _read_pcap(source: Source, on_fault: OnFault) -> Iterator[tuple[pa.RecordBatch, int]]:
+    return ((batch, 0) for batch in read_pcap(source.path, on_fault))
 
 
-READERS: dict[SourceKind, Callable[[Source, OnFault], Iterator[pa.RecordBatch]]] = {
+READERS: dict[SourceKind, Callable[[Source, OnFault], Iterator[tuple[pa.RecordBatch, int]]]] = {
     SourceKind.SEGMENT: _read_segment,
     SourceKind.PARQUET: _read_table,
     SourceKind.PCAP: _read_pcap,
@@ -197,14 +213,20 @@ def parts_of(source: Source, max_bytes: int) -> list[Source]:
     find = END_FINDERS.get(source.kind)
     if find is None or source.size_bytes <= max_bytes or source.fault:
         return [source]
-    ends = list(_spaced(find(source.path), max_bytes))
-    return [replace(source, begin=begin, end=end) for begin, end in zip([0, *ends], [*ends, None], strict=True)]
+    ends = list(_spaced(find(source.path), max_bytes, source.begin, source.end))
+    begins = [source.begin, *ends]
+    return [replace(source, begin=begin, end=end) for begin, end in zip(begins, [*ends, source.end], strict=True)]
 
 
-def _spaced(ends: Iterable[tuple[int, int]], max_bytes: int) -> Iterator[int]:
+def _spaced(ends: Iterable[tuple[int, int]], max_bytes: int, first: int, until: int | None) -> Iterator[int]:
     """Choose the ends of parts among the ends of batches; what follows the last end is a part too."""
     begin, last = 0, None
     for end, size in ends:
+        if end <= first:  # of a source that is a part itself
+            begin = size
+            continue
+        if until is not None and end >= until:
+            return
         if last is not None and size - begin > max_bytes:
             yield last[0]
             begin = last[1]

@@ -3,9 +3,10 @@
 A source that cannot be opened is set aside with its reason, and the run goes on. The lake keeps the rows that it has of
 such a source.
 
-A source is known by its name. Its fingerprint is a hash over its size, its first and its last bytes. A segment that has
-grown, or that was sealed meanwhile, has another fingerprint: the segment is read again, and its new files replace the
-old ones. A source that is gone stays in the lake: captures may be removed once they are read.
+A source is known by its name. Its fingerprint is a hash over its size, its first and its last bytes. A source that has
+changed is read again, and its new files replace the old ones. A segment that has grown, or that was sealed meanwhile,
+is read from where the last run ended (`StoredSource.position`), if its first bytes are the same: its new rows get files
+beside the old ones. A source that is gone stays in the lake: captures may be removed once they are read.
 
 The trap: two files may have the same name (`part-00000.parquet`), and the rows of the second would replace the rows of
 the first. So a file is taken for the source of its name in three cases, and refused in all others:
@@ -22,7 +23,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,15 +34,14 @@ from hopwire.capture.segment_index import INDEX_SUFFIX
 from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_by_content, list_sources, parts_of
 from hopwire.disk import is_regular, local_path, open_regular, shown_name
 from hopwire.errors import LakeError
-from hopwire.lake.manifest import Manifest, StoredSource
+from hopwire.lake.manifest import EDGE_BYTES, Manifest, StoredSource, hash_of_bytes
 from hopwire.lake.store import LakeRun
-from hopwire.lake.worker import INGESTED, IngestTask
+from hopwire.lake.worker import INGESTED, IngestTask, head_of
 
-__all__ = ["FoundSource", "find_sources", "groups_of", "tasks_of"]
+__all__ = ["FoundSource", "find_sources", "groups_of", "may_go_on", "tasks_of"]
 
 LEFT_ALONE = "is not a capture and was left alone"
 SIGHTINGS = "bronze.sightings"
-EDGE_BYTES = 64 * 1024  # two segments differ in their first rows or in their last rows
 
 
 class FoundSource(NamedTuple):
@@ -115,19 +114,23 @@ def _stored(source: Source) -> StoredSource:
         first = file.read(min(size, EDGE_BYTES))
         file.seek(max(size - EDGE_BYTES, 0))
         last = file.read(EDGE_BYTES)
-    fingerprint = _hash(size.to_bytes(8, "little") + first + last)
+    fingerprint = hash_of_bytes(size.to_bytes(8, "little") + first + last)
     path = str(sealed_path(source.path.resolve()))
-    return StoredSource(size, fingerprint, is_open=source.is_open, path=path, head=_hash(first))
-
-
-def _hash(data: bytes) -> str:
-    return blake2b(data, digest_size=16).hexdigest()
+    return StoredSource(size, fingerprint, is_open=source.is_open, path=path, head=hash_of_bytes(first))
 
 
 def tasks_of(
-    found: Mapping[str, FoundSource], run: LakeRun, decoder: str, *, redecode: bool = False
+    found: Mapping[str, FoundSource],
+    run: LakeRun,
+    decoder: str,
+    *,
+    redecode: bool = False,
+    ends: Mapping[str, int | None] | None = None,
 ) -> list[IngestTask]:
-    """Give the sources that must be read: new and changed sources, or all sources if the decoder has changed."""
+    """Give the sources that must be read: new and changed sources, or all sources if the decoder has changed.
+
+    `ends` says up to where segments are read in this run; None is the end of the file.
+    """
     before = run.before
     for name, each in found.items():
         if name in before.sources:
@@ -135,15 +138,44 @@ def tasks_of(
     is_anew = redecode or before.decoder != decoder
     broken = _broken(run)
     changed = {name for name, each in found.items() if is_anew or name in broken or _is_new(each, before)}
-    wanted = _with_sharers({*changed, *(before.sources if is_anew else ())}, before)
+    again = set(before.sources) if is_anew else broken
+    more = {name for name in changed - again if may_go_on(found[name].source, before.sources.get(name))}
+    wanted = _with_sharers({*(changed - more), *(before.sources if is_anew else ())}, before)
+    until = {name: end for name, end in (ends or {}).items() if name in more - wanted or name not in before.sources}
+    positions = {name: before.sources[name].position for name in more - wanted}
     tasks = [
-        IngestTask(
-            name, str(each.source.path.absolute()), each.source.kind, each.source.size_bytes, each.source.is_open
-        )
-        for name, each in found.items()
-        if name in wanted
+        _task(found[name].source, until.get(name), positions.get(name, 0))
+        for name in found
+        if name in wanted or name in more
     ]
     return tasks + _from_bronze(run, wanted.difference(found))
+
+
+def _task(source: Source, end: int | None, position: int = 0) -> IngestTask:
+    size = max((end or source.size_bytes) - position, 0)
+    is_partial, is_more = end is not None, position > 0
+    path = str(source.path.absolute())
+    return IngestTask(
+        source.name,
+        path,
+        source.kind,
+        size,
+        source.is_open,
+        position,
+        end,
+        is_more=is_more,
+        is_partial=is_partial,
+    )
+
+
+def may_go_on(source: Source, known: StoredSource | None) -> bool:
+    """Tell whether a source is a segment of which the lake has the beginning, so that only the rest has to be read."""
+    if known is None or not known.position or source.kind != SourceKind.SEGMENT:
+        return False
+    try:
+        return source.size_bytes >= known.position and _has_grown(source, known)
+    except FileNotFoundError:  # sealed a moment ago, or gone: whoever reads it finds out
+        return False
 
 
 def _with_sharers(names: set[str], before: Manifest) -> set[str]:
@@ -163,8 +195,11 @@ def _with_sharers(names: set[str], before: Manifest) -> set[str]:
 
 
 def _is_new(found: FoundSource, before: Manifest) -> bool:
+    """Tell whether a source has changed; a segment may be sealed by its name alone, with the same bytes as before."""
     known = before.sources.get(found.source.name)
-    return known is None or known.fingerprint != found.stored.fingerprint
+    if known is None or known.fingerprint != found.stored.fingerprint:
+        return True
+    return known.is_open and not found.stored.is_open
 
 
 def _broken(run: LakeRun) -> set[str]:
@@ -185,8 +220,7 @@ def _refuse_another(found: FoundSource, known: StoredSource) -> None:
 def _has_grown(source: Source, known: StoredSource) -> bool:
     if source.kind == SourceKind.PARQUET:
         return False
-    with open_regular(source.path) as file:
-        return _hash(file.read(min(known.size_bytes, EDGE_BYTES))) == known.head
+    return head_of(source.path, known.position or known.size_bytes) == known.head
 
 
 def _from_bronze(run: LakeRun, names: Iterable[str]) -> list[IngestTask]:

@@ -238,7 +238,7 @@ def _groups(files: Sequence[_Sized]) -> Iterator[list[_Sized]]:
 
 
 def _may_grow(source: StoredSource) -> bool:
-    return source.is_open or SUFFIXES.get(Path(source.path).suffix) == SourceKind.PCAP
+    return (source.is_open and not source.position) or SUFFIXES.get(Path(source.path).suffix) == SourceKind.PCAP
 
 
 def _with_parts(source: StoredSource, renamed: Mapping[str, str]) -> StoredSource:

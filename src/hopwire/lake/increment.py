@@ -458,7 +458,15 @@ class _Increment:
                     rows.filter(pc.equal(rows["direction"], "skipped")).select(["segment", "skipped"]).to_pylist()
                 ):
                     anew[row["segment"]].update(skipped_rows=1, skipped=row["skipped"])
-        return {**found, **anew}
+        replaced = self._replaced_sources()
+        for segment, counts in anew.items():
+            found[segment] = counts if segment in replaced else found.get(segment, Counter()) + counts
+        return found
+
+    def _replaced_sources(self) -> set[str]:
+        """The sources whose rows of before are not in the lake any more, or are there in new files."""
+        kept = {file.part for file in self.run.files("bronze.sightings")}
+        return {name for name, source in self.run.before.sources.items() if not kept.issuperset(source.parts)}
 
 
 class _LakeCounts:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["decoder_basis", "ingest", "ingest_here", "refuse_less", "take_in"]
 
 LOOK_SECONDS = 0.2  # between two looks at the progress
+NOTHING = StoredSource(0, "")
 MISSING = "sightings are missing"  # so begins the fault of missing numbers, which a build with more sources replaces
 
 OnBytes = Callable[[int], None]  # how many bytes of captures are done
@@ -124,7 +125,7 @@ def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[Ing
         rows[report.name] += report.row_count
     for report in reports:
         before = run.before.sources.get(report.name)
-        if before is None or not report.faults or rows[report.name] >= before.row_count:
+        if before is None or report.is_more or not report.faults or rows[report.name] >= before.row_count:
             continue
         lost = f"{report.faults[0]}; the lake has {before.row_count} rows of it, now there are {rows[report.name]}"
         remedy = "build the lake anew from captures" if report.name in own else "put the whole file back"
@@ -159,12 +160,19 @@ def take_in(
     read: dict[str, list[IngestReport]] = defaultdict(list)
     for report in reports:
         read[report.name].append(report)
-    kept = {name: source for name, source in run.before.sources.items() if name not in read}
-    sources = kept | {name: _with_counts(found[name], parts) for name, parts in read.items()}
+    before = run.before.sources
+    more = {report.name for report in reports if report.is_more}
+    kept = {name: source for name, source in before.items() if name not in read}
+    sources = kept | {
+        name: _with_counts(found[name], parts, before[name] if name in more else NOTHING)
+        for name, parts in read.items()
+    }
     spans = _spans(run, reports, sources)
     _refuse_copies(sources, spans, read)
-    content = hash_of(basis, sorted((name, each.fingerprint) for name, each in sources.items()), is_anew and run.name)
-    parts = {part for source in kept.values() for part in source.parts}
+    content = hash_of(
+        basis, sorted((name, each.fingerprint, each.is_open) for name, each in sources.items()), is_anew and run.name
+    )
+    parts = {part for name, source in before.items() if name in kept or name in more for part in source.parts}
     for table, layout in INGESTED.items():
         new = [file for report in reports for file in report.files.get(table, ())]
         run.put(table, content, layout.schema, new, keep=lambda file: file.part in parts)
@@ -172,19 +180,26 @@ def take_in(
     return _with_missing(sources, spans)
 
 
-def _with_counts(stored: StoredSource, parts: Sequence[IngestReport]) -> StoredSource:
-    is_refused = any(part.is_refused for part in parts)
+def _with_counts(stored: StoredSource, parts: Sequence[IngestReport], known: StoredSource) -> StoredSource:
+    """A source with what was read of it now, and what was known of the rows in front."""
+    position = max(part.position for part in parts) if all(part.position for part in parts) else 0
+    fingerprint = stored.fingerprint
+    if any(part.is_refused for part in parts):
+        fingerprint = hash_of(fingerprint, "refused")  # the system may give all of the source another time
+    elif any(part.is_partial for part in parts):
+        fingerprint = hash_of(fingerprint, "until", position)  # a later run reads the rest
     return msgspec.structs.replace(
         stored,
-        # the system refused a part of the source, and may give all of it another time: then the source has changed
-        fingerprint=hash_of(stored.fingerprint, "refused") if is_refused else stored.fingerprint,
+        fingerprint=fingerprint,
         is_bad=any(part.is_bad for part in parts),
-        row_count=sum(part.row_count for part in parts),
-        skipped_rows=sum(part.skipped_rows for part in parts),
-        skipped=sum(part.skipped for part in parts),
+        row_count=known.row_count + sum(part.row_count for part in parts),
+        skipped_rows=known.skipped_rows + sum(part.skipped_rows for part in parts),
+        skipped=known.skipped + sum(part.skipped for part in parts),
         # all parts of a file may have the same fault; the faults of a source that is gone are still true
         faults=tuple(dict.fromkeys(fault for part in parts for fault in part.faults)) or stored.faults,
-        parts=tuple(dict.fromkeys(name for part in parts for name in part.parts)),
+        parts=tuple(dict.fromkeys([*known.parts, *(name for part in parts for name in part.parts)])),
+        position=position,
+        head=next((part.head for part in parts if part.position == position and part.head), stored.head),
     )
 
 
@@ -200,12 +215,16 @@ def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, 
     before = run.before.sources
     old = [span for file in run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(file))]
     read = {report.name for report in reports}
-    same = [span for span in old if span.segment in read]
+    more = {report.name: report.ending for report in reports if report.is_more}
+    same = [span for span in old if span.segment in read and span.segment not in more]
     same = [span for span in same if sources[span.segment].fingerprint == before[span.segment].fingerprint]
     unnumbered = {span.segment for span in same if not span.is_numbered}
     endings = {(span.segment, span.life): span.ending for span in same}
     parts = sorted((span for report in reports for span in report.spans), key=lambda span: span.first_sequence)
-    new = [span.without_numbers() if span.segment in unnumbered else span for span in joined_spans(parts)]
+    begun = [span for span in old if span.segment in more]
+    joined = joined_spans([*begun, *parts])
+    joined = [replace(span, ending=more.get(span.segment, span.ending)) for span in joined]
+    new = [span.without_numbers() if span.segment in unnumbered else span for span in joined]
     new = [
         replace(span, ending=endings.get((span.segment, span.life), OPEN)) if span.ending == OPEN else span
         for span in new

@@ -10,6 +10,7 @@ all tables belong together.
 - `parts` of a source are the files that have its rows: a file of the part `p` is called `p.parquet`, in every table
   that the ingest writes. Small sources share a part.
 - `path` and `head` of a source tell whether a file is that source or only has its name (`catalog.py`).
+- `position` of a source says where a segment that has grown is read on.
 - The format is raised when an older hopwire could not read the lake any more. There is no migration: the captures or
   bronze.sightings have everything that is needed to build the lake anew.
 - Whoever can write to a lake can write its manifest. So a table is taken only if its name is one (`check_manifest`).
@@ -29,6 +30,7 @@ import msgspec
 from hopwire.errors import LakeError
 
 __all__ = [
+    "EDGE_BYTES",
     "FORMAT",
     "NO_DAY",
     "WRITTEN",
@@ -40,11 +42,13 @@ __all__ = [
     "check_manifest",
     "check_path",
     "hash_of",
+    "hash_of_bytes",
     "part_name",
     "stale_tables",
 ]
 
 FORMAT = 2
+EDGE_BYTES = 64 * 1024  # two segments differ in their first rows or in their last rows
 TABLE = re.compile(r"(bronze|silver|gold)\.[a-z0-9_]+", re.ASCII)
 DAY = r"\d{4}-\d{2}-\d{2}"
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # as every engine calls a partition without a value
@@ -106,9 +110,10 @@ class StoredSource(msgspec.Struct, frozen=True):
     is_open: bool = False
     faults: tuple[str, ...] = ()
     path: str = ""  # where the file lay
-    head: str = ""  # hash over its first bytes
+    head: str = ""  # hash over its first bytes: up to its position, if it has one
     is_bad: bool = False  # the file could not be read, or not in full: someone should look at it
     parts: tuple[str, ...] = ()  # the files that have its rows
+    position: int = 0  # of a segment: behind its last batch that was read, from where it is read on; 0: not known
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -162,6 +167,11 @@ def _newer(name: str, tables: dict[str, StoredTable], seen: set[str]) -> Iterato
         elif source not in seen:  # a table that is made from itself, over however many others, would never end
             seen.add(source)
             yield from _newer(source, tables, seen)
+
+
+def hash_of_bytes(data: bytes) -> str:
+    """Give a hash over bytes of a file."""
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def hash_of(*values: Any) -> str:

@@ -29,12 +29,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.capture.file_faults import Fault, FaultKind
-from hopwire.capture.sources import Source, SourceKind, read_source
+from hopwire.capture.segment import sealed_path
+from hopwire.capture.sources import Source, SourceKind, read_placed
 from hopwire.disk import open_regular
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans, spans_from_batch
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes, rows_of_sightings
-from hopwire.lake.manifest import StoredFile, part_name
+from hopwire.lake.manifest import EDGE_BYTES, StoredFile, hash_of_bytes, part_name
 from hopwire.lake.parquet_output import TableLayout, TableOutput
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, rows_of_messages
@@ -51,6 +52,7 @@ __all__ = [
     "IngestReport",
     "IngestTask",
     "Split",
+    "head_of",
     "ingest_group",
     "ingest_groups",
     "rebatched",
@@ -89,11 +91,13 @@ class IngestTask(msgspec.Struct, frozen=True):
     begin: int = 0
     end: int | None = None
     is_own: bool = False  # a file of bronze.sightings, which may have rows of other sources too
+    is_more: bool = False  # the lake has the rows in front of `begin`
+    is_partial: bool = False  # a later run reads what is behind `end`
 
     @property
     def may_grow(self) -> bool:
-        """Whether the source may have more rows the next time, and so be read again."""
-        return self.is_open or self.kind == SourceKind.PCAP
+        """Whether the source may have more rows the next time, and then is read again as a whole."""
+        return self.kind == SourceKind.PCAP
 
     @property
     def source(self) -> Source:
@@ -134,6 +138,11 @@ class IngestReport(msgspec.Struct):
     parts: list[str] = []  # the names of the files that have its rows
     files: dict[str, list[StoredFile]] = {}  # table: new files; those that sources share are told of the last source
     spans: list[SourceSpan] = []
+    ending: str = OPEN  # how the source ends: one of ENDINGS
+    position: int = 0  # behind the last batch that was read, if the next run can go on there
+    head: str = ""  # hash over the first bytes, up to the position
+    is_more: bool = False
+    is_partial: bool = False
     faults: list[str] = []
     is_bad: bool = False  # one of the faults is serious: someone should look at the file
     is_refused: bool = False  # the system did not give the whole file, and may give it another time
@@ -203,10 +212,11 @@ def _ingest_source(
     task: IngestTask, outputs: _PartOutputs, job: IngestJob, domains: Domains, settings: LakeSettings
 ) -> IngestReport:
     """Read one source and write its rows; the report says what is wrong with the disk."""
-    report = IngestReport(task.name)
+    report = IngestReport(task.name, is_more=task.is_more, is_partial=task.is_partial)
     faults: list[Fault] = []
+    reading = _Reading(task, faults)
     with _said(report, task.path):
-        for batch in rebatched(_rows(task, faults.append), settings.batch_rows, settings.batch_bytes):
+        for batch in rebatched(reading.rows(), settings.batch_rows, settings.batch_bytes):
             split = split_batch(batch, task.name, domains)
             outputs.add(split)
             report.spans = joined_spans([*report.spans, *spans_from_batch(batch, task.name)])
@@ -215,7 +225,9 @@ def _ingest_source(
             report.skipped += split.skipped
         if not _has_numbers(task):
             report.spans = [span.without_numbers() for span in report.spans]
-        report.spans = [replace(span, ending=_ending(task, bool(faults))) for span in report.spans]
+        report.ending = _ending(task, bool(faults))
+        report.spans = [replace(span, ending=report.ending) for span in report.spans]
+        report.position, report.head = reading.reached()
         report.parts = [outputs.part] if report.row_count else []
         if task.may_grow:
             report.files = outputs.close()
@@ -235,8 +247,44 @@ def _said(report: IngestReport, path: str) -> Iterator[None]:
         report.error = _in_words(error, report.name, path)
 
 
-def _rows(task: IngestTask, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
-    return _read_own(task, on_fault) if task.is_own else read_source(task.source, on_fault=on_fault)
+class _Reading:
+    """Reads the rows of a task, and knows how far it came."""
+
+    def __init__(self, task: IngestTask, faults: list[Fault]) -> None:
+        self._task, self._faults = task, faults
+        self._position = task.begin
+        self._is_settled = True
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        task, on_fault = self._task, self._faults.append
+        if task.is_own:
+            yield from _read_own(task, on_fault)
+            return
+        for batch, self._position in read_placed(task.source, on_fault):
+            self._is_settled = not pc.all(pc.equal(batch.column("reason"), "disk_error")).as_py()
+            yield batch
+
+    def reached(self) -> tuple[int, str]:
+        """Give where the next run can go on, and a hash over the first bytes up to there; 0 if it has to begin anew.
+
+        A source with a fault is read again as a whole. So is an open segment that ends with the mark of a full disk:
+        the next batch takes the place of the mark.
+        """
+        task = self._task
+        is_whole = all(task.is_open and fault.kind == FaultKind.CUT_OFF for fault in self._faults)
+        is_settled = self._is_settled or not task.is_open
+        if task.kind != SourceKind.SEGMENT or task.is_own or not (self._position and is_whole and is_settled):
+            return 0, ""
+        try:
+            return self._position, head_of(task.source.path, self._position)
+        except FileNotFoundError:  # sealed or removed a moment ago: the next run finds out
+            return self._position, head_of(sealed_path(task.source.path), self._position)
+
+
+def head_of(path: Path, size_bytes: int) -> str:
+    """Give a hash over the first bytes of a file, at most so many."""
+    with open_regular(path) as file:
+        return hash_of_bytes(file.read(min(size_bytes, EDGE_BYTES)))
 
 
 def _read_own(task: IngestTask, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
@@ -269,7 +317,7 @@ def _has_numbers(task: IngestTask) -> bool:
 def _ending(task: IngestTask, has_faults: bool) -> str:
     """How the source ends: a segment that is sealed and whole was closed by its node."""
     if task.kind == SourceKind.SEGMENT:
-        return OPEN if task.is_open or has_faults else CLOSED
+        return OPEN if task.is_open or task.is_partial or has_faults else CLOSED
     return OPEN if task.kind == SourceKind.PARQUET and _has_numbers(task) else OVERHEARD
 
 
