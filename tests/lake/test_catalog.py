@@ -11,7 +11,7 @@ from hopwire.capture.sources import Source, list_sources, read_source
 from hopwire.errors import LakeError
 from hopwire.lake import catalog
 from hopwire.lake.catalog import find_sources, groups_of, tasks_of
-from hopwire.lake.manifest import StoredFile, StoredSource
+from hopwire.lake.manifest import EDGE_BYTES, StoredFile, StoredSource
 from hopwire.lake.store import LakeRun, writing
 from hopwire.lake.worker import IngestTask
 from tests.lake.captures import make_capture, make_sightings, write_segment
@@ -152,8 +152,8 @@ def test_captures_may_be_moved_and_may_grow_there(tmp_path: Path, places: tuple[
 
 
 def test_recording_that_was_copied_while_it_grew_is_the_same(tmp_path: Path, places: tuple[Path, Path]) -> None:
-    content = Random(1).randbytes(3 * catalog.EDGE_BYTES)
-    for size in (100, 2 * catalog.EDGE_BYTES):
+    content = Random(1).randbytes(3 * EDGE_BYTES)
+    for size in (100, 2 * EDGE_BYTES):
         (places[0] / "net.pcap").write_bytes(content[:size])
         (places[1] / "net.pcap").write_bytes(content)
         assert tasks_after(tmp_path, stored_in(places[0]), places[1]) == ["net.pcap"]
