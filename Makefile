@@ -35,8 +35,13 @@ test: check tools ## check, then run every test
 tools: ## install tshark and chromium, which the tests of the dissector and of the page need, where that is possible
 	@for tool in tshark chromium; do \
 		command -v $$tool >/dev/null && continue; \
-		test "$$(id -u)" = 0 && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$tool >/dev/null 2>&1 \
-			|| echo "$$tool is not here, and its tests are skipped (Debian: apt-get install $$tool)"; \
+		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+			echo "== install $$tool"; \
+			apt-cache show $$tool >/dev/null 2>&1 || apt-get update -qq >/dev/null 2>&1; \
+			DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$tool >$(VENV)/$$tool.log 2>&1 && continue; \
+			tail -n 1 $(VENV)/$$tool.log; \
+		fi; \
+		echo "$$tool is not here, and its tests are skipped (Debian: apt-get install $$tool)"; \
 	done
 
 check: lint format types imports fresh ## lint, format, types, import rules and generated documents

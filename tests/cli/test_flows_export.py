@@ -171,6 +171,7 @@ WRONG = [
     (("--endpoint", "http://x", "--to", "zipkin"), "--endpoint: only --to otlp without --output is sent"),
     (("--endpoint", "http://ada:secret@x"),
      "--endpoint: names and passwords in an address are not sent; leave them out"),
+    (("--json",),                  "--json: says what was written; name where with --output or --endpoint"),
     (("abc", "--outcome", "lost"),                 "found an id and filters, expected one of them"),
 ]
 # fmt: on
@@ -188,6 +189,13 @@ def test_a_file_that_cannot_be_written_is_one_line_and_leaves_nothing(lake: Path
     assert list(tmp_path.iterdir()) == []
     found = hopwire("flows", "export", str(lake), "--output", str(tmp_path))
     assert (found.code, found.err) == (2, f"hopwire: --output: {tmp_path} is a directory, expected a file\n")
+
+
+def test_what_was_written_is_said_in_json_too(lake: Path, tmp_path: Path) -> None:
+    place = tmp_path / "flows.json"
+    said = json.loads(hopwire("flows", "export", str(lake), "--limit", "2", "--output", str(place), "--json").out)
+    assert said.pop("of") > 2
+    assert said == {"written_to": str(place), "format": "otlp", "flows": 2}
 
 
 # -- Zipkin

@@ -141,3 +141,30 @@ def test_a_day_of_the_demonstration() -> None:
         has_lake=True,
     )
     assert json.dumps(summary_to_json(summary)) + "\n" == DAY
+
+
+def test_a_dissector_for_wireshark(tmp_path: Path) -> None:
+    place = tmp_path / "hopwire.lua"
+    said = json.loads(hopwire("wireshark", "--output", str(place), "--json").out)
+    assert said == {"output": str(place), "size_bytes": place.stat().st_size}
+    assert json.loads(hopwire("wireshark", "--json").out) == {"dissector": place.read_text("utf-8")}
+
+
+@pytest.mark.slow
+def test_what_is_done_with_keys(tmp_path: Path) -> None:
+    def done(*arguments: str) -> dict[str, str]:
+        found = hopwire("keys", *arguments, "--dir", str(tmp_path), "--json")
+        assert (found.code, found.err) == (0, "")
+        said: dict[str, str] = json.loads(found.out.splitlines()[-1])
+        return said
+
+    assert done("new", "authority", "net")["name"] == "authority-1"
+    assert done("new", "domain", "orders", "--identity", "orders.*")["kind"] == "domain"
+    assert done("new", "domain", "orders")["name"] == "orders-2"
+    assert done("new", "node", "till")["kind"] == "node"
+    assert done("sign", "till", "--hosts", "orders")["hosts"] == ["orders"]
+    assert done("use", "orders-2")["domain"] == "orders"
+    assert done("show", "till")["state"] == "valid"
+    assert done("show", "orders-2", "--secret") == {"secret": (tmp_path / "orders-2.key").read_text("ascii").strip()}
+    assert len(done("revoke", "till")["revoked"]) == 1
+    assert done("revoke", "orders-1")["kind"] == "domain"

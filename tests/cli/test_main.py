@@ -131,6 +131,20 @@ def test_every_help_speaks_in_whole_sentences(path: list[str]) -> None:
         assert re.fullmatch(r"\S.*[.]", option.help or ""), option.name
 
 
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_command_can_answer_in_json(path: list[str]) -> None:
+    found, _ = found_command(path)
+    assert "--json" in [name for option in found.params for name in option.opts]
+
+
+@pytest.mark.parametrize("group", ["", *GROUPS])
+def test_every_list_of_commands_fits_80_columns_without_cutting_a_sentence(group: str) -> None:
+    shown = hopwire(*group.split(), "--help", columns=80).out
+    listed = shown.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert listed
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...") or len(line) > 80] == []
+
+
 def test_the_table_of_examples_has_no_command_that_is_none() -> None:
     assert sorted(EXAMPLES) == sorted(map(" ".join, PATHS))
 

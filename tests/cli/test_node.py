@@ -21,7 +21,7 @@ SHOP = "tests.runner.shop"
 
 @pytest.mark.slow
 def test_a_node_serves_and_a_signal_ends_it_with_0_though_a_thread_is_blocked() -> None:
-    arguments = ("node", f"{SHOP}:BOTH", "--log-format", "json", "--http", "0", "--drain-seconds", "0")
+    arguments = ("node", f"{SHOP}:BOTH", "--json", "--http", "0", "--drain-seconds", "0")
     with process_of(command(*arguments, "--set", "stop_seconds=0.01")) as process:
         url = process.next("http")["url"]
         uri = process.next("listening")["uri"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -32,7 +33,7 @@ def test_mistake_is_one_line(arguments: tuple[str, ...], words: str) -> None:
 @pytest.mark.slow
 def test_whoever_knows_a_rendezvous_alone_can_ask_all_and_see_the_members_until_it_leaves() -> None:
     door = subprocess.Popen(
-        command("rendezvous", "--listen", "tcp://127.0.0.1:0"),
+        command("rendezvous", "--listen", "tcp://127.0.0.1:0", "--json"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -40,7 +41,7 @@ def test_whoever_knows_a_rendezvous_alone_can_ask_all_and_see_the_members_until_
     )
     try:
         assert door.stdout is not None
-        uri = door.stdout.readline().strip()
+        uri = json.loads(door.stdout.readline())["uri"]
         with sync.Node(join=[uri]) as shop:
             shop.host(Shop())
             while "till.order" not in hopwire("routes", uri, columns=160).out:
@@ -58,6 +59,7 @@ def test_whoever_knows_a_rendezvous_alone_can_ask_all_and_see_the_members_until_
             _, said = door.communicate(timeout=30)
             assert door.returncode == 0
             assert "interrupted" not in said
+            assert all(json.loads(line)["message"] for line in said.splitlines())
     finally:
         door.kill()
         door.communicate(timeout=30)

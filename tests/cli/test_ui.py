@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import urllib.request
@@ -45,16 +44,16 @@ def node() -> Iterator[sync.Node]:
 
 @pytest.mark.slow
 def test_a_page_without_a_lake_shows_a_node_as_it_lives(node: sync.Node, tmp_path: Path) -> None:
-    started = command("ui", "--join", node.uri, "--captures", str(tmp_path), "--port", "0")
+    started = command("ui", "--join", node.uri, "--captures", str(tmp_path), "--port", "0", "--json")
     with subprocess.Popen(
         started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True, preexec_fn=heed_ctrl_c
     ) as page:
         assert page.stdout is not None
         assert page.stderr is not None
-        found = re.search(r"http://127.0.0.1:\d+/", page.stdout.readline())
-        assert found is not None, page.stderr.read()
+        said = json.loads(page.stdout.readline() or page.stderr.read())
+        assert said["shows"] == node.uri
         shown: dict[str, Any] = {}
-        with urllib.request.urlopen(f"{found[0]}live/events", timeout=60) as events:
+        with urllib.request.urlopen(f"{said['address']}live/events", timeout=60) as events:
             while "till.order" not in json.dumps(shown):  # the first picture may say that it still waits
                 line = events.readline()
                 assert line, "the page has closed its events"

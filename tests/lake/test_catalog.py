@@ -81,6 +81,10 @@ def test_missing_directory_and_empty_directory_are_said_with_the_remedy(tmp_path
         find_sources(tmp_path / "nowhere")
     with pytest.raises(LakeError, match=r"has no captures in it; a node writes them: Node\(capture="):
         find_sources(tmp_path)
+    (tmp_path / "captures").mkdir()
+    make_capture(tmp_path / "captures", ("anna",))
+    with pytest.raises(LakeError, match=r"has no captures in it; they are in \S+/captures$"):
+        find_sources(tmp_path)
 
 
 # -- files that have the name of a source

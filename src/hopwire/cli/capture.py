@@ -66,7 +66,7 @@ def ls(
     directory: Directory,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each segment.")] = False,
 ) -> None:
-    """List the segments of a capture: what is in them, from when to when, and whether they are whole.
+    """List the segments of a capture, and whether they are whole. Each is shown with what is in it, from when to when.
 
     Segments that are open or cut off are read as far as they go. Parquet files of raw frames are listed too, and
     recordings of the network (pcap, pcapng) that hold messages over ZeroMQ.
@@ -150,7 +150,7 @@ def cat(
         bool, typer.Option("--json", help="One JSON object for each line; `hopwire decode -f -` reads it.")
     ] = False,
 ) -> None:
-    """Show what the nodes of a capture saw, in the order of time, one line for each sighting.
+    """Show what nodes saw, in the order of time, a line each.
 
     A line has time, node, direction, peer, the identity and version of the message and its partition, its wire format,
     its size and its correlation id. The line of a dead letter also has the reason, and the line of an unreadable

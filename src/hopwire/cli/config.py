@@ -51,7 +51,7 @@ def show(
     others: Set = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show every setting, its value and where the value comes from; options are those of `hopwire node`.
+    """Show every setting, its value and where that comes from. Options are those of `hopwire node`.
 
     Arguments count before the environment, the environment before the file, the file before defaults. The file of
     domains is named and not opened: no secret is shown.

@@ -69,7 +69,7 @@ def decode(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show every byte.")] = False,
 ) -> None:
-    """Show every item of a message: its place, its name, its bytes and what they mean.
+    """Show every item of a message: place, name, bytes, meaning.
 
     A file holds JSON, JSON lines, one message on each line with its frames in hex, or dumps of xxd or hexdump -C. It
     may also be a file of a capture, a Parquet file, or a recording of the network (pcap, pcapng). A dump holds what was

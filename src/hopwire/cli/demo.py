@@ -54,7 +54,8 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     with_page: Annotated[bool, typer.Option("--ui", help="Then show the lake in a browser, until Ctrl+C.")] = False,
 ) -> None:
-    """Run a network of processes in which everything goes wrong, and look at it through the lake.
+    """Run a network in which everything goes wrong, explained. The nodes are processes, and the lake shows what became
+    of each message.
 
     Five nodes find each other through a rendezvous and talk over ZeroMQ in all four wire formats, while messages are
     dropped, doubled and forged, a node is killed, and a link is cut for a while. Spark makes tables of their captures.

@@ -65,7 +65,8 @@ def doctor(
     timeout: Seconds = 5.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each finding.")] = False,
 ) -> None:
-    """Look at versions, keys, ports, names, other nodes and their clocks, and say what to do where something is wrong.
+    """Find what keeps nodes apart, and say what to do about it. Versions, keys, ports, names, other nodes and their
+    clocks are looked at.
 
     Looked at is the node that `hopwire node` would run with the same settings. The command ends with 1 if something
     is bad.

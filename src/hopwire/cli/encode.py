@@ -29,7 +29,7 @@ def encode(
         bool, typer.Option("--json/--hex", help="One JSON object for each message, or frames in hex.")
     ] = False,
 ) -> None:
-    """Write messages as frames, from JSON as `decode --json` prints it: the whole object, or only its `fields`.
+    """Write messages as frames, from JSON as decode prints it. The JSON is the whole object, or only its `fields`.
 
     A message that the format cannot carry without loss is refused.
     """

@@ -127,7 +127,8 @@ def ls(
     everything: Service = False,
     as_json: AsJson = False,
 ) -> None:
-    """List flows, the latest first: what became of each, how long it took, where it went, what is odd."""
+    """List flows, the latest first, and what became of each. Each is shown with how long it took, where it went, and
+    what is odd."""
     from hopwire.lake.query import node_names  # other commands do not load it
 
     names = node_names(lake)
@@ -238,7 +239,8 @@ def show(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show one flow as a tree: every hop with its nodes and latency, what became of its requests, where it was lost.
+    """Show one flow as a tree: every hop, and where it was lost. Hops have their nodes and latency, requests what
+    became of them.
 
     Hops in bold are on the critical path, which leads to the last arrival. Captures are read straight, without a lake:
     then the id is a correlation id, and signatures are not judged.
@@ -374,7 +376,7 @@ def _show_remarks(console: Console, title: str, remarks: list[Remark]) -> None:
 
 
 def lives(lake: LakeOrCaptures, as_json: AsJsonLife = False) -> None:
-    """List the lives of nodes: when each began and ended, whether it was stopped or died, and when it came back."""
+    """List when nodes began, ended and came back. Whether a node was stopped or died is shown too."""
     from hopwire.flows.lives import lives_from_clocks
     from hopwire.lake.store import read_arrow
 

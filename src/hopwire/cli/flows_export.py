@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,8 +63,11 @@ def export(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many flows, the latest.")] = 1000,
     everything: Service = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --output or --endpoint: one JSON object that says what was written.")
+    ] = False,
 ) -> None:
-    """Write flows in a format of other tools, or send them to a collector.
+    """Write flows for other tools, or send them to a collector.
 
     A flow is a trace, a node is a service, and a hop is a span where it left and a span where it arrived. What is lost
     is an error; what nobody saw, and clocks that are not corrected, stand in the attributes. A recording (pcapng) has
@@ -78,22 +82,30 @@ def export(
         raise SettingsError("--endpoint: only --to otlp without --output is sent")
     if endpoint is None and output is None and not is_text:
         raise SettingsError(f"--to {form}: this is no text; name a file with --output")
+    if as_json and endpoint is None and output is None:
+        raise SettingsError("--json: says what was written; name where with --output or --endpoint")
     collector = Collector(endpoint) if endpoint is not None else None
     wanted = FlowFilter(outcome, contract, node, finding, since, until, everything)
     if flow is not None and any(wanted):
         raise SettingsError("found an id and filters, expected one of them")
     ids, total = _ids(lake, flow, wanted, limit)
     chosen = FlowExport(lake, ids)
+    count = plural(len(ids), "flow")
     if collector is not None:
         _send(collector, chosen)
+        _tell(collector.url, f"{count} sent", as_json, format=form, flows=len(ids), of=total)
     elif output is not None:
         _write(output, chosen.written(form))
-        say(f"{output}: {plural(len(ids), 'flow')}")
+        _tell(str(output), count, as_json, format=form, flows=len(ids), of=total)
     else:
         for part in b"".join(chosen.written(form)).decode().splitlines():
             say(part)
     if len(ids) < total:
         complain(f"the latest {len(ids)} of {plural(total, 'flow')} were taken; --limit takes more")
+
+
+def _tell(place: str, words: str, as_json: bool, **facts: Any) -> None:
+    say(json.dumps({"written_to": place, **facts}) if as_json else f"{place}: {words}")
 
 
 def _ids(lake: Path, flow: str | None, wanted: FlowFilter, limit: int) -> tuple[list[bytes], int]:
@@ -133,4 +145,3 @@ def _send(collector: Collector, chosen: FlowExport) -> None:
     if collector.rejected:
         why = f": {collector.why}" if collector.why else ""
         fail(f"--endpoint: {collector.url} refused {plural(collector.rejected, 'span')}{why}", ExitCode.BAD)
-    say(f"{collector.url}: {plural(len(chosen.flow_ids), 'flow')} sent")

@@ -49,7 +49,8 @@ def latencies(
     everything: Service = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each contract.")] = False,
 ) -> None:
-    """Show how long the questions of each contract took: quantiles over any time, the slowest contract first.
+    """Show how long the questions of each contract took. Quantiles are over any time, and the slowest contract stands
+    first.
 
     Quantiles are read from histograms that add up (gold.latencies), and are too large by 6 % at most.
     """

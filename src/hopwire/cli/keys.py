@@ -33,6 +33,7 @@ class KeyKind(StrEnum):
 
 
 Folder = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder of the keys of a network.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
 def new(
@@ -44,8 +45,9 @@ def new(
     ] = None,
     scheme: Annotated[str, typer.Option(help="How a domain signs.")] = DEFAULT_SCHEME,
     days: Annotated[int, typer.Option(min=1, max=36_500, help="How long an authority is valid.")] = AUTHORITY_DAYS,
+    as_json: AsJson = False,
 ) -> None:
-    """Make an authority, the key of a node, or a domain with its key; of a domain that is there, one more key.
+    """Make an authority, the key of a node, or a domain with its key. Of a domain that is there, one more key is made.
 
     A new key of a domain is read from now on, and signs only after `hopwire keys use`. A new authority is trusted from
     now on, and signs from now on.
@@ -53,14 +55,15 @@ def new(
     folder = KeyFolder(directory)
     if kind is KeyKind.AUTHORITY:
         made = folder.new_authority(name, days)
-        say(f"{made}: made in {directory}; {made}.key is the secret of the whole network: keep it off the nodes")
+        words = f"made in {directory}; {made}.key is the secret of the whole network: keep it off the nodes"
     elif kind is KeyKind.NODE:
-        say(f"{folder.new_node(name)}: made; next: hopwire keys sign {name}")
+        made, words = str(folder.new_node(name)), f"made; next: hopwire keys sign {name}"
     else:
-        key_id = folder.new_domain(name, identity or [], scheme)
+        made = folder.new_domain(name, identity or [], scheme)
         count = len(folder.domains()[name]["keys"])
-        then = "" if count == 1 else f"; it does not sign yet: hopwire keys use {key_id}, once all nodes have it"
-        say(f"{key_id}: made in {directory}, domain {name} has {plural(count, 'key')}{then}")
+        then = "" if count == 1 else f"; it does not sign yet: hopwire keys use {made}, once all nodes have it"
+        words = f"made in {directory}, domain {name} has {plural(count, 'key')}{then}"
+    _tell(made, words, as_json, kind=kind.value, directory=str(directory))
 
 
 def sign(
@@ -75,21 +78,24 @@ def sign(
     request: Annotated[Path | None, typer.Option(help="A request (PEM) whose key is on another machine.")] = None,
     authority: Annotated[str, typer.Option(help="Which authority signs; else the newest one.")] = "",
     days: Annotated[int, typer.Option(min=1, max=36_500, help="How long the certificate is valid.")] = NODE_DAYS,
+    as_json: AsJson = False,
 ) -> None:
-    """Sign the certificate of a node, and put all that the node needs into one folder.
+    """Sign the certificate of a node. All that the node needs is then in one folder.
 
     Signed again, a node has two certificates that are valid; `hopwire keys revoke` takes the old one back.
     """
     row = KeyFolder(directory).sign(name, hosts or [], asks or [], days, authority, request)
     may = ", ".join(row.hosts) or "no domain"
-    say(f"{directory / 'nodes' / name}: all that the node needs; it may host {may}, until {row.not_after}")
+    words = f"all that the node needs; it may host {may}, until {row.not_after}"
+    _tell(str(directory / "nodes" / name), words, as_json, **asdict(row))
 
 
 def list_keys(
     directory: Folder = Path("keys"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each.")] = False,
 ) -> None:
-    """List authorities, certificates and keys of domains: what they are for, until when, and whether they count."""
+    """List authorities, certificates and keys of domains. Each is shown with what it is for, until when, and whether it
+    counts."""
     rows = _rows(KeyFolder(directory))
     if not rows:
         raise SettingsError(f"{directory} has no keys; hopwire keys new authority NAME makes the first")
@@ -109,20 +115,21 @@ def revoke(
     name: Annotated[str, typer.Argument(help="A node, sha256:..., an authority, or the key of a domain.")],
     directory: Folder = Path("keys"),
     keep_latest: Annotated[bool, typer.Option("--old", help="Of a node: all certificates but the latest.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Take back: the certificates of a node, one certificate, an authority, or a key of a domain.
+    """Take back the certificates of a node, or a key. Also one certificate, or an authority.
 
     Nodes that have the new files close the connections of a revoked certificate within a second.
     """
     folder = KeyFolder(directory)
     if name in folder.authorities():
         folder.drop_authority(name)
-        say(f"{name}: trusted no more; bring authority.pem to all nodes")
+        _tell(name, "trusted no more; bring authority.pem to all nodes", as_json, kind="authority")
         return
     domain = _domain_of(folder, name)
     if domain:
         folder.drop_key(domain, name)
-        say(f"{name}: taken away; bring domains.toml to all nodes")
+        _tell(name, "taken away; bring domains.toml to all nodes", as_json, kind="domain")
         return
     found = [row for row in folder.issued() if name in (row.node, f"sha256:{row.fingerprint}")]
     if not found:
@@ -130,40 +137,48 @@ def revoke(
     gone = folder.revoke(found[:-1] if keep_latest else found)
     had = ", ".join(sorted({domain for row in gone for domain in (*row.hosts, *row.asks)}))
     then = f"; it still knows keys of {had}: hopwire keys new domain makes others" if had and not keep_latest else ""
-    say(f"{name}: {plural(len(gone), 'certificate')} revoked; bring revoked.txt to all nodes{then}")
+    words = f"{plural(len(gone), 'certificate')} revoked; bring revoked.txt to all nodes{then}"
+    _tell(name, words, as_json, kind="node", revoked=[f"sha256:{row.fingerprint}" for row in gone])
 
 
 def use(
     key_id: Annotated[str, typer.Argument(help="The key of a domain, such as orders-2.")],
     directory: Folder = Path("keys"),
+    as_json: AsJson = False,
 ) -> None:
-    """Let a domain sign with this key; all nodes must have the key already."""
+    """Let a domain sign with this key. All nodes must have the key already."""
     folder = KeyFolder(directory)
     domain = _domain_of(folder, key_id)
     if not domain:
         raise SettingsError(f"{directory} has no domain with a key {key_id!r:.80}")
     folder.use_key(domain, key_id)
-    say(f"{key_id}: signs from now on; bring domains.toml to all nodes")
+    _tell(key_id, "signs from now on; bring domains.toml to all nodes", as_json, domain=domain)
 
 
 def show(
     name: Annotated[str, typer.Argument(help="An authority, a node, a domain, or the key of a domain.")],
     directory: Folder = Path("keys"),
     secret: Annotated[bool, typer.Option("--secret", help="Print the secret too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each, in a line.")] = False,
 ) -> None:
-    """Show what is known of a node, an authority or a domain; a secret only with `--secret`."""
+    """Show what is known of a node, an authority or a domain. A secret is shown only with `--secret`."""
     folder = KeyFolder(directory)
     rows = [row for row in _rows(folder) if name in (row["name"], row["of"])]
     if not rows:
         raise SettingsError(f"{directory} knows no node, authority, domain or key of the name {name!r:.80}")
     for row in rows:
-        say(json.dumps(row, indent=2))
+        say(json.dumps(row, indent=None if as_json else 2))
     if secret:
-        say(_secret(folder, name))
+        say(json.dumps({"secret": _secret(folder, name)}) if as_json else _secret(folder, name))
 
 
 list_keys.__name__ = "list"  # the word of the command, which is a word of Python too
 COMMANDS = (new, sign, list_keys, revoke, use, show)
+
+
+def _tell(name: str, words: str, as_json: bool, **facts: Any) -> None:
+    """Say what was done to something: as a line, or as JSON with the facts beside the words."""
+    say(json.dumps({"name": name, **facts, "done": words}) if as_json else f"{name}: {words}")
 
 
 def _secret(folder: KeyFolder, name: str) -> str:

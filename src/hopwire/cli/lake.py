@@ -66,7 +66,7 @@ def build(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
 ) -> None:
-    """Bring a lake up to date with its captures: read what is new, build what depends on it.
+    """Bring a lake up to date with its captures. What is new is read, and what depends on it is built.
 
     To build again is harmless. Nothing is visible before everything is built. A file that is no capture, or is cut off,
     is named and counted in gold.quality, and the build goes on. The command ends with 4 if a source could not be read:
@@ -220,7 +220,7 @@ def tables(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each table.")] = False,
 ) -> None:
-    """Describe the tables of a lake: what one row is, the key, and with --json the columns. Spark is not started."""
+    """Describe the tables of a lake: what one row is, and the key. With --json its columns too. Spark is not run."""
     _need_spark()
     from hopwire.lake.manifest import Manifest, stale_tables
     from hopwire.lake.store import read_manifest

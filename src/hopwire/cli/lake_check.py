@@ -29,7 +29,8 @@ def check(
     truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="The directory `truth` of a simulated network.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Compare a lake with the truth of a simulated network: verdicts, quarantine, requests, flows, findings, clocks.
+    """Compare a lake with the truth of a simulated network. Verdicts, quarantine, requests, flows, findings and clocks
+    are compared.
 
     A fact that only the truth has is missed, a fact that only the lake has is false. The command ends with 1 if a fact
     is missed or false. Spark is not started.

@@ -40,7 +40,7 @@ def sql(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each row.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Lines of CSV, with a head.")] = False,
 ) -> None:
-    """Ask a lake in SQL: each table is there as `requests` and as `gold.requests`. Spark is not started.
+    """Ask a lake in SQL, without Spark. Each table is there as `requests` and as `gold.requests`.
 
     All tables are of one state of the lake, also while a build is at work. A statement can only read, and only the
     tables of the lake.

@@ -39,7 +39,7 @@ def listen(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="With contract, flow and sender beside the body.")] = False,
 ) -> None:
-    """Print the bodies of a contract that arrive here, each as a line of JSON, until Ctrl+C.
+    """Print the bodies of a contract that arrive here, until Ctrl+C. Each is a line of JSON.
 
     The command is one more actor that handles the contract, known to all members of a cluster. It takes its turn: what
     it prints, no other actor gets, broadcasts aside. Whoever asks is told that there is no answer. The timeout is for

@@ -31,7 +31,7 @@ def members(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the node at an address and the nodes that it knows: where they are, and when they were last heard.
+    """List a node and the nodes that it knows. Each is shown with its address, and when it was last heard.
 
     `routes` are those that a node announced, `waiting` those here who wait until it takes more. This command is a
     member too, and is left out. Of a gateway its partner networks follow: `routes` are contracts that cross from there

@@ -98,13 +98,17 @@ def node(
     log_level: LogLevel = None,
     log_format: LogFormat = None,
     others: Set = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Logs as lines of JSON: --log-format json.")] = False,
 ) -> None:
     """Run a node with actors from modules, until SIGTERM or Ctrl+C.
 
     Then the node takes no new work, finishes what it has, and ends with 0. A second signal ends it at once, with 130.
     An option that is not given here comes from HOPWIRE_..., then from the file, then it has its default.
     """
-    settings = given_settings(dict(locals()))
+    given = dict(locals())
+    if given.pop("as_json"):
+        given["log_format"] = "json"
+    settings = given_settings(given)
     set_up_logs(settings["log_level"], settings["log_format"])
     serve_until_signal(settings)
     _leave_threads_behind()

@@ -24,7 +24,7 @@ def reasons(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each reason.")] = False,
 ) -> None:
-    """List every reason that hopwire gives, and what it means; with a code, also who sees it and what to do."""
+    """List every reason that hopwire gives, and what it means. With a code, also who sees it and what to do."""
     chosen = [reason for reason in REASONS if code in (None, reason.code)]
     if not chosen:
         raise SettingsError(_no_reason(str(code)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from hopwire.cli.terminal import say
 from hopwire.errors import SettingsError
 from hopwire.node import Node, Tls
 from hopwire.node.status import StatusActor
+from hopwire.runner.log_lines import set_up_logs
 from hopwire.runner.service import heeding_signals
 from hopwire.security import OPEN
 
@@ -39,8 +41,9 @@ def rendezvous(
     allowed: Annotated[Path | None, typer.Option("--allowed", metavar="FILE", help="Who alone gets in.")] = None,
     revoked: Annotated[Path | None, typer.Option("--revoked", metavar="FILE", help="Who is refused.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without any key.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The address and the logs as lines of JSON.")] = False,
 ) -> None:
-    """Be a door of a cluster: a member with a stable address, through which others find each other.
+    """Be a door of a cluster, through which members find each other. A door is a member with a stable address.
 
     A rendezvous knows what every member knows, and decides nothing. Run several, and name them all to each other and to
     every node. While all of them are down, the cluster goes on as it is; nodes that start meanwhile wait. It runs until
@@ -52,7 +55,10 @@ def rendezvous(
     tls = None
     if certificate is not None and key is not None and authority is not None:
         tls = Tls(certificate, key, authority, allowed, revoked)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    if as_json:
+        set_up_logs("info", "json")
+    else:
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     node = Node(
         listen,
         advertise=advertise,
@@ -63,13 +69,13 @@ def rendezvous(
         tls=tls,
         insecure=insecure,
     )
-    asyncio.run(_serve(node))
+    asyncio.run(_serve(node, as_json))
 
 
-async def _serve(node: Node) -> None:
+async def _serve(node: Node, as_json: bool) -> None:
     node.host(StatusActor(node), local_only=True)
     is_told = asyncio.Event()
     with heeding_signals(is_told.set):
         async with node:
-            say(node.uri, flush=True)
+            say(json.dumps({"uri": node.uri}) if as_json else node.uri, flush=True)
             await is_told.wait()

@@ -27,7 +27,7 @@ def routes(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each contract.")] = False,
 ) -> None:
-    """List the contracts that a node can route: how many of its own actors handle each, and which other nodes do.
+    """List the contracts that a node can route, and their handlers. Its own actors are counted, other nodes are named.
 
     A contract that is imported from a partner network names the partner. On a gateway the actor that stands in for it
     counts as an actor here.

@@ -42,7 +42,7 @@ def send(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send a message, and wait until a node has put it into the queue of an actor.
+    """Send a message, and wait until it is in the queue of an actor.
 
     That the message was handled is not said: `hopwire ask` waits for that.
     """

@@ -39,7 +39,7 @@ def simulate(
     spark: Annotated[bool, typer.Option("--spark", help="Let the workers of Spark write, for many messages.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object in place of a table.")] = False,
 ) -> None:
-    """Write captures of a simulated network, and beside them what is true of it.
+    """Write captures of a simulated network, and its truth.
 
     Each fault has flows of its own. The number behind the name of a fault is its rate. For most faults the rate is a
     share of all flows, for some a share of nodes, minutes or sightings. The number of giant_body is a size in MiB.

@@ -40,7 +40,7 @@ def tell(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell a message to somebody who handles it, or to all of them, at most once; nobody says that it arrived."""
+    """Tell a message to one who handles it, or to all, at most once. Nobody says that it arrived."""
     kind, data = raw_payload(contract), body_from_json(body)
 
     async def act(there: Joined) -> None:

@@ -61,7 +61,7 @@ def top(
     config: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each look.")] = False,
 ) -> None:
-    """Show how a node does, redrawn in place until Ctrl+C: rates, queues, members, contracts, dead letters.
+    """Show how a node does: rates, queues, members, dead letters. The picture is redrawn in place until Ctrl+C.
 
     Rates are those between two looks; the first look of `--once` lasts as long as `--every` says.
     """

@@ -34,7 +34,7 @@ def trace(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which way a message of a contract would take from here, and who would get it; nothing is delivered.
+    """Show which way a message would take, and who would get it. Nothing is delivered.
 
     A way into a partner network ends at the gateway.
     """

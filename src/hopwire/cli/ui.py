@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import signal
 import socket
@@ -68,8 +69,9 @@ def ui(
     ] = False,
     domains: Domains = None,
     config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Say where the page is as one JSON object.")] = False,
 ) -> None:
-    """Show a lake in a browser: flows, what was lost and where, links, clocks, bytes, SQL.
+    """Show a lake in a browser: flows, losses, links, clocks, SQL.
 
     With --join the page also shows nodes as they live, with --captures messages as they are written down; the lake may
     then be left out. The page only reads. It is open to this machine alone unless --host says otherwise, and asks no
@@ -90,6 +92,7 @@ def ui(
         shows_bodies=not no_bodies,
         looks={address: _look(address, domains, config) for address in addresses or ()},
         captures=captures,
+        as_json=as_json,
     )
 
 
@@ -103,6 +106,7 @@ def serve_page(
     shows_bodies: bool = True,
     looks: dict[str, Look] | None = None,
     captures: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Serve the page until Ctrl+C."""
     try:
@@ -121,8 +125,9 @@ def serve_page(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listener.getsockname()[1]}/"
     what = lake or ", ".join(looks or {}) or captures
-    say(f"The page of {what} is at {address}{f'?token={secret}' if secret else ''}", flush=True)
-    say("Ctrl+C ends it.", flush=True)
+    whole = f"{address}{f'?token={secret}' if secret else ''}"
+    words = f"The page of {what} is at {whole}\nCtrl+C ends it."
+    say(json.dumps({"address": whole, "shows": str(what)}) if as_json else words, flush=True)
     settings = uvicorn.Config(
         app,
         log_level="warning",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -22,18 +23,22 @@ def wireshark(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write into this file.", show_default=False),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object: the file, or the dissector.")] = False,
 ) -> None:
-    """Write a dissector in Lua: Wireshark then shows every item of a message by the names that decode has for them.
+    """Write a dissector in Lua for Wireshark and tshark. They then show every item of a message by the names that
+    decode has for them.
 
     The dissector takes every connection that begins with the greeting of ZeroMQ, and reads messages of all four
     formats, trains, and hopwire's own extension. Filters: hopwire.identity, hopwire.correlation_id, hopwire.error and
     so on. Wireshark loads the file from its folder of personal Lua plugins, which stands under Help, About, Folders.
     """
+    made = dissector()
     if output is None:
-        say(dissector().rstrip("\n"))
+        say(json.dumps({"dissector": made}) if as_json else made.rstrip("\n"))
         return
-    output.write_text(dissector(), encoding="utf-8")
-    say(f"{output} is written; try it: tshark -X lua_script:{output} -r RECORDING -Y hopwire")
+    output.write_text(made, encoding="utf-8")
+    words = f"{output} is written; try it: tshark -X lua_script:{output} -r RECORDING -Y hopwire"
+    say(json.dumps({"output": str(output), "size_bytes": len(made.encode())}) if as_json else words)
 
 
 def dissector() -> str:

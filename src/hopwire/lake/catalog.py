@@ -70,8 +70,15 @@ def find_sources(captures: Path | str) -> tuple[dict[str, FoundSource], list[Fau
         first = f"{shown_name(bad[0].path.name)}: {bad[0].detail}"
         raise LakeError(f"{captures}: has no captures that can be read; {first}")
     if not found:
-        raise LakeError(f"{captures}: has no captures in it; a node writes them: Node(capture={str(captures)!r})")
+        raise LakeError(f"{captures}: has no captures in it; {_where_else(place)}")
     return found, bad + _foreign(place)
+
+
+def _where_else(place: Path) -> str:
+    """Say where captures may be instead: in a directory below, as a simulated network has them, or yet to be written."""
+    below = sorted(each for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
+    found = next((each for each in below if list_sources(each)), None)
+    return f"they are in {found}" if found else f"a node writes them: Node(capture={str(place)!r})"
 
 
 def _looked_at(source: Source) -> FoundSource | Fault:
