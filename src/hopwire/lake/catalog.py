@@ -75,7 +75,7 @@ def find_sources(captures: Path | str) -> tuple[dict[str, FoundSource], list[Fau
 
 
 def _where_else(place: Path) -> str:
-    """Say where captures may be instead: in a directory below, as a simulated network has them, or yet to be written."""
+    """Say where captures may be: in a directory below, as a simulated network has them, or yet to be written."""
     below = sorted(each for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
     found = next((each for each in below if list_sources(each)), None)
     return f"they are in {found}" if found else f"a node writes them: Node(capture={str(place)!r})"
