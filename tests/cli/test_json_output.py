@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,10 +153,10 @@ def test_a_dissector_for_wireshark(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_done_with_keys(tmp_path: Path) -> None:
-    def done(*arguments: str) -> dict[str, str]:
+    def done(*arguments: str) -> dict[str, Any]:
         found = hopwire("keys", *arguments, "--dir", str(tmp_path), "--json")
         assert (found.code, found.err) == (0, "")
-        said: dict[str, str] = json.loads(found.out.splitlines()[-1])
+        said: dict[str, Any] = json.loads(found.out.splitlines()[-1])
         return said
 
     assert done("new", "authority", "net")["name"] == "authority-1"
