@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +18,9 @@ from pyspark.sql import SparkSession
 from hopwire.capture import SCHEMA
 from hopwire.capture.sources import list_sources, read_placed, read_source
 from hopwire.domains_file import domains_from_file
+from hopwire.errors import WholeNeeded
 from hopwire.flows.steps import advance
-from hopwire.lake import compaction, increment, store, worker
+from hopwire.lake import compaction, flow_tasks, increment, store, worker
 from hopwire.lake.build import Built, build, step
 from hopwire.lake.compaction import compact
 from hopwire.lake.delta_log import DeltaLog
@@ -130,10 +132,22 @@ def test_compaction_between_steps_changes_no_row(
         assert max(map(days.count, days)) <= 3, "closed rows, rows of open flows, a source that may grow"
 
 
+def too_large(*_: Any) -> None:
+    raise WholeNeeded("a flow is too large")
+
+
 @pytest.mark.spark
+@pytest.mark.parametrize("is_by_table", [False, True])
 def test_step_goes_on_from_a_lake_that_spark_has_judged(
-    cut: CutCaptures, whole: Rows, tmp_path: Path, spark: SparkSession
+    cut: CutCaptures,
+    whole: Rows,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    is_by_table: bool,
 ) -> None:
+    if is_by_table:
+        monkeypatch.setattr("hopwire.lake.build.whole_tables", too_large)
     lake, live = tmp_path / "lake", tmp_path / "live"
     live.mkdir()
     half = len(cut.files) * 3 // 4
@@ -146,6 +160,42 @@ def test_step_goes_on_from_a_lake_that_spark_has_judged(
     crossings = read_arrow(lake, "silver.crossings")
     assert set(crossings["build"].to_pylist()) == {1, 2}, "the step has gone on from what Spark has found"
     assert_same(rows_of(lake), whole)
+
+
+class WorkersHere:
+    """What a whole build needs of Spark, in this process."""
+
+    def range(self, begin: int, end: int, step: int, count: int) -> WorkersHere:
+        self.numbers = range(begin, end, step)
+        return self
+
+    def mapInArrow(self, work: Any, schema: str) -> WorkersHere:
+        batches = [pa.record_batch([pa.array([number])], names=["id"]) for number in self.numbers]
+        self.rows = [SimpleNamespace(**row) for each in batches for out in work([each]) for row in out.to_pylist()]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self.rows
+
+
+@pytest.mark.parametrize("piece_rows", [flow_tasks.PIECE_ROWS, 20])
+def test_whole_lake_in_parts_and_pieces_has_the_rows_of_a_step(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_rows: int
+) -> None:
+    monkeypatch.setattr(flow_tasks, "PIECE_ROWS", piece_rows)
+    settings = LakeSettings(step_rows=1)
+    build(WorkersHere, cut.place, tmp_path / "lake", domains=cut.domains, settings=settings)  # type: ignore[arg-type]
+    assert_same(rows_of(tmp_path / "lake"), whole)
+
+
+def test_flow_that_is_larger_than_its_tree_is_left_to_spark(
+    cut: CutCaptures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = LakeSettings(step_rows=1, max_flow_rows=5)
+    monkeypatch.setattr("hopwire.lake.build._Build.make", too_large)
+    with pytest.raises(WholeNeeded):
+        build(WorkersHere, cut.place, tmp_path / "lake", domains=cut.domains, settings=settings)  # type: ignore[arg-type]
+    assert not list((tmp_path / "lake").rglob("*.arrow")), "what was between the jobs is gone"
 
 
 class Died(BaseException):

@@ -33,12 +33,21 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Ints, ints, one_array
 from hopwire.flows.coverage import Coverage, LifeSpan, Offset
-from hopwire.flows.groups import NO_TIME, Groups, codes
+from hopwire.flows.groups import NO_TIME, Groups, codes, distinct_lists
 from hopwire.flows.hop_columns import HopColumns
 from hopwire.flows.rules import Rules
 from hopwire.model.units import NS_PER_MINUTE
 
-__all__ = ["MINUTE_BYTES", "Frontier", "Horizon", "changed_since", "horizons", "minutes_in"]
+__all__ = [
+    "MINUTE_BYTES",
+    "Frontier",
+    "Horizon",
+    "HorizonColumns",
+    "changed_since",
+    "horizon_columns",
+    "horizons",
+    "minutes_in",
+]
 
 ENDED = pa.array(["answered", "failed"])  # requests of which no later time says more
 MINUTE_BYTES = 8
@@ -52,29 +61,43 @@ class Horizon(NamedTuple):
     nodes: frozenset[bytes]
 
 
+class HorizonColumns(NamedTuple):
+    """The horizons of many flows, a row for each."""
+
+    flows: pa.Array
+    until_ns: Ints
+    nodes: pa.ListArray  # sorted
+
+    @classmethod
+    def of(cls, known: Mapping[bytes, Horizon]) -> HorizonColumns:
+        """Give horizons by their flows as columns."""
+        until = np.array([each.until_ns for each in known.values()], dtype=np.int64)
+        nodes = pa.array([sorted(each.nodes) for each in known.values()], pa.list_(pa.binary()))
+        return cls(pa.array(list(known), pa.binary()), until, nodes)
+
+
 def horizons(hops: pa.Table, requests: pa.Table, rules: Rules) -> dict[bytes, Horizon]:
     """Give the horizon of each flow."""
-    if not len(hops):
-        return {}
+    found = horizon_columns(hops, requests, rules)
+    flows, nodes = found.flows.to_pylist(), found.nodes.to_pylist()
+    made = map(Horizon, found.until_ns.tolist(), map(frozenset, nodes))
+    return dict(zip(flows, made, strict=True))
+
+
+def horizon_columns(hops: pa.Table, requests: pa.Table, rules: Rules) -> HorizonColumns:
+    """Give the horizon of each flow, as columns."""
     columns = HopColumns(hops)
     margin = rules.patience_ns + max(rules.unwritten_ns, rules.duplicate_window_ns)
     until = np.maximum(columns.left, columns.came)
     until = np.where(columns.has_fate("in_flight"), until + rules.patience_ns + rules.silence_ns, until)
     until = np.maximum(until, _ends_of_minutes(hops))
-    flows = Groups(columns.flow)
-    latest = flows.most(until)[flows.of]
-    of_flow = dict(zip(columns.flow.tolist(), latest.tolist(), strict=True))
-    names = columns.flows.to_pylist()
-    asked = dict(zip(*_silences(requests, rules), strict=True))
-    nodes = columns.nodes.to_pylist()
-    touched: dict[int, set[bytes]] = {}
-    for column in (columns.source, columns.target, columns.home):
-        for flow, node in set(zip(columns.flow.tolist(), column.tolist(), strict=True)):
-            touched.setdefault(flow, set()).add(nodes[node])
-    return {
-        names[flow]: Horizon(max(last, asked.get(names[flow], last)) + margin, frozenset(touched[flow] - {b""}))
-        for flow, last in of_flow.items()
-    }
+    latest = Groups(columns.flow).most(until)  # codes count from 0, so the groups are the flows in their order
+    names, silences = _silences(requests, rules)
+    places = ints(pc.index_in(pa.array(names, pa.binary()), columns.flows), -1)
+    np.maximum.at(latest, places[places >= 0], np.array(silences, dtype=np.int64)[places >= 0])
+    ends = (columns.source, columns.target, columns.home)
+    nodes = distinct_lists(np.concatenate([columns.flow] * len(ends)), np.concatenate(ends), columns.nodes, len(latest))
+    return HorizonColumns(columns.flows, latest + margin, nodes)
 
 
 def _ends_of_minutes(hops: pa.Table) -> Ints:

@@ -41,9 +41,9 @@ from hopwire.flows.groups import (
     NO_TIME,
     Groups,
     codes,
+    distinct_lists,
     equal_text,
     filled_forward,
-    has_bytes,
     is_reserved,
     lists_of_groups,
     nullable,
@@ -323,12 +323,4 @@ def _totals_of_requests(requests: pa.Table) -> pa.Table:
 def _distinct(group: Ints, values: pa.Array, size: int) -> pa.Array:
     """Give the distinct values of each group as a list, sorted, without the empty value."""
     (code,), names = codes(values)
-    order = pc.sort_indices(names)
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[order.to_numpy()] = np.arange(len(names))
-    width = len(names) + 1
-    pairs = np.sort(group * width + rank[code])
-    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
-    sorted_names = names.take(order)
-    pairs = pairs[has_bytes(sorted_names)[pairs % width]]
-    return lists_of_groups(pairs // width, sorted_names.take(pa.array(pairs % width)), size)
+    return distinct_lists(group, code, names, size)

@@ -22,9 +22,11 @@ __all__ = [
     "NO_TIME",
     "Groups",
     "codes",
+    "distinct_lists",
     "equal_text",
     "filled_forward",
     "has_bytes",
+    "in_order",
     "is_control",
     "is_reserved",
     "lists_of_groups",
@@ -179,3 +181,33 @@ def lists_of_groups(group: Ints, values: pa.Array, size: int) -> pa.Array:
     """Give values, which are sorted by their group, as one list for each of `size` groups."""
     bounds = np.searchsorted(group, np.arange(size + 1)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(bounds), values)
+
+
+def distinct_lists(group: Ints, code: Ints, names: pa.Array, size: int) -> pa.Array:
+    """Give the distinct names of each of `size` groups as a list, sorted, without the empty name."""
+    order = pc.sort_indices(names)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[order.to_numpy()] = np.arange(len(names))
+    width = len(names) + 1
+    pairs = np.sort(group * width + rank[code])
+    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
+    sorted_names = names.take(order)
+    pairs = pairs[has_bytes(sorted_names)[pairs % width]]
+    return lists_of_groups(pairs // width, sorted_names.take(pa.array(pairs % width)), size)
+
+
+def in_order(rows: pa.Table, *names: str) -> pa.Table:
+    """Give rows in the order of columns of numbers, bytes or text, the first column first; nulls come last."""
+    order = np.lexsort([_ranks(rows[name]) for name in reversed(names)])
+    return rows.take(pa.array(order))
+
+
+def _ranks(column: pa.ChunkedArray) -> Ints:
+    """Give numbers that sort as the values of a column do."""
+    if pa.types.is_integer(column.type):
+        return ints(column, NEVER)
+    coded = pc.dictionary_encode(one_array(column))
+    rank = np.empty(len(coded.dictionary) + 1, dtype=np.int64)
+    rank[pc.sort_indices(coded.dictionary).to_numpy()] = np.arange(len(coded.dictionary))
+    rank[-1] = len(coded.dictionary)
+    return rank[ints(coded.indices, -1)]

@@ -72,7 +72,7 @@ from hopwire.flows.schemas import AWAITS, FATE, FATE_NAMES, HOP_SCHEMA, REPEATS,
 from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, NO_CORRELATION, RECEIPT, STREAM
 from hopwire.model.units import NS_PER_US
 
-__all__ = ["FLOW_ID", "SIGHTING_COLUMNS", "link", "link_piece", "with_flow_ids"]
+__all__ = ["FLOW_ID", "SIGHTING_COLUMNS", "flow_names", "link", "link_piece", "with_flow_ids"]
 
 # fmt: off
 SIGHTING_COLUMNS = (
@@ -145,6 +145,18 @@ def with_flow_ids(sightings: pa.Table, coverage: Coverage, rules: Rules) -> pa.T
         named = pc.binary_join_element_wise(flow_id, binary_from_rows(minute.astype(">i8")), EMPTY)
         flow_id = pc.if_else(pa.array(is_alone), named, flow_id)
     return sightings.append_column(FLOW_ID, flow_id)
+
+
+def flow_names(sightings: pa.Table) -> pa.Array:
+    """Give the flow of each sighting, without the minute of equal messages: sightings of other names never meet."""
+    flow = one_array(sightings["correlation_id"])
+    rows = np.flatnonzero(bools(pc.is_in(flow, NO_FLOW)))
+    if not len(rows):
+        return flow
+    places = np.arange(len(flow))
+    places[rows] = len(flow) + np.arange(len(rows))
+    named = _Roles(sightings.take(pa.array(rows)).combine_chunks()).flow_id
+    return pa.concat_arrays([flow, one_array(named)]).take(pa.array(places))
 
 
 def _is_late(sightings: pa.Table, seen: SightingColumns, coverage: Coverage, rules: Rules) -> Bools:

@@ -36,7 +36,7 @@ from hopwire.flows.coverage import Coverage, coverage_from_rows
 from hopwire.flows.crossings import WINDOW_NS, Crossing, crossings_of, quickest, window_of
 from hopwire.flows.findings import Contract, Known
 from hopwire.flows.flows import judge_flows
-from hopwire.flows.groups import NEVER
+from hopwire.flows.groups import NEVER, in_order
 from hopwire.flows.hops import FLOW_ID, link, with_flow_ids
 from hopwire.flows.matching import read_sightings
 from hopwire.flows.requests import judge_requests
@@ -54,6 +54,7 @@ __all__ = [
     "advance",
     "answered_in",
     "begin",
+    "judge_sightings",
     "step",
     "unhandled_in",
 ]
@@ -262,7 +263,7 @@ def advance(
         new = of_flows.slice(old, len(sightings))
         opening |= state.closed.named(_flows_of(of_flows, new, coverage, state.rules))
         if not opening:
-            judged = _judged(of_flows, coverage, state.rules)
+            judged = judge_sightings(of_flows, coverage, state.rules)
             answered = frozenset(state.closed.answered + answered_in(judged.requests))
             changed = {contract[0] for contract in answered ^ state.answered}
             opening = state.closed.unhandled(changed) if changed else set()
@@ -352,9 +353,9 @@ def _flows_of(rows: pa.Table, new: pa.Table, coverage: Coverage, rules: Rules) -
 # -- judging and closing
 
 
-def _judged(rows: pa.Table, coverage: Coverage, rules: Rules) -> FlowTables:
+def judge_sightings(rows: pa.Table, coverage: Coverage, rules: Rules) -> FlowTables:
     """Give the hops and requests of sightings with their flows; the flows are judged when all requests are known."""
-    rows = _sorted(rows, FLOW_ID, "message_key", "seen_at_ns", *SIGHTING)
+    rows = in_order(rows, FLOW_ID, "message_key", "seen_at_ns", *SIGHTING)
     hops = _in_order(link(rows, coverage, rules))
     requests = judge_requests(hops, coverage, rules)
     return FlowTables(rows, hops, requests)
@@ -363,12 +364,8 @@ def _judged(rows: pa.Table, coverage: Coverage, rules: Rules) -> FlowTables:
 def _in_order(hops: pa.Table) -> pa.Table:
     """Give hops by flow and time; equal times come in the same order always."""
     at = pc.coalesce(hops["left_at_ns"], hops["arrived_at_ns"])
-    rows = _sorted(hops.append_column("at", at), FLOW_ID, "at", "from_node", "to_node", *SEEN, "message_key")
+    rows = in_order(hops.append_column("at", at), FLOW_ID, "at", "from_node", "to_node", *SEEN, "message_key")
     return rows.drop_columns(["at"])
-
-
-def _sorted(rows: pa.Table, *names: str) -> pa.Table:
-    return rows.sort_by([(name, "ascending") for name in names])
 
 
 def _closed(state: StepState, judged: FlowTables, fold: ClockFold) -> StepState:

@@ -38,6 +38,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.store import LakeRun, writing
 from hopwire.lake.tables import Table, all_tables, in_order
+from hopwire.lake.whole import whole_tables
 from hopwire.lake.worker import IngestTask
 from hopwire.model.units import NS_PER_MINUTE
 from hopwire.security import OPEN, Domains
@@ -216,9 +217,30 @@ class _Build:
             )
             self.made += STEPPED
         except WholeNeeded:
-            for table in tables:
-                self.run.tables.pop(table.name, None)
+            self._forget(tables)
+            self._judge_whole(tables)
+
+    def _judge_whole(self, tables: Sequence[Table]) -> None:
+        """Let the workers judge the whole lake, unless a flow is too large: then Spark makes each table by itself."""
+        try:
+            with plain_errors("flows"):
+                whole_tables(
+                    self.spark,
+                    self.run,
+                    self.settings,
+                    self._node_names,
+                    self._basis,
+                    self._recent_ns,
+                    self.progress,
+                )
+            self.made += STEPPED
+        except WholeNeeded:
+            self._forget(tables)
             self._notes["is_whole"] = True
+
+    def _forget(self, tables: Sequence[Table]) -> None:
+        for table in tables:
+            self.run.tables.pop(table.name, None)
 
     def make(self, table: Table) -> None:
         """Build a table, unless the table is up to date."""

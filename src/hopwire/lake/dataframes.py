@@ -37,6 +37,7 @@ from hopwire.lake.tables import Table
 from hopwire.model.units import MEBIBYTE
 
 __all__ = [
+    "AgedOutput",
     "Batches",
     "Judged",
     "frame_of",
@@ -173,7 +174,7 @@ def _writer(
 ) -> Batches:
     def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         outputs = [
-            (schema, _AgedOutput(Path(place), run, layout, settings, recent_ns)) for schema, layout, place in ways
+            (schema, AgedOutput(Path(place), run, layout, settings, recent_ns)) for schema, layout, place in ways
         ]
         for batch in judge(batches):
             schema, output = next(each for each in outputs if each[0].names == batch.schema.names or len(outputs) == 1)
@@ -185,7 +186,7 @@ def _writer(
     return write_batches
 
 
-class _AgedOutput:
+class AgedOutput:
     """The files of one task of one table: rows of recent times are in files of their own."""
 
     def __init__(
@@ -202,8 +203,9 @@ class _AgedOutput:
             self._old.add(batch)
             return
         is_recent = pc.fill_null(pc.greater_equal(times_of(batch, self._dated_by), self._recent_ns), False)
-        self._old.add(batch.filter(pc.invert(is_recent)))
-        self._recent.add(batch.filter(is_recent))
+        for output, mask in ((self._old, pc.invert(is_recent)), (self._recent, is_recent)):
+            if mask.true_count:
+                output.add(batch if mask.true_count == len(batch) else batch.filter(mask))
 
     def close(self) -> list[StoredFile]:
         """Write the rows that wait, and give the files."""

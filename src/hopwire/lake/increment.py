@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 
 from hopwire.errors import WholeNeeded
 from hopwire.flows.clocks import ClockFold
+from hopwire.flows.closing import HorizonColumns
 from hopwire.flows.contract_parts import OF_MESSAGES, PART_SCHEMA, added_parts, contracts_of, parts_of
 from hopwire.flows.coverage import Coverage, coverage_from_rows
 from hopwire.flows.crossings import Crossing
@@ -66,7 +67,7 @@ from hopwire.lake.stored_flows import StoredFlows, TableFiles
 from hopwire.lake.tables import Table, all_tables
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
 
-__all__ = ["OWN", "STEPPED", "begin_steps", "step_tables"]
+__all__ = ["OWN", "STEPPED", "LakeCounts", "begin_steps", "step_tables"]
 
 STEPPED = (
     "silver.clocks", "silver.lives", "silver.hops", "gold.requests", "gold.flows", "gold.links", "gold.security",
@@ -105,12 +106,13 @@ def begin_steps(
     basis_of: Callable[[Table], str],
     crossings: Iterable[Crossing],
     index: Sequence[StoredFile],
+    counts: LakeCounts | None = None,
 ) -> None:
     """Write down what the next step begins with, after Spark has judged the whole lake: all flows count as closed.
 
     A flow that can still change is opened again by the next step, as any closed flow.
     """
-    _Increment(run, settings, names, basis_of).begin(crossings, index)
+    _Increment(run, settings, names, basis_of).begin(crossings, index, counts)
 
 
 @dataclass
@@ -155,8 +157,10 @@ class _Increment:
     def _rules_basis(self) -> str:
         return self.basis_of(CARRIED_TABLE)
 
-    def begin(self, crossings: Iterable[Crossing], index: Sequence[StoredFile]) -> None:
-        """Put what only steps need, and mark all tables as those of one step."""
+    def begin(
+        self, crossings: Iterable[Crossing], index: Sequence[StoredFile], counts: LakeCounts | None = None
+    ) -> None:
+        """Put what only steps need, and mark all tables as those of one step; without counts, the lake is counted."""
         for name in STEPPED:
             change = self.run.tables[name]
             change.stored = msgspec.structs.replace(change.stored, step=StoredStep(self.run.name))
@@ -164,7 +168,7 @@ class _Increment:
         self._put_whole(CROSSINGS_TABLE.name, rows_from_crossings(crossings, number))
         self._put_whole(OPEN_TABLE.name, OPEN_TABLE.schema.empty_table())
         self._put_whole(CLOSED_TABLE.name, CLOSED_TABLE.schema.empty_table(), index)
-        counts = _LakeCounts(self)
+        counts = counts or _counts_of(self)
         carried = Carried(
             answered=sorted(counts.answered, key=repr),
             closed_answered=list(counts.answered.items()),
@@ -274,7 +278,7 @@ class _Increment:
         schema = all_tables()["gold.contracts"].schema
         self._put_whole("gold.contracts", pa.Table.from_pylist(contracts_of(parts), schema))
         self._put_quality(hops, spans)
-        index = index_rows(fresh.hops, closed.fresh.horizons(), most_off_ns(state.coverage))
+        index = index_rows(fresh.hops, HorizonColumns.of(closed.fresh.horizons()), most_off_ns(state.coverage))
         self._put_flows(CLOSED_TABLE.name, closed, index, None)
         crossings = rows_from_crossings(closed.fresh.windows(), self.run.before.number + 1)
         self._put(CROSSINGS_TABLE.name, self._files(CROSSINGS_TABLE.name).closed, [], crossings)
@@ -469,21 +473,30 @@ class _Increment:
         return {name for name, source in self.run.before.sources.items() if not kept.issuperset(source.parts)}
 
 
-class _LakeCounts:
-    """What steps count of a whole lake, counted once."""
+@dataclass(frozen=True)
+class LakeCounts:
+    """What steps count of a whole lake."""
 
-    def __init__(self, lake: _Increment) -> None:
-        self.answered: Counter[Contract] = Counter()
-        self.unhandled: Counter[bytes] = Counter()
-        self.signed: Counter[bytes] = Counter()
-        self.contracts = PART_SCHEMA.empty_table()
-        for rows in lake.batches("gold.requests", *CONTRACT, "outcome", "is_unhandled"):
-            self.answered += answered_in(rows)
-            self.unhandled += Counter(unhandled_in(rows)["identity"].to_pylist())
-        for rows in lake.batches("silver.hops", "identity", "verdict"):
-            self.signed += signed_in(rows)
-        for rows in lake.batches(MESSAGES_TABLE.name, *OF_MESSAGES):
-            self.contracts = added_parts([self.contracts, parts_of(rows)])
+    answered: Counter[Contract]
+    unhandled: Counter[bytes]
+    signed: Counter[bytes]
+    contracts: pa.Table  # rows of PART_SCHEMA
+
+
+def _counts_of(lake: _Increment) -> LakeCounts:
+    """Count the rows of a lake."""
+    answered: Counter[Contract] = Counter()
+    unhandled: Counter[bytes] = Counter()
+    signed: Counter[bytes] = Counter()
+    contracts = PART_SCHEMA.empty_table()
+    for rows in lake.batches("gold.requests", *CONTRACT, "outcome", "is_unhandled"):
+        answered += answered_in(rows)
+        unhandled += Counter(unhandled_in(rows)["identity"].to_pylist())
+    for rows in lake.batches("silver.hops", "identity", "verdict"):
+        signed += signed_in(rows)
+    for rows in lake.batches(MESSAGES_TABLE.name, *OF_MESSAGES):
+        contracts = added_parts([contracts, parts_of(rows)])
+    return LakeCounts(answered, unhandled, signed, contracts)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from hopwire.columnar import Bools, Ints, binary_from_rows, bools, ints
 from hopwire.model.payload import MAX_VERSION
 from hopwire.security.domains import Domain, Domains, Key
-from hopwire.security.schemes import LABEL, LABEL_2, MAC_BYTES, MAGIC, NONCE_BYTES, SCHEMES, keyed, read_signature
+from hopwire.security.schemes import LABEL, LABEL_2, MAC_BYTES, MAGIC, NONCE_BYTES, SCHEMES, keyed_all, read_signature
 from hopwire.security.signing import Verdict
 
 __all__ = ["VERDICT_COLUMNS", "verify_batch"]
@@ -37,6 +37,7 @@ VERDICT_COLUMNS = (
     "signature", "correlation_id", "receiver_identity", "receiver_node_identity", "callback_receiver_node_identity",
     "callback_points", "callback_key", "trace_options", "distribution", "ttl_ticks", "hops", "routing", "extensions",
 )  # fmt: skip
+LEGACY_COLUMNS = VERDICT_COLUMNS[:8]  # what the bare scheme signs, and by what it is told apart
 VERDICTS = tuple(Verdict)
 VALID, INVALID, NO_KEY = (VERDICTS.index(each) for each in (Verdict.VALID, Verdict.INVALID, Verdict.NO_KEY))
 UNDECIDED = -1
@@ -52,13 +53,13 @@ def verify_batch(messages: pa.RecordBatch, domains: Domains, seen_at_ns: pa.Arra
     """Judge the signatures of decoded messages, each at the time it was seen; null where the row is no message."""
     codes = _decided_by_name(messages, domains)
     times = ints(seen_at_ns)
-    part = messages.select(VERDICT_COLUMNS)
     has_nulls = messages.column("identity").null_count
     for scheme, judge in JUDGES.items():
         read_by = [domain for domain in domains.domains if _reads(domain.scheme, scheme)]
         rows = np.flatnonzero((codes == UNDECIDED) & _may_be_in(scheme, messages, read_by))
         if len(rows) == 0:
             continue
+        part = messages.select(LEGACY_COLUMNS if judge is _judge_bare else VERDICT_COLUMNS)
         if len(rows) < len(codes) * WORTH_A_COPY or has_nulls:
             codes[rows] = judge(part.take(pa.array(rows)), read_by, times[rows], scheme)
         else:
@@ -178,11 +179,10 @@ def _is_valid_at(key: Key, times: Ints) -> Bools:
 
 
 def _have_mac(signed: pa.Array, macs: pa.Array, rows: Ints, domain: Domain, key: Key) -> Bools:
-    compute = keyed(key.secret, domain.algorithm)
     data = memoryview(signed.buffers()[2])
     bounds = np.frombuffer(signed.buffers()[1], dtype=np.int64, count=len(signed) + 1)
     starts, stops = bounds[rows].tolist(), bounds[rows + 1].tolist()
-    computed = pa.array([compute(data[a:b]) for a, b in zip(starts, stops, strict=True)], pa.binary())
+    computed = pa.array(keyed_all(key.secret, domain.algorithm, data, starts, stops), pa.binary())
     found = macs if len(rows) == len(macs) else macs.take(pa.array(rows))
     return bools(pc.equal(computed, found))
 

@@ -44,7 +44,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hopwire.errors import SecurityError
 from hopwire.model import Message, Version
@@ -62,6 +62,7 @@ __all__ = [
     "Scheme",
     "Stamp",
     "keyed",
+    "keyed_all",
     "keyed_in_two",
     "mac",
     "read_signature",
@@ -275,13 +276,33 @@ def mac(secret: bytes, algorithm: str, data: bytes | memoryview) -> bytes:
 @lru_cache(maxsize=256)  # hashing the key once saves a third of the time of a short message
 def keyed(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview], bytes]:
     """Give the function that computes the HMAC under one key."""
-    in_two = keyed_in_two(secret, algorithm)
-    return lambda data: in_two(data, b"")
+    inner, outer = _pads(secret, algorithm)
+
+    def compute(data: bytes | memoryview) -> bytes:
+        inside, outside = inner(), outer()
+        inside.update(data)
+        outside.update(inside.digest())
+        return outside.digest()
+
+    return compute
+
+
+def keyed_all(secret: bytes, algorithm: str, data: memoryview, starts: list[int], stops: list[int]) -> list[bytes]:
+    """Give the HMACs of many stretches of a buffer under one key: no call of Python for each."""
+    inner, outer = _pads(secret, algorithm)
+    found: list[bytes] = []
+    keep = found.append
+    for start, stop in zip(starts, stops, strict=True):
+        inside, outside = inner(), outer()
+        inside.update(data[start:stop])
+        outside.update(inside.digest())
+        keep(outside.digest())
+    return found
 
 
 @lru_cache(maxsize=256)
-def keyed_in_two(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview, bytes], bytes]:
-    """Give the function that computes the HMAC of some bytes and what follows them, under one key.
+def _pads(secret: bytes, algorithm: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Give the functions that begin an inner and an outer hash.
 
     This is RFC 2104 with two hashes that have taken their pads already. It takes half the time of the module `hmac`.
     """
@@ -290,6 +311,13 @@ def keyed_in_two(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview,
     inner, outer = (
         hashlib.new(algorithm, bytes(byte ^ pad for byte in short.ljust(block, b"\0"))).copy for pad in (0x36, 0x5C)
     )
+    return inner, outer
+
+
+@lru_cache(maxsize=256)
+def keyed_in_two(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview, bytes], bytes]:
+    """Give the function that computes the HMAC of some bytes and what follows them, under one key."""
+    inner, outer = _pads(secret, algorithm)
 
     def compute(data: bytes | memoryview, rest: bytes) -> bytes:
         inside, outside = inner(), outer()

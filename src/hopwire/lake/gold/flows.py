@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from hopwire.flows.chunks import Summariser, whole_chunks
-from hopwire.flows.closing import horizons
+from hopwire.flows.closing import horizon_columns
 from hopwire.flows.findings import Known
 from hopwire.flows.flows import added, judge_flows, totals_of
 from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
@@ -79,7 +79,7 @@ def judge_of(known: Known, *, with_index: bool = False) -> Batches:
             yield from judge_flows(hops, requests, known, totals).to_batches(max_chunksize=ROWS_OF_A_BATCH)
             if with_index:
                 rules = known.rules
-                index = index_rows(hops, horizons(hops, requests, rules), off_ns, is_cut=run.more is not None)
+                index = index_rows(hops, horizon_columns(hops, requests, rules), off_ns, is_cut=run.more is not None)
                 yield from index.to_batches()
 
     return judge_batches

@@ -6,25 +6,22 @@ the files that have the rows of a flow (`lake/stored_flows.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.columnar import ints
-from hopwire.flows.closing import Horizon
+from hopwire.columnar import ints, one_array
+from hopwire.flows.closing import HorizonColumns
 from hopwire.flows.coverage import Coverage, offsets_at
-from hopwire.flows.groups import NO_TIME
+from hopwire.flows.groups import NO_TIME, Groups
 from hopwire.lake.tables import Column, Table, declare
 from hopwire.model.units import NS_PER_SECOND
 
 __all__ = ["ANY_TIME", "CLOSED_TABLE", "hash_of_flow", "index_rows", "most_off_ns"]
 
 ANY_TIME = 2**62  # a flow that is too large for its tree looks at all times, and has any number of sightings
-
-SUMS = ("flow_id", "begun_min", "last_max", "seen_sum")
 
 # fmt: off
 COLUMNS = (
@@ -69,26 +66,24 @@ def most_off_ns(coverage: Coverage) -> int:
     return most + NS_PER_SECOND
 
 
-def index_rows(hops: pa.Table, known: Mapping[bytes, Horizon], off_ns: int, *, is_cut: bool = False) -> pa.Table:
+def index_rows(hops: pa.Table, known: HorizonColumns, off_ns: int, *, is_cut: bool = False) -> pa.Table:
     """Give the rows of flows, from all their hops and their horizons; of a flow that is cut, there are more hops."""
     left, came = (ints(hops[name], NO_TIME) for name in ("left_at_ns", "arrived_at_ns"))
     begun = np.where(left == NO_TIME, came, np.where(came == NO_TIME, left, np.minimum(left, came)))
-    seen = sum(ints(pc.is_valid(hops[name]).cast(pa.int64())) for name in ("left_sequence", "arrived_sequence"))
-    table = pa.table({"flow_id": hops["flow_id"], "begun": begun, "last": np.maximum(left, came), "seen": seen})
-    sums = table.group_by("flow_id").aggregate([("begun", "min"), ("last", "max"), ("seen", "sum")])
-    rows = [
-        {
-            "flow_hash": hash_of_flow(flow),
-            "flow_id": flow,
-            "horizon_ns": ANY_TIME if is_cut else known[flow].until_ns,
-            "nodes": sorted(known[flow].nodes),
-            "started_at_ns": first,
-            "ended_at_ns": ANY_TIME if is_cut else last,
-            "first_seen_at_ns": first - off_ns,
-            "last_seen_at_ns": ANY_TIME if is_cut else last + off_ns,
-            "sighting_count": ANY_TIME if is_cut else count,
-        }
-        for flow, first, last, count in zip(*(sums[name].to_pylist() for name in SUMS), strict=True)
-    ]
-    rows.sort(key=lambda row: row["flow_hash"])
-    return pa.Table.from_pylist(rows, CLOSED_TABLE.schema)
+    seen = sum(ints(pc.is_valid(hops[name])) for name in ("left_sequence", "arrived_sequence"))
+    flows = Groups(ints(pc.index_in(one_array(hops["flow_id"]), known.flows)))
+    first, last, size = flows.least(begun), flows.most(np.maximum(left, came)), len(flows)
+    any_time = np.full(size, ANY_TIME)
+    columns = {
+        "flow_hash": np.array([hash_of_flow(flow) for flow in known.flows.to_pylist()], dtype=np.int64),
+        "flow_id": known.flows,
+        "horizon_ns": any_time if is_cut else known.until_ns,
+        "nodes": known.nodes,
+        "started_at_ns": first,
+        "ended_at_ns": any_time if is_cut else last,
+        "first_seen_at_ns": first - off_ns,
+        "last_seen_at_ns": any_time if is_cut else last + off_ns,
+        "sighting_count": any_time if is_cut else flows.total(np.asarray(seen)),
+    }
+    order = pa.array(np.argsort(columns["flow_hash"], kind="stable"))
+    return pa.table(columns, schema=CLOSED_TABLE.schema).take(order)

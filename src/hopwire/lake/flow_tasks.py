@@ -1,0 +1,361 @@
+"""What Python workers do to judge a whole lake: three jobs, with files between them (`exchange.py`).
+
+| job | a task has | what a task does |
+|---|---|---|
+| `spread` | some files of silver.messages | counts contracts; writes the sightings by flow, in parts |
+| `cross` | a part: whole flows | finds the quickest crossings, by which the driver compares clocks |
+| `judge` | the same part | judges hops, requests and flows, writes their files; writes what minutes are made of |
+| `finish` | minutes, and flows that wait | makes minutes of links, security and latencies; judges flows that waited |
+
+A flow waits if it has a question that nobody handled. The finding `unknown_version` needs to know which contracts were
+answered in any flow, and this is known when all tasks of `judge` have ended. Such flows are few.
+
+The judge is that of a step (`flows/steps.py`). A part is judged in pieces of whole flows. A flow that is too large for
+its tree, or too large for one process, is refused: `too_large` says so, and then the tables are built one after the
+other by Spark, which cuts such flows.
+
+The trap: sightings of one flow must be in one part. `flow_names` gives the flow without its minute, which is not known
+before clocks are, and sightings of different names never meet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hopwire.flows.closing import horizon_columns
+from hopwire.flows.contract_parts import OF_MESSAGES, parts_of
+from hopwire.flows.crossings import Crossing, quickest_crossings
+from hopwire.flows.findings import Contract, Known
+from hopwire.flows.flows import judge_flows
+from hopwire.flows.groups import codes
+from hopwire.flows.histograms import OF_REQUESTS, latencies_of, minutes_asked
+from hopwire.flows.hops import FLOW_ID, flow_names, with_flow_ids
+from hopwire.flows.minutes import (
+    BY_ARRIVAL,
+    BY_DEPARTURE,
+    crossings_in,
+    links_of,
+    minutes_by,
+    security_of,
+    signed_in,
+)
+from hopwire.flows.steps import FlowTables, answered_in, judge_sightings, unhandled_in
+from hopwire.lake.dataframes import AgedOutput
+from hopwire.lake.exchange import parts_by, read_part, write_parts
+from hopwire.lake.manifest import StoredFile
+from hopwire.lake.readable import Names
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.closed_flows import CLOSED_TABLE, index_rows, most_off_ns
+from hopwire.lake.silver.messages import OF_SIGHTINGS, with_route
+from hopwire.lake.tables import all_tables
+
+__all__ = [
+    "FinishTask",
+    "FlowJob",
+    "JudgeReport",
+    "SpreadReport",
+    "SpreadTask",
+    "cross_part",
+    "finish_part",
+    "judge_part",
+    "spread_files",
+]
+
+PIECE_ROWS = 100_000  # sightings that are judged at a time: enough for numpy, and some hundred megabytes
+OF_CROSSINGS = (
+    "message_key", "attempt", "message_id", "correlation_id", "callback_key",
+    "node", "peer", "direction", "incarnation", "seen_at_ns",
+)  # fmt: skip
+COUNTED = {  # tables whose rows are counted by source, and the name of the count
+    "bronze.sightings": "bronze_count",
+    "silver.messages": "message_count",
+    "silver.quarantine": "quarantine_count",
+}
+LINKS, SECURITY, LATENCIES, HOPS, REQUESTS, FLOWS = (
+    "gold.links", "gold.security", "gold.latencies", "silver.hops", "gold.requests", "gold.flows",
+)  # fmt: skip
+JUDGED = (HOPS, REQUESTS, FLOWS, CLOSED_TABLE.name)
+BY_MINUTE = (LINKS, SECURITY, LATENCIES)
+
+
+class FlowJob(msgspec.Struct, frozen=True):
+    """Where the run has its files, and into how many parts rows go."""
+
+    lake: str
+    work: str
+    run: str
+    part_count: int
+    minute_count: int
+    recent_ns: int  # rows of later times have files of their own
+
+    def path(self, kind: str, number: int) -> Path:
+        """Give the file of one task."""
+        return Path(self.work, f"{kind}-{number}.arrow")
+
+    def paths(self, kind: str, count: int) -> list[Path]:
+        """Give the files of all tasks."""
+        return [self.path(kind, number) for number in range(count)]
+
+    def output(self, table: str, names: Names, settings: LakeSettings) -> AgedOutput:
+        """Give the files of one task of a table."""
+        place = Path(self.lake, *table.split("."))
+        return AgedOutput(place, self.run, all_tables()[table].layout(names), settings, self.recent_ns)
+
+
+# -- spread
+
+
+class SpreadTask(msgspec.Struct, frozen=True):
+    """Files of the tables that captures become, each with its table."""
+
+    files: list[tuple[str, str]]
+
+
+class SpreadReport(msgspec.Struct):
+    """What a task has counted."""
+
+    parts: bytes  # of contracts: rows of PART_SCHEMA
+    counts: dict[str, dict[str, int]]  # by source
+
+
+def spread_files(number: int, task: SpreadTask, job: FlowJob, settings: LakeSettings) -> SpreadReport:
+    """Read files, count their rows, and write the sightings of messages by flow."""
+    columns = list(dict.fromkeys([*OF_SIGHTINGS, "routing", *OF_MESSAGES, "segment"]))
+    messages = [_read(path, columns) for table, path in task.files if table == "silver.messages"]
+    counts: dict[str, Counter[str]] = {}
+    for table, path in task.files:
+        if table != "silver.messages":
+            extra = ["direction", "skipped"] if table == "bronze.sightings" else []
+            _count(counts, table, _read(path, ["segment", *extra]))
+    rows = pa.concat_tables([_nothing(columns), *messages]).combine_chunks()
+    _count(counts, "silver.messages", rows)
+    narrow = with_route(rows)
+    part = parts_by(job.part_count, flow_names(narrow))
+    write_parts(job.path("sightings", number), narrow, part, job.part_count, settings.file_mode)
+    return SpreadReport(_bytes(parts_of(rows)), {name: dict(count) for name, count in counts.items()})
+
+
+def _read(path: str, columns: Sequence[str]) -> pa.Table:
+    return pq.read_table(path, columns=list(columns), partitioning=None, use_threads=False)
+
+
+def _nothing(columns: Sequence[str]) -> pa.Table:
+    return all_tables()["silver.messages"].stored_schema.empty_table().select(list(columns))
+
+
+def _count(counts: dict[str, Counter[str]], table: str, rows: pa.Table) -> None:
+    for each in rows["segment"].value_counts().to_pylist():
+        counts.setdefault(each["values"], Counter())[COUNTED[table]] += each["counts"]
+    if "skipped" in rows.column_names:
+        gaps = rows.filter(pc.equal(rows["direction"], "skipped"))
+        for row in gaps.select(["segment", "skipped"]).to_pylist():
+            counts[row["segment"]].update(skipped_rows=1, skipped=row["skipped"])
+
+
+# -- cross
+
+
+def cross_part(number: int, job: FlowJob, file_count: int) -> list[Crossing]:
+    """Give the quickest crossings of the flows of a part."""
+    return quickest_crossings(read_part(job.paths("sightings", file_count), number, OF_CROSSINGS))
+
+
+# -- judge
+
+
+class JudgeReport(msgspec.Struct):
+    """The files of a part, and what was counted of it."""
+
+    files: dict[str, list[StoredFile]] = {}
+    answered: list[tuple[Contract, int]] = []
+    unhandled: list[tuple[bytes, int]] = []
+    signed: list[tuple[bytes, int]] = []
+    linked: int = 0  # sightings that hops are made of
+    waiting: int = 0  # flows that wait
+    too_large: str = ""  # why no process can judge the part
+
+
+class _TooLarge(Exception):
+    """A flow does not fit into one process."""
+
+
+def judge_part(
+    number: int, job: FlowJob, file_count: int, known: Known, names: Names, settings: LakeSettings
+) -> JudgeReport:
+    """Judge the flows of a part, and write their rows."""
+    try:
+        return _JudgedPart(number, job, known, names, settings).report(
+            read_part(job.paths("sightings", file_count), number)
+        )
+    except (_TooLarge, pa.ArrowException, OverflowError) as error:
+        return JudgeReport(too_large=str(error))
+
+
+class _JudgedPart:
+    """A part on its way."""
+
+    def __init__(self, number: int, job: FlowJob, known: Known, names: Names, settings: LakeSettings) -> None:
+        self.number, self.job, self.known, self.settings = number, job, known, settings
+        self.outputs = {table: job.output(table, names, settings) for table in JUDGED}
+        self.answered: Counter[Contract] = Counter()
+        self.unhandled: Counter[bytes] = Counter()
+        self.signed: Counter[bytes] = Counter()
+        self.kept: dict[str, list[pa.Table]] = {kind: [] for kind in (*BY_MINUTE, "hops", "requests")}
+        self.linked = self.waiting = 0
+
+    def report(self, sightings: pa.Table) -> JudgeReport:
+        for piece in _pieces(sightings, self.known.rules.max_flow_rows):
+            self._judge(piece)
+        for kind in (LINKS, SECURITY, LATENCIES):
+            self._exchange(kind)
+        for kind in ("hops", "requests"):
+            if self.kept[kind]:
+                rows = pa.concat_tables(self.kept[kind])
+                path = self.job.path(f"waiting-{kind}", self.number)
+                write_parts(path, rows, np.zeros(len(rows), dtype=np.int64), 1, self.settings.file_mode)
+        return JudgeReport(
+            {table: output.close() for table, output in self.outputs.items()},
+            list(self.answered.items()),
+            list(self.unhandled.items()),
+            list(self.signed.items()),
+            self.linked,
+            self.waiting,
+        )
+
+    def _judge(self, sightings: pa.Table) -> None:
+        coverage, rules = self.known.coverage, self.known.rules
+        found = judge_sightings(with_flow_ids(sightings, coverage, rules), coverage, rules)
+        _refuse_large(found, rules.max_flow_rows)
+        unhandled = unhandled_in(found.requests)
+        waiting = pc.unique(unhandled[FLOW_ID].combine_chunks())
+        settled = self._without_waiting(found, waiting) if len(waiting) else found
+        index = index_rows(found.hops, horizon_columns(found.hops, found.requests, rules), most_off_ns(coverage))
+        self._write(HOPS, found.hops)
+        self._write(REQUESTS, found.requests)
+        self._write(FLOWS, judge_flows(settled.hops, settled.requests, self.known))
+        self._write(CLOSED_TABLE.name, index)
+        self.answered += answered_in(found.requests)
+        self.unhandled += Counter(unhandled["identity"].to_pylist())
+        self.signed += signed_in(found.hops)
+        self.linked += sum(
+            len(found.hops) - found.hops[name].null_count for name in ("left_sequence", "arrived_sequence")
+        )
+        self._keep_for_minutes(found)
+
+    def _without_waiting(self, found: FlowTables, waiting: pa.Array) -> FlowTables:
+        """Keep the flows that wait aside, and give the others."""
+        self.waiting += len(waiting)
+        aside = found.where(lambda flow: pc.is_in(flow, waiting))
+        self.kept["hops"].append(aside.hops)
+        self.kept["requests"].append(aside.requests)
+        return found.where(lambda flow: pc.invert(pc.is_in(flow, waiting)))
+
+    def _write(self, table: str, rows: pa.Table) -> None:
+        for batch in rows.combine_chunks().to_batches():
+            self.outputs[table].add(batch)
+
+    def _keep_for_minutes(self, found: FlowTables) -> None:
+        crossings = crossings_in(found.hops)
+        is_odd = pc.or_(pc.not_equal(crossings["verdict"], "valid"), pc.equal(crossings["repeat"], "replayed"))
+        self.kept[LINKS].append(crossings)
+        self.kept[SECURITY].append(crossings.filter(is_odd))
+        self.kept[LATENCIES].append(found.requests.select(OF_REQUESTS))
+
+    def _exchange(self, table: str) -> None:
+        """Write what minutes of a table are made of, by the key of the table."""
+        if not self.kept[table]:
+            return
+        rows = pa.concat_tables(self.kept[table]).combine_chunks()
+        part = parts_by(self.job.minute_count, *MINUTE_KEYS[table](rows))
+        write_parts(self.job.path(table, self.number), rows, part, self.job.minute_count, self.settings.file_mode)
+
+
+MINUTE_KEYS: dict[str, Callable[[pa.Table], tuple[Any, ...]]] = {
+    LINKS: lambda rows: (minutes_by(rows, *BY_DEPARTURE), rows["from_node"], rows["to_node"], rows["identity"]),
+    SECURITY: lambda rows: (minutes_by(rows, *BY_ARRIVAL), rows["from_node"]),
+    LATENCIES: lambda rows: (minutes_asked(rows), rows["identity"]),
+}
+
+
+def _pieces(sightings: pa.Table, max_flow_rows: int) -> Iterator[pa.Table]:
+    """Give whole flows, about as many as are judged at a time; a flow with more hops than its tree is refused."""
+    if not len(sightings):
+        return
+    (flow,), _ = codes(flow_names(sightings))
+    sizes = np.bincount(flow)
+    if sizes.max() > 2 * max_flow_rows:  # a hop has two sightings at most
+        raise _TooLarge(f"a flow has {sizes.max():,} sightings")
+    if len(sightings) <= PIECE_ROWS * 3 // 2:
+        yield sightings
+        return
+    piece = ((np.cumsum(sizes) - sizes) // PIECE_ROWS)[flow]
+    for number in np.unique(piece).tolist():
+        yield sightings.filter(pa.array(piece == number)).combine_chunks()
+
+
+def _refuse_large(found: FlowTables, max_flow_rows: int) -> None:
+    flows = pa.chunked_array([*found.hops[FLOW_ID].chunks, *found.requests[FLOW_ID].chunks], pa.binary())
+    largest = pc.max(flows.value_counts().field("counts")).as_py() or 0
+    if largest > max_flow_rows:
+        raise _TooLarge(f"a flow has {largest:,} steps")
+
+
+# -- finish
+
+
+class FinishTask(msgspec.Struct, frozen=True):
+    """The parts whose files have rows of minutes, and those whose flows wait for this task."""
+
+    parts: list[int]
+    waiting: list[int]
+
+
+def finish_part(
+    number: int,
+    task: FinishTask,
+    job: FlowJob,
+    known: Known,
+    signed: frozenset[bytes],
+    names: Names,
+    settings: LakeSettings,
+) -> dict[str, list[StoredFile]]:
+    """Make minutes of links, security and latencies, and judge the flows that waited; give the files."""
+
+    def part_of(table: str) -> pa.Table:
+        return read_part([job.path(table, each) for each in task.parts], number)
+
+    made: dict[str, Iterable[pa.Table]] = {
+        LINKS: (links_of(part_of(each)) for each in [LINKS]),
+        SECURITY: (security_of(part_of(each), signed) for each in [SECURITY]),
+        LATENCIES: (latencies_of(part_of(each)) for each in [LATENCIES]),
+        FLOWS: (_waited(each, job, known) for each in task.waiting),
+    }
+    files = {}
+    for table, tables in made.items():
+        output = job.output(table, names, settings)
+        for rows in tables:
+            for batch in rows.combine_chunks().to_batches():
+                output.add(batch)
+        files[table] = output.close()
+    return files
+
+
+def _waited(part: int, job: FlowJob, known: Known) -> pa.Table:
+    hops, requests = (read_part([job.path(f"waiting-{kind}", part)], 0) for kind in ("hops", "requests"))
+    return judge_flows(hops, requests, known)
+
+
+def _bytes(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())

@@ -1,0 +1,223 @@
+"""A whole lake judged by the workers of Spark, in four short jobs: all judged tables at once (`flow_tasks.py`).
+
+    whole_tables(spark, run, settings, names, basis_of, recent_ns, progress)
+
+The rows are those of a step, and of tables that Spark builds one after the other. Rows between the jobs are in files of
+the run, which go with the run (`exchange.py`). The driver sees reports only: counts, crossings and the names of files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hopwire.disk import make_directory
+from hopwire.errors import WholeNeeded
+from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
+from hopwire.flows.contract_parts import added_parts, contracts_of
+from hopwire.flows.coverage import coverage_from_rows
+from hopwire.flows.crossings import Crossing, quickest
+from hopwire.flows.findings import Contract, Known
+from hopwire.flows.lives import lives_from_clocks
+from hopwire.flows.spans import SourceSpan, placed
+from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
+from hopwire.lake.flow_tasks import (
+    BY_MINUTE,
+    COUNTED,
+    JUDGED,
+    FinishTask,
+    FlowJob,
+    JudgeReport,
+    SpreadReport,
+    SpreadTask,
+    cross_part,
+    finish_part,
+    judge_part,
+    spread_files,
+)
+from hopwire.lake.gold.quality import quality_rows
+from hopwire.lake.increment import LakeCounts, begin_steps
+from hopwire.lake.manifest import StoredFile, part_name
+from hopwire.lake.parquet_output import TableOutput
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.silver.closed_flows import CLOSED_TABLE
+from hopwire.lake.silver.messages import MESSAGES_TABLE
+from hopwire.lake.store import LakeRun
+from hopwire.lake.tables import Table, all_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["whole_tables"]
+
+PART_ROWS = 80_000  # sightings of a part: a part is judged at once
+SPREAD_ROWS = 250_000  # sightings of a task that spreads: about a hundred megabytes
+MINUTE_ROWS = 500_000  # sightings for each task that makes minutes: minutes are small, and should have few files
+MIN_PARTS, MAX_PARTS = 8, 1_024
+RESULT = pa.schema([("number", pa.int64()), ("report", pa.binary())])
+
+Work = Callable[[int], Any]  # of the task of this number
+Report = TypeVar("Report")
+
+
+def whole_tables(
+    spark: SparkSession,
+    run: LakeRun,
+    settings: LakeSettings,
+    names: Mapping[bytes, str],
+    basis_of: Callable[[Table], str],
+    recent_ns: int,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> None:
+    """Judge all sightings of a lake, and put all judged tables; a WholeNeeded says that a flow is too large."""
+    rows = sum(file.row_count for file in run.files(MESSAGES_TABLE.name))
+    parts = min(max(rows // PART_ROWS, MIN_PARTS), MAX_PARTS)
+    make_directory(run.work, settings.file_mode)
+    for table in (*JUDGED, *BY_MINUTE):
+        run.place(table)
+    job = FlowJob(str(run.lake), str(run.work), run.name, parts, max(rows // MINUTE_ROWS, 2), recent_ns)
+    _Whole(spark, run, settings, names, basis_of, job, progress).make()
+
+
+@dataclass
+class _Whole:
+    """A whole lake on its way."""
+
+    spark: SparkSession
+    run: LakeRun
+    settings: LakeSettings
+    names: Mapping[bytes, str]
+    basis_of: Callable[[Table], str]
+    job: FlowJob
+    progress: Callable[[str, int, int], None]
+
+    def make(self) -> None:
+        """Run the jobs one after the other, and put the tables."""
+        job, settings, names = self.job, self.settings, dict(self.names)
+        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))]
+        tasks = _spread_tasks(self.run)
+        spread = self._jobs(
+            "sightings by flow", len(tasks), lambda n: spread_files(n, tasks[n], job, settings), SpreadReport
+        )
+        found = self._jobs("crossings", job.part_count, lambda n: cross_part(n, job, len(tasks)), list[Crossing])
+        crossings = quickest(each for some in found for each in some)
+        clocks = self._clocks(spans, crossings)
+        known = Known(coverage_from_rows(clocks), settings.rules)
+        judged = self._jobs(
+            "flows", job.part_count, lambda n: judge_part(n, job, len(tasks), known, names, settings), JudgeReport
+        )
+        _refuse(judged)
+        counts = _counts(spread, judged)
+        more = self._finished(judged, counts, known)
+        files = {
+            table: [file for each in (*(report.files for report in judged), *more) for file in each.get(table, ())]
+            for table in (*JUDGED, *BY_MINUTE)
+        }
+        self._put_rows("silver.clocks", clocks)
+        self._put_rows("silver.lives", lives_from_clocks(clocks))
+        for table in (*JUDGED[:3], *BY_MINUTE):
+            self._put(table, files[table])
+        schema = all_tables()["gold.contracts"].schema
+        self._put_rows("gold.contracts", pa.Table.from_pylist(contracts_of(counts.contracts), schema))
+        self._put_quality(spread, judged, spans)
+        begin_steps(self.run, settings, names, self.basis_of, crossings, files[CLOSED_TABLE.name], counts)
+
+    def _jobs(self, what: str, count: int, work: Work, kind: type[Report]) -> list[Report]:
+        """Let the workers do all tasks, and give their reports in the order of the tasks."""
+        self.progress(what, 0, count)
+        rows = self.spark.range(0, count, 1, count).mapInArrow(_worker(work), "number long, report binary").collect()
+        self.progress(what, count, count)
+        ordered = sorted(rows, key=lambda row: row.number)
+        return [msgspec.msgpack.decode(bytes(row.report), type=kind) for row in ordered]
+
+    def _clocks(self, spans: Sequence[SourceSpan], crossings: Sequence[Crossing]) -> pa.Table:
+        known = placed(spans)
+        return rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings))
+
+    def _finished(
+        self, judged: Sequence[JudgeReport], counts: LakeCounts, known: Known
+    ) -> list[dict[str, list[StoredFile]]]:
+        """Make minutes, and judge flows that waited for what others answered."""
+        job, settings, names, size = self.job, self.settings, dict(self.names), self.job.minute_count
+        parts = [number for number, report in enumerate(judged) if any(report.files.values())]
+        waiting = [number for number, report in enumerate(judged) if report.waiting]
+        tasks = [FinishTask(parts, waiting[number::size]) for number in range(size)]
+        full, signed = known._replace(answered=frozenset(counts.answered)), frozenset(counts.signed)
+        return self._jobs(
+            "minutes",
+            size,
+            lambda n: finish_part(n, tasks[n], job, full, signed, names, settings),
+            dict[str, list[StoredFile]],
+        )
+
+    def _put(self, name: str, files: Sequence[StoredFile]) -> None:
+        table = all_tables()[name]
+        self.run.put(name, self.basis_of(table), table.stored_schema, files, made_from=table.reads)
+
+    def _put_rows(self, name: str, rows: pa.Table) -> None:
+        table = all_tables()[name]
+        part = part_name(self.run.name, 0)
+        output = TableOutput(self.run.place(name), part, table.layout(self.names), self.settings)
+        for batch in rows.select(table.schema.names).cast(table.schema).combine_chunks().to_batches():
+            output.add(batch)
+        self._put(name, output.close())
+
+    def _put_quality(
+        self, spread: Sequence[SpreadReport], judged: Sequence[JudgeReport], spans: Sequence[SourceSpan]
+    ) -> None:
+        counts: dict[str, Counter[str]] = {}
+        for report in spread:
+            for segment, found in report.counts.items():
+                counts.setdefault(segment, Counter()).update(found)
+        sources = [row for path in self.run.paths("bronze.sources") for row in pq.read_table(path).to_pylist()]
+        messages = sum(count["message_count"] for count in counts.values())
+        linked = sum(report.linked for report in judged)
+        self._put_rows("gold.quality", quality_rows(sources, counts, spans, (messages, linked)))
+
+
+def _worker(work: Work) -> Callable[[Any], Iterator[pa.RecordBatch]]:
+    def do(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            report = msgspec.msgpack.encode(work(number))
+            yield pa.RecordBatch.from_arrays([pa.array([number]), pa.array([report], pa.binary())], schema=RESULT)
+
+    return do
+
+
+def _spread_tasks(run: LakeRun) -> list[SpreadTask]:
+    """Put the files of the tables that captures become together, so that tasks have about as many sightings."""
+    found = {
+        name: sorted(zip(run.files(name), run.paths(name), strict=True), key=lambda each: -each[0].row_count)
+        for name in COUNTED
+    }
+    rows = sum(file.row_count for file, _ in found[MESSAGES_TABLE.name])
+    count = max(MIN_PARTS, -(-rows // SPREAD_ROWS))
+    tasks: list[list[tuple[str, str]]] = [[] for _ in range(count)]
+    for name, files in found.items():
+        for number, (_, path) in enumerate(files):
+            tasks[number % count].append((name, str(path)))
+    return [SpreadTask(files) for files in tasks if files]
+
+
+def _refuse(judged: Sequence[JudgeReport]) -> None:
+    """Leave flows that are too large for one process to Spark, which cuts them."""
+    if reason := next((report.too_large for report in judged if report.too_large), ""):
+        raise WholeNeeded(reason)
+
+
+def _counts(spread: Sequence[SpreadReport], judged: Sequence[JudgeReport]) -> LakeCounts:
+    answered: Counter[Contract] = Counter()
+    unhandled: Counter[bytes] = Counter()
+    signed: Counter[bytes] = Counter()
+    for report in judged:
+        answered.update(dict(report.answered))
+        unhandled.update(dict(report.unhandled))
+        signed.update(dict(report.signed))
+    parts = [pa.ipc.open_stream(report.parts).read_all() for report in spread]
+    return LakeCounts(answered, unhandled, signed, added_parts(parts))
