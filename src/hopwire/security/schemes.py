@@ -44,11 +44,14 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hopwire.errors import SecurityError
 from hopwire.model import Message, Version
 from hopwire.security.patterns import shown
+
+if TYPE_CHECKING:
+    from _hashlib import HASH
 
 __all__ = [
     "ANYONE",
@@ -301,7 +304,7 @@ def keyed_all(secret: bytes, algorithm: str, data: memoryview, starts: list[int]
 
 
 @lru_cache(maxsize=256)
-def _pads(secret: bytes, algorithm: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def _pads(secret: bytes, algorithm: str) -> tuple[Callable[[], HASH], Callable[[], HASH]]:
     """Give the functions that begin an inner and an outer hash.
 
     This is RFC 2104 with two hashes that have taken their pads already. It takes half the time of the module `hmac`.
