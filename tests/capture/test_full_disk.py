@@ -12,7 +12,7 @@ import pytest
 
 from hopwire.capture import CaptureWriter, Direction, State, follow_capture, list_segments, read_capture
 from hopwire.capture import sightings_from_batch as sightings_from
-from hopwire.capture.segment import RESERVE_BYTES, reserve_path
+from hopwire.capture.segment import RESERVE_BYTES, RESERVE_COUNT, reserve_paths
 from hopwire.flows.spans import joined_spans, lives_of, placed, skips_of, spans_from_batch
 from tests.capture.making import NODE, START, S, append_many, covered, frames, numbers, rows, writer
 from tests.chaos.small_disk import SmallDisk, mounted
@@ -68,7 +68,7 @@ def test_nothing_is_missing_once_there_is_room_again(disk: SmallDisk) -> None:
     assert capture.close().trouble == ""
     assert numbers(rows(disk.path)) == list(range(12))
     assert {segment.state for segment in list_segments(disk.path)} == {State.SEALED}
-    assert not reserve_path(disk.path, NODE).exists(), "nobody needs it any more"
+    assert not any(map(Path.exists, reserve_paths(disk.path, NODE))), "nobody needs them any more"
 
 
 def test_sightings_that_found_no_room_in_the_buffer_are_a_row_once_there_is_room_again(disk: SmallDisk) -> None:
@@ -110,6 +110,29 @@ def test_a_life_that_begins_on_a_full_disk_tells_of_itself_with_the_reserve_of_t
     assert [(row.incarnation, row.sequence, row.skipped) for row in rows(disk.path)[4:]] == [(2, 0, 5), (2, 5, 1)]
 
 
+def test_lives_that_are_killed_one_after_the_other_on_a_full_disk_all_tell_of_themselves(disk: SmallDisk) -> None:
+    append_many(writer(disk.path), 4)
+    disk.fill()
+    for life in range(2, RESERVE_COUNT + 2):  # each is killed, and the next begins
+        append_many(writer(disk.path, incarnation=life), 2, first=10 * life, step_ns=S, size=LARGE)
+    told = {row.incarnation: row.reason for row in rows(disk.path) if row.skipped}
+    assert told == dict.fromkeys(range(2, RESERVE_COUNT + 2), "disk_error")
+
+
+def test_a_life_that_has_no_reserve_does_not_look_as_if_it_had_ended_in_order(disk: SmallDisk) -> None:
+    capture = writer(disk.path)
+    append_many(capture, 4, step_ns=S, size=LARGE)
+    for reserve in reserve_paths(disk.path, NODE):
+        reserve.unlink()
+    disk.fill()
+    append_many(capture, 6, first=4, step_ns=S, size=LARGE)
+    assert [segment.state for segment in list_segments(disk.path)] == [State.OPEN]
+    disk.free()
+    append_many(capture, 2, first=10, step_ns=S)
+    capture.close()
+    assert numbers(rows(disk.path)) == list(range(12))
+
+
 def test_whoever_follows_gets_the_rows_and_not_the_mark_in_their_place(disk: SmallDisk) -> None:
     capture = refused(disk)
     steps = iter((disk.free, lambda: append_many(capture, 2, first=10, step_ns=S), capture.close))
@@ -144,7 +167,7 @@ def test_a_disk_that_cannot_tell_whether_it_has_room_is_tried(disk: SmallDisk, m
 def test_a_reserve_that_somebody_else_made_is_not_written_to(disk: SmallDisk, tmp_path: Path, kind: str) -> None:
     target = (disk.path if kind == "link" else tmp_path) / "precious"
     target.write_bytes(b"x" * RESERVE_BYTES)
-    reserve = reserve_path(disk.path, NODE)
+    reserve, *_ = reserve_paths(disk.path, NODE)
     match kind:
         case "symlink":
             reserve.symlink_to(target)
@@ -165,6 +188,7 @@ def test_a_reserve_that_somebody_else_made_is_not_written_to(disk: SmallDisk, tm
 
 
 def test_half_a_reserve_is_made_whole(tmp_path: Path) -> None:
-    reserve_path(tmp_path, NODE).write_bytes(b"half")
+    reserve, *_ = reserve_paths(tmp_path, NODE)
+    reserve.write_bytes(b"half")
     writer(tmp_path)
-    assert reserve_path(tmp_path, NODE).stat().st_size == RESERVE_BYTES
+    assert reserve.stat().st_size == RESERVE_BYTES

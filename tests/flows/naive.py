@@ -435,6 +435,7 @@ def came_home(hop: Row, hops: list[Row], home: bytes) -> str:
     copies = [each for each in hops if same(each, hop, "message_key")]
     came = sum(each["to_node"] == home and each["arrived_at_ns"] is not None for each in copies)
     ends = Counter(each["dead_reason"] for each in copies if each["fate"] == "dead" and each["from_node"] == home)
+    came -= ends["duplicate"]  # what became of the copy before is what became of the reply
     unwanted = ends["nobody_waits"]
     refused = ends.total() - unwanted - ends["duplicate"]
     if refused and refused >= came:  # else only a copy was
@@ -452,6 +453,16 @@ def is_taken_in_time(hop: Row, request: Row, coverage: Coverage, rules: Rules) -
     return tells_all(coverage, home, came, came + rules.unwritten_ns)
 
 
+def is_proven(hop: Row, request: Row, coverage: Coverage, rules: Rules) -> bool:
+    """Whether home wrote down all that it gave up when the reply came."""
+    came = hop["arrived_at_ns"]
+    return bool(
+        came is not None
+        and hop["wire_format"] >= 5
+        and tells_all(coverage, request["home_node"], came, came + rules.unwritten_ns)
+    )
+
+
 def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, told_rows: list[Row]) -> Row:
     """The first outcome that fits, and what it is drawn from."""
     deadline, asked, home = request["deadline_ns"], request["asked_at_ns"], request["home_node"]
@@ -465,9 +476,24 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
     }
     if any(each["told"] in GIVEN_UP for each in told_rows):  # what nobody saw come was not taken
         taken -= {id(each) for each in replies if each["fate"] == "unwitnessed"}
+    errors = {each["told"] for each in told_rows} - {"answered"}
+    unsure = {id(each) for each in replies if not is_proven(each, request, coverage, rules)}
+    if errors & {"Timeout", "Cancelled", "Closed", "Expired"}:
+        taken -= unsure
     wanted = ANSWERS[request["awaits"]]
     answers = [each for each in replies if each["outcome_kind"] in wanted]
-    failures = [each for each in replies if is_failure(each, request)]
+    is_believed = bool(errors & {"HandlerFailed", "UnexpectedAnswer"})
+    is_odd = request["attempts"] < 2 and any(is_odd_end(each, request) for each in hops)
+    failures = [each for each in replies if is_failure(each, request, is_believed, is_odd)]
+    bad = set(map(id, failures))
+    words = [each for each in replies if id(each) in bad or says_expired(each)]
+    ended_at = min((home_at[id(each)] for each in words if came_home(each, hops, home) == "taken"), default=None)
+    if errors:
+        taken -= unsure & set(map(id, answers))
+    if ended_at is not None:
+        taken -= {id(each) for each in answers if id(each) in unsure and home_at[id(each)] > ended_at}
+    if is_believed:
+        taken |= {id(each) for each in failures if came_home(each, hops, home) == "taken"}
     enough = [each for each in hops if is_enough(each, request)]
     taken |= {id(each) for each in enough}
     home_at |= {id(each): first_seen(each) for each in enough}
@@ -531,12 +557,19 @@ def is_silence_seen(hops: list[Row], request: Row, coverage: Coverage, rules: Ru
     return not can_miss_answer(coverage, rules, last, home, asked, silent_at)
 
 
-def is_failure(hop: Row, request: Row) -> bool:
+def is_odd_end(hop: Row, request: Row) -> bool:
+    """Whether something else than the question found nobody, though who asks insists."""
+    is_other = hop["message_key"] != request["message_key"] and not hop["is_reply"]
+    return bool(is_other and hop["dead_reason"] == "no_route" and request["is_insisted"])
+
+
+def is_failure(hop: Row, request: Row, is_believed: bool, is_odd: bool) -> bool:
     """Whether a reply is bad news that whoever asked has to believe; who insists goes on after most of it."""
     if says_expired(hop):
         return False
     if hop["outcome_kind"] == "undelivered":
-        return not request["is_insisted"] or hop["outcome_reason"] in FOR_GOOD
+        is_strange = is_odd and hop["outcome_reason"] == "no_route"
+        return not request["is_insisted"] or hop["outcome_reason"] in FOR_GOOD or is_believed or is_strange
     asks_again = request["is_insisted"] and request["attempts"] > 1 and hop["outcome_reason"] == "no_answer"
     return bool(hop["outcome_kind"] == "failed" and not asks_again)
 

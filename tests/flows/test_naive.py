@@ -33,7 +33,7 @@ TOLD = {
     "ended": ("ended", ""),
 }
 NEW = ("ask", "ask", "ask", "ask old", "stream", "send", "tell", "broadcast")
-ENDS = ("Timeout", "Unreachable", "HandlerFailed", "answered")  # what an asker is told, by which of the questions
+ENDS = ("Timeout", "Unreachable", "HandlerFailed", "answered", "UnexpectedAnswer", "Expired")  # what an asker is told
 LATER = ("told", "again", "equal", "forward", "forward", "onward", "answer", "answer", "answer", "enough", *TOLD)
 WAYS = (
     "within",
@@ -130,7 +130,7 @@ class World:
         if message is None:
             return
         if move.kind == "told":
-            word = ENDS[move.there % len(ENDS)]
+            word = ENDS[(move.there + move.which) % len(ENDS)]
             end = {"dead_reason": word, "dead_note": f"{word.lower()}: so it ended", "message_key": b"end"}
             self._see("told", message["home"], b"", self._now_ms, {**message, **end, "message_id": b""})
             return

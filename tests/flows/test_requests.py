@@ -471,3 +471,78 @@ def test_request_that_was_sent_to_another_node_is_not_lost_at_the_first() -> Non
     story = Story().hop(A, B, 0, 1, b"q", **first).hop(A, C, 600, 601, b"q", **second).killed(B, 500, 9000, "closed")
     (row,) = story.requests().to_pylist()
     assert (row["outcome"], row["lost_from_node"], row["is_holder_gone"]) == ("lost", C, False)
+
+
+# -- where home may have given a reply up unseen
+
+
+def insisting(**more: Any) -> dict[str, Any]:
+    """The fields of a question that is sent until it is answered."""
+    return asking(A, 1, b"orders.placed", b"hopwire.receipt", message_id=b"q", ttl_ticks=TTL, **more)
+
+
+def test_answer_is_late_where_a_word_that_ends_the_promise_came_home_before_it() -> None:
+    def outcome(word_at: float) -> str:
+        story = Story().hop(A, B, 0, 1, b"q", **insisting()).out(B, A, 50, b"r", **answering())
+        story.out(B, A, word_at, b"e", **telling("undelivered", "expired"))
+        return str(judged(story.killed(A, 40, 9000))["outcome"])
+
+    assert (outcome(45), outcome(55)) == ("late", "answered")
+
+
+def test_answer_that_home_was_seen_to_take_is_answered_whatever_came_before_it() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 3, b"e", **telling("failed", "Odd"))
+    assert judged(story.hop(B, A, 4, 5, b"r", **answering()))["outcome"] == "answered"
+
+
+def test_any_error_that_the_asker_was_told_refutes_an_answer_that_may_have_been_given_up_unseen() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 30, b"r", **answering())
+    story.killed(A, 40, 9000)
+    assert judged(story)["outcome"] == "answered"
+    story.told(A, 20, "Expired", "expired: orders.place at B", **asking(ttl_ticks=TTL))
+    assert (judged(story)["outcome"], judged(story)["is_told_otherwise"]) == ("late", False)
+
+
+@pytest.mark.parametrize(("word", "outcome"), [(None, "expired"), ("HandlerFailed", "failed"), ("Timeout", "expired")])
+def test_word_after_the_deadline_was_taken_if_the_asker_was_told_so(word: str | None, outcome: str) -> None:
+    failure = telling("failed", "ValueError")
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 1010, b"e", **failure)
+    story.killed(A, 1500, 9000)
+    if word:
+        story.told(A, 1011, word, "words", **asking(ttl_ticks=TTL))
+    assert judged(story)["outcome"] == outcome
+
+
+def test_failure_in_time_was_not_taken_by_an_asker_that_gave_up_where_home_may_have_written_nothing() -> None:
+    failure = telling("failed", "ValueError")
+    story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 900, b"e", **failure)
+    assert judged(story.killed(A, 1500, 9000))["outcome"] == "failed"
+    story.told(A, 100, "Cancelled", "cancelled", **asking(ttl_ticks=TTL))
+    assert judged(story)["outcome"] != "failed"
+
+
+@pytest.mark.parametrize(("attempts", "outcome"), [(1, "failed"), (2, "lost")])
+def test_who_insists_and_asked_once_fails_by_an_answer_that_nobody_takes(attempts: int, outcome: str) -> None:
+    story = Story()
+    for number in range(attempts):
+        story.hop(A, B, number, number + 0.5, b"q", attempt=number, **insisting())
+    story.dead(B, 3, b"o", "no_route", **asking(identity=b"orders.odd", ttl_ticks=TTL))
+    story.hop(B, A, 4, 5, b"e", **telling("undelivered", "no_route"))
+    assert judged(story)["outcome"] == outcome
+
+
+def test_who_insists_fails_by_an_answer_that_nobody_takes_if_told_so() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **insisting())
+    story.hop(B, A, 4, 5, b"e", **telling("undelivered", "no_route"))
+    assert judged(story)["outcome"] == "lost"
+    story.told(A, 6, "UnexpectedAnswer", "unexpected_answer: words", **insisting())
+    assert judged(story)["outcome"] == "failed"
+
+
+def test_copy_of_an_answer_that_nobody_waited_for_was_not_taken_either() -> None:
+    story = (
+        asked().hop(B, A, 2, 3, b"r", **answering(message_id=b"r")).came(A, B, 3.5, b"r", **answering(message_id=b"r"))
+    )
+    story.dead(A, 3, b"r", "nobody_waits", **answering(message_id=b"r"))
+    story.dead(A, 3.5, b"r", "duplicate", **answering(message_id=b"r"))
+    assert judged(story)["outcome"] == "late"

@@ -7,7 +7,7 @@
 A batch is given to the operating system in one piece. If the write fails half-way, the file is cut back to its last
 whole batch. The owner then seals the segment and begins another: a segment never goes on after an error.
 
-    .node.reserve                                         room for the first bytes of a segment, kept for a full disk
+    .node.reserve, .node.reserve-2, ...                   room for the first bytes of a segment, kept for a full disk
 
 A segment can also be made of a reserve, where the disk has no room for a new file. Such a segment has
 room for its schema and for a few rows that tell what is missing: `mark` writes them, as often as they change, behind
@@ -39,7 +39,7 @@ __all__ = [
     "SegmentFile",
     "index_path",
     "keep_reserve",
-    "reserve_path",
+    "reserve_paths",
     "sealed_path",
     "segment_name",
 ]
@@ -50,6 +50,7 @@ UNFINISHED_SUFFIX = ".unfinished"  # an index that is being written; no reader l
 END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # the mark at the end of an Arrow stream
 RESERVE_SUFFIX = ".reserve"
 NO_ROOM = frozenset({ENOSPC, EDQUOT, EFBIG})
+RESERVE_COUNT = 4  # each life that is killed while the disk is full leaves a mark in one of them
 RESERVE_BYTES = 4096  # a block of most disks; the schema and a mark take two thirds of it
 MAX_NODE_CHARACTERS = 40  # leaves room for everything else in a file name
 
@@ -65,9 +66,10 @@ def _safe_name(node: bytes) -> str:
     return safe[:MAX_NODE_CHARACTERS]
 
 
-def reserve_path(directory: Path, node: bytes) -> Path:
-    """Give the name of the reserve of a node, which its next life finds again."""
-    return directory / f".{_safe_name(node)}{RESERVE_SUFFIX}"
+def reserve_paths(directory: Path, node: bytes) -> list[Path]:
+    """Give the names of the reserves of a node, which its next life finds again."""
+    names = ["", *(f"-{number}" for number in range(2, RESERVE_COUNT + 1))]
+    return [directory / f".{_safe_name(node)}{RESERVE_SUFFIX}{name}" for name in names]
 
 
 def keep_reserve(path: Path, file_mode: int = OWNER_ONLY) -> None:
@@ -171,6 +173,10 @@ class SegmentFile:
     def sync(self) -> None:
         """Have the disk keep what was written."""
         os.fsync(self._fd)
+
+    def leave(self) -> None:
+        """Close the file under the name that it has while it is written: readers take its owner for killed."""
+        os.close(self._fd)
 
     def seal(self, is_synced: bool) -> None:
         """Close the file and give it its final name; if the renaming fails, the file is closed and keeps its name."""

@@ -9,6 +9,7 @@ argument.
 | the disk is slow | the buffer fills; then sightings are skipped, and a row says how many and why |
 | the disk refuses | the batch stays in the buffer, the segment is sealed as it is, the next tick tries a new segment |
 | there is no room for a new segment either | a reserve becomes a segment; each tick it is marked with what waits |
+| there is no reserve either | the segment is not sealed: it ends as that of a process that was killed |
 | the disk refuses to the end | `close` writes a last row that counts the lost sightings, in the reserve if need be |
 | the process is killed | all batches written so far are in the open segment |
 | the process is killed while the disk is full | the mark tells which sightings are missing, from when to when |
@@ -31,7 +32,7 @@ import pyarrow as pa
 
 from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer, gap_row, gap_rows, sighting_count
 from hopwire.capture.records import Origin, Row, batch_from_rows
-from hopwire.capture.segment import SegmentFile, keep_reserve, reserve_path, segment_name
+from hopwire.capture.segment import SegmentFile, keep_reserve, reserve_paths, segment_name
 from hopwire.capture.settings import CaptureSettings, Sync, is_batch_due, is_roll_due
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import CaptureError
@@ -82,9 +83,9 @@ class CaptureWriter:
         self._written = 0
         self._skips_recorded = 0
         self._now_ns = 0
-        self._reserve = reserve_path(self._directory, node)
+        self._reserves = reserve_paths(self._directory, node)
         self._make_directory()
-        self._keep_reserve()
+        self._keep_reserves()
 
     def _make_directory(self) -> None:
         try:
@@ -92,9 +93,10 @@ class CaptureWriter:
         except OSError as error:
             raise CaptureError(f"{self._directory}: no capture can be written here: {error.strerror}") from None
 
-    def _keep_reserve(self) -> None:
-        with suppress(OSError):  # a disk that is full already; perhaps a life before has left its reserve
-            keep_reserve(self._reserve, self._settings.file_mode)
+    def _keep_reserves(self) -> None:
+        for reserve in self._reserves:
+            with suppress(OSError):  # a disk that is full already; perhaps a life before has left a reserve
+                keep_reserve(reserve, self._settings.file_mode)
 
     # -- the network's side
 
@@ -171,11 +173,20 @@ class CaptureWriter:
                 if not any(self._write_all() for _ in range(LAST_ATTEMPTS)):
                     self._buffer.give_up("disk_error", self._buffer.trouble)
                     self._write_all()
-                self._seal()
+                self._seal_last()
                 if not self._buffer.trouble:
-                    with suppress(OSError):
-                        self._reserve.unlink()
+                    self._remove_reserves()
         return self.status
+
+    def _seal_last(self) -> None:
+        segment, self._segment = self._segment, None
+        if segment:
+            self._seal(segment)
+
+    def _remove_reserves(self) -> None:
+        for reserve in self._reserves:
+            with suppress(OSError):
+                reserve.unlink()
 
     def __enter__(self) -> Self:
         return self
@@ -222,7 +233,7 @@ class CaptureWriter:
     def _append(self, rows: list[Row], batch: pa.RecordBatch) -> None:
         segment = self._segment or self._begin(rows[0][SEEN_AT])
         segment.append(batch)
-        self._keep_reserve()
+        self._keep_reserves()
         self._written += sighting_count(rows)
         self._skips_recorded += sum(row[SKIPPED] for row in rows)
         self._buffer.done()
@@ -231,17 +242,31 @@ class CaptureWriter:
         self._buffer.trouble = ""
 
     def _mark_missing(self) -> None:
-        """Have the capture say which sightings the disk refuses, as long as it refuses them."""
+        """Have the capture say which sightings the disk refuses, as long as it refuses them.
+
+        The segment at hand is sealed behind the mark. Else a kill between the two would look like an end in order.
+        """
+        before = None
         if self._segment and not self._segment.is_marked:
-            self._seal()
-        first, end = self._recorded, self._buffer.offered
-        if first == end:
-            return  # the rows are written, and could not be synced
+            before, self._segment = self._segment, None
+        is_told = self._recorded == self._buffer.offered or self._is_marked()  # all is written, and could not be synced
+        if before and is_told:
+            self._seal(before)
+        elif before:
+            self._sealed_bytes += before.size_bytes
+            before.leave()
+
+    def _is_marked(self) -> bool:
+        """Mark a segment with what is missing, the segment at hand or the first reserve that can be one."""
         oldest_ns, note = self._buffer.oldest_ns, self._buffer.trouble[:MAX_NOTE_CHARACTERS]
-        rows = gap_rows(gap_row(first, oldest_ns, "disk_error", note, 1), end, self._now_ns)
-        with suppress(OSError):
-            segment = self._segment or self._begin(oldest_ns, self._reserve)
-            segment.mark(batch_from_rows(self._origin, rows))
+        first = gap_row(self._recorded, oldest_ns, "disk_error", note, 1)
+        batch = batch_from_rows(self._origin, gap_rows(first, self._buffer.offered, self._now_ns))
+        for reserve in self._reserves:
+            with suppress(OSError):
+                segment = self._segment or self._begin(oldest_ns, reserve)
+                segment.mark(batch)
+                return True
+        return False
 
     def _begin(self, opened_at_ns: int, reserve: Path | None = None) -> SegmentFile:
         self._number += 1
@@ -258,12 +283,10 @@ class CaptureWriter:
             and not segment.is_marked
             and is_roll_due(self._settings, segment.size_bytes, self._now_ns - segment.opened_at_ns)
         ):
-            self._seal()
+            self._segment = None
+            self._seal(segment)
 
-    def _seal(self) -> None:
-        segment, self._segment = self._segment, None
-        if segment is None:
-            return
+    def _seal(self, segment: SegmentFile) -> None:
         try:
             segment.seal(is_synced=self._settings.sync != Sync.NEVER)
         except OSError as error:

@@ -36,8 +36,8 @@ nobody can tell.
 *When a reply was taken.* The node at home writes a dead letter for every reply that its hub does not take.
 
 - A dead letter `nobody_waits` makes the answer late. A dead letter with another reason makes the reply count for
-  nothing; only `duplicate` says that another copy of the reply was taken. A reply that arrived in several copies is
-  given up only if each copy has its dead letter.
+  nothing. `duplicate` says that another copy of the reply came before. A reply that arrived in several copies is given
+  up only if each copy has its dead letter, and not only `duplicate`.
 - A reply without a dead letter was taken, however late it came: the timer of whoever asked may end after the deadline.
 - A reply counts for nothing if its signature is wrong, if it is a repeat, or if a stranger sent it.
 - Home may have written no dead letter: it does not capture, it skipped sightings or was killed within `unwritten_ns`
@@ -45,6 +45,9 @@ nobody can tell.
   deadline also decides for V3 and V4: their dead letters are written in V6 and have another key.
 - Where home does not capture, the reply arrives when it leaves for home.
 - Where nobody saw the reply arrive, and the asker gave up by its own word (`UNANSWERED`), the reply was not taken.
+- Where home may have written no dead letter, two more things decide. A bad word that ends the promise came home before
+  the answer: the answer is late. What the asker was told: with any error no answer was taken, with an error of
+  `GIVEN_UP` no bad word either, and with an error of `BY_WORD` the bad word was taken, also after the deadline.
 
 *A guess* (`is_outcome_guessed`): the reply that decides was not seen to arrive, or home may have given it up unseen. B
 answers at 10.4 s, and home was killed at 10.5 s with the last sightings unwritten: answered, and a guess.
@@ -71,7 +74,7 @@ The other rules:
   whoever asked has enough of it, the word `hopwire.enough` that leaves home is the end.
 - A callback key that is used for several questions is judged by the first question.
 - Whoever insists (`at_least_once`) goes on after most bad news: an outcome `undelivered` is a failure only for a reason
-  in `FOR_GOOD`, and a handler that returned nothing only if the question was sent once.
+  in `FOR_GOOD`, and a handler that returned nothing, or what nobody takes, only if the question was sent once.
 
 *Where a request was lost.* A lost hop or a dead letter is the place. Without any, the place is a node that had the
 question, or the message that carries it onward, and ended before it could answer. Without such a node, the place is
@@ -110,7 +113,9 @@ NOT_THE_FIRST = "duplicate"  # of a reply: another copy of the reply was taken
 NOBODY_WAITS = "nobody_waits"
 FOR_GOOD = pa.array(["expired", "cannot_carry", "cannot_sign", "bad_value"])  # undelivered: no other attempt is better
 NO_ANSWER, HANDLER_FAILED = "no_answer", "handler_failed"
-GIVEN_UP = ("Timeout", "Cancelled", "Closed", "Expired")  # errors of promises that no word of others has ended
+NO_ROUTE = "no_route"
+GIVEN_UP = pa.array(["Timeout", "Cancelled", "Closed", "Expired"])  # errors of promises that no failure has ended
+BY_WORD = pa.array(["HandlerFailed", "UnexpectedAnswer"])  # errors that are the word of another node, which was taken
 UNANSWERED = pa.array(["Timeout", "Cancelled", "Closed", "Unreachable", "NoRoute", "QueueFull"])  # nothing was taken
 WITH_NUMBERED_VERSION = 5  # from this format on, a message and its dead letter have the same key
 
@@ -202,12 +207,19 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_told_of = hops.has_come & cover.tells_all(asked.home, hops.came, hops.came + rules.unwritten_ns)
     is_proven = is_told_of & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
     is_given_up = groups.has(hops.is_told & bools(pc.is_in(hops["told"], UNANSWERED)))
-    is_taken = is_home & (is_proven | (at <= deadline[of])) & ~(hops.has_fate("unwitnessed") & is_given_up[of])
-    answer = _earliest(groups, at, (is_answer & is_taken) | is_enough | is_kept)
+    is_over = groups.has(hops.is_told & bools(pc.is_in(hops["told"], GIVEN_UP)))[of] & ~is_proven
+    is_over |= hops.has_fate("unwitnessed") & is_given_up[of]
+    is_taken = is_home & (is_proven | (at <= deadline[of])) & ~is_over
+    is_by_word = groups.has(hops.is_told & bools(pc.is_in(hops["told"], BY_WORD)))[of]
+    is_odd = _has_odd_answer(asked, attempts)[of] & is_undelivered & equal_text(hops["outcome_reason"], NO_ROUTE)
+    is_failure |= is_odd | (is_undelivered & ~says_expired & is_by_word)
+    ended_at = groups.least(at, is_home & (is_failure | says_expired))[of]
+    is_late = (groups.has(hops.is_told & ~is_kept)[of] | (at > ended_at)) & ~is_proven
+    answer = _earliest(groups, at, (is_answer & is_taken & ~is_late) | is_enough | is_kept)
     has_failed = hops.is_dead & equal_text(hops["dead_reason"], HANDLER_FAILED)  # it was taken, by a handler
     is_told_within = has_failed & ~wants_receipt  # its word stays within the node, and may be in no capture
     is_told_within &= (hops.source == asked.home) & ~hops.is_reply & (at <= deadline[of])
-    failure = _earliest(groups, at, (is_failure & is_taken) | is_told_within)
+    failure = _earliest(groups, at, (is_failure & (is_taken | (is_home & is_by_word))) | is_told_within)
     late = _earliest(groups, at, is_answer & (is_home | is_unwanted))
     is_expired = says_expired | (hops.is_dead & equal_text(hops["dead_reason"], "expired"))
     is_expired |= hops.has_come & (hops.came > deadline[of])
@@ -263,17 +275,28 @@ def _came_home(asked: _RequestHops) -> tuple[Bools, Bools]:
     at, ended_at = here[:size], here[size:]
     arrivals = np.bincount(at[hops.has_come], minlength=2 * size)
 
+    is_again = hops.is_dead & equal_text(hops["dead_reason"], NOT_THE_FIRST)
+    arrivals -= np.bincount(ended_at[is_again], minlength=2 * size)  # a copy of a copy that was given up was not taken
+
     def is_given_up(dead: Bools) -> Bools:
         ends = np.bincount(ended_at[dead], minlength=len(arrivals))
         return ((ends > 0) & (ends >= arrivals))[at]
 
     is_unwanted = equal_text(hops["dead_reason"], NOBODY_WAITS)
-    is_refused = hops.is_dead & ~is_unwanted & ~equal_text(hops["dead_reason"], NOT_THE_FIRST)
+    is_refused = hops.is_dead & ~is_unwanted & ~is_again
     is_seen = hops.has_fate("arrived", "unsent", "unwitnessed", "local") & equal_text(hops["repeat"], "")
     is_believed = is_seen & ~bools(pc.is_in(hops["verdict"], REFUSED))
     is_reply = hops.is_reply & (hops.target == asked.home) & is_believed & ~is_given_up(is_refused)
     is_ended = is_given_up(is_refused | (hops.is_dead & is_unwanted))
     return is_reply & ~is_ended, is_reply & is_ended
+
+
+def _has_odd_answer(asked: _RequestHops, attempts: Ints) -> Bools:
+    """Tell which questions were sent once by who insists, and were answered with something that nobody takes."""
+    hops, groups = asked.hops, asked.groups
+    is_odd = hops.is_dead & equal_text(hops["dead_reason"], NO_ROUTE) & ~asked.is_question & ~hops.is_reply
+    has_odd: Bools = bools(hops["is_insisted"])[groups.first] & (attempts == 0) & groups.has(is_odd)
+    return has_odd
 
 
 def _earliest(groups: Groups, at: Ints, where: Bools) -> Ints:
@@ -320,7 +343,7 @@ def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
     first = pa.array(groups.first)
     at = np.maximum(hops.left, hops.came)
     last = _latest(groups, at, ~hops.is_told)
-    last = np.where(last < 0, groups.first, last)  # nothing was seen of the request but its end
+    last = np.where(last < 0, _latest(groups, at, hops.is_told), last)  # nothing was seen of the request but its end
     told = groups.first_where(hops.is_told)
     last_node = np.where(hops.has_come[last], hops.target[last], hops.source[last])
     reached = _latest(groups, hops.came, is_question & hops.has_come)
@@ -381,7 +404,7 @@ def _places(hops: HopColumns, verdict: _RequestVerdict, last: Ints, last_node: I
 def _is_told_otherwise(told: pa.Array, verdict: _RequestVerdict) -> pa.Array:
     """Tell where outcome and what was told contradict each other, by the table of this module."""
     is_error = bools(pc.is_valid(told)) & ~bools(pc.fill_null(pc.equal(told, "answered"), False))
-    is_given_up = bools(pc.is_in(told, pa.array(GIVEN_UP)))
+    is_given_up = bools(pc.is_in(told, GIVEN_UP))
     is_answered, is_failed = (verdict.outcome == OUTCOME[name] for name in ("answered", "failed"))
     return pa.array((is_error & is_answered) | (is_given_up & is_failed))
 
