@@ -184,7 +184,7 @@ class Hub:
         self.identity = identity
         self._node, self._router, self._timing = router.here, router, router.timing
         self._new_id, self._new_key, self._outgoing = new_id, new_key, outgoing
-        self._candidates = router.candidates
+        self._candidates, self._keep = router.candidates, router.timing.waking.set_result
         self._send_known, self._credit_line = outgoing.send_known, outgoing.credit_line
         self._loads = loads
         self._insistence = Insistence(router.here, self._submit, outgoing, retries, router.timing, new_id, loads)
@@ -775,9 +775,10 @@ class Hub:
         if expected is None or future.done():
             return False
         try:
-            future.set_result(expected.__contract__.read(body))  # type: ignore[union-attr]
+            payload = expected.__contract__.read(body)  # type: ignore[union-attr]
         except Exception:  # a body that makes no sense; a protobuf class may raise anything
             return False
+        self._keep(future, payload)
         return True
 
     def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
@@ -792,7 +793,7 @@ class Hub:
         if weigh is None or weigh(payload) < 0:
             payload = payload_from_body(expected, body_from_payload(payload))  # a copy, as from elsewhere
         self._keep_here(promise)
-        promise.future.set_result(payload)
+        self._keep(promise.future, payload)
         return True
 
     def _take_part(self, promise: Promise, parts: StreamParts, message: Message) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from hopwire.errors import SettingsError
 from hopwire.node.waiters import Waiters
+from hopwire.node.waking import Waking
 
 __all__ = ["REFUSED", "TAKEN", "BoundedQueue", "Mailbox", "Overflow"]
 
@@ -81,9 +82,11 @@ class BoundedQueue(Generic[T]):
 class Mailbox(BoundedQueue[T]):
     """A bounded queue between those who put and those who take."""
 
-    def __init__(self, max_items: int, max_bytes: int, overflow: Overflow = Overflow.WAIT) -> None:
+    def __init__(
+        self, max_items: int, max_bytes: int, overflow: Overflow = Overflow.WAIT, waking: Waking | None = None
+    ) -> None:
         super().__init__(max_items, max_bytes, overflow)
-        self.takers = Waiters()
+        self.takers = Waiters(waking)
 
     def offer(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
         """Put an item without waiting: whether it was taken, and what was pushed out for it."""

@@ -192,8 +192,10 @@ class Node:
         self._domains: Domains = given
         outbox = _outbox_limits(self.settings)
         limits = self.settings.limits
+        self._timing = Timing()
+        gone_seconds = self.settings.pace.gone_ns / NS_PER_SECOND
         self._transport = transport or Streams(
-            self.identity, listen, outbox, advertise, limits, tls, self.settings.pace.gone_ns / NS_PER_SECOND
+            self.identity, listen, outbox, advertise, limits, tls, gone_seconds, self._timing.waking
         )
         if self._transport.open_address and not self._domains.signing and not insecure:
             raise SettingsError(OPEN_TO_ALL % self._transport.open_address)
@@ -275,8 +277,7 @@ class Node:
 
     def _build(self) -> None:
         """Make the parts of the node, each with those that it needs: what leaves, who decides, what arrives."""
-        here, settings, tap = self.identity, self.settings, self._tap
-        self._timing = timing = Timing()
+        here, settings, tap, timing = self.identity, self.settings, self._tap, self._timing
         self._retries = Retries()
         self._loads = Loads()
         self._tables = Tables(settings.node_turns, settings.sticky_callers, self._loads.of)
@@ -692,9 +693,8 @@ class Node:
             getattr(actor, "supervision", Supervision.RESTART) if supervision is None else supervision
         )
         identity = ACTOR + _guid()
-        inbox: Mailbox[Envelope] = Mailbox(
-            self.settings.inbox_messages, self.settings.inbox_bytes, self.settings.overflow
-        )
+        room = self.settings.inbox_messages, self.settings.inbox_bytes
+        inbox: Mailbox[Envelope] = Mailbox(*room, self.settings.overflow, self._timing.waking)
         running = Running(actor, identity, partition, inbox, self._workplace, policy, local_only)
         self._actors[id(actor)] = running
         self._consumption.host(len(running.handlers))

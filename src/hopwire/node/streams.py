@@ -67,6 +67,7 @@ from hopwire.node.transport import (
     ignore,
     in_silence,
 )
+from hopwire.node.waking import Waking
 from hopwire.node.zmtp_socket import (
     DISCONNECTED,
     HANDSHAKE_SECONDS,
@@ -186,8 +187,10 @@ class Streams(Outboxes):
         message_limits: Limits | None = None,
         tls: Tls | None = None,
         gone_seconds: float = GONE_SECONDS,
+        waking: Waking | None = None,
     ) -> None:
         check_addresses(listen, advertise)
+        self._waking = waking or Waking()
         self._gone_seconds = gone_seconds
         self._admission = None if tls is None else Admission(tls, identity)
         super().__init__(limits, LARGE_BYTES)
@@ -306,7 +309,7 @@ class Streams(Outboxes):
     ) -> ZmtpSocket:
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
         strangers = self._strangers if is_server else None
-        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, strangers)
+        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, self._waking, strangers)
         if self._admission is None:
             return ZmtpSocket(*parts)
         admit = partial(self._admission.refusal, is_new=True)

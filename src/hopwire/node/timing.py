@@ -16,6 +16,7 @@ from typing import Any
 
 from hopwire.errors import Closed
 from hopwire.node.share import HUB_SECONDS, Share
+from hopwire.node.waking import Waking
 
 __all__ = ["Timing"]
 
@@ -27,7 +28,7 @@ def _not_started() -> float:
 class Timing:
     """The loop of a node, and what is measured on it."""
 
-    __slots__ = ("chance", "clock", "hub_share", "loop", "new_future", "share", "thread")
+    __slots__ = ("chance", "clock", "hub_share", "loop", "new_future", "share", "thread", "waking")
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop
@@ -37,10 +38,12 @@ class Timing:
         self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
         self.hub_share = Share(time.monotonic, HUB_SECONDS)
         self.chance: Callable[[], float] = random.random
+        self.waking = Waking()
 
     def start(self) -> None:
         """Take the loop that runs here."""
         self.loop, self.thread = asyncio.get_running_loop(), get_ident()
+        self.waking.start(self.loop)
         kind, ordinary = type(self.loop), asyncio.BaseEventLoop  # what the loop would do is done here at half the price
         self.clock = time.monotonic if getattr(kind, "time", None) is ordinary.time else self.loop.time
         is_plain = getattr(kind, "create_future", None) is ordinary.create_future

@@ -14,6 +14,8 @@ import asyncio
 from collections import OrderedDict
 from typing import Protocol
 
+from hopwire.node.waking import Waking
+
 __all__ = ["ELSEWHERE", "OtherPlaces", "Waiter", "Waiters"]
 
 ELSEWHERE = "elsewhere"  # whoever waited for one place was called to another
@@ -46,11 +48,12 @@ class OtherPlaces(OrderedDict[Waiter, None]):
 class Waiters(OrderedDict[Waiter, None]):
     """A line of those who wait."""
 
-    __slots__ = ("called",)
+    __slots__ = ("_waking", "called")
 
-    def __init__(self) -> None:
+    def __init__(self, waking: Waking | None = None) -> None:
         super().__init__()
         self.called = 0
+        self._waking = waking  # lets those go on who are woken; none: the loop does
 
     def wake(self, count: int = 1) -> None:
         """Wake so many of those who came first, or all if they are fewer."""
@@ -60,7 +63,10 @@ class Waiters(OrderedDict[Waiter, None]):
             if not future.done():
                 self.called += 1
                 count -= 1
-                future.set_result(None)
+                if self._waking is None:
+                    future.set_result(None)
+                else:
+                    self._waking.set_result(future, None)
 
     async def wait(self, is_again: bool = False, elsewhere: OtherPlaces | None = None) -> bool:
         """Wait to be woken; who was woken in vain waits again in front of all others.

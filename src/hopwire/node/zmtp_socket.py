@@ -25,6 +25,7 @@ from hopwire.errors import WireError
 from hopwire.node.certificate import Certificate, certificate_from
 from hopwire.node.strangers import MAX_UNPROVED_BYTES, MOST_NOISE, TAKE_AT_MOST, Strangers
 from hopwire.node.transport import Frames, OnFrames
+from hopwire.node.waking import Waking
 from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError
 
 __all__ = [
@@ -68,6 +69,7 @@ class ZmtpSocket:
         "_sock",
         "_strangers",
         "_timer",
+        "_waking",
         "certificate",
         "has_stirred",
         "is_open",
@@ -85,8 +87,10 @@ class ZmtpSocket:
         on_frames: OnFrames,
         on_ready: Callable[[ZmtpSocket], None],
         on_closed: Callable[[ZmtpSocket, str], None],
+        waking: Waking,
         strangers: Strangers | None = None,
     ) -> None:
+        self._waking = waking
         self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
         self._send = self._sender()
         self._on_frames, self._on_ready, self._on_closed = on_frames, on_ready, on_closed
@@ -128,10 +132,14 @@ class ZmtpSocket:
         return self._sock.sendmsg(islice(parts, MAX_PARTS))
 
     def _readable(self) -> None:
-        if self._strangers is None:
-            self._read()
-        else:
-            self._strangers.read(self._read)
+        self._waking.hold()
+        try:
+            if self._strangers is None:
+                self._read()
+            else:
+                self._strangers.read(self._read)
+        finally:
+            self._waking.run()  # at the very end: whoever goes on may close this connection
 
     def _read(self) -> None:
         """Read once, or what large frames need one after the other, so that every connection has its turn."""

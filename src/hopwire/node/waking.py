@@ -1,0 +1,80 @@
+"""Wakes tasks: all that one turn of the loop woke, with one step of the loop.
+
+The loop of asyncio makes an object for each task that goes on, and asks the system between two turns whether there is
+anything to read. A train brings 250 answers, and each lets a task go on. So those tasks are gathered, and go on one
+after the other, in the order in which they were woken, each in its own context, as the loop would do it.
+
+- What a task wakes while it runs goes on in the same turn, in a pass of its own. So a question, its handler and its
+  answer within one node need one turn, and not three.
+- A turn has some passes and no more: the rest has the next turn. How much actors and hubs may do in one turn is
+  bounded as ever (`share.py`).
+- Whoever has read from a socket lets go on what that woke, once all else is done (`hold`, `run`): that saves a turn.
+
+A future that is waited for otherwise than by one task, or on a loop that is being debugged, is left to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, TypeAlias
+
+__all__ = ["MOST_PASSES", "Waking"]
+
+MOST_PASSES = 8  # in one turn of the loop
+
+Woken: TypeAlias = tuple[Context, Callable[..., object], asyncio.Future[Any]]
+
+
+class Waking:
+    """Those who are to go on in this turn of the loop."""
+
+    __slots__ = ("_context", "_is_due", "_loop", "_woken")
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken: deque[Woken] = deque()
+        self._is_due = False  # whether `run` will be called
+        self._context = Context()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake those who wait on this loop; before that, and where the loop is debugged, futures wake by themselves."""
+        self._loop = None if loop.get_debug() else loop
+
+    def set_result(self, future: Any, result: Any) -> None:
+        """Give a future, or what is like one, its result, and let the task go on that waits for it."""
+        if self._loop is None or type(future) is not asyncio.Future:
+            future.set_result(result)
+            return
+        waiting = future._callbacks
+        if not waiting or len(waiting) > 1:
+            future.set_result(result)
+            return
+        callback, context = waiting[0]
+        future.remove_done_callback(callback)  # or the loop would wake it too
+        future.set_result(result)
+        self._woken.append((context, callback, future))
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self.run, context=self._context)
+
+    def hold(self) -> None:
+        """Promise that `run` is called at the end of what is being done."""
+        self._is_due = True
+
+    def run(self) -> None:
+        """Let all go on who were woken, and those whom they wake."""
+        woken = self._woken
+        try:
+            for _ in range(MOST_PASSES):
+                if not woken:
+                    break
+                for _ in range(len(woken)):
+                    context, callback, future = woken.popleft()
+                    context.run(callback, future)
+        finally:  # also after a SystemExit, which ends the loop
+            self._is_due = bool(woken)
+            if self._is_due and self._loop is not None:
+                self._loop.call_soon(self.run, context=self._context)
