@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.errors import WireError
 from hopwire.model import CallbackPoint, Message
+from hopwire.model.limits import Limits
 from hopwire.wire import V6, decode, encode
 from hopwire.wire.known import LARGEST_BYTES, MOST_KNOWN, KnownMetas, known_meta
+from hopwire.wire.train import MAX_TRAIN_BYTES, MAX_TRAIN_MESSAGES, is_train, pack_train, unpack_train
 from tests.wire.golden import golden_vectors
 from tests.wire.strategies import messages
 
@@ -26,6 +30,13 @@ QUESTION = Message(
 )
 
 
+def _find(index: KnownMetas[Any], meta: bytes) -> Any:
+    """Find a meta frame, also within other bytes."""
+    found = index.find(meta, 0, len(meta))
+    assert found == index.find(b"in front" + meta + b"behind", 8, len(meta))
+    return found
+
+
 @given(messages(V6), NUMBERS, NUMBERS, st.data())
 def test_known_bytes_are_those_of_the_codec(message: Message, key: int, ttl_ticks: int, data: st.DataObject) -> None:
     known = known_meta(message)
@@ -39,7 +50,7 @@ def test_known_bytes_are_those_of_the_codec(message: Message, key: int, ttl_tick
     meta = encode(other)[-1]
     index: KnownMetas[str] = KnownMetas()
     index.add(known, "found")
-    assert index.find(meta) == ("found", key, signature, other.correlation_id, ttl_ticks)
+    assert _find(index, meta) == ("found", key, signature, other.correlation_id, ttl_ticks)
     if message.signature:
         assert known.write_signed(key, signature, other.correlation_id, ttl_ticks) == meta
     else:
@@ -54,7 +65,7 @@ def test_a_byte_that_differs_makes_another_message_or_another_value(at: int, byt
     index.add(known, "found")
     meta = bytearray(encode(QUESTION)[-1])
     meta[at % len(meta)] = byte
-    found = index.find(bytes(meta))
+    found = _find(index, bytes(meta))
     if found is not None:
         _, key, _, correlation_id, ttl_ticks = found
         read = decode([b"", b"", b"x", bytes(meta)])
@@ -67,7 +78,7 @@ def test_noise_is_not_known(noise: bytes) -> None:
     assert known is not None
     index: KnownMetas[str] = KnownMetas()
     index.add(known, "found")
-    assert index.find(noise) is None
+    assert _find(index, noise) is None
 
 
 def test_every_golden_message_is_known_as_it_is_or_not_at_all() -> None:
@@ -93,7 +104,7 @@ def test_what_is_remembered_is_bounded_and_learned_again() -> None:
         index.add(known, number)
         assert len(index) <= MOST_KNOWN
     last = QUESTION.replace(identity=b"bench.%d" % (3 * MOST_KNOWN - 1))
-    found = index.find(encode(last)[-1])
+    found = _find(index, encode(last)[-1])
     assert found is not None
     assert found[0] == 3 * MOST_KNOWN - 1
 
@@ -107,6 +118,46 @@ def test_meta_frames_of_one_length_that_change_elsewhere_are_told_apart() -> Non
         assert known is not None
         index.add(known, length)
     found = [
-        index.find(encode(QUESTION.replace(identity=b"i" * n, correlation_id=b"d" * (40 - n)))[-1]) for n in lengths
+        _find(index, encode(QUESTION.replace(identity=b"i" * n, correlation_id=b"d" * (40 - n)))[-1]) for n in lengths
     ]
     assert [each[0] for each in found if each is not None] == list(lengths)[-4:]  # the others made way
+
+
+FRAMES = st.lists(st.sampled_from([b"", b"x", b"body", encode(QUESTION)[-1]]), min_size=2, max_size=4)
+USUAL = st.tuples(st.just(b""), st.binary(max_size=9), st.sampled_from([b"noise", encode(QUESTION)[-1]])).map(list)
+
+
+@given(st.lists(st.one_of(USUAL, USUAL, USUAL, FRAMES), min_size=1, max_size=6), st.data())
+def test_a_train_is_read_as_unpack_train_reads_it_or_not(
+    messages: list[list[bytes]], data: st.DataObject
+) -> None:
+    train = pack_train([[b"sender", *frames] for frames in messages], data.draw(st.none() | st.integers(0, 2**62)))
+    if data.draw(st.booleans()):  # a train that somebody has damaged
+        at = data.draw(st.integers(0, len(train) - 1))
+        train = train[:at] + data.draw(st.binary(max_size=2)) + train[at + 1 :]
+    index: KnownMetas[str] = KnownMetas()
+    known = known_meta(QUESTION)
+    assert known is not None
+    index.add(known, "found")
+    if not is_train([b"sender", train]):
+        return
+    entries = index.uncouple(train, Limits())
+    try:
+        wanted = unpack_train([b"sender", train], Limits())
+    except WireError:
+        assert entries is None
+        return
+    is_usual = all(len(frames) == 4 and not frames[1] for frames in wanted)
+    assert (entries is not None) is is_usual
+    for (body, at, end, found), frames in zip(entries or (), wanted, strict=is_usual):
+        assert [b"sender", b"", body, train[at:end]] == frames
+        assert found == _find(index, frames[3])
+
+
+def test_a_train_beyond_the_limits_is_left_to_whoever_says_so() -> None:
+    index: KnownMetas[str] = KnownMetas()
+    message = [b"", b"", b"", b"meta"]
+    assert index.uncouple(pack_train([message] * MAX_TRAIN_MESSAGES), Limits()) is not None
+    assert index.uncouple(pack_train([message] * (MAX_TRAIN_MESSAGES + 1)), Limits()) is None
+    assert index.uncouple(pack_train([[b"", b"", bytes(MAX_TRAIN_BYTES), b"meta"]]), Limits()) is None
+    assert index.uncouple(pack_train([message]), Limits(max_frames=2)) is None

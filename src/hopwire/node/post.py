@@ -29,6 +29,7 @@ from hopwire.node.credit import CreditLine, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.envelope import HEADER_BYTES, Envelope
 from hopwire.node.express import KnownMessage, arrived
+from hopwire.node.mailbox import TAKEN
 from hopwire.node.notices import shown
 from hopwire.node.router import Router
 from hopwire.node.seen import SeenMessages
@@ -45,7 +46,7 @@ from hopwire.security.schemes import NONCE_BYTES
 from hopwire.wire import V3, V6, WireFormat, decode, encode, transcode
 from hopwire.wire.codec import decode_received, encode_own
 from hopwire.wire.extension import extension_of
-from hopwire.wire.known import USUAL_FRAMES, KnownMetas
+from hopwire.wire.known import USUAL_FRAMES, Entry, KnownMetas
 from hopwire.wire.train import is_train, queued_at_ns, unpack_train
 
 __all__ = ["CONTROL_PAYLOADS", "Adapt", "Customs", "Incoming", "Outgoing", "TakeControl"]
@@ -439,6 +440,12 @@ def _for_last(answer: Message, again: Message) -> Message:
     return answer.replace(callback_receiver_identity=hub, callback_receiver_node_identity=node)
 
 
+def _frames_of(frames: Frames, entry: Entry[KnownMessage]) -> Frames:
+    """Give the frames of a message that came in a train, or alone."""
+    body, at, end, _ = entry
+    return [frames[0], b"", body, frames[-1][at:end]]
+
+
 def _control(payload: Payload) -> Message:
     contract = contract_of(payload)
     return Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),))
@@ -463,10 +470,8 @@ class Incoming:
         self._router, self._control, self._trust, self._dead, self._seen = router, control, trust, dead, seen
         self._limits, self._timing, self._tap = settings.limits, timing, tap
         self._homes = router.homes
-        self._plain_homes = {} if trust.is_signing else router.homes  # of answers that need no signature
         self._known: KnownMetas[KnownMessage] = KnownMetas()
         self._learn_at = 0.0  # when the next message may be learned
-        self._now_ns = 0  # when the train came that is being taken, where messages are signed
         self._late = 0.0  # seconds that the train which is being taken spent in queues and sockets
         self.message_count = 0
         self.byte_count = 0
@@ -490,9 +495,12 @@ class Incoming:
             named = b"" if self._customs is None else self._customs.name_of(connection)
             frames[0] = named or self._trust.claim(connection)
         messages, is_met = [frames], True  # a message that comes alone is judged by itself
+        is_express = node is not None and self._router.is_express
+        entries: list[Entry[KnownMessage]] | None = None
         if is_train(frames):
+            entries = self._known.uncouple(frames[1], limits) if is_express else None
             try:
-                messages = unpack_train(frames, limits)  # a train within a train is noise
+                messages = [] if entries else unpack_train(frames, limits)  # a train within a train is noise
             except WireError as error:
                 self._dead.add(DeadLetter(error.reason, str(error), frames=tuple(frames)))
                 return 0
@@ -501,33 +509,78 @@ class Incoming:
             if queued_ns is not None and is_met:
                 late_ns = self._trust.transit.late_ns(connection, queued_ns, time.monotonic_ns())
                 self._late = late_ns / NS_PER_SECOND if late_ns > LATE_NS else 0.0
+        count = len(entries or messages)
         if self._tap is not None:
-            self._tap.saw_in(messages[0] if len(messages) == 1 else frames, len(messages))
-        self.message_count += len(messages)
-        is_noise = False
-        if node is None or not self._router.is_express:
-            read_well = [self._take_safely(message, read, connection, is_met) for message in messages]
-            is_noise = True not in read_well
-        else:
-            find, now, homes = self._known.find, self._timing.clock() - self._late, self._plain_homes
-            is_plain = not self._trust.is_signing
-            if not is_plain:
-                self._now_ns = time.time_ns()
-            for message in messages:
-                found = find(message[3]) if len(message) == USUAL_FRAMES and not message[1] else None
-                if found is not None:
-                    known, key, signature, correlation_id, ticks = found
-                    if is_plain and known.is_unaddressed:
-                        self._take_plain(message, now, known, key, correlation_id, ticks)
-                        continue
-                    home = homes.get(known.receiver) if known.receiver else None
-                    if home is not None and home.take_known(known.contract, key, correlation_id, message[2]):
-                        continue
-                    if self._take_known(message, now, known, key, signature, correlation_id, ticks):
-                        continue
-                self._take_safely(message, read, connection, is_met)
+            single = _frames_of(frames, entries[0]) if entries else messages[0]
+            self._tap.saw_in(frames if count > 1 else single, count)
+        self.message_count += count
+        is_message = is_express  # a node that was met has proved that it speaks as one
+        if entries:
+            self._take_entries(entries, frames, read, connection)
+        for message in messages:
+            if is_express and len(message) == USUAL_FRAMES and not message[1]:
+                _, _, body, meta = message
+                entry = (body, 0, len(meta), self._known.find(meta, 0, len(meta)))
+                self._take_entries([entry], message, read, connection)
+            elif self._take_safely(message, read, connection, is_met):
+                is_message = True
         self._late = 0.0
-        return 0 if is_noise else len(messages)
+        return count if is_message else 0
+
+    def _take_entries(
+        self,
+        entries: list[Entry[KnownMessage]],
+        frames: Frames,
+        read: Callable[[Frames, Limits], Message],
+        connection: bytes,
+    ) -> None:
+        """Take the messages of a train of a node that is known, or the one that came alone, each by the shortest way.
+
+        Messages that follow one another, are known as the same and name no receiver go into the same inbox, if one
+        actor alone takes them: that is asked once.
+        """
+        sender, router, trust = frames[0], self._router, self._trust
+        arrived_at, is_plain, homes = self._timing.clock(), not trust.is_signing, self._homes
+        now, now_ns, last, inbox = arrived_at - self._late, 0 if is_plain else time.time_ns(), None, None
+        for entry in entries:
+            body, _, _, found = entry
+            if found is None:
+                self._take_safely(_frames_of(frames, entry), read, connection, True)
+                continue
+            known, key, signature, correlation_id, ticks = found
+            try:
+                if not is_plain and not trust.is_sealed(
+                    known.seal, signature, key, correlation_id, ticks, body, now_ns
+                ):
+                    self._take_safely(_frames_of(frames, entry), read, connection, True)
+                    continue
+                home = homes.get(known.receiver) if known.receiver else None
+                if home is not None:
+                    if home.take_known(known.contract, key, correlation_id, body):
+                        continue
+                    if is_plain:
+                        self._take_safely(_frames_of(frames, entry), read, connection, True)
+                        continue
+                deadline, size = now + ticks / TICKS_PER_SECOND if ticks > 0 else 0.0, HEADER_BYTES + len(body)
+                envelope = Envelope(
+                    None, deadline, sender, False, known, body, key, correlation_id, ticks, None, size, True
+                )
+                if not is_plain:
+                    envelope.signature = signature
+                if home is not None:
+                    home.take(envelope.message)  # whose signature was believed, and is not believed again
+                    continue
+                if known is not last:
+                    last, inbox = known, router.only_inbox(known)
+                if inbox is None or (ticks > 0 and deadline <= arrived_at):
+                    router.take_known(envelope)
+                else:
+                    offered = inbox.offer(envelope, size)
+                    if offered is not TAKEN:
+                        last = None
+                        router.take_offered(inbox, envelope, offered)
+            except Exception as error:  # a fault of ours; the messages behind this one must not suffer from it
+                self._failed(_frames_of(frames, entry), error)
 
     def _take_safely(
         self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes, is_met: bool
@@ -575,58 +628,6 @@ class Incoming:
             if self._router.is_express:
                 self._learn(message, frames)
             self._take_message(message)
-        return True
-
-    def _take_plain(
-        self, frames: Frames, now: float, known: KnownMessage, key: int, correlation_id: bytes, ttl_ticks: int
-    ) -> None:
-        """Take a message of the express way that names no receiver, where messages are not signed."""
-        sender, _, body, _ = frames
-        try:
-            deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks > 0 else 0.0
-            size = HEADER_BYTES + len(body)
-            envelope = Envelope(None, deadline, sender, False, known, body, key, correlation_id, ttl_ticks, None, size)
-            self._router.route_known(envelope)
-            if not envelope.is_taken:
-                self._router.consumed(envelope)
-        except Exception as error:
-            self._failed(frames, error)
-
-    def _take_known(
-        self,
-        frames: Frames,
-        now: float,
-        known: KnownMessage,
-        key: int,
-        signature: bytes,
-        correlation_id: bytes,
-        ttl_ticks: int,
-    ) -> bool:
-        """Take a message of the express way; False says that nothing was done, and it needs the ordinary way."""
-        sender, _, body, _ = frames
-        trust = self._trust
-        try:
-            home = self._homes.get(known.receiver) if known.receiver else None
-            if trust.is_signing:
-                if not trust.is_sealed(known.seal, signature, key, correlation_id, ttl_ticks, body, self._now_ns):
-                    return False
-            elif home is not None:
-                return False  # it was offered before
-            if home is not None and home.take_known(known.contract, key, correlation_id, body):
-                return True
-            deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks > 0 else 0.0
-            size = HEADER_BYTES + len(body)
-            envelope = Envelope(None, deadline, sender, False, known, body, key, correlation_id, ttl_ticks, None, size)
-            if signature:
-                envelope.signature = signature
-            if home is not None:
-                home.take(envelope.message)  # whose signature was believed, and is not believed again
-                return True
-            self._router.route_known(envelope)
-            if not envelope.is_taken:
-                self._router.consumed(envelope)
-        except Exception as error:
-            self._failed(frames, error)
         return True
 
     def _learn(self, message: Message, frames: Frames) -> None:

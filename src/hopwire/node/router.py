@@ -306,27 +306,38 @@ class Router:
         is_full = self._offered(inbox, envelope, offered) is not None
         return ((), (partial(self._put, inbox),)) if is_full else NOWHERE
 
-    def route_known(self, envelope: Envelope) -> None:
-        """Pass on a message of another node that names no receiver, as `route` does."""
-        known = envelope.known
+    def only_inbox(self, known: KnownMessage) -> Inbox | None:
+        """Give the inbox that all such messages of another node go into; None where each is asked for by itself."""
+        candidates = self.candidates.get(known.contract) if known.is_unaddressed and not known.wants_receipt else None
+        if candidates is None or not candidates.local.only or self._is_chosen(known):
+            return None
+        return self._inboxes[candidates.local.only]
+
+    def _is_chosen(self, known: KnownMessage) -> bool:
+        """Tell whether an actor here is chosen by a rule of the contract."""
+        return bool(self.choosers) and known.contract[:2] in self.choosers
+
+    def take_known(self, envelope: Envelope) -> None:
+        """Pass on a message of another node that is known, as `route` does."""
+        known, envelope.is_taken = envelope.known, False
         assert known is not None
-        if not known.is_unaddressed or (envelope.deadline and self.timing.clock() >= envelope.deadline):
-            self.route(envelope)
+        candidates = self.candidates.get(known.contract) if known.is_unaddressed else None
+        is_late = bool(envelope.deadline) and self.timing.clock() >= envelope.deadline
+        actor = b"" if candidates is None or is_late or self._is_chosen(known) else candidates.local.pick()
+        if actor:
+            inbox = self._inboxes[actor]
+            self.take_offered(inbox, envelope, inbox.offer(envelope, envelope.size))
             return
-        if self.choosers and known.contract[:2] in self.choosers:
-            self.route(envelope)
-            return
-        candidates = self.candidates.get(known.contract)
-        actor = b"" if candidates is None else candidates.local.only or candidates.local.pick()
-        if not actor:
-            self.route(envelope)
-            return
-        inbox = self._inboxes[actor]
-        offered = inbox.offer(envelope, envelope.size)
-        if offered is TAKEN and not known.wants_receipt:
-            envelope.is_taken = True
-        else:
-            self._offered(inbox, envelope, offered)
+        self.route(envelope)
+        if not envelope.is_taken:
+            self.consumed(envelope)
+
+    def take_offered(self, inbox: Inbox, envelope: Envelope, offered: tuple[bool, Sequence[Envelope]]) -> None:
+        """Do what follows from the offer of a message of another node; whatever became of it, it is counted."""
+        envelope.is_taken = False
+        self._offered(inbox, envelope, offered)
+        if not envelope.is_taken:  # it does not wait here
+            self.consumed(envelope)
 
     def answer_known(self, envelope: Envelope, payload: object) -> bool:
         """Send an answer home; False says that nothing was done, and what was returned needs the ordinary way."""

@@ -20,9 +20,11 @@ from typing import Generic, TypeAlias, TypeVar
 
 from hopwire.errors import WireError
 from hopwire.model import Message
+from hopwire.model.limits import Limits
 from hopwire.wire.codec import encode_own
+from hopwire.wire.train import MAX_TRAIN_BYTES, MAX_TRAIN_MESSAGES, USUAL, USUAL_BYTES, first_entry, read_usual
 
-__all__ = ["USUAL_FRAMES", "KnownMeta", "KnownMetas", "fixed_between", "known_meta", "places_of"]
+__all__ = ["USUAL_FRAMES", "Entry", "Found", "KnownMeta", "KnownMetas", "fixed_between", "known_meta", "places_of"]
 
 T = TypeVar("T")
 USUAL_FRAMES = 4  # of a message that may be known: socket identity, empty frame, body, meta frame
@@ -32,18 +34,20 @@ LARGEST_BYTES = 2048  # of a meta frame that is remembered
 _ONES, _TWOS = 0x0101010101010101, 0x0202020202020202  # numbers that differ in every byte
 
 Fixed: TypeAlias = tuple[bytes, ...]
+Found: TypeAlias = tuple[T, int, bytes, bytes, int]  # what was remembered, callback key, signature, correlation id, TTL
+Entry: TypeAlias = tuple[bytes, int, int, Found[T] | None]  # of a train: body, where the meta frame begins and ends
 Places: TypeAlias = tuple[tuple[int, str], ...]  # where a value begins, and its code for `struct`
 
 
 class KnownMeta:
     """One meta frame of V6 in which a few values change."""
 
-    __slots__ = ("fixed", "is_signed", "pack", "places", "size", "unpack")
+    __slots__ = ("fixed", "is_signed", "pack", "places", "size", "unpack_from")
 
     def __init__(self, meta: bytes, places: Places) -> None:
         self.size, self.places, self.is_signed = len(meta), places, len(places) > 3
         self.fixed, made = fixed_between(meta, places)
-        self.pack, self.unpack = made.pack, made.unpack
+        self.pack, self.unpack_from = made.pack, made.unpack_from
 
     def write(self, key: int, correlation_id: bytes, ttl_ticks: int) -> bytes:
         """Write the meta frame of a message without a signature; the correlation id is as long as the known one."""
@@ -116,10 +120,10 @@ def _written(known: KnownMeta, message: Message) -> bytes:
 class _Layout(Generic[T]):
     """The known meta frames of one length that change in the same places."""
 
-    __slots__ = ("is_signed", "known", "last", "last_fixed", "places", "unpack")
+    __slots__ = ("is_signed", "known", "last", "last_fixed", "places", "unpack_from")
 
     def __init__(self, known: KnownMeta) -> None:
-        self.places, self.unpack, self.is_signed = known.places, known.unpack, known.is_signed
+        self.places, self.unpack_from, self.is_signed = known.places, known.unpack_from, known.is_signed
         self.known: dict[Fixed, T] = {}
         self.last_fixed: Fixed = ()  # what was found last: to compare costs less than to look up
         self.last: T | None = None
@@ -160,16 +164,41 @@ class KnownMetas(Generic[T]):
         self._layouts.clear()
         self._count = 0
 
-    def find(self, meta: bytes) -> tuple[T, int, bytes, bytes, int] | None:
-        """Give what a meta frame was remembered with, and its callback key, signature, correlation id and TTL."""
-        for layout in self._layouts.get(len(meta), ()):
+    def find(self, data: bytes, at: int, size: int) -> Found[T] | None:
+        """Give what the meta frame that begins at a place was remembered with, and what it says anew.
+
+        That is its callback key, signature, correlation id and time to live.
+        """
+        for layout in self._layouts.get(size, ()):
             if layout.is_signed:
-                first, key, second, signature, third, correlation_id, fourth, ttl_ticks, last = layout.unpack(meta)
+                first, key, second, signature, third, correlation_id, fourth, ticks, last = layout.unpack_from(data, at)
                 fixed: Fixed = (first, second, third, fourth, last)
             else:
-                first, key, second, correlation_id, third, ttl_ticks, last = layout.unpack(meta)
+                first, key, second, correlation_id, third, ticks, last = layout.unpack_from(data, at)
                 fixed, signature = (first, second, third, last), b""
             what = layout.last if fixed == layout.last_fixed else layout.find(fixed)
             if what is not None:
-                return what, key, signature, correlation_id, ttl_ticks
+                return what, key, signature, correlation_id, ticks
         return None
+
+    def uncouple(self, train: bytes, limits: Limits) -> list[Entry[T]] | None:
+        """Read a train: of each message its body, where its meta frame begins and ends, and what that was found with.
+
+        None says that not all of its messages have three frames of which the first is empty, or that it is no train:
+        `unpack_train` says what it is. Nothing is cut out but the bodies.
+        """
+        at, end, find = first_entry(train), len(train), self.find
+        if end > MAX_TRAIN_BYTES or limits.max_frames < USUAL - 1:
+            return None
+        entries: list[Entry[T]] = []
+        for _ in range(MAX_TRAIN_MESSAGES):
+            if at > end - USUAL_BYTES:
+                break
+            count, empty, body_size, meta_size = read_usual(train, at)
+            body_at = at + USUAL_BYTES
+            meta_at = body_at + body_size
+            at = meta_at + meta_size
+            if count != USUAL - 1 or empty or at > end:
+                return None
+            entries.append((train[body_at:meta_at], meta_at, at, find(train, meta_at, meta_size)))
+        return entries if at == end and entries else None

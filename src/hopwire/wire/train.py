@@ -36,13 +36,18 @@ __all__ = [
     "CAPABILITY",
     "DATED_CAPABILITY",
     "MAX_TRAIN_BYTES",
+    "MAX_TRAIN_MESSAGES",
     "SMALLEST",
     "TRAIN_BYTES",
     "TRAIN_FRAMES",
     "TRAIN_MESSAGES",
+    "USUAL",
+    "USUAL_BYTES",
+    "first_entry",
     "is_train",
     "pack_train",
     "queued_at_ns",
+    "read_usual",
     "unpack_train",
 ]
 
@@ -58,8 +63,8 @@ SMALLEST = 2  # frames of a message behind the first: an empty one and the meta 
 _LENGTHS: list[struct.Struct] = [struct.Struct(f"<H{count}I") for count in range(TRAIN_FRAMES + 1)]
 _COUNT = struct.Struct("<H").unpack_from
 USUAL = 4  # frames of a message in V6 with one body: sender, empty, body, meta; packed and read without a loop
-_PACK_USUAL, _READ_USUAL = _LENGTHS[USUAL - 1].pack, _LENGTHS[USUAL - 1].unpack_from
-_USUAL_BYTES = _LENGTHS[USUAL - 1].size
+_PACK_USUAL, read_usual = _LENGTHS[USUAL - 1].pack, _LENGTHS[USUAL - 1].unpack_from
+USUAL_BYTES = _LENGTHS[USUAL - 1].size  # in front of such a message: the number of its frames, and their lengths
 
 
 def lengths_of(count: int) -> struct.Struct:
@@ -91,6 +96,11 @@ def is_train(frames: list[bytes]) -> bool:
     return len(frames) == 2 and frames[1].startswith((MAGIC, DATED))
 
 
+def first_entry(train: bytes) -> int:
+    """Give where the first message of a train begins."""
+    return len(MAGIC) if train.startswith(MAGIC) else DATED_HEAD_BYTES
+
+
 def queued_at_ns(train: bytes) -> int | None:
     """Give when the last message of a train was queued, by the clock of its sender; None if the train does not say."""
     if not train.startswith(DATED) or len(train) < DATED_HEAD_BYTES:
@@ -103,8 +113,8 @@ def unpack_train(frames: list[bytes], limits: Limits) -> list[list[bytes]]:
     """Uncouple a train into messages, each with the sender's identity in front, or raise a WireError."""
     sender, train = frames
     messages: list[list[bytes]] = []
-    at, end = len(MAGIC) if train.startswith(MAGIC) else DATED_HEAD_BYTES, len(train)
-    usual, last = USUAL - 1 if limits.max_frames >= USUAL - 1 else -1, end - _USUAL_BYTES
+    at, end = first_entry(train), len(train)
+    usual, last = USUAL - 1 if limits.max_frames >= USUAL - 1 else -1, end - USUAL_BYTES
     if end > MAX_TRAIN_BYTES:
         raise WireError("too_many_bytes", f"found a train of {end}, the limit is {MAX_TRAIN_BYTES}", frame=1)
     try:
@@ -112,10 +122,10 @@ def unpack_train(frames: list[bytes], limits: Limits) -> list[list[bytes]]:
             for _ in range(MAX_TRAIN_MESSAGES - len(messages)):
                 if at > last:
                     break
-                count, first, second, third = _READ_USUAL(train, at)
+                count, first, second, third = read_usual(train, at)
                 if count != usual:
                     break
-                at += _USUAL_BYTES
+                at += USUAL_BYTES
                 body_at = at + first
                 meta_at = body_at + second
                 stop = meta_at + third
