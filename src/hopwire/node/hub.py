@@ -236,9 +236,10 @@ class Hub:
         at_least_once: bool = False,
     ) -> Coroutine[Any, Any, Any]:
         """Send a message and wait for the answer, which is of the type that is named, or of one of several."""
-        question = self._questions.get((type(payload), reply)) if isinstance(reply, type) else None
-        if question is not None and to is None and partition == b"" and trace is False and not at_least_once:
-            return self._ask_known(question, payload, timeout, correlation_id)
+        if to is None and partition == b"" and trace is False and not at_least_once and isinstance(reply, type):
+            question = self._questions.get((type(payload), reply))
+            if question is not None:
+                return self._ask_known(question, payload, timeout, correlation_id)
         return self._ask(payload, reply, timeout, at_least_once, (to, partition, correlation_id, trace))
 
     async def _ask(
@@ -554,34 +555,31 @@ class Hub:
 
     async def _ask_known(self, question: _Question, payload: Payload, timeout: float, correlation_id: bytes) -> Any:
         """Ask as `_promised` does, by the express way where everything is as usual."""
-        timing, known, now = self._timing, question.known, self._timing.clock()
+        timing, known, promises = self._timing, question.known, self._promises
+        now, share = timing.clock(), timing.hub_share
         if timeout != self._timeout or type(timeout) is not self._timeout_type:
             check_seconds("timeout", timeout)
             self._timeout, self._ticks, self._timeout_type = timeout, ticks_from_seconds(timeout), type(timeout)
         ticks = all_ticks = self._ticks
-        share = timing.hub_share
         if now >= self._measure_at:
             return await self._measured(payload, now, self._ask_known(question, payload, timeout, correlation_id))
         if (share.waiters or share.clock() >= share.ends_at) and share.is_full():
             await self._turn(payload, now, timeout)
             ticks = 0  # some of its time is over
         candidates = self._candidates.get(known.contract)
-        is_usual = candidates is not None and get_ident() == timing.thread and not self._is_closed
-        if candidates is None or not is_usual or type(correlation_id) is not bytes:
+        if candidates is None or get_ident() != timing.thread or self._is_closed or type(correlation_id) is not bytes:
             return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
         node = b"" if candidates.local.total else candidates.remote.only  # every turn is the turn of this node
         line = self._credit_line(node, known.line) if node else None
-        if line is not None:
-            has_room = (line.sent < line.sure and line.sent_bytes < line.sure_bytes) or line.has_room
-            if line.waiters or not has_room:
-                # what nobody can change, and can be written, waits unwritten; the rest by the ordinary way
-                size = -1 if question.weigh is None or self._longest_wait < math.inf else question.weigh(payload)
-                if 0 <= size <= self._max_body_bytes // 2:
-                    return await self._ask_in_line(question, payload, now, timeout, correlation_id, node, line)
-                node = b""
-        promises, handed_over = self._promises, None
-        while (key := self._new_key()) in promises:
-            pass
+        if line is not None and (
+            line.waiters or not ((line.sent < line.sure and line.sent_bytes < line.sure_bytes) or line.has_room)
+        ):
+            # what nobody can change, and can be written, waits unwritten; the rest by the ordinary way
+            size = -1 if question.weigh is None or self._longest_wait < math.inf else question.weigh(payload)
+            if 0 <= size <= self._max_body_bytes // 2:
+                return await self._ask_in_line(question, payload, now, timeout, correlation_id, node, line)
+            node = b""
+        handed_over = None
         if candidates.remote.total or question.weigh is None or (size := question.weigh(payload)) < 0:
             body = body_from_payload(payload)
             size = len(body)
@@ -589,15 +587,16 @@ class Hub:
             handed_over, body = payload, b""
         if size > self._max_body_bytes:
             return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
+        while (key := self._new_key()) in promises:
+            pass
         if not correlation_id:
             correlation_id = self._new_id()
-        deadline, future = now + timeout, timing.new_future()
-        promise = promises[key] = Promise(future, question.expected.types, None, correlation_id)
+        deadline, future, sent_to = now + timeout, timing.new_future(), (node,) if node else ()
+        promise = Promise(future, question.expected.types, None, correlation_id, sent_to, known, all_ticks, key)
+        promises[key] = promise
         ending = self._deadlines.add(key, now, timeout)
         try:
-            if node and self._send_known(node, known, body, key, correlation_id, deadline, line, ticks):
-                promise.sent_to, promise.known, promise.ttl_ticks, promise.key = (node,), known, all_ticks, key
-            else:
+            if not node or not self._send_known(node, known, body, key, correlation_id, deadline, line, ticks):
                 size += HEADER_BYTES
                 envelope = Envelope(
                     None, deadline, b"", True, known, body, key, correlation_id, all_ticks, handed_over, size

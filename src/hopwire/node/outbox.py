@@ -162,21 +162,14 @@ class Outboxes(ABC):
             return "unreachable"
         if is_control and self._says_directly(uri, frames):
             return ""
-        queued = outbox.queued
+        queued, now = outbox.queued, monotonic_ns()
         waiting = len(queued)
-        is_sure = (
-            outbox.size_bytes + size_bytes <= outbox.max_bytes and waiting + outbox.putters.called < outbox.max_items
-        )
-        if not is_sure and waiting and not outbox.has_room(size_bytes):
-            if is_control:
-                if not outbox.has_room(size_bytes, CONTROL_MESSAGES, CONTROL_BYTES):
-                    return "queue_full"
-            elif outbox.overflow is Overflow.WAIT:
-                return "queue_full"
-            else:
-                for old, _, _, _ in outbox.make_room(size_bytes):
-                    self._on_refused(uri, old, "queue_full")
-        how, now = IN_TRAIN, monotonic_ns()
+        if outbox.size_bytes + size_bytes > outbox.max_bytes or waiting + outbox.putters.called >= outbox.max_items:
+            reason = self._make_room(uri, outbox, size_bytes, is_control)
+            if reason:
+                return reason
+            waiting = len(queued)
+        how = IN_TRAIN
         if is_control or size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES:
             how = CONTROL if is_control else ALONE
             if how == ALONE and not waiting and self._sends_at_once(uri, frames):
@@ -192,6 +185,18 @@ class Outboxes(ABC):
             self._busy[uri] = None
             if self._flush_at is None:
                 self._flush_at = self._loop.call_soon(self._flush)
+        return ""
+
+    def _make_room(self, uri: str, outbox: Outbox, size_bytes: int, is_control: bool) -> str:
+        """Make room in a queue that may be full; gives `queue_full` where that is not possible."""
+        if not outbox.queued or outbox.has_room(size_bytes):
+            return ""
+        if is_control:
+            return "" if outbox.has_room(size_bytes, CONTROL_MESSAGES, CONTROL_BYTES) else "queue_full"
+        if outbox.overflow is Overflow.WAIT:
+            return "queue_full"
+        for old, _, _, _ in outbox.make_room(size_bytes):
+            self._on_refused(uri, old, "queue_full")
         return ""
 
     def waiting(self) -> tuple[int, int]:

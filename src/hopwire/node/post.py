@@ -219,13 +219,15 @@ class Outgoing:
         peer = self._peers.get(node)
         if peer is None or peer.fmt is not V6:
             return False
-        if deadline and not ticks:
+        if not ticks and deadline:
             left = deadline - self._timing.clock()
             if left <= 0:
                 return False
             ticks = round(left * TICKS_PER_SECOND) or 1
         if self._is_signing:
             meta = self._sealed(peer.recipient, known, body, key, correlation_id, ticks)
+            if meta is None:
+                return False
         else:
             length = len(correlation_id)
             form = known.metas.get(length) or known.meta(length)
@@ -233,14 +235,13 @@ class Outgoing:
                 return False
             first, second, third, last = form.fixed  # what `write` does, without a call
             meta = form.pack(first, key, second, correlation_id, third, ticks, last)
-        if meta is None:
-            return False
-        size_bytes = len(body) + len(meta)
+        body_bytes = len(body)
+        size_bytes = body_bytes + len(meta)
         if self._transport.send(peer.uri, [node, b"", body, meta], size_bytes):
             return False
         if line is not None:
             line.sent += 1
-            line.sent_bytes += HEADER_BYTES + len(body)
+            line.sent_bytes += HEADER_BYTES + body_bytes
         self.message_count += 1
         self.byte_count += size_bytes
         return True

@@ -87,6 +87,9 @@ class Promise(msgspec.Struct):
     envelope: Envelope | None  # of the question; none where the question was known, and nobody has asked for it
     correlation_id: bytes
     sent_to: tuple[bytes, ...] = ()
+    known: KnownMessage | None = None  # of a question without an envelope
+    ttl_ticks: int = 0
+    key: int = 0
     is_insisted: bool = False  # whether the message is sent until the promise is kept
     news: asyncio.Future[None] | None = None  # done when a receipt came, or the message is lost, since the last attempt
     taken_by: bytes = b""  # the node that the receipt came from
@@ -94,9 +97,6 @@ class Promise(msgspec.Struct):
     parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
     last: str = ""  # what was heard of it and did not end the promise
     is_in_line: bool = False  # whether the question waits here for credit, and was not even written
-    known: KnownMessage | None = None  # of a question without an envelope
-    ttl_ticks: int = 0
-    key: int = 0
     counted_at: tuple[bytes, ...] = ()  # nodes whose load it is, where load decides
 
     @property

@@ -45,14 +45,11 @@ class Waking:
 
     def set_result(self, future: Any, result: Any) -> None:
         """Give a future, or what is like one, its result, and let the task go on that waits for it."""
-        if self._loop is None or type(future) is not asyncio.Future:
+        waiting = future._callbacks if self._loop is not None and type(future) is asyncio.Future else None
+        if self._loop is None or not waiting or len(waiting) > 1:
             future.set_result(result)
             return
-        waiting = future._callbacks
-        if not waiting or len(waiting) > 1:
-            future.set_result(result)
-            return
-        callback, context = waiting[0]
+        ((callback, context),) = waiting
         future.remove_done_callback(callback)  # or the loop would wake it too
         future.set_result(result)
         self._woken.append((context, callback, future))
