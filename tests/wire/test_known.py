@@ -128,9 +128,7 @@ USUAL = st.tuples(st.just(b""), st.binary(max_size=9), st.sampled_from([b"noise"
 
 
 @given(st.lists(st.one_of(USUAL, USUAL, USUAL, FRAMES), min_size=1, max_size=6), st.data())
-def test_a_train_is_read_as_unpack_train_reads_it_or_not(
-    messages: list[list[bytes]], data: st.DataObject
-) -> None:
+def test_a_train_is_read_as_unpack_train_reads_it_or_not(messages: list[list[bytes]], data: st.DataObject) -> None:
     train = pack_train([[b"sender", *frames] for frames in messages], data.draw(st.none() | st.integers(0, 2**62)))
     if data.draw(st.booleans()):  # a train that somebody has damaged
         at = data.draw(st.integers(0, len(train) - 1))
