@@ -366,7 +366,9 @@ class _Memory:
     def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         pass
 
-    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
+    def send(
+        self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False, goes_first: bool = False
+    ) -> str:
         if uri not in self.connections:
             return "unreachable"
         if self._on_sent is not None:
@@ -380,6 +382,9 @@ class _Memory:
 
     def waiting(self) -> tuple[int, int]:
         return 0, 0
+
+    def is_full(self, uri: str) -> bool:
+        return False
 
     def is_idle(self, uri: str, seconds: float) -> bool:
         return asyncio.get_running_loop().time() - self._sent_at.get(uri, 0.0) > seconds

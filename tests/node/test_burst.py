@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 from hopwire.node import Node, NodeSettings
-from hopwire.node.waiters import Waiters
+from hopwire.node.envelope import Envelope
+from hopwire.node.waiters import ELSEWHERE, OtherPlaces, Waiters
 from tests.node.child import PATIENT
-from tests.node.stories import Greet, Greeting
+from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_processes import child
 from tests.node.turns import Turns
 
@@ -77,3 +79,26 @@ def test_who_is_woken_and_gives_up_wakes_the_next() -> None:
         assert (first.cancelled(), waiters.called, len(waiters)) == (True, 0, 0)
 
     asyncio.run(story())
+
+
+def test_who_waits_for_room_in_a_queue_is_not_called_to_the_same_queue_by_credit() -> None:
+    async def story() -> Counter[str]:
+        settings = NodeSettings(outbox_messages=20)
+        async with Node() as there, Node(peers=[there.uri], settings=settings) as here:
+            there.host(Greeter())
+            await here.knows(Greet)
+            outgoing, reasons = here._outgoing, Counter[str]()
+            send = outgoing.send_when_possible
+
+            async def watched(node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
+                reason = await send(node, envelope, elsewhere)
+                reasons[reason] += 1
+                return reason
+
+            outgoing.send_when_possible = watched  # type: ignore[method-assign]
+            await asyncio.gather(*[here.hub().ask(Greet("Ada"), Greeting) for _ in range(1000)])
+            return reasons
+
+    reasons = asyncio.run(asyncio.wait_for(story(), timeout=30))
+    assert reasons[""] > 500
+    assert not reasons[ELSEWHERE]

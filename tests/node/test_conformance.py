@@ -287,9 +287,9 @@ def _spied(node: Node) -> list[int]:
     sent: list[int] = []
     send = node._transport.send
 
-    def spy(uri: str, frames: list[bytes], size_bytes: int, is_control: bool = False) -> str:
+    def spy(uri: str, frames: list[bytes], size_bytes: int, is_control: bool = False, goes_first: bool = False) -> str:
         sent.append(recognise(frames).number)
-        return send(uri, frames, size_bytes, is_control)
+        return send(uri, frames, size_bytes, is_control, goes_first)
 
     node._transport.send = spy  # type: ignore[method-assign]
     return sent

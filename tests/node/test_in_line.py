@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +12,9 @@ import pytest
 from hopwire.errors import Closed, PayloadError, Unreachable
 from hopwire.model import Payload
 from hopwire.node import Actor, Node, NodeSettings, handles
+from hopwire.node.share import AT_ONCE
 from hopwire.testing import Network, run
+from tests.node.turns import Turns
 
 BOTH_WAYS = pytest.mark.parametrize("is_express", [True, False])
 SMALL = NodeSettings(inbox_messages=30)  # ten of one peer may be on the way
@@ -322,3 +325,115 @@ def test_what_has_moved_to_an_actor_here_is_not_lost_with_the_node_that_it_waite
                 await story(a, b, doorman, network)
 
     run(tell)
+
+
+@BOTH_WAYS
+def test_what_finds_a_node_full_goes_to_an_actor_here_that_has_room(is_express: bool) -> None:
+    async def tell(network: Network) -> None:
+        async with network.node(settings=SMALL) as a:
+            a.host(Doorman())  # whose door stays shut
+            async with network.node(peers=[a.uri], settings=NodeSettings(express=is_express)) as b:
+                here = Doorman()
+                here.door.set()
+                b.host(here)
+                await b.knows(Parcel)
+                await until(lambda: b.peers)
+                asking = [asyncio.ensure_future(b.hub().ask(Parcel(n), Signed)) for n in range(1, 1 + 2 * IN_FLIGHT)]
+                await asyncio.sleep(1)  # of the story's clock
+                there = a.statistics().inbox_messages + 1  # one is being handled
+                assert there <= 11
+                assert len(here.taken) == sum(each.done() for each in asking) == 2 * IN_FLIGHT - there
+                for each in asking:
+                    each.cancel()
+
+    run(tell)
+
+
+@BOTH_WAYS
+def test_what_waits_for_a_full_node_is_called_by_an_actor_here_that_is_idle_again(is_express: bool) -> None:
+    async def tell(network: Network) -> None:
+        async with network.node(settings=SMALL) as a:
+            a.host(Doorman())  # whose door stays shut
+            settings = NodeSettings(express=is_express, inbox_messages=10)
+            async with network.node(peers=[a.uri], settings=settings) as b:
+                here = Doorman()
+                b.host(here)
+                await b.knows(Parcel)
+                await until(lambda: b.peers)
+                asking = [asyncio.ensure_future(b.hub().ask(Parcel(n), Signed)) for n in range(1, 1 + 2 * IN_FLIGHT)]
+                await asyncio.sleep(1)  # of the story's clock: all places are full
+                here.door.set()
+                await asyncio.sleep(1)
+                there = a.statistics().inbox_messages + 1
+                assert there <= 11
+                assert len(here.taken) == sum(each.done() for each in asking) == 2 * IN_FLIGHT - there
+                for each in asking:
+                    each.cancel()
+
+    run(tell)
+
+
+def test_a_full_actor_here_leaves_what_comes_to_a_node_that_has_room() -> None:
+    async def tell(network: Network) -> None:
+        there, here = Doorman(), Doorman()
+        there.door.set()
+        async with network.node() as a, network.node(peers=[a.uri], settings=NodeSettings(inbox_messages=5)) as b:
+            a.host(there)
+            b.host(here)
+            await b.knows(Parcel)
+            await until(lambda: b.peers)
+            asking = [asyncio.ensure_future(b.hub().ask(Parcel(n), Signed)) for n in range(1, 1 + IN_FLIGHT)]
+            await asyncio.sleep(1)
+            assert len(there.taken) >= IN_FLIGHT - 6  # all but those that the actor here has room for
+            here.door.set()
+            await asyncio.gather(*asking)
+
+    run(tell)
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    while not is_so():
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("call", ["ask", "tell"])
+def test_a_hub_that_is_closed_lets_some_end_in_each_turn_of_the_loop(call: str) -> None:
+    count, ended = 10 * AT_ONCE, 0
+
+    async def story() -> None:
+        async with Node(settings=SMALL) as a, Node(peers=[a.uri]) as b:
+            a.host(Doorman())
+            await b.knows(Parcel)
+            hub = b.hub()
+
+            async def wait() -> None:
+                nonlocal ended
+                with contextlib.suppress(Closed):
+                    await (hub.ask(Parcel(1), Signed) if call == "ask" else hub.tell(Parcel(1)))
+                ended += 1
+
+            waiting = [asyncio.ensure_future(wait()) for _ in range(count)]
+            await until(lambda: a.statistics().inbox_messages >= 8)
+            before = ended
+            with Turns(lambda: ended) as turns:
+                hub.close()
+                await asyncio.gather(*waiting)
+            assert ended - before > count // 2
+            assert turns.most <= 2 * AT_ONCE
+
+    asyncio.run(asyncio.wait_for(story(), timeout=60))
+
+
+def test_a_node_that_stops_has_ended_all_promises_first() -> None:
+    async def story() -> None:
+        async with Node(settings=SMALL) as a, Node(peers=[a.uri]) as b:
+            a.host(Doorman())
+            await b.knows(Parcel)
+            waiting = [asyncio.ensure_future(b.hub().ask(Parcel(1), Signed)) for _ in range(5 * AT_ONCE)]
+            await until(lambda: a.statistics().inbox_messages >= 8)
+            await b.stop()
+            await asyncio.sleep(0)
+            assert all(isinstance(each.exception(), Closed) for each in waiting if each.done())
+            assert all(each.done() for each in waiting)
+
+    asyncio.run(asyncio.wait_for(story(), timeout=60))

@@ -20,7 +20,7 @@ def watched(network: Network, node: Node) -> list[float]:
     sent: list[float] = []
     transport = network._transports[node.uri]
 
-    def send(uri: str, frames: list[bytes], size_bytes: int, is_control: bool = False) -> str:
+    def send(uri: str, frames: list[bytes], size_bytes: int, is_control: bool = False, goes_first: bool = False) -> str:
         if not is_control:
             sent.append(asyncio.get_running_loop().time())
         return ""

@@ -9,15 +9,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hopwire.cluster.announce import Hello
+from hopwire.cluster.announce import Bye, Credit, Hello
 from hopwire.cluster.events import Pace
+from hopwire.cluster.gossip import Ack, Ping
 from hopwire.errors import Unreachable
 from hopwire.model import Payload, body_from_payload, contract_of
 from hopwire.model.message import Message
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
 from hopwire.node.streams import Streams
-from hopwire.wire import encode
+from hopwire.wire import decode, encode
 from hopwire.wire.connection import connection_name
 from tests.attacks.stranger import Stranger
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
@@ -205,5 +206,25 @@ def test_a_node_that_stops_while_very_much_waits_for_a_peer_is_gone_there_long_b
             assert streams_of(stopping).waiting()[1] > 40_000_000  # the goodbye waits behind it
             await stopping.stop(timeout=0.0)
             await until(lambda: not node.peers)
+
+    told(story)
+
+
+def test_credit_and_pings_go_before_what_waits_for_a_peer_and_a_goodbye_does_not() -> None:
+    async def story() -> None:
+        async with Node() as node:
+            with Stranger(node.uri, connection_name(b"peer", bytes(8))) as peer:
+                peer.greet()
+                peer.send(said(Hello(b"peer", 5, NOWHERE, heard=node._incarnation)))
+                await until(lambda: streams_of(node)._links and b"peer" in node.peers)
+                await until(lambda: streams_of(node)._links[NOWHERE].connection is not None)
+                for _ in range(2):  # of the first the kernel takes a part, the second waits
+                    streams_of(node).send(NOWHERE, [b"", b"", bytes(16_000_000), b"meta"], 16_000_004)
+                me = node.identity, node._incarnation
+                for word in (Bye(*me), Credit(*me, b"greet", 1, 1, 1, 1), Ping(*me, 1, 0), Ack(*me, 1, 0)):
+                    node._outgoing.say(NOWHERE, b"peer", word)
+                waiting = [frames for frames, *_ in streams_of(node)._peers[NOWHERE].items()]
+                names = [b"hopwire.credit", b"hopwire.member.ping", b"hopwire.member.ack", b"", b"hopwire.bye"]
+                assert [decode(frames).identity if len(frames[2]) < 1000 else b"" for frames in waiting] == names
 
     told(story)

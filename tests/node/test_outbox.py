@@ -13,6 +13,7 @@ from hopwire.node.outbox import Outbox, Outboxes
 from hopwire.node.transport import OutboxLimits
 
 TOLD = 3000
+QUESTION = [b"peer", b"", b"question", b"meta"]
 
 
 class Load(Payload, identity="load", codec=Codec.RAW):
@@ -101,5 +102,66 @@ def test_a_message_that_comes_alone_leaves_at_once() -> None:
             peers.send("peer", [b"peer", b"", b"body", b"meta"], 8)
             assert peers.loads == [1]  # before the loop does anything else
             await peers.turn(0)
+
+    asyncio.run(story())
+
+
+class Stopped(Outboxes):
+    """A transport to a peer that takes nothing for now."""
+
+    def __init__(self) -> None:
+        super().__init__(OutboxLimits())
+        self._loop = asyncio.get_running_loop()
+        self._peers["peer"] = self.outbox = Outbox(OutboxLimits())
+        self.allow_trains("peer")
+
+    def _send_waiting(self, uri: str, outbox: Outbox) -> bool:
+        return True
+
+    def say(self, word: bytes, goes_first: bool = False) -> None:
+        assert self.send("peer", [b"peer", word], len(word), is_control=True, goes_first=goes_first) == ""
+
+    def leave(self) -> list[list[bytes]]:
+        """Give the last frame of each message, load by load."""
+        loads = []
+        while self.outbox:
+            loads.append([frames[-2] if len(frames) > 2 else frames[-1] for frames in self.outbox.next_load().messages])
+        return loads
+
+
+def test_control_messages_that_go_first_keep_their_order_and_split_no_train() -> None:
+    async def story() -> None:
+        peer = Stopped()
+        for _ in range(3):
+            peer.send("peer", QUESTION, 12)
+        peer.say(b"credit 1", goes_first=True)
+        peer.send("peer", QUESTION, 12)
+        peer.say(b"credit 2", goes_first=True)
+        assert peer.leave() == [[b"credit 1"], [b"credit 2"], [b"question"] * 4]
+        peer.say(b"credit 3", goes_first=True)
+        peer.send("peer", QUESTION, 12)
+        peer.say(b"goodbye")
+        peer.say(b"credit 4", goes_first=True)
+        assert peer.leave() == [[b"credit 3"], [b"credit 4"], [b"question"], [b"goodbye"]]
+        assert peer.waiting() == (0, 0)
+
+    asyncio.run(story())
+
+
+def test_what_goes_first_does_not_hide_what_waits_behind_it() -> None:
+    async def story() -> None:
+        peer = Stopped()
+        peer.say(b"credit", goes_first=True)
+        assert peer.mark("peer") == 0
+        peer.send("peer", QUESTION, 12)
+        mark = peer.mark("peer")
+        peer.say(b"credit", goes_first=True)
+        assert peer.is_queued("peer", mark)
+        for _ in range(2):
+            peer.outbox.next_load()
+        assert peer.is_queued("peer", mark)
+        peer.outbox.next_load()
+        peer.say(b"credit", goes_first=True)
+        assert not peer.is_queued("peer", mark)
 
     asyncio.run(story())

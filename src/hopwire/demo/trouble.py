@@ -138,7 +138,9 @@ class FaultyWire(Streams):
         elif self._tell_sent is not None:
             self._tell_sent(frames, count)
 
-    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
+    def send(
+        self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False, goes_first: bool = False
+    ) -> str:
         """Send frames as often as their trouble says, and with one bit changed where it says so."""
         trouble = "" if is_control else _trouble_in(frames)
         if uri and uri == self.cut_off[1]:
@@ -146,7 +148,7 @@ class FaultyWire(Streams):
                 self._tell_sent(frames, 1)
             return ""
         if trouble not in COPIES:
-            return super().send(uri, frames, size_bytes, is_control)
+            return super().send(uri, frames, size_bytes, is_control, goes_first)
         if self._tell_sent is not None:
             self._tell_sent(frames, 1)
         for _ in range(COPIES[trouble]):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 from hopwire.errors import Expired, SettingsError
 from hopwire.model import Message, Payload, RoutingEntry, TraceOptions
 from hopwire.node.blocking import CALL_SECONDS, each_of, result_of
-from hopwire.node.calls import Address, Receipt, check_seconds
+from hopwire.node.calls import SHORTEST_SECONDS, Address, Receipt, check_seconds
 from hopwire.node.envelope import Envelope
 from hopwire.node.hub import Hub
 from hopwire.node.spawn import Way
@@ -67,7 +67,7 @@ class MessageContext:
         if seconds is not None:
             check_seconds(name, seconds)
         left = self.time_left()
-        if left == 0.0:
+        if left is not None and left < SHORTEST_SECONDS:
             raise Expired("expired", "the time of this flow is over")
         return min((each for each in (seconds, left) if each is not None), default=None)
 

@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
+from itertools import chain
 from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -79,6 +80,11 @@ class Deadlines(Generic[K]):
 
     def end_all(self) -> None:
         """Let every key end now; no timer is left."""
+        for _ in self.ending_all():
+            pass
+
+    def ending_all(self) -> Iterator[None]:
+        """Give steps of which each lets a key end, until all have ended; no timer is left."""
         for timer in self._timers.values():
             timer.cancel()
         groups = [*self._ending.values(), *self._groups.values()]
@@ -86,9 +92,7 @@ class Deadlines(Generic[K]):
         self._groups.clear()
         self._ending.clear()
         self._last_timeout = 0.0
-        for group in groups:
-            for _ in self._end_keys(group):
-                pass
+        return chain.from_iterable(map(self._end_keys, groups))
 
 
 @lru_cache(maxsize=1024)  # programs use few different timeouts

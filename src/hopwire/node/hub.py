@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import math
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from itertools import starmap
+from itertools import chain, starmap
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
 
@@ -197,7 +197,7 @@ class Hub:
         self._timeout_type: type = float
         self._deadlines = Deadlines(self._time_out)
         self._waits = Deadlines(Within.end)  # of those who wait for room
-        self._is_closed = False
+        self._is_closed = self.is_ending = False  # whether some of those who waited have not ended yet
         self._on_told = on_told  # hears how a promise ended that no answer on the wire has ended, and the text of it
         self._latencies = latencies
         self._measure_at = (
@@ -905,16 +905,23 @@ class Hub:
         promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
 
     def close(self) -> None:
-        """Take no more; everything that is waited for ends."""
+        """Take no more; everything that is waited for ends, of very many some in each turn of the loop."""
         if self._is_closed:
             return
         self._is_closed = True
-        for promise in self._promises.values():
+        if self._timing.thread:  # before the start nobody waits
+            self.is_ending = True
+            in_slices(self._timing.loop, self._end_all(self._waits.ending_all(), self._deadlines.ending_all()))
+        self._on_close(self)
+
+    def _end_all(self, *endings: Iterator[None]) -> Iterator[None]:
+        """Let one of those who wait end with each step."""
+        for promise in list(self._promises.values()):
             if not promise.future.done():
                 promise.future.set_exception(Closed("the hub was closed"))
-        self._waits.end_all()  # who waits for room gives up
-        self._deadlines.end_all()
-        self._on_close(self)
+            yield
+        yield from chain(*endings)  # who waits for room gives up
+        self.is_ending = False
 
 
 def _try_again(promise: Promise) -> None:

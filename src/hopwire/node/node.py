@@ -488,8 +488,11 @@ class Node:
             raise self._escalated
 
     async def _stop(self, timeout: float) -> None:
-        for hub in list(self._hubs.values()):
+        hubs = list(self._hubs.values())
+        for hub in hubs:
             hub.close()
+        while any(hub.is_ending for hub in hubs):
+            await asyncio.sleep(0)
         await self._end_actors(self._actors.values(), "closed", timeout)
         if self._abroad is not None:
             self._abroad.stop()

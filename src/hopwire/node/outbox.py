@@ -4,6 +4,7 @@
   after one with several, waits until the end of its turn, with all that are queued meanwhile: to a peer that reads
   trains they are sent as trains. Control messages and those that fit no train go as plain frames. A message that fits
   no train does not wait for the end of the turn if nothing waits before it.
+- Control messages that depend on no order go first (`goes_first`), in their order among themselves.
 - Turns are counted, not time: a thousand messages are one train however long each of them takes.
 - What is sent is built before its first byte is sent, and stays in the queue until it was taken.
 
@@ -60,6 +61,7 @@ class Outbox(BoundedQueue[Item]):
         self.is_quiet, self.has_left = True, False  # at most one message in the last turn; one left at once in this
         self.mean_bytes = 1  # of a message, in the last load
         self.is_even = True  # whether all that waits may go in trains: then no message is looked at by itself
+        self.firsts = 0  # messages at the front that go first; `is_even` does not speak of them
 
     def make_room(self, size_bytes: int) -> list[Item]:
         """Take out the oldest messages until one of that size fits; control messages stay."""
@@ -77,6 +79,10 @@ class Outbox(BoundedQueue[Item]):
     def next_load(self) -> Load:
         """Take out what is sent next, so that nothing pushes it out meanwhile."""
         queued = self.queued
+        if self.firsts:
+            self.firsts -= 1
+            frames, _, _, _ = self.pop_first()
+            return Load([frames], frames)
         items = self._even_train() if self.is_even and self.takes_trains else self._uneven_load()
         self.is_even = self.is_even or not queued
         (frames, _, how, queued_ns), total = items[-1]
@@ -155,7 +161,9 @@ class Outboxes(ABC):
         if uri in self._peers:
             self._refuse(uri, self._peers[uri], "unreachable")
 
-    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
+    def send(
+        self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False, goes_first: bool = False
+    ) -> str:
         """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible."""
         outbox = self._peers.get(uri)
         if outbox is None or self._is_closed:
@@ -175,8 +183,12 @@ class Outboxes(ABC):
             if how == ALONE and not waiting and self._sends_at_once(uri, frames):
                 outbox.sent_at = now
                 return ""
-            outbox.is_even = False
-        queued.append(((frames, self._number(), how, now), size_bytes))
+            outbox.is_even = outbox.is_even and goes_first
+        if goes_first:
+            queued.insert(outbox.firsts, ((frames, self._number(), how, now), size_bytes))
+            outbox.firsts += 1
+        else:
+            queued.append(((frames, self._number(), how, now), size_bytes))
         outbox.size_bytes += size_bytes
         if not waiting:
             outbox.sent_at = now
@@ -204,6 +216,13 @@ class Outboxes(ABC):
         outboxes = self._peers.values()
         return sum(map(len, outboxes)), sum(outbox.size_bytes for outbox in outboxes)
 
+    def is_full(self, uri: str) -> bool:
+        """Tell whether there is no room in the queue of a peer, so that who can wait has to."""
+        outbox = self._peers.get(uri)
+        if outbox is None or outbox.overflow is not Overflow.WAIT:
+            return False
+        return len(outbox) + outbox.putters.called >= outbox.max_items or outbox.size_bytes >= outbox.max_bytes
+
     def is_idle(self, uri: str, seconds: float) -> bool:
         """Tell whether nothing waits for a peer, and nothing was sent to it for so long."""
         outbox = self._peers.get(uri)
@@ -212,7 +231,7 @@ class Outboxes(ABC):
     def mark(self, uri: str) -> int:
         """Give the number of the last message in the queue of a peer, or 0 where none waits."""
         outbox = self._peers.get(uri)
-        if not outbox:
+        if outbox is None or len(outbox) <= outbox.firsts:
             return 0
         (_, number, _, _), _ = outbox.queued[-1]
         return number
@@ -220,9 +239,9 @@ class Outboxes(ABC):
     def is_queued(self, uri: str, mark: int) -> bool:
         """Tell whether a message still waits for a peer that was put into its queue up to that mark."""
         outbox = self._peers.get(uri)
-        if not outbox:
+        if outbox is None or len(outbox) <= outbox.firsts:
             return False
-        (_, number, _, _), _ = outbox.queued[0]
+        (_, number, _, _), _ = outbox.queued[outbox.firsts]
         return number <= mark
 
     async def room(self, uri: str, elsewhere: OtherPlaces | None = None) -> str:
@@ -268,6 +287,7 @@ class Outboxes(ABC):
         """Refuse all that waits for a peer, and let all who wait for room look again; at the end in this turn."""
         waiting, outbox.size_bytes = [frames for frames, _, _, _ in outbox.items()], 0
         outbox.queued.clear()
+        outbox.firsts = 0
         steps = chain(
             starmap(self._on_refused, ((uri, frames, reason) for frames in waiting)),
             map(outbox.putters.wake, repeat(1, len(outbox.putters))),

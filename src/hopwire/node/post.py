@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from hopwire.cluster.announce import CONTROL, CreditWanted, Routes, proved_bytes
-from hopwire.cluster.gossip import GOSSIP
+from hopwire.cluster.announce import CONTROL, Credit, CreditWanted, Routes, proved_bytes
+from hopwire.cluster.gossip import GOSSIP, Ack, Ping
 from hopwire.errors import HopwireError, WireError
 from hopwire.model import Message, Payload, Version, body_from_payload, contract_of
 from hopwire.model.choice import Choice, Choose
@@ -59,6 +59,7 @@ ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks 
 CONTROL_PAYLOADS: dict[tuple[bytes, Version, bytes], type[Payload]] = {
     contract_of(each): each for each in (*CONTROL, *GOSSIP)
 }
+GO_FIRST = frozenset((Credit, Ping, Ack))  # before what waits: each is true by itself, whatever was said before it
 CONTROL_IDENTITIES = frozenset(identity for identity, _, _ in CONTROL_PAYLOADS)
 Adapt: TypeAlias = Callable[[Message], Message | str]  # a message as a program reads it that is no node, or a reason
 
@@ -176,6 +177,8 @@ class Outgoing:
         return self._send_on(node, envelope, line)
 
     def _send_on(self, node: bytes, envelope: Envelope, line: CreditLine | None) -> str:
+        if envelope.may_wait and self.is_full(node):  # nothing is written in vain
+            return "queue_full"
         known = envelope.known if envelope.said is None and envelope.payload is None else None
         if known is not None:  # it had to wait for credit
             said = (known, envelope.body, envelope.key, envelope.correlation_id, envelope.deadline)
@@ -281,6 +284,10 @@ class Outgoing:
             line.wake()
         return reason
 
+    def is_full(self, node: bytes) -> bool:
+        """Tell whether there is no room in the queue to a node, so that who can wait has to."""
+        return self._transport.is_full(self.address(node))
+
     def park(self, node: bytes, what: bytes, line: CreditLine, waiter: Waiter) -> None:
         """Let somebody wait for credit behind those who came before, who does at once what is to be done with it."""
         self._begin_to_ask(node, what, line)
@@ -328,7 +335,7 @@ class Outgoing:
         if self._is_signing and isinstance(payload, Routes) and payload.added:
             payload = self._proved(payload, node)
         message = _control(payload)
-        return self._send(node, uri, message, V6, is_control=True), message
+        return self._send(node, uri, message, V6, is_control=True, goes_first=type(payload) in GO_FIRST), message
 
     def _proved(self, routes: Routes, node: bytes) -> Routes:
         """Give routes with a proof for each of their domains whose key this node has."""
@@ -384,7 +391,14 @@ class Outgoing:
         return frames
 
     def _send(
-        self, node: bytes, uri: str, message: Message, fmt: WireFormat, is_control: bool = False, name: bytes = b""
+        self,
+        node: bytes,
+        uri: str,
+        message: Message,
+        fmt: WireFormat,
+        is_control: bool = False,
+        name: bytes = b"",
+        goes_first: bool = False,
     ) -> str:
         """Sign, write and send a message; gives a reason where that is not possible."""
         try:
@@ -396,7 +410,7 @@ class Outgoing:
         if name:
             frames[0] = name
         size_bytes = _size_bytes(frames)
-        reason = self._transport.send(uri, frames, size_bytes, is_control)
+        reason = self._transport.send(uri, frames, size_bytes, is_control, goes_first)
         if reason == "unreachable" and not is_control and self._open_link(node):
             reason = self._transport.send(self.address(node), frames, size_bytes)
         if not reason:

@@ -6,7 +6,7 @@ node goes to its `Outlet`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -35,6 +35,7 @@ from hopwire.wire.extension import NOTHING, Extension, extension_of, with_extens
 __all__ = ["Home", "Inbox", "Outlet", "Room", "Router"]
 
 MOST_CALLED = 256  # that are called to an actor of this node at once
+PLACES_TRIED = 4  # by a message whose turn is a full node or actor, before it waits there
 MOST_OF_AN_ERROR = 2000  # characters of what an error says
 
 
@@ -67,6 +68,9 @@ class Outlet(Protocol):
     async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
         """Wait for room, and send; gives a reason where that is not possible, `elsewhere` if it was called away."""
 
+    def is_full(self, node: bytes) -> bool:
+        """Tell whether there is no room in the queue to a node, so that who can wait has to."""
+
     def is_reached_at(self, node: bytes, uri: str) -> bool:
         """Tell whether a node is talked to at this address."""
 
@@ -97,7 +101,7 @@ Inbox = Mailbox[Envelope]
 Seek: TypeAlias = Callable[[Contract, Callable[[], bool]], Awaitable[None]]  # asks others for a route, and waits
 Barred: TypeAlias = Callable[[], Collection[bytes] | None]  # who is not to be asked now; None if nobody else is left
 Room: TypeAlias = Callable[[Envelope], Awaitable[str]]  # waits for room and puts the message there, or gives a reason
-NOBODY = Decision()
+NOBODY = Decision(reason="excluded")
 NOWHERE: tuple[tuple[bytes, ...], Sequence[Room]] = ((), ())
 
 
@@ -132,7 +136,7 @@ class Router:
         self._consumption = consumption
         self._waits_for_room = waits_for_room  # whether a sender waits for a full queue to another node
         self._inboxes: dict[bytes, Inbox] = {}
-        self._elsewhere: dict[ContractKey, OtherPlaces] = {}  # who waits for one node, and would go to any other
+        self.waiting_elsewhere: dict[ContractKey, OtherPlaces] = {}  # who waits for one node, and would go to any other
         self.homes: dict[bytes, Home] = {}
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
@@ -215,13 +219,16 @@ class Router:
         for receiver in decision.receivers:
             inbox = self._deliver(receiver, envelope)
             if inbox is not None:
+                nodes = self._placed(envelope, (*avoid, receiver))
+                if nodes is not None:
+                    return nodes, ()
                 full = (*full, partial(self._put, inbox))
         for node in decision.nodes:
             reason = self._outlet.send(node, envelope)
             if reason == "queue_full" and envelope.may_wait:
-                others = self._others(envelope, (*avoid, node))
-                if others.nodes and not self._outlet.send(others.nodes[0], envelope):
-                    return others.nodes, ()
+                nodes = self._placed(envelope, (*avoid, node))
+                if nodes is not None:
+                    return nodes, ()
                 if self._waits_for_room:
                     if _is_for_anyone(envelope.message):
                         full = (*full, partial(self._send_somewhere, node, bar or (lambda: avoid)))
@@ -296,15 +303,18 @@ class Router:
             if has_credit and self._outlet.send_known(node, known, body, key, correlation_id, envelope.deadline, line):
                 return nodes, ()
             return self._carry_out(Decision((), nodes), envelope)
-        inbox = self._inboxes[candidates.local.only or candidates.local.pick()]
+        actor = candidates.local.only or candidates.local.pick()
+        inbox = self._inboxes[actor]
         offered = REFUSED if inbox.putters else inbox.offer(envelope, envelope.size)
         if offered is TAKEN:
             envelope.is_taken = True
             if self._saw_local is not None:
                 self._saw_local(envelope.message)
             return NOWHERE
-        is_full = self._offered(inbox, envelope, offered) is not None
-        return ((), (partial(self._put, inbox),)) if is_full else NOWHERE
+        if self._offered(inbox, envelope, offered) is None:
+            return NOWHERE
+        moved = self._placed(envelope, (actor,))
+        return (moved, ()) if moved is not None else ((), (partial(self._put, inbox),))
 
     def only_inbox(self, known: KnownMessage) -> Inbox | None:
         """Give the inbox that all such messages of another node go into; None where each is asked for by itself."""
@@ -362,29 +372,56 @@ class Router:
             return NOBODY
         return decide(message, self._tables, self.here, full, envelope.came_from, self._hop_limit)
 
+    def _placed(self, envelope: Envelope, full: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+        """Put a message that any actor may take where there is room, beside what is full; gives the nodes that have it.
+
+        None says that no room was found. Nobody is pushed out, and nobody who waits is passed over.
+        """
+        for _ in range(PLACES_TRIED):
+            others = self._others(envelope, full)
+            if others.reason:
+                return None
+            for receiver in others.receivers:
+                inbox = self._inboxes[receiver]
+                if not inbox.putters and inbox.has_room(envelope.size or envelope.size_bytes()):
+                    self._deliver(receiver, envelope)
+                    return ()
+            if others.nodes and not self._outlet.send(others.nodes[0], envelope):
+                return others.nodes
+            full = (*full, *others.receivers, *others.nodes)
+        return None
+
     def elsewhere(self, contract: ContractKey) -> OtherPlaces:
         """Give the line of those who wait for one node with what any actor of a contract may take."""
-        line = self._elsewhere.get(contract)
+        line = self.waiting_elsewhere.get(contract)
         if line is None:
-            line = self._elsewhere[contract] = OtherPlaces()
+            line = self.waiting_elsewhere[contract] = OtherPlaces()
         return line
 
     def call_away(self, node: bytes = b"", what: bytes = b"") -> None:
         """Call those who wait for a node that is full: another has room, which is named, or routes have changed."""
-        for contract, waiting in tuple(self._elsewhere.items()):
+        for contract, waiting in tuple(self.waiting_elsewhere.items()):
             candidates = self.candidates.get(contract)
-            if not waiting:
-                del self._elsewhere[contract]
-            elif candidates is None:
-                continue
+            if candidates is None:
+                if not waiting:  # of a contract that is there, somebody may be about to wait
+                    del self.waiting_elsewhere[contract]
             elif not node and candidates.local.total:
                 waiting.call(MOST_CALLED)
             elif contract[0] == what or not node:
                 for each in (node,) if node else tuple(candidates.remote):
                     waiting.call(self._room_at(each, contract[0]) if candidates.remote.weight(each) else 0)
 
+    def call_here(self, contracts: Iterable[ContractKey]) -> None:
+        """Call those who wait for another node: an actor of this node that handles these contracts is idle."""
+        for contract in contracts:
+            waiting = self.waiting_elsewhere.get(contract)
+            if waiting:
+                waiting.call(MOST_CALLED)
+
     def _room_at(self, node: bytes, what: bytes) -> int:
         """Give how many messages a node has room for, beside those that wait for it."""
+        if self._outlet.is_full(node):  # who waits for room in its queue would be called to where it waits
+            return 0
         line = self._outlet.credit_line(node, what)
         if line is None:
             return MOST_CALLED
@@ -403,6 +440,10 @@ class Router:
                 return "no_route"
             if reason != ELSEWHERE:
                 gone.add(node)  # and is not tried again, as long as this message looks for a place
+            nodes = self._placed(envelope, (*barred, *gone, node))
+            if nodes is not None:
+                (envelope.moved_to,) = nodes or (self.here,)
+                return ""
             decision = self._others(envelope, (*barred, *gone, node))
             for receiver in decision.receivers:
                 envelope.moved_to = self.here

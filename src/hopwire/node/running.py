@@ -160,6 +160,7 @@ class Running:
     async def _work(self, stepping: Stepping) -> None:
         inbox, telemetry, share, life = self.inbox, self._router.telemetry, self._router.timing.share, self.life
         clock, self._clock, consumed = share.clock, self._router.timing.clock, self._router.consumed
+        elsewhere = self._router.waiting_elsewhere
         measure_at = math.inf if self._place.latencies is None else 0.0  # when the next message is measured
         while not (life.is_ending or life.is_fallen):
             try:
@@ -168,6 +169,8 @@ class Running:
                     await share.turn()
                 envelope = inbox.pop()
                 if envelope is None:
+                    if elsewhere:
+                        self._router.call_here(self.handlers)
                     await inbox.arrival()
                     continue
             except asyncio.CancelledError as error:

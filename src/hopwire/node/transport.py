@@ -210,11 +210,13 @@ class Transport(Protocol):
     def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         """Send what waits for a peer in trains from now on, if this transport gains by it."""
 
-    def send(self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False) -> str:
+    def send(
+        self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False, goes_first: bool = False
+    ) -> str:
         """Put frames into the queue of a peer; gives `queue_full` or `unreachable` where that is not possible.
 
         For control messages there is more room than for others: they are few, and a node that cannot beat counts as
-        dead.
+        dead. Those that depend on no order may go first, before what waits already.
         """
 
     def empty(self, uri: str) -> None:
@@ -222,6 +224,9 @@ class Transport(Protocol):
 
     def waiting(self) -> tuple[int, int]:
         """Give the messages and bytes that wait in all queues."""
+
+    def is_full(self, uri: str) -> bool:
+        """Tell whether there is no room in the queue of a peer, so that who can wait has to."""
 
     def is_idle(self, uri: str, seconds: float) -> bool:
         """Tell whether nothing waits for a peer, and nothing was sent to it for so long."""
