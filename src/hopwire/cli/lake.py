@@ -21,6 +21,7 @@ from rich.text import Text
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.lake_check import check
 from hopwire.cli.lake_compact import compact
+from hopwire.cli.lake_expire import expire
 from hopwire.cli.lake_sql import sql
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.domains_file import domains_from_file
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hopwire.lake.build import Built
     from hopwire.lake.build import Progress as OnProgress
 
-__all__ = ["COMMANDS", "build", "check", "compact", "sql", "tables"]
+__all__ = ["COMMANDS", "build", "check", "compact", "expire", "sql", "tables"]
 
 SECURITY = "gold.security"
 
@@ -64,6 +65,9 @@ def build(
     with_compaction: Annotated[
         bool, typer.Option("--compact", help="Then merge small files, as `lake compact` does.")
     ] = False,
+    keep_days: Annotated[
+        int, typer.Option("--keep-days", help="Then take out what is older than so many days; 0: nothing.", min=0)
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
 ) -> None:
     """Bring a lake up to date with its captures. What is new is read, and what depends on it is built.
@@ -75,9 +79,19 @@ def build(
     _need_spark()
     known = domains_from_file(domains) if domains else OPEN
     from hopwire.lake.build import build as build_lake
+    from hopwire.lake.settings import LakeSettings
 
     with _sessions(captures, master, memory) as start, _progress() as progress:
-        built = build_lake(start, captures, lake, table, domains=known, redecode=redecode, progress=progress)
+        built = build_lake(
+            start,
+            captures,
+            lake,
+            table,
+            domains=known,
+            settings=LakeSettings(keep_days=keep_days),
+            redecode=redecode,
+            progress=progress,
+        )
     if with_compaction:
         from hopwire.lake.compaction import compact as compact_lake
 
@@ -262,4 +276,4 @@ def _table_to_json(table: Any, stored: Any, newer: Sequence[str]) -> dict[str, A
     }
 
 
-COMMANDS = (build, tables, sql, check, compact)
+COMMANDS = (build, tables, sql, check, compact, expire)

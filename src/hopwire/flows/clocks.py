@@ -117,10 +117,14 @@ class Clock:
     references: Sequence[tuple[int, int, bytes]] = ()  # incarnation, from when on, reference; if it changes
 
 
-def clocks_from_crossings(nodes: Iterable[bytes], crossings: Iterable[Crossing]) -> list[Clock]:
-    """Give the clock of every node, from the quickest crossings of each window."""
-    fold = ClockFold(nodes)
-    fold.add(crossings)
+def clocks_from_crossings(
+    nodes: Iterable[bytes], crossings: Iterable[Crossing], base: ClockFold | None = None
+) -> list[Clock]:
+    """Give the clock of every node, from the quickest crossings of each window, and from what was known before."""
+    fold = base.copy() if base else ClockFold()
+    since = fold.window
+    fold.nodes |= set(nodes)
+    fold.add(each for each in crossings if each.window > since)
     return fold.clocks()
 
 

@@ -228,6 +228,7 @@ class StepState:
     closed: ClosedPart
     parts: tuple[SourceSpan, ...] = ()  # of the sources, as they came
     counted: Counter[Crossing] = field(default_factory=Counter)  # crossings of open flows that count as of closed ones
+    base: ClockFold = field(default_factory=ClockFold)  # the clocks as far as crossings are gone: folding begins here
     fold: ClockFold = field(default_factory=ClockFold)  # the clocks up to a window that is complete, as it seems
     folded: Counter[Crossing] = field(default_factory=Counter)  # crossings of open flows in this fold
     clocks: pa.Table = field(default_factory=CLOCK_SCHEMA.empty_table)
@@ -297,14 +298,14 @@ def _together(parts: Iterable[SourceSpan]) -> tuple[SourceSpan, ...]:
 
 
 def _folded(state: StepState, rows: pa.Table, known: Sequence[PlacedSpan]) -> tuple[StepState, ClockFold]:
-    """Fold the clocks on, from the last window that was complete; from the first, if it was not complete after all."""
+    """Fold the clocks on, from the last window that was complete; from the base, if it was not complete after all."""
     found = Counter(crossings_of(rows))
     if state.counted - found:  # a crossing of a flow that was closed does not count any more
         state.closed.count_again()
-        state = replace(state, counted=Counter(), fold=ClockFold(), folded=Counter())
+        state = replace(state, counted=Counter(), fold=state.base.copy(), folded=Counter())
     found -= state.counted
     if _until(found, state.fold.window) != state.folded:
-        state = replace(state, fold=ClockFold(), folded=Counter())
+        state = replace(state, fold=state.base.copy(), folded=Counter())
     since, end = state.fold.window, max(state.fold.window, _complete_window(known, state))
     newer = (each for each in found.elements() if each.window > since)
     later = quickest([*state.closed.crossings_after(since), *newer])

@@ -29,8 +29,10 @@ from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.catalog import LEFT_ALONE, FoundSource, find_sources, tasks_of
 from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frames
+from hopwire.lake.expiry import expire_old
 from hopwire.lake.increment import OWN, STEPPED, begin_steps, step_tables
 from hopwire.lake.ingest import decoder_basis, ingest, ingest_here, take_in
+from hopwire.lake.inheritance import inherited_of
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.retention import forget_old
@@ -51,7 +53,13 @@ __all__ = ["Built", "Progress", "build", "step"]
 CODE = 4  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
 RECENT_NS = NS_PER_MINUTE  # rows of this time before the end of all captures have files of their own
-NOT_IN_ROWS = ("file_mode", "keep_snapshots", "keep_seconds", "step_rows")  # settings that no row depends on
+NOT_IN_ROWS = (
+    "file_mode",
+    "keep_days",
+    "keep_snapshots",
+    "keep_seconds",
+    "step_rows",
+)  # settings that no row depends on
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # the step, how much of the step is done, how much there is
 Session: TypeAlias = "SparkSession | Callable[[], SparkSession]"
@@ -141,6 +149,7 @@ def _built(
         judges = [domain.name for domain in domains.domains]
         manifest = run.publish(known, basis, judges) if run.tables else run.before
         forget_old(run.lake, settings)
+    manifest = expire_old(lake, settings) or manifest
     read = tuple(dict.fromkeys(task.name for task in tasks))
     bad = [name for name in found if name in known and known[name].is_bad]
     names = {name: each.source.path.name for name, each in found.items()}  # an open segment has another name
@@ -158,7 +167,7 @@ class _Build:
         self.run, self.settings, self.progress = run, settings, progress
         self.made: list[str] = []
         self.sources: Mapping[str, StoredSource] = run.before.sources
-        self._notes: dict[str, Any] = {}  # what was found on the way
+        self._notes: dict[str, Any] = {"inherited": inherited_of(run.before)}  # what was found on the way
         self._spark = spark
 
     @property

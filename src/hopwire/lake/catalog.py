@@ -148,14 +148,22 @@ def tasks_of(
     again = set(before.sources) if is_anew else broken
     more = {name for name in changed - again if may_go_on(found[name].source, before.sources.get(name))}
     wanted = _with_sharers({*(changed - more), *(before.sources if is_anew else ())}, before)
+    cut = {name for name in wanted if _is_cut(found.get(name), before.sources.get(name))} - broken
     until = {name: end for name, end in (ends or {}).items() if name in more - wanted or name not in before.sources}
     positions = {name: before.sources[name].position for name in more - wanted}
     tasks = [
         _task(found[name].source, until.get(name), positions.get(name, 0))
         for name in found
-        if name in wanted or name in more
+        if name not in cut and (name in wanted or name in more)
     ]
-    return tasks + _from_bronze(run, wanted.difference(found))
+    return tasks + _from_bronze(run, wanted.difference(found) | cut)
+
+
+def _is_cut(found: FoundSource | None, known: StoredSource | None) -> bool:
+    """Whether rows of a source have left the lake: then the lake knows what stays of the rows that it has read."""
+    if found is None or known is None or not known.is_cut:
+        return False
+    return found.stored.fingerprint == known.fingerprint or may_go_on(found.source, known)
 
 
 def _task(source: Source, end: int | None, position: int = 0) -> IngestTask:

@@ -41,6 +41,7 @@ LOG = "_delta_log"
 DATE = "date"  # a table that has this column is partitioned by it
 MAX_LOG_BYTES = 1024 * MEBIBYTE
 REASON_LENGTH = 200
+NUMBERED = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\b.*parquet)$", re.ASCII)  # the files of a version
 UNFIT = re.compile(r"%[0-9A-Fa-f]{2}|\\")  # delta-rs decodes a path twice, and takes a backslash for a slash
 CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",  # a manifest may name a version of any age
@@ -192,6 +193,27 @@ class DeltaLog:
         except _delta_errors() as error:
             raise self._refused(new, error) from None
         self._committed(new, file_mode)
+
+    def write_checkpoint(self, version: int) -> None:
+        """Write down all files of a version in one file, so that no older version is needed to read it."""
+        try:
+            self._table(version).create_checkpoint()
+        except _delta_errors() as error:
+            raise self._refused(version, error) from None
+        self._opened.clear()
+
+    def forget_before(self, version: int) -> int:
+        """Remove the files of the log that are not needed for a version and later ones; give how many there were."""
+        log = self.place / LOG
+        refuse_symlink(log)
+        numbered = [(found, name) for name in os.listdir(log) if (found := NUMBERED.match(name))]
+        checkpoints = {int(found[1]) for found, name in numbered if ".checkpoint" in name}
+        first = max((each for each in checkpoints if each <= version), default=0)
+        old = [name for found, name in numbered if int(found[1]) < first]
+        for name in old:
+            if is_regular(log / name):
+                (log / name).unlink()
+        return len(old)
 
     def _create(self, files: Sequence[StoredFile], schema: pa.Schema, file_mode: int, note: dict[str, str]) -> int:
         from deltalake.transaction import create_table_with_add_actions

@@ -54,6 +54,7 @@ from hopwire.flows.spans import SourceSpan, placed
 from hopwire.flows.steps import CONTRACT, FlowTables, StepState, advance, answered_in, unhandled_in
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.gold.quality import quality_rows
+from hopwire.lake.inheritance import Inherited, inherited_of
 from hopwire.lake.manifest import StoredFile, StoredStep, part_name
 from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.settings import LakeSettings
@@ -77,7 +78,6 @@ OWN = (CARRIED_TABLE.name, CLOSED_TABLE.name, CROSSINGS_TABLE.name, OPEN_TABLE.n
 PIECE_ROWS = 100_000  # sightings that are judged at a time: enough for numpy, and some hundred megabytes
 MINUTE_US = NS_PER_MINUTE // NS_PER_US
 SIGHTING_KEY = ["segment", "node", "incarnation", "sequence"]
-NO_DATA = Carried()
 
 
 def step_tables(
@@ -133,8 +133,20 @@ class _Increment:
 
     @property
     def carried(self) -> Carried:
-        """What the last step carried over."""
-        return self.before or NO_DATA
+        """What the last step carried over; if nothing is of use, what flows that are gone have proved."""
+        if self.before is not None:
+            return self.before
+        known = self.inherited
+        return Carried(
+            answered=known.answered,
+            closed_answered=[(contract, 1) for contract in known.answered],
+            signed=[(identity, 1) for identity in known.signed],
+        )
+
+    @cached_property
+    def inherited(self) -> Inherited:
+        """What flows that are gone have proved."""
+        return inherited_of(self.run.before)
 
     # -- what the last step left
 
@@ -168,10 +180,11 @@ class _Increment:
         self._put_whole(CROSSINGS_TABLE.name, rows_from_crossings(crossings, number))
         self._put_whole(OPEN_TABLE.name, OPEN_TABLE.schema.empty_table())
         self._put_whole(CLOSED_TABLE.name, CLOSED_TABLE.schema.empty_table(), index)
-        counts = counts or _counts_of(self)
+        counts = counts or _counts_of(self, self.inherited)
         carried = Carried(
             answered=sorted(counts.answered, key=repr),
             closed_answered=list(counts.answered.items()),
+            fold=self.inherited.base,
             closed_unhandled=list(counts.unhandled.items()),
             signed=list(counts.signed.items()),
             names=sorted(self.names.items()),
@@ -220,7 +233,7 @@ class _Increment:
         return _without(rows, files.read(gone, columns)) if gone else rows.combine_chunks()
 
     def _begun(self, sightings: pa.Schema) -> tuple[StepState, StoredFlows]:
-        carried = self.carried
+        carried, base = self.carried, self.inherited.fold
         nothing = FlowTables(sightings.append(pa.field(FLOW_ID, pa.binary())).empty_table())
         closed = StoredFlows(self.run, carried, nothing, limit=self.settings.step_rows, is_new=self.is_new)
         opened, coverage = nothing.sightings, Coverage()
@@ -234,7 +247,8 @@ class _Increment:
             FlowTables(opened),
             closed,
             counted=Counter(dict(carried.counted)),
-            fold=ClockFold.from_parts(carried.fold),
+            base=base,
+            fold=base.copy() if self.is_new else ClockFold.from_parts(carried.fold),
             folded=Counter(dict(carried.folded)),
             coverage=coverage,
             answered=frozenset(carried.answered),
@@ -483,11 +497,11 @@ class LakeCounts:
     contracts: pa.Table  # rows of PART_SCHEMA
 
 
-def _counts_of(lake: _Increment) -> LakeCounts:
-    """Count the rows of a lake."""
-    answered: Counter[Contract] = Counter()
+def _counts_of(lake: _Increment, known: Inherited) -> LakeCounts:
+    """Count the rows of a lake, and what flows that are gone have proved."""
+    answered: Counter[Contract] = Counter(known.answered)
     unhandled: Counter[bytes] = Counter()
-    signed: Counter[bytes] = Counter()
+    signed: Counter[bytes] = Counter(known.signed)
     contracts = PART_SCHEMA.empty_table()
     for rows in lake.batches("gold.requests", *CONTRACT, "outcome", "is_unhandled"):
         answered += answered_in(rows)

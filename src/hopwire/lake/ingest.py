@@ -103,7 +103,7 @@ def ingest_here(
 
 
 def _job(run: LakeRun, settings: LakeSettings) -> IngestJob:
-    job = IngestJob(str(run.lake), str(run.work), run.name)
+    job = IngestJob(str(run.lake), str(run.work), run.name, run.before.removal.before_ns)
     for table in INGESTED:
         run.place(table)
     make_directory(job.marks, settings.file_mode)
@@ -122,12 +122,13 @@ def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[Ing
     own = {task.name for task in tasks if task.is_own}
     rows = Counter[str]()
     for report in reports:
-        rows[report.name] += report.row_count
+        rows[report.name] += report.row_count + report.expired
     for report in reports:
         before = run.before.sources.get(report.name)
-        if before is None or report.is_more or not report.faults or rows[report.name] >= before.row_count:
+        known = before.row_count - (before.expired + before.forgotten if report.name in own else 0) if before else 0
+        if report.is_more or not report.faults or rows[report.name] >= known:
             continue
-        lost = f"{report.faults[0]}; the lake has {before.row_count} rows of it, now there are {rows[report.name]}"
+        lost = f"{report.faults[0]}; the lake has {known} rows of it, now there are {rows[report.name]}"
         remedy = "build the lake anew from captures" if report.name in own else "put the whole file back"
         raise LakeError(f"{report.name}: {lost}; {remedy}; nothing was published")
 
@@ -162,9 +163,12 @@ def take_in(
         read[report.name].append(report)
     before = run.before.sources
     more = {report.name for report in reports if report.is_more}
+    cut = {report.name for report in reports if report.is_own and before[report.name].is_cut}
     kept = {name: source for name, source in before.items() if name not in read}
     sources = kept | {
-        name: _with_counts(found[name], parts, before[name] if name in more else NOTHING)
+        name: _read_again(before[name], parts)
+        if name in cut
+        else _with_counts(found[name], parts, before[name] if name in more else NOTHING)
         for name, parts in read.items()
     }
     spans = _spans(run, reports, sources)
@@ -180,6 +184,17 @@ def take_in(
     return _with_missing(sources, spans)
 
 
+def _read_again(known: StoredSource, parts: Sequence[IngestReport]) -> StoredSource:
+    """A source of which rows have left the lake, and the others were read from the lake itself."""
+    return msgspec.structs.replace(
+        known,
+        row_count=sum(part.row_count for part in parts) + known.expired + known.forgotten,
+        skipped_rows=sum(part.skipped_rows for part in parts),
+        skipped=sum(part.skipped for part in parts),
+        parts=tuple(dict.fromkeys(name for part in parts for name in part.parts)),
+    )
+
+
 def _with_counts(stored: StoredSource, parts: Sequence[IngestReport], known: StoredSource) -> StoredSource:
     """A source with what was read of it now, and what was known of the rows in front."""
     position = max(part.position for part in parts) if all(part.position for part in parts) else 0
@@ -192,7 +207,9 @@ def _with_counts(stored: StoredSource, parts: Sequence[IngestReport], known: Sto
         stored,
         fingerprint=fingerprint,
         is_bad=any(part.is_bad for part in parts),
-        row_count=known.row_count + sum(part.row_count for part in parts),
+        row_count=known.row_count + sum(part.row_count + part.expired for part in parts),
+        expired=known.expired + sum(part.expired for part in parts),
+        forgotten=known.forgotten,
         skipped_rows=known.skipped_rows + sum(part.skipped_rows for part in parts),
         skipped=known.skipped + sum(part.skipped for part in parts),
         # all parts of a file may have the same fault; the faults of a source that is gone are still true
@@ -210,7 +227,8 @@ def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, 
     """The spans of all sources: of the sources that were read, with their parts joined, and of the others in the lake.
 
     A source that is gone is read from bronze.sightings. There every row has a number, also where the source had none:
-    so the old spans say whether its numbers prove anything, and how the source ended.
+    so the old spans say whether its numbers prove anything, and how the source ended. If rows have left the lake since,
+    the old spans are all that tells of them, and stay.
     """
     before = run.before.sources
     old = [span for file in run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(file))]
@@ -225,6 +243,8 @@ def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, 
     joined = joined_spans([*begun, *parts])
     joined = [replace(span, ending=more.get(span.segment, span.ending)) for span in joined]
     new = [span.without_numbers() if span.segment in unnumbered else span for span in joined]
+    cut = {report.name for report in reports if report.is_own and before[report.name].is_cut}
+    new = [span for span in new if span.segment not in cut] + [span for span in old if span.segment in cut]
     new = [
         replace(span, ending=endings.get((span.segment, span.life), OPEN)) if span.ending == OPEN else span
         for span in new

@@ -36,6 +36,7 @@ __all__ = [
     "WRITTEN",
     "Manifest",
     "StoredFile",
+    "StoredRemoval",
     "StoredSource",
     "StoredStep",
     "StoredTable",
@@ -114,6 +115,22 @@ class StoredSource(msgspec.Struct, frozen=True):
     is_bad: bool = False  # the file could not be read, or not in full: someone should look at it
     parts: tuple[str, ...] = ()  # the files that have its rows
     position: int = 0  # of a segment: behind its last batch that was read, from where it is read on; 0: not known
+    expired: int = 0  # of its rows: too old, and not in the lake any more
+    forgotten: int = 0  # of its rows: removed because somebody asked for it
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the lake does not have all rows that were read of the source."""
+        return self.expired > 0 or self.forgotten > 0
+
+
+class StoredRemoval(msgspec.Struct, frozen=True):
+    """What was removed from a lake, as far as later runs must know."""
+
+    before_ns: int = 0  # what was seen before this time, by the clocks of nodes, is not taken in
+    number: int = 0  # of the manifest that last removed something: older ones are kept for `keep_seconds` at most
+    erased: int = 0  # of the manifest that last forgot something: older ones are removed at once
+    inherited: bytes = b""  # what flows that are gone have proved: see `lake/inheritance.py`
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -125,6 +142,7 @@ class Manifest(msgspec.Struct, frozen=True):
     tables: dict[str, StoredTable] = {}
     sources: dict[str, StoredSource] = {}
     domains: tuple[str, ...] = ()  # names of the domains by which signatures were judged
+    removal: StoredRemoval = StoredRemoval()
 
     def to_json(self) -> bytes:
         """Give the manifest as it is written."""

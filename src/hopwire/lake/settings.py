@@ -16,6 +16,7 @@ RULES = Rules()  # what judging depends on, by default
 PATIENCE, PATIENCE_WITHOUT_TTL, DUPLICATE_WINDOW = (
     each / NS_PER_SECOND for each in (RULES.patience_ns, RULES.patience_without_ttl_ns, RULES.duplicate_window_ns)
 )
+MAY_BE_NONE = ("keep_days",)
 COMPRESSIONS = ("lz4", "zstd", "none")
 
 
@@ -36,6 +37,7 @@ class LakeSettings:
     step_rows: int = 500_000  # sightings that one process judges, new or of open flows; Spark judges more than these
     keep_snapshots: int = 5  # old states of the lake that stay readable, however old they are
     keep_seconds: float = 3600.0  # every state of the lake stays readable for so long, however many there are
+    keep_days: int = 0  # what is older than so many days leaves the lake with the first build of a day; 0: never
     file_mode: int = OWNER_ONLY  # of new files, whatever the umask; readers of a file may enter its directory
 
     def __post_init__(self) -> None:
@@ -44,7 +46,9 @@ class LakeSettings:
         check_mode(self.file_mode)
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "compression" and not (isinstance(value, int | float) and value > 0):
+            if field.name == "compression" or (field.name in MAY_BE_NONE and value == 0):
+                continue
+            if not (isinstance(value, int | float) and value > 0):
                 raise SettingsError(f"{field.name} must be a positive number, not {value!r}")
 
     @property

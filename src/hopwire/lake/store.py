@@ -55,6 +55,7 @@ from hopwire.lake.manifest import (
     FORMAT,
     Manifest,
     StoredFile,
+    StoredRemoval,
     StoredSource,
     StoredStep,
     StoredTable,
@@ -326,9 +327,20 @@ class LakeRun:
         files = [*(file for file in self.files(table) if file.path not in gone), *new]
         if (found := sum(file.row_count for file in files)) != (expected := self._stored(table).row_count):
             raise LakeError(f"{table}: found {found:,} rows in its new files, expected {expected:,}; nothing was done")
-        size = sum(file.size_bytes for file in files)
-        stored = msgspec.structs.replace(self._stored(table), version=-1, size_bytes=size, file_count=len(files))
-        self.tables[table] = _TableChange(stored, self.schema(table), files, has_same_rows=True)
+        self.replace(table, files)
+        self.tables[table].has_same_rows = True
+
+    def replace(self, table: str, files: Sequence[StoredFile], step: StoredStep | None = None) -> None:
+        """Put files in place of all files of a table; the table counts as made from what it was made from."""
+        stored = msgspec.structs.replace(
+            self._stored(table),
+            version=-1,
+            row_count=sum(file.row_count for file in files),
+            size_bytes=sum(file.size_bytes for file in files),
+            file_count=len(files),
+            step=step or self._stored(table).step,
+        )
+        self.tables[table] = _TableChange(stored, self.schema(table), list(files))
 
     def bases(self, tables: Iterable[str]) -> dict[str, str]:
         """Give the bases of tables as they are at this moment."""
@@ -391,7 +403,13 @@ class LakeRun:
         """Tell whether the lake has the files of a table as they were written."""
         return all(self.has(table, file) for file in self.files(table))
 
-    def publish(self, sources: Mapping[str, StoredSource], decoder: str, domains: Iterable[str] = ()) -> Manifest:
+    def publish(
+        self,
+        sources: Mapping[str, StoredSource],
+        decoder: str,
+        domains: Iterable[str] = (),
+        removal: StoredRemoval | None = None,
+    ) -> Manifest:
         """Publish all changes of the run: commit each table, then put down the manifest that names them all."""
         number = self.before.number + 1
         note = {"hopwire.run": self.name, "hopwire.manifest": str(number)}
@@ -401,7 +419,8 @@ class LakeRun:
                 change.files, change.schema, self.file_mode, note, has_same_rows=change.has_same_rows
             )
             tables[name] = msgspec.structs.replace(change.stored, version=version)
-        after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains))
+        removal = self.before.removal if removal is None else removal
+        after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains), removal)
         check_manifest(after)
         path = manifest_path(self.lake, number)
         make_directory(path.parent, self.file_mode)

@@ -43,6 +43,7 @@ from hopwire.lake.flow_tasks import (
 )
 from hopwire.lake.gold.quality import quality_rows
 from hopwire.lake.increment import LakeCounts, begin_steps
+from hopwire.lake.inheritance import Inherited, inherited_of
 from hopwire.lake.manifest import StoredFile, part_name
 from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.settings import LakeSettings
@@ -107,13 +108,14 @@ class _Whole:
         )
         found = self._jobs("crossings", job.part_count, lambda n: cross_part(n, job, len(tasks)), list[Crossing])
         crossings = quickest(each for some in found for each in some)
-        clocks = self._clocks(spans, crossings)
+        inherited = inherited_of(self.run.before)
+        clocks = self._clocks(spans, crossings, inherited)
         known = Known(coverage_from_rows(clocks), settings.rules)
         judged = self._jobs(
             "flows", job.part_count, lambda n: judge_part(n, job, len(tasks), known, names, settings), JudgeReport
         )
         _refuse(judged)
-        counts = _counts(spread, judged)
+        counts = _counts(spread, judged, inherited)
         more = self._finished(judged, counts, known)
         files = {
             table: [file for each in (*(report.files for report in judged), *more) for file in each.get(table, ())]
@@ -136,9 +138,10 @@ class _Whole:
         ordered = sorted(rows, key=lambda row: row.number)
         return [msgspec.msgpack.decode(bytes(row.report), type=kind) for row in ordered]
 
-    def _clocks(self, spans: Sequence[SourceSpan], crossings: Sequence[Crossing]) -> pa.Table:
+    def _clocks(self, spans: Sequence[SourceSpan], crossings: Sequence[Crossing], inherited: Inherited) -> pa.Table:
         known = placed(spans)
-        return rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings))
+        nodes = {each.span.node for each in known}
+        return rows_from_clocks(known, clocks_from_crossings(nodes, crossings, inherited.fold))
 
     def _finished(
         self, judged: Sequence[JudgeReport], counts: LakeCounts, known: Known
@@ -211,10 +214,10 @@ def _refuse(judged: Sequence[JudgeReport]) -> None:
         raise WholeNeeded(reason)
 
 
-def _counts(spread: Sequence[SpreadReport], judged: Sequence[JudgeReport]) -> LakeCounts:
-    answered: Counter[Contract] = Counter()
+def _counts(spread: Sequence[SpreadReport], judged: Sequence[JudgeReport], inherited: Inherited) -> LakeCounts:
+    answered: Counter[Contract] = Counter(inherited.answered)
     unhandled: Counter[bytes] = Counter()
-    signed: Counter[bytes] = Counter()
+    signed: Counter[bytes] = Counter(inherited.signed)
     for report in judged:
         answered.update(dict(report.answered))
         unhandled.update(dict(report.unhandled))

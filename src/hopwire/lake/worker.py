@@ -33,7 +33,7 @@ from hopwire.capture.segment import sealed_path
 from hopwire.capture.sources import Source, SourceKind, read_placed
 from hopwire.disk import open_regular
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
-from hopwire.flows.spans import SourceSpan, joined_spans, spans_from_batch
+from hopwire.flows.spans import Gap, SourceSpan, joined_spans, spans_from_batch
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes, rows_of_sightings
 from hopwire.lake.manifest import EDGE_BYTES, StoredFile, hash_of_bytes, part_name
 from hopwire.lake.parquet_output import TableLayout, TableOutput
@@ -55,6 +55,7 @@ __all__ = [
     "head_of",
     "ingest_group",
     "ingest_groups",
+    "parted_by_age",
     "rebatched",
     "split_batch",
 ]
@@ -112,6 +113,7 @@ class IngestJob(msgspec.Struct, frozen=True):
     lake: str
     work: str
     run: str
+    before_ns: int = 0  # what was seen before is too old, and is counted only
 
     @property
     def groups(self) -> Path:
@@ -135,6 +137,7 @@ class IngestReport(msgspec.Struct):
     row_count: int = 0
     skipped_rows: int = 0
     skipped: int = 0
+    expired: int = 0  # rows that are too old
     parts: list[str] = []  # the names of the files that have its rows
     files: dict[str, list[StoredFile]] = {}  # table: new files; those that sources share are told of the last source
     spans: list[SourceSpan] = []
@@ -143,6 +146,7 @@ class IngestReport(msgspec.Struct):
     head: str = ""  # hash over the first bytes, up to the position
     is_more: bool = False
     is_partial: bool = False
+    is_own: bool = False
     faults: list[str] = []
     is_bad: bool = False  # one of the faults is serious: someone should look at the file
     is_refused: bool = False  # the system did not give the whole file, and may give it another time
@@ -212,11 +216,15 @@ def _ingest_source(
     task: IngestTask, outputs: _PartOutputs, job: IngestJob, domains: Domains, settings: LakeSettings
 ) -> IngestReport:
     """Read one source and write its rows; the report says what is wrong with the disk."""
-    report = IngestReport(task.name, is_more=task.is_more, is_partial=task.is_partial)
+    report = IngestReport(task.name, is_more=task.is_more, is_partial=task.is_partial, is_own=task.is_own)
     faults: list[Fault] = []
     reading = _Reading(task, faults)
     with _said(report, task.path):
-        for batch in rebatched(reading.rows(), settings.batch_rows, settings.batch_bytes):
+        for whole in rebatched(reading.rows(), settings.batch_rows, settings.batch_bytes):
+            batch, old = (whole, whole.slice(0, 0)) if task.is_own else parted_by_age(whole, job.before_ns)
+            if len(old):
+                report.expired += len(old)
+                report.spans = joined_spans([*report.spans, *_unseen(spans_from_batch(old, task.name))])
             split = split_batch(batch, task.name, domains)
             outputs.add(split)
             report.spans = joined_spans([*report.spans, *spans_from_batch(batch, task.name)])
@@ -236,6 +244,22 @@ def _ingest_source(
     report.is_bad = any(fault.is_serious for fault in faults)
     report.is_refused = any(fault.kind in (FaultKind.REFUSED, FaultKind.NOT_REGULAR) for fault in faults)
     return report
+
+
+def parted_by_age(batch: pa.RecordBatch, before_ns: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Give the rows of a capture that a lake takes in, and those that are too old."""
+    is_old = pc.less(batch.column("seen_at_ns"), before_ns)
+    if not is_old.true_count:
+        return batch, batch.slice(0, 0)
+    return batch.filter(pc.invert(is_old)), batch.filter(is_old)
+
+
+def _unseen(spans: Iterable[SourceSpan]) -> Iterator[SourceSpan]:
+    """Give the spans of rows that are not taken in: as if the node had skipped them, so that it counts as blind."""
+    for span in spans:
+        gap = Gap(span.first_sequence, span.last_sequence, span.first_seen_at_ns, span.last_seen_at_ns)
+        gaps = (gap,) if span.is_numbered else ()
+        yield replace(span, sighting_count=0, skipped=span.sighting_count + span.skipped, gaps=gaps)
 
 
 @contextmanager

@@ -25,6 +25,8 @@ COLUMNS = (
     Column("skipped_rows", pa.int64(),             "rows that stand for sightings that are missing"),
     Column("skipped",      pa.int64(),             "sightings that are missing, by the account of those rows"),
     Column("faults",       pa.list_(pa.string()),  "what is wrong with the file"),
+    Column("expired",      pa.int64(),             "rows of before the time that the lake is kept from"),
+    Column("forgotten",    pa.int64(),             "rows that were removed because somebody asked for it"),
 )
 # fmt: on
 
@@ -56,6 +58,8 @@ def rows_of_sources(sources: Mapping[str, StoredSource], foreign: Iterable[Fault
             each.skipped_rows,
             each.skipped,
             each.faults,
+            each.expired,
+            each.forgotten,
         )
         for name, each in {**sources, **others}.items()
     ]

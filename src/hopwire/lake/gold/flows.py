@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ from hopwire.flows.findings import Known
 from hopwire.flows.flows import added, judge_flows, totals_of
 from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
 from hopwire.lake.dataframes import Batches, Judged
+from hopwire.lake.inheritance import Inherited
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.clocks import coverage_of
 from hopwire.lake.silver.closed_flows import index_rows, most_off_ns
@@ -46,12 +48,19 @@ ROWS_OF_A_BATCH = 1_000  # flows are long rows
 
 
 @table("gold.flows", key=("flow_id",), reads=READS, columns=FLOWS, dated_by=("started_at_ns",))
-def flows(hops: DataFrame, requests: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judged:
+def flows(
+    hops: DataFrame,
+    requests: DataFrame,
+    clocks: DataFrame,
+    settings: LakeSettings,
+    notes: dict[str, Any] | None = None,
+) -> Judged:
     """One flow: its steps as a tree, how long it took and why, its outcome, and what is odd about it.
 
     Hops and requests of a flow come together in one stream, hops first.
     """
-    known = Known(coverage_of(clocks), settings.rules, _answered(requests))
+    before = (notes or {}).get("inherited", Inherited()).answered
+    known = Known(coverage_of(clocks), settings.rules, _answered(requests).union(before))
     asked = requests.select("flow_id", F.struct(*OF_REQUEST).alias(REQUEST))
     rows = hops.unionByName(asked, allowMissingColumns=True)
     together = rows.repartition("flow_id").sortWithinPartitions("flow_id", F.col(REQUEST).isNotNull(), *by_time())

@@ -2,7 +2,7 @@
 
 | step | a row for each | rows in | rows out |
 |---|---|---|---|
-| `read` | source | rows that the reader counted | rows of bronze.sightings |
+| `read` | source | rows that the reader counted | rows of bronze.sightings, and rows that were removed since |
 | `decode` | source | rows of bronze.sightings | messages, quarantine and rows that stand for what is missing |
 | `complete` | source | numbers from the last source of the node to the end of this one | sightings, skipped, missing |
 | `link` | lake | rows of silver.messages | sightings that the hops account for |
@@ -41,11 +41,14 @@ COLUMNS = (
     Column("skipped_rows",     pa.int64(),            "of which stand for sightings that are missing"),
     Column("skipped",          pa.int64(),            "sightings that are missing, by the account of those rows"),
     Column("missing",          pa.int64(),            "sightings that nobody accounts for: their numbers are nowhere"),
+    Column("expired",          pa.int64(),            "rows of before the time that the lake is kept from"),
+    Column("forgotten",        pa.int64(),            "rows that were removed because somebody asked for it"),
     Column("is_balanced",      pa.bool_(),            "whether rows in are rows out"),
     Column("faults",           pa.list_(pa.string()), "what is wrong with the file"),
 )
 # fmt: on
-COUNTS = ("row_count", "bronze_count", "message_count", "quarantine_count", "skipped_rows", "skipped")
+REMOVED = ("expired", "forgotten")  # rows that were read, and are not in the lake any more
+COUNTS = ("row_count", *REMOVED, "bronze_count", "message_count", "quarantine_count", "skipped_rows", "skipped")
 READS = ("bronze.sources", "bronze.sightings", "silver.messages", "silver.quarantine", "silver.hops", "bronze.spans")
 COMPLETE = pa.schema(
     [("step", pa.string()), ("segment", pa.string())]
@@ -66,7 +69,8 @@ def quality(
     counted = _counted(sources, sightings, messages, quarantine)
     went = F.col("message_count") + F.col("quarantine_count") + F.col("skipped_rows")
     steps = F.array(
-        _step("read", F.col("row_count"), F.col("bronze_count")), _step("decode", F.col("bronze_count"), went)
+        _step("read", F.col("row_count"), F.col("bronze_count") + F.col("expired") + F.col("forgotten")),
+        _step("decode", F.col("bronze_count"), went),
     )
     of_sources = counted.select("*", F.inline(steps))
     complete = spans.sparkSession.createDataFrame(complete_rows(spans_from_rows(spans.toArrow())))
@@ -98,7 +102,7 @@ def _counted(sources: DataFrame, sightings: DataFrame, messages: DataFrame, quar
         messages.groupBy("segment").agg(F.count("*").alias("message_count")),
         quarantine.groupBy("segment").agg(F.count("*").alias("quarantine_count")),
     )
-    together = sources.select("segment", "row_count", "faults")
+    together = sources.select("segment", "row_count", "faults", *REMOVED)
     for part in parts:
         together = together.unionByName(part, allowMissingColumns=True)
     sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS]
@@ -127,9 +131,11 @@ def quality_rows(
     for source in sources:
         segment = source["segment"]
         faults[segment] = source["faults"]
-        count = dict.fromkeys(COUNTS, 0) | dict(counts.get(segment, {})) | {"row_count": source["row_count"]}
+        told = {name: source[name] or 0 for name in ("row_count", *REMOVED)}
+        count = dict.fromkeys(COUNTS, 0) | dict(counts.get(segment, {})) | told
+        left = count["bronze_count"] + count["expired"] + count["forgotten"]
         went = count["message_count"] + count["quarantine_count"] + count["skipped_rows"]
-        balances = {"read": (count["row_count"], count["bronze_count"]), "decode": (count["bronze_count"], went)}
+        balances = {"read": (count["row_count"], left), "decode": (count["bronze_count"], went)}
         rows += [count | {"step": step, "segment": segment, "balance": each} for step, each in balances.items()]
     rows = [row | {"rows_in": row["balance"][0], "rows_out": row["balance"][1]} for row in rows]
     rows.append({"step": "link", "segment": "", "rows_in": linked[0], "rows_out": linked[1]})

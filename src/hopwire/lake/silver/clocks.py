@@ -20,6 +20,7 @@ from hopwire.flows.crossings import Crossing, quickest_crossings
 from hopwire.flows.schemas import CLOCKS
 from hopwire.flows.spans import placed
 from hopwire.lake.bronze.spans import spans_from_rows
+from hopwire.lake.inheritance import Inherited
 from hopwire.lake.tables import table
 
 __all__ = ["clocks", "coverage_of"]
@@ -44,7 +45,8 @@ def clocks(spans: DataFrame, messages: DataFrame, notes: dict[str, Any] | None =
     crossings = [Crossing(**row) for row in found]
     if notes is not None:
         notes["crossings"] = crossings
-    rows = rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings))
+    base = (notes or {}).get("inherited", Inherited()).fold
+    rows = rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings, base))
     return spans.sparkSession.createDataFrame(rows).select(rows.column_names)
 
 

@@ -1,0 +1,277 @@
+"""What is too old leaves a lake: whole flows, out of all tables and off the disk; no other flow is judged anew."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from hopwire.capture.sources import list_sources, read_source
+from hopwire.errors import LakeError
+from hopwire.lake import expiry, retention
+from hopwire.lake.build import build, step
+from hopwire.lake.expiry import expire, limit_of, limit_of_days
+from hopwire.lake.manifest import part_name
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
+from hopwire.lake.tables import all_tables
+from tests.cli.running import hopwire
+from tests.lake.days import DAY, FIRST_DAY, SECOND, make_days
+from tests.lake.pure import put_rows
+from tests.lake.test_increment import CutCaptures, assert_same, cut, no_spark, rows_of
+
+__all__ = ["cut"]
+pytestmark = pytest.mark.slow
+
+AT_ONCE = LakeSettings(keep_snapshots=1, keep_seconds=1e-9)
+OF_FLOWS = ("silver.hops", "gold.requests", "gold.flows")
+
+
+def flows_of(lake: Path) -> list[str]:
+    return sorted(each.decode() for each in read_arrow(lake, "gold.flows")["correlation_id"].to_pylist())
+
+
+def assert_balanced(lake: Path) -> None:
+    rows = read_arrow(lake, "gold.quality").to_pylist()
+    assert all(row["is_balanced"] for row in rows)
+    read = [row for row in rows if row["step"] == "read"]
+    assert sum(row["rows_in"] - row["expired"] for row in read) == len(read_arrow(lake, "bronze.sightings"))
+    messages = len(read_arrow(lake, "silver.messages"))
+    assert [(row["rows_in"], row["rows_out"]) for row in rows if row["step"] == "link"] == [(messages, messages)]
+
+
+def test_day_leaves_all_tables_and_flows_over_midnight_stay_whole(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for sources in make_days(tmp_path / "captures", 3):
+        step(lake, sources)
+    before = flows_of(lake)
+    rows = {name: {repr(row) for row in read_arrow(lake, name).to_pylist()} for name in OF_FLOWS}
+    done = expire(lake, date(2026, 1, 2), AT_ONCE)
+    gone = {flow for flow in before if flow.startswith(("day-0", "before-midnight-0"))}
+    assert flows_of(lake) == [flow for flow in before if flow not in gone]
+    assert done.rows["gold.flows"] == len(gone) == 21
+    for name in OF_FLOWS:
+        assert {repr(row) for row in read_arrow(lake, name).to_pylist()} < rows[name], name
+    for name in ("bronze.sightings", "silver.messages", "silver.hops"):
+        time = "seen_at_ns" if name != "silver.hops" else "left_at_ns"
+        found = read_arrow(lake, name)
+        old = found.filter(pc.less(found[time], FIRST_DAY + DAY))
+        if "correlation_id" in old.column_names:
+            assert set(old["correlation_id"].to_pylist()) == {b"over-midnight-0"}
+    for name in ("gold.links", "gold.latencies"):
+        first = pc.min(read_arrow(lake, name)["minute"].cast("int64")).as_py()
+        assert first == (FIRST_DAY + DAY) // 1000 - 60_000_000, "the minute of the flow over midnight"
+    assert not len(read_arrow(lake, "silver.quarantine").filter(pc.field("seen_at_ns") < FIRST_DAY + DAY))
+    assert_balanced(lake)
+    for path in lake.rglob("*"):
+        assert path.is_dir() or b"the secret of day-0" not in path.read_bytes()
+
+
+def first_seen(paths: Sequence[Path]) -> int:
+    batches = [batch for path in paths for batch in read_source(list_sources(path)[0])]
+    return min(int(pc.min(batch.column("seen_at_ns")).as_py()) for batch in batches)
+
+
+def test_flows_that_stay_are_those_of_a_lake_that_never_lost_any(cut: CutCaptures, tmp_path: Path) -> None:
+    """Wrong clocks, losses, kills: the limit is before everything that is still to come, and steps go on behind it."""
+    lake, full, size = tmp_path / "lake", tmp_path / "full", -(-len(cut.files) // 4)
+    for first in range(0, len(cut.files), size):
+        some = cut.files[first : first + size]
+        step(full, some, domains=cut.domains)
+        if first:
+            limit = first_seen(cut.files[first:]) - SECOND
+            expiry._expired(lake, limit, LakeSettings())
+            assert_balanced(lake)
+        step(lake, some, domains=cut.domains)
+        assert_balanced(lake)
+    stay = set(read_arrow(lake, "gold.flows")["flow_id"].to_pylist())
+    assert 0 < len(stay) < len(read_arrow(full, "gold.flows"))
+    for name in (*OF_FLOWS, "silver.clocks", "silver.lives", "bronze.spans"):
+        rows = read_arrow(full, name).to_pylist()
+        if name in OF_FLOWS:
+            rows = [row for row in rows if row["flow_id"] in stay]
+        found = sorted(map(repr, read_arrow(lake, name).to_pylist()))
+        assert set(found) - set(map(repr, rows)) == set(), name
+        assert found == sorted(map(repr, rows)), name
+
+
+def test_what_comes_late_is_not_taken_in_and_counted(tmp_path: Path) -> None:
+    lake, days = tmp_path / "lake", make_days(tmp_path / "captures", 3)
+    step(lake, days[1])
+    expire(lake, date(2026, 1, 2))
+    before = flows_of(lake)
+    step(lake, [*days[0], *days[2]])
+    found = flows_of(lake)
+    assert not [flow for flow in found if flow.startswith("day-0")]
+    assert set(before) < set(found)
+    sources = {row["segment"]: row for row in read_arrow(lake, "bronze.sources").to_pylist()}
+    assert (sources["anna-00.arrows"]["row_count"], sources["anna-00.arrows"]["expired"]) == (45, 44)
+    assert_balanced(lake)
+    number = read_manifest(lake).number
+    build(no_spark, tmp_path / "captures", lake)
+    assert_balanced(lake)
+    assert flows_of(lake) == found
+    assert not [row["faults"] for row in read_arrow(lake, "bronze.sources").to_pylist() if row["faults"]]
+    build(no_spark, tmp_path / "captures", lake, redecode=True)
+    assert flows_of(lake) == found, "what has left stays away, also if everything is read again"
+    assert_balanced(lake)
+    assert read_manifest(lake).number > number
+
+
+def test_whole_build_after_an_expiry_gives_the_same_verdicts(tmp_path: Path) -> None:
+    lake, days = tmp_path / "lake", make_days(tmp_path / "captures", 3)
+    step(lake, [path for some in days for path in some])
+    expire(lake, date(2026, 1, 3))
+    rows = rows_of(lake)
+    build(no_spark, tmp_path / "captures", lake, redecode=True)
+    found = rows_of(lake)
+    for name in (*OF_FLOWS, "silver.messages", "bronze.sightings", "bronze.spans", "silver.clocks", "gold.contracts"):
+        assert found[name] == rows[name], name
+
+
+def test_lake_of_long_ago_is_empty_afterwards_and_goes_on(tmp_path: Path) -> None:
+    lake, days = tmp_path / "lake", make_days(tmp_path / "captures", 3)
+    step(lake, days[0])
+    expire(lake, date(2026, 1, 3), AT_ONCE)
+    assert flows_of(lake) == []
+    assert len(read_arrow(lake, "bronze.sightings")) == len(read_arrow(lake, "silver.open_sightings")) == 0
+    assert_balanced(lake)
+    step(lake, days[2])
+    assert len(flows_of(lake)) == 22
+    assert_balanced(lake)
+
+
+def test_setting_takes_out_what_is_too_old_once_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = (FIRST_DAY + 3 * DAY + 5 * SECOND) / 1e9
+    monkeypatch.setattr(time, "time", lambda: now)
+    lake, days = tmp_path / "lake", make_days(tmp_path / "captures", 3)
+    keep = LakeSettings(keep_days=2)
+    step(lake, [path for some in days for path in some], settings=keep)
+    manifest = read_manifest(lake)
+    assert manifest.removal.before_ns == limit_of(date(2026, 1, 2)) == limit_of_days(2, now)
+    assert (manifest.number, len(flows_of(lake))) == (2, 45)
+    assert step(lake, days[2], settings=keep).number == manifest.number + 1, "sources were counted anew, and no more"
+    assert step(lake, days[2], settings=keep).number == manifest.number + 1
+
+
+def test_dry_run_says_what_would_leave_and_leaves_everything(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for sources in make_days(tmp_path / "captures", 2):
+        step(lake, sources)
+    before = {path: path.read_bytes() for path in lake.rglob("*.*") if path.is_file()}
+    said = json.loads(hopwire("lake", "expire", str(lake), "--before", "2026-01-02", "--dry-run", "--json").out)
+    assert {path: path.read_bytes() for path in lake.rglob("*.*") if path.is_file()} == before
+    done = json.loads(hopwire("lake", "expire", str(lake), "--before", "2026-01-02", "--json").out)
+    assert said["rows"] == done["rows"]
+    assert (said["sources"], said["is_dry_run"]) == ({"anna-00.arrows": 43, "bert-00.arrows": 43}, True)
+    assert hopwire("lake", "expire", str(lake), "--before", "2026-01-02").out == "nothing is older than 2026-01-02\n"
+
+
+@pytest.mark.parametrize("day", ["yesterday", "2026-13-01", "0001-01-01x"])
+def test_day_that_is_none_is_refused_in_one_line(tmp_path: Path, day: str) -> None:
+    step(tmp_path / "lake", make_days(tmp_path / "captures", 1)[0])
+    refused = hopwire("lake", "expire", str(tmp_path / "lake"), "--before", day)
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    assert hopwire("lake", "expire", str(tmp_path / "none"), "--before", "2026-01-01").code == 2
+    assert not (tmp_path / "none").exists()
+
+
+def test_reader_of_an_old_state_reads_on_until_its_time_is_over(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for sources in make_days(tmp_path / "captures", 2):
+        step(lake, sources)
+    old = read_manifest(lake)
+    files = files_of(lake, "gold.flows", old)
+    expire(lake, date(2026, 1, 2))
+    assert all(path.exists() for path in files)
+    assert len(read_arrow(lake, "gold.flows", manifest=old)) == 44
+    expire(lake, date(2026, 1, 2), LakeSettings(keep_seconds=1e-9))
+    assert not all(path.exists() for path in files), "old states hold nothing back, however few there are"
+    with pytest.raises(LakeError, match="has no version"):
+        read_manifest(lake, old.number)
+
+
+KILLED = """
+import os, sys
+from datetime import date
+import hopwire.lake.delta_log as delta_log
+import hopwire.lake.retention as retention
+import hopwire.lake.store as store
+from hopwire.lake.expiry import expire
+from hopwire.lake.settings import LakeSettings
+
+def die_at(function):
+    def counted(*args, **kwargs):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), 9)
+        return function(*args, **kwargs)
+    return counted
+
+left = int(sys.argv[2])
+delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
+store.put_file = die_at(store.put_file)
+retention._sweep = die_at(retention._sweep)
+expire(sys.argv[1], date(2026, 1, 2), LakeSettings(keep_snapshots=1, keep_seconds=1e-9))
+"""
+
+
+@pytest.mark.parametrize("point", [7, 25])
+def test_expiry_that_is_killed_shows_nothing_half_and_is_done_by_the_next(tmp_path: Path, point: int) -> None:
+    lake, days = tmp_path / "lake", make_days(tmp_path / "captures", 3)
+    for sources in days[:2]:
+        step(lake, sources)
+    before = rows_of(lake)
+    assert subprocess.run([sys.executable, "-c", KILLED, str(lake), str(point)], check=False).returncode == -9
+    if read_manifest(lake).number == 2:
+        assert_same(rows_of(lake), before)
+    else:
+        assert len(flows_of(lake)) == 23
+    step(lake, days[2])
+    expire(lake, date(2026, 1, 2), AT_ONCE)
+    assert len(flows_of(lake)) == 45
+    assert_balanced(lake)
+    for path in lake.rglob("*.parquet"):
+        assert b"the secret of day-0" not in path.read_bytes()
+
+
+def test_log_of_a_table_has_no_more_than_its_manifests_need(tmp_path: Path) -> None:
+    settings = LakeSettings(keep_snapshots=2, keep_seconds=1e-9)
+    sizes = []
+    for number in range(45):
+        with writing(tmp_path) as run:
+            put_rows(
+                run, "gold.flows", pa.table({"number": [number]}), str(number), f"{part_name(run.name, 0)}.parquet"
+            )
+            run.publish({}, "")
+            retention.forget_old(run.lake, settings)
+        sizes.append(len(list((tmp_path / "gold" / "flows" / "_delta_log").iterdir())))
+        assert read_arrow(tmp_path, "gold.flows")["number"].to_pylist() == [number]
+    assert max(sizes) < 36
+    assert len(list((tmp_path / "_hopwire" / "manifests").iterdir())) <= retention.SWEEP + 2
+    for path in (tmp_path / "_hopwire" / "manifests").iterdir():
+        manifest = read_manifest(tmp_path, int(path.stem))
+        assert read_arrow(tmp_path, "gold.flows", manifest=manifest)["number"].to_pylist() == [manifest.number - 1]
+
+
+def test_every_table_can_be_read_behind_an_expiry(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for sources in make_days(tmp_path / "captures", 2):
+        step(lake, sources)
+    expire(lake, date(2026, 1, 2), is_now=True)
+    manifest = read_manifest(lake)
+    for name in all_tables():
+        assert len(read_arrow(lake, name)) == manifest.tables[name].row_count
+    assert hopwire("lake", "sql", "select count(*) from flows", str(lake), "--csv").out.split() == [
+        "count_star()",
+        "23",
+    ]
