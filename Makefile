@@ -91,10 +91,10 @@ chaos-cluster: $(READY) ## the same for a cluster of ten members and two rendezv
 
 lock: $(READY) ## choose the newest versions of everything for requirements.lock
 	@$(PIP) install uv
-	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --group dev \
+	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11.5 --all-extras --group dev --generate-hashes \
 		--no-header --no-emit-index-url --no-emit-find-links --annotation-style line \
 		pyproject.toml -o requirements.lock
-	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --constraints requirements.lock \
+	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11.5 --constraints requirements.lock \
 		--no-header --no-emit-index-url --no-emit-find-links --annotation-style line \
 		benchmarks/requirements.in -o benchmarks/requirements.txt
 	@echo "requirements.lock is new; make test installs it"

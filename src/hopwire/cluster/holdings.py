@@ -22,10 +22,11 @@ from hashlib import sha256, shake_128
 from hopwire.cluster.announce import AnnouncedRoute
 from hopwire.cluster.gossip import ROUTES_AT_A_TIME, OwnedRoutes
 
-__all__ = ["Holding", "digest_of", "hash_of"]
+__all__ = ["Holding", "bytes_of", "digest_of", "hash_of"]
 
 MOST_CHANGES = 256  # that are kept of each owner; who has missed more gets all routes
 MOST_PAGED = 4  # versions whose routes are being given out in pages
+OVERHEAD_BYTES = 200  # of a route: a tuple and three values
 SUM_BYTES = 128  # 200,000 routes that have a given sum are found in 2^70 steps; with 32 bytes, in 2^31
 MODULUS = 1 << 8 * SUM_BYTES
 Change = tuple[int, int, tuple[AnnouncedRoute, ...], tuple[AnnouncedRoute, ...]]  # base, version, added, removed
@@ -49,6 +50,11 @@ def hash_of(routes: Iterable[AnnouncedRoute]) -> int:
     return sum(map(_hash, routes)) % MODULUS
 
 
+def bytes_of(routes: Iterable[AnnouncedRoute]) -> int:
+    """Give about how much memory routes take."""
+    return sum([OVERHEAD_BYTES + len(route[0]) + len(route[1]) + len(route[3]) for route in routes])
+
+
 def digest_of(hashed: int) -> bytes:
     """Give what a record says of the hash of all routes; nothing where there are none."""
     return sha256(hashed.to_bytes(SUM_BYTES, "big")).digest()[:16] if hashed else b""
@@ -57,12 +63,12 @@ def digest_of(hashed: int) -> bytes:
 class Holding:
     """The routes of one owner, in one incarnation."""
 
-    __slots__ = ("_changes", "_kept", "_paged", "hash", "incarnation", "version")
+    __slots__ = ("_changes", "_kept", "_paged", "hash", "incarnation", "size_bytes", "version")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation, self.version, self.hash = incarnation, 0, 0
         self._changes: list[Change] = []  # the first may stand for all before it, and has base 0
-        self._kept = 0  # routes in these changes
+        self._kept = self.size_bytes = 0  # routes in these changes, and about how much memory they take
         self._paged: dict[int, tuple[AnnouncedRoute, ...]] = {}  # all routes of some versions, in an order that stays
 
     def routes(self) -> tuple[AnnouncedRoute, ...]:
@@ -98,6 +104,7 @@ class Holding:
 
     def _count(self) -> None:
         self._kept = sum(len(added) + len(removed) for _, _, added, removed in self._changes)
+        self.size_bytes = sum(bytes_of(added) + bytes_of(removed) for _, _, added, removed in self._changes)
 
     def change(self, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], version: int) -> None:
         """Go on to another version; the changes are those from the version that is held."""
@@ -105,6 +112,7 @@ class Holding:
         self.version = version
         self.hash = self.hash_after(added, removed)
         self._kept += len(added) + len(removed)
+        self.size_bytes += bytes_of(added) + bytes_of(removed)
         if len(self._changes) > 2 * MOST_CHANGES:
             rest = self._changes[-MOST_CHANGES:]
             oldest = rest[0][0]
@@ -115,6 +123,7 @@ class Holding:
         """Hold these routes, whose hash is known, and no others."""
         self._changes, self._kept = [(0, version, routes, ())], len(routes)
         self.version, self.hash, self._paged = version, hashed, {version: routes}
+        self.size_bytes = bytes_of(routes)
 
     def since(self, owner: bytes, version: int, offset: int, room: int, newest: int = 0) -> OwnedRoutes | None:
         """Give what is newer than a version, as changes or as a page of all; nothing if that is more than fits.

@@ -559,7 +559,10 @@ class Members:
         if record.incarnation > wall_ns + FUTURE_NS:
             self._commands.append(Warn("future", node, record.uri))
             return False
-        if known is None and (record.status == LEFT or not self._has_room()):
+        if known is None and record.status == LEFT:
+            return False
+        if known is None and not self._has_room():
+            self._commands.append(Warn("too_many_members", node, record.uri))
             return False
         loss = self.lost.get(node)
         if known is not None and loss is None:

@@ -12,7 +12,8 @@
     A announces. B hears it from A, and C from B. B asks A, C asks B. C may be quicker than the answer of A: then B
     sends the routes to C as soon as they have come. So A answers its neighbours, and not the whole cluster.
 
-Nothing is held but what fits the digest in the record of its owner, whoever gives it.
+Nothing is held but what fits the digest in the record of its owner, whoever gives it. There is a limit for each owner,
+and one for all of them: without certificates a member can invent members, and give each of them routes.
 
 The trap: a neighbour that gives wrong routes again and again. What is wrong is never asked for at once.
 """
@@ -23,18 +24,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hopwire.cluster.announce import AnnouncedRoute
+from hopwire.cluster.events import Warn
 from hopwire.cluster.gossip import ROUTES_AT_A_TIME, MemberRecord, OwnedRoutes, RoutesAsked, RoutesGiven
-from hopwire.cluster.holdings import MODULUS, Holding, digest_of, hash_of
+from hopwire.cluster.holdings import MODULUS, Holding, bytes_of, digest_of, hash_of
 from hopwire.cluster.member_events import HoldRoutes, MemberCommand, Tell
 
 __all__ = ["RouteExchange"]
 
 MOST_ROUTES = 200_000  # of one owner; twice as many are kept of one that adds and removes
+MOST_BYTES = 256 * 1024 * 1024  # that the routes of all owners take: about a million routes with short names
 MOST_ASKERS = 16  # that wait for routes of one owner
 PULL_BEATS, PULLS_AT_A_TIME = 2, 64
 TRIES_AROUND = 2  # neighbours that are asked before the owner
 MOST_EARLY = 64  # owners whose routes have come before their records: a record is some milliseconds behind
-HELD, MORE, EARLY, WRONG = "held", "more", "early", "wrong"  # what became of routes that were given
+HELD, MORE, EARLY, WRONG, CROWDED = "held", "more", "early", "wrong", "crowded"  # what became of routes that were given
 
 
 @dataclass(slots=True)
@@ -48,9 +51,10 @@ class _Pull:
     version: int = 0  # of the pages that have come
     pages: list[AnnouncedRoute] = field(default_factory=list)
     hash: int = 0  # of the pages that have come
+    size_bytes: int = 0  # that they take
 
     def begin(self, version: int = 0) -> None:
-        self.version, self.pages, self.hash = version, [], 0
+        self.version, self.pages, self.hash, self.size_bytes = version, [], 0, 0
 
     def note(self, record: MemberRecord) -> None:
         """Remember the digest of the version whose pages come: the owner may be at another by the last page."""
@@ -71,6 +75,8 @@ class RouteExchange:
         self._pulls: dict[bytes, _Pull] = {}
         self._askers: dict[bytes, dict[bytes, tuple[int, int, int]]] = {}  # who waits for routes of an owner
         self._early: dict[bytes, OwnedRoutes] = {}  # routes that are newer than the record of their owner
+        self._sizes: dict[bytes, int] = {}  # about how many bytes are held of each other owner
+        self._size_bytes = 0  # of all of them
         self.beat = 0
         self.commands: list[MemberCommand] = []
 
@@ -94,6 +100,22 @@ class RouteExchange:
         """Hold no routes of an owner that is gone, or of the process before."""
         for kept in (self.holdings, self._pulls, self._wanted, self._askers, self._early):
             kept.pop(owner, None)
+        self._count(owner)
+
+    def _count(self, owner: bytes) -> None:
+        holding = self.holdings.get(owner)
+        size_bytes = 0 if holding is None else holding.size_bytes
+        self._size_bytes += size_bytes - self._sizes.pop(owner, 0)
+        if size_bytes:
+            self._sizes[owner] = size_bytes
+
+    def _is_crowded(self, owner: bytes, size_bytes: int) -> bool:
+        """Tell whether so many bytes more are too many for all owners together; if so, people are told."""
+        if self._size_bytes + size_bytes <= MOST_BYTES:
+            return False
+        record = self._find(owner)
+        self.commands.append(Warn("too_many_routes", owner, "" if record is None else record.uri))
+        return True
 
     # -- one's own routes
 
@@ -226,7 +248,7 @@ class RouteExchange:
             if taken == WRONG:  # somebody else is asked, after a while
                 self._pulls.setdefault(owner, _Pull(said.node, self.beat)).begin()
                 continue
-            if taken == HELD:
+            if taken in (HELD, CROWDED):  # what finds no room is not asked for before it has changed
                 self._pulls.pop(owner, None)
                 self._wanted.pop(owner, None)
             if taken == MORE or (taken == HELD and self.holdings[owner].version < record.routes_version):
@@ -254,6 +276,8 @@ class RouteExchange:
                 return WRONG
             if not holding.has_room(len(given.added), len(given.removed), MOST_ROUTES):
                 return WRONG
+            if self._is_crowded(owner, bytes_of(given.added) + bytes_of(given.removed)):
+                return CROWDED
             if is_early:
                 return self._keep(given)
             if digest_of(holding.hash_after(given.added, given.removed)) != digest:
@@ -264,6 +288,8 @@ class RouteExchange:
             taken, routes, hashed = self._pages(given)
             if taken != HELD:
                 return taken
+            if self._is_crowded(owner, bytes_of(routes) - self._sizes.get(owner, 0)):
+                return CROWDED
             if is_early:
                 return self._keep(OwnedRoutes(owner, given.incarnation, 0, given.version, routes, (), 0, len(routes)))
             if digest_of(hashed) != digest:
@@ -271,6 +297,7 @@ class RouteExchange:
             holding = self.holdings[owner] = Holding(record.incarnation)
             holding.replace(routes, given.version, hashed)
             self.commands.append(HoldRoutes(owner, routes, (), True))
+        self._count(owner)
         self.serve(owner)
         return HELD
 
@@ -290,7 +317,11 @@ class RouteExchange:
             return WRONG, (), 0
         if pull.version != given.version or len(pull.pages) != given.offset:
             return WRONG, (), 0
+        size_bytes = bytes_of(given.added)
+        if self._is_crowded(given.owner, size_bytes + sum([each.size_bytes for each in self._pulls.values()])):
+            return CROWDED, (), 0
         pull.pages += given.added
+        pull.size_bytes += size_bytes
         pull.hash = (pull.hash + hashed) % MODULUS
         if len(pull.pages) < given.total:
             return MORE, (), 0

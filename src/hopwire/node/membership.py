@@ -102,6 +102,7 @@ ROUTES_TOLD_AT_ONCE = 5000  # of one's own, in one turn of the loop: some hundre
 ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
+LEFT_OUT = ("too_many_members", "too_many_routes")  # each is counted as a dead letter
 OWN_NAMES = "give each process its own identity= or name="
 # fmt: off
 REPORTS = {
@@ -115,6 +116,8 @@ REPORTS = {
     "future":           "node {peer} at {uri} is said to have started in the future: is its clock right?",
     "set_back":         "others know a later start of this node at {uri}, and ignore this one: its clock was set back; "
                         "set the clock right and start the node again",
+    "too_many_members": "node {peer} at {uri} is not taken as a member: there are too many; does somebody invent them?",
+    "too_many_routes":  "routes of {peer} at {uri} are left out: those of all members take too much memory",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
 }
@@ -814,7 +817,9 @@ class Membership:
         self._notices.warn(("risen",), lambda: Notice(text, {"event": "risen"}))
 
     def warn(self, warning: Warn) -> None:
-        """Tell people what is wrong in the cluster."""
+        """Tell people what is wrong in the cluster, and count what is left out."""
+        if warning.what in LEFT_OUT:
+            self._dead.add(DeadLetter("bad_control", f"{warning.what}: {shown(warning.node)}"))
         self._report(warning.what, shown(warning.node), shown(warning.uri), warning.detail)
 
     def release(self, nodes: Iterable[bytes], seconds: float) -> None:
