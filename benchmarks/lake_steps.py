@@ -1,10 +1,11 @@
 """What a build costs against the size of the lake: 1,000 new sightings alone, and on lakes that grow.
 
-    python benchmarks/lake_steps.py [LARGEST] [PLACE]
+    python benchmarks/lake_steps.py [LARGEST] [PLACE]          # draws benchmarks/lake_steps.svg
 
-Four nodes ask one another, in captures that come in order: a segment for each node and build. A lake grows by builds of
-100,000 sightings. Each measurement is the least CPU time of some steps of 1,000 sightings, of this process with all its
-threads, from captures to tables. Without Spark: steps of this size need none.
+Four nodes ask one another, in captures that come in order: a segment for each node and 100,000 sightings. A lake grows
+by builds: a step up to some 100,000 sightings, the workers of Spark for more. Each measurement is the least CPU time of
+some steps of 1,000 sightings, of this process with all its threads, from captures to tables, and without Python's
+start. Steps of this size need no Spark.
 """
 
 from __future__ import annotations
@@ -17,15 +18,22 @@ from random import Random
 
 import pyarrow as pa
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.plot import Bar, Panel, svg_from_panels
 from hopwire.capture import SCHEMA, Sighting, batch_from_sightings
-from hopwire.lake.build import step
+from hopwire.lake.build import build, step
 from hopwire.lake.manifest import Manifest
+from hopwire.lake.session import session
 from hopwire.model.message import CallbackPoint, Message
 from hopwire.wire import FORMATS, encode
 
 NODES = (b"node-a", b"node-b", b"node-c", b"node-d")
 SIZES = (0, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-GROWTH = 100_000  # sightings of a build between measurements
+SEGMENTS = 100_000  # sightings of the segments that are written at a time
+SPARK = {"spark.master": "local[2]", "spark.driver.memory": "4g"}
+PLOT = Path(__file__).with_name("lake_steps.svg")
+LIMIT = 1.5  # times as long as alone
 TRIES = 5
 PER_SECOND = 100  # sightings: 1,000 are a step of 10 s
 BEGIN = 1_700_000_000_000_000_000
@@ -108,32 +116,39 @@ def alone(place: Path) -> float:
     return measured(captures / "lake", Traffic(captures).write(1_000))[0]
 
 
+def grow(place: Path, traffic: Traffic, size: int) -> float:
+    """Build a lake of so many sightings, and give the seconds."""
+    while traffic.count < size:
+        traffic.write(min(SEGMENTS, max(size - traffic.count, 4_000)))
+    begun = time.perf_counter()
+    build(lambda: session("benchmark", **SPARK), place / "captures", place / "lake")
+    return time.perf_counter() - begun
+
+
 def main() -> None:
-    """Print a line for each size."""
+    """Print a line for each size, and draw them."""
     largest = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
     place = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(tempfile.mkdtemp())
-    place.mkdir(exist_ok=True, parents=True)
+    (place / "captures").mkdir(exist_ok=True, parents=True)
     alone(place)  # modules are loaded
-    captures, lake = place / "captures", place / "lake"
-    captures.mkdir()
-    traffic = Traffic(captures)
+    traffic, bars = Traffic(place / "captures"), []
     for size in (each for each in SIZES if each <= largest):
-        spent = []
-        while (before := traffic.count) < size:
-            sources = traffic.write(min(GROWTH, max(size - before, 4_000)))
-            spent.append(measured(lake, sources)[0] / (traffic.count - before))
+        grown = grow(place, traffic, size) if size else 0
         bases, found = [], []
         for _ in range(TRIES):  # in turns, so that a busy machine is as busy for both
             bases.append(alone(place))
-            seconds, manifest = measured(lake, traffic.write(1_000))
+            seconds, manifest = measured(place / "lake", traffic.write(1_000))
             found.append(seconds)
         opened = manifest.tables["silver.open_sightings"].row_count
-        growth = f", grew at {1e6 * sum(spent) / len(spent):.0f} us for a sighting" if spent else ""
+        base, cost = min(bases) * 1000, min(found) * 1000
         print(
-            f"{traffic.count:>10,} sightings, {opened:>6,} open: {min(found) * 1000:4.0f} ms of CPU for 1,000 new, "
-            f"alone {min(bases) * 1000:4.0f} ms: {min(found) / min(bases):.2f} x{growth}",
+            f"{traffic.count:>10,} sightings, {opened:>6,} open: {cost:4.0f} ms of CPU for 1,000 new, "
+            f"alone {base:4.0f} ms: {cost / base:.2f} x, built in {grown:.0f} s",
             flush=True,
         )
+        bars.append(Bar(f"{traffic.count:,}", cost, f"{cost:.0f} ms, {cost / base:.2f} x alone", cost / base <= LIMIT))
+    title = f"CPU time in ms for 1,000 new sightings, by the size of the lake (level is good; at most {LIMIT} x alone)"
+    PLOT.write_text(svg_from_panels("hopwire: what a step costs", [Panel(title, tuple(bars))]))
 
 
 if __name__ == "__main__":

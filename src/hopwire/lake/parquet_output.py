@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hopwire.lake.store import LakeRun
     from hopwire.lake.tables import Table
 
-__all__ = ["TableLayout", "TableOutput", "parquet_writer", "stored_file", "write_rows"]
+__all__ = ["TableLayout", "TableOutput", "leaf_paths", "parquet_writer", "stored_file", "write_rows"]
 
 MAX_OPEN_FILES = 16
 MAX_TEXT = 100  # characters of a least or largest value; a longer one is left out
@@ -51,6 +51,16 @@ class TableLayout:
         True  # columns whose values repeat: in others a dictionary costs and saves nothing
     )
     searched: Sequence[str] | bool = True  # columns with least and largest values
+
+
+def leaf_paths(field: pa.Field, before: str = "") -> list[str]:
+    """Give the columns of Parquet that a field becomes."""
+    path = f"{before}{field.name}"
+    if pa.types.is_list(field.type):
+        return leaf_paths(field.type.value_field.with_name("element"), f"{path}.list.")
+    if pa.types.is_struct(field.type):
+        return [leaf for part in field.type for leaf in leaf_paths(part, f"{path}.")]
+    return [path]
 
 
 class TableOutput:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from hopwire.errors import SettingsError
-from hopwire.lake.parquet_output import TableLayout
+from hopwire.lake.parquet_output import TableLayout, leaf_paths
 from hopwire.lake.readable import Names, readable_columns
 from hopwire.model.columns import Column, schema_from_columns
 
@@ -63,6 +63,16 @@ NAMES = (
     "gold.requests",
     "gold.security",
 )
+
+# columns that are different in nearly every row: a dictionary of their values costs time and saves nothing
+DISTINCT = frozenset(
+    {"flow_hash", "flow", "flow_id", "correlation", "correlation_id", "message", "message_key", "horizon_ns",
+     "left_sequence", "arrived_sequence", "sequence", "latency_us", "duration_us", "critical_path_us", "deadline_ns",
+     "deadline_at", "callback_key"}
+    | {f"{name}{ending}" for ending in ("", "_ns")
+       for name in ("seen_at", "left_at", "arrived_at", "asked_at", "answered_at", "started_at", "ended_at",
+                    "first_seen_at", "last_seen_at")}
+)  # fmt: skip
 
 BuildFunction = TypeVar("BuildFunction", bound="Callable[..., DataFrame | Judged]")
 
@@ -112,7 +122,10 @@ class Table:
 
     def layout(self, names: Names | None = None) -> TableLayout:
         """How rows become files; with the names of nodes."""
-        return TableLayout(self.stored_schema, self.dated_by, names)
+        schema = self.stored_schema
+        paths = [path for field in schema for path in leaf_paths(field)]
+        repeating = [path for path in paths if path.rpartition(".")[2] not in DISTINCT]
+        return TableLayout(schema, self.dated_by, names, repeating)
 
     def rows(
         self, inputs: Sequence[DataFrame], settings: LakeSettings, notes: dict[str, Any] | None = None

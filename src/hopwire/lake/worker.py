@@ -173,11 +173,11 @@ def ingest_group(
     tasks: Iterable[IngestTask], number: int, job: IngestJob, domains: Domains, settings: LakeSettings
 ) -> list[IngestReport]:
     """Read sources and write their rows; small sources share their files, a source that may grow has its own."""
-    shared = _PartOutputs(job, number, settings)
+    shared = _PartOutputs(job, number, domains, settings)
     reports = []
     for task in tasks:
-        outputs = _PartOutputs(job, number, settings) if task.may_grow else shared
-        reports.append(_ingest_source(task, outputs, job, domains, settings))
+        outputs = _PartOutputs(job, number, domains, settings) if task.may_grow else shared
+        reports.append(_ingest_source(task, outputs, job, settings))
         if reports[-1].error:
             return reports
     if reports:
@@ -187,19 +187,37 @@ def ingest_group(
 
 
 class _PartOutputs:
-    """The files of one part: rows of one source or of several, in all tables."""
+    """The files of one part: rows of one source or of several, in all tables.
 
-    def __init__(self, job: IngestJob, number: int, settings: LakeSettings) -> None:
+    Small batches are decoded together, also of several sources: a batch has its cost, however few rows there are.
+    """
+
+    def __init__(self, job: IngestJob, number: int, domains: Domains, settings: LakeSettings) -> None:
         self.part = part_name(job.run, number)
+        self._domains, self._settings = domains, settings
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._size = 0
         self._outputs = {
             name: TableOutput(job.place(name), self.part, layout, settings) for name, layout in INGESTED.items()
         }
 
-    def add(self, split: Split) -> None:
-        for output, rows in zip(self._outputs.values(), split[:3], strict=True):
-            output.add(rows)
+    def add(self, sightings: pa.RecordBatch) -> None:
+        """Take rows of bronze.sightings."""
+        rows, size = self._rows + len(sightings), self._size + sightings.nbytes
+        if self._waiting and (rows > self._settings.batch_rows or size > self._settings.batch_bytes):
+            self._split()
+        self._waiting.append(sightings)
+        self._rows, self._size = self._rows + len(sightings), self._size + sightings.nbytes
+
+    def _split(self) -> None:
+        if self._waiting:
+            split = split_sightings(_joined(self._waiting), self._domains)
+            for output, rows in zip(self._outputs.values(), split, strict=True):
+                output.add(rows)
+        self._waiting, self._rows, self._size = [], 0, 0
 
     def close(self) -> dict[str, list[StoredFile]]:
+        self._split()
         files = {name: output.close() for name, output in self._outputs.items()}
         return {name: each for name, each in files.items() if each}
 
@@ -212,9 +230,7 @@ def _together(*files: dict[str, list[StoredFile]]) -> dict[str, list[StoredFile]
     }
 
 
-def _ingest_source(
-    task: IngestTask, outputs: _PartOutputs, job: IngestJob, domains: Domains, settings: LakeSettings
-) -> IngestReport:
+def _ingest_source(task: IngestTask, outputs: _PartOutputs, job: IngestJob, settings: LakeSettings) -> IngestReport:
     """Read one source and write its rows; the report says what is wrong with the disk."""
     report = IngestReport(task.name, is_more=task.is_more, is_partial=task.is_partial, is_own=task.is_own)
     faults: list[Fault] = []
@@ -225,12 +241,11 @@ def _ingest_source(
             if len(old):
                 report.expired += len(old)
                 report.spans = joined_spans([*report.spans, *_unseen(spans_from_batch(old, task.name))])
-            split = split_batch(batch, task.name, domains)
-            outputs.add(split)
+            outputs.add(rows_of_sightings(batch, task.name))
             report.spans = joined_spans([*report.spans, *spans_from_batch(batch, task.name)])
             report.row_count += len(batch)
-            report.skipped_rows += split.skipped_rows
-            report.skipped += split.skipped
+            report.skipped_rows += pc.sum(pc.equal(batch.column("direction"), Direction.SKIPPED)).as_py() or 0
+            report.skipped += pc.sum(batch.column("skipped")).as_py() or 0
         if not _has_numbers(task):
             report.spans = [span.without_numbers() for span in report.spans]
         report.ending = _ending(task, bool(faults))
@@ -357,18 +372,20 @@ def _in_words(error: OSError, name: str, path: str) -> str:
 
 
 class Split(NamedTuple):
-    """The rows of one batch of a capture, as rows of tables, and how many rows stand for sightings that are missing."""
+    """The rows of a capture as rows of tables."""
 
     sightings: pa.RecordBatch
     messages: pa.RecordBatch
     quarantine: pa.RecordBatch
-    skipped_rows: int
-    skipped: int
 
 
 def split_batch(batch: pa.RecordBatch, segment: str, domains: Domains) -> Split:
     """Decode a batch of a capture and judge its messages."""
-    sightings = rows_of_sightings(batch, segment)
+    return split_sightings(rows_of_sightings(batch, segment), domains)
+
+
+def split_sightings(sightings: pa.RecordBatch, domains: Domains) -> Split:
+    """Decode rows of bronze.sightings and judge their messages."""
     seen = _where(sightings, pc.not_equal(sightings.column("direction"), Direction.SKIPPED))
     decoded = decode_batch(seen.column("frames"))
     is_message = decoded.column("reason").is_null()
@@ -377,8 +394,6 @@ def split_batch(batch: pa.RecordBatch, segment: str, domains: Domains) -> Split:
         sightings,
         rows_of_messages(_where(seen, is_message), _where(decoded, is_message), domains),
         rows_of_quarantine(_where(seen, is_none), _where(decoded, is_none)),
-        len(sightings) - len(seen),
-        pc.sum(batch.column("skipped")).as_py() or 0,
     )
 
 
