@@ -83,3 +83,10 @@ def test_no_table_has_bytes_or_times_that_people_cannot_read(name: str) -> None:
 def test_columns_that_are_names_already_have_no_others_beside_them() -> None:
     names = [column.name for column in readable_columns([Column("receivers", pa.list_(pa.string()), "x")])]
     assert names == ["receivers"]
+
+
+def test_hex_of_some_rows_of_a_column_is_theirs() -> None:
+    keys = pa.array([b"\x00\xff", b"", b"ab", b"\x10"]).slice(1, 3)
+    schema = pa.schema([("message", pa.string()), ("message_key", pa.binary())])
+    rows = readable_batch(pa.record_batch([keys], names=["message_key"]), schema, (), {})
+    assert rows.column("message").to_pylist() == ["", "6162", "10"]

@@ -138,7 +138,7 @@ def with_flow_ids(sightings: pa.Table, coverage: Coverage, rules: Rules) -> pa.T
     """Give sightings with the flow of each; the sightings of one message must come together."""
     if FLOW_ID in sightings.column_names:
         return sightings
-    flow_id = _Roles(sightings).flow_id
+    flow_id = flow_names(sightings)
     is_alone = bools(pc.equal(flow_id, one_array(sightings["message_key"]))) & ~has_bytes(sightings["message_id"])
     if is_alone.any():
         minute = minutes_of(read_sightings(sightings, coverage), is_alone, rules)

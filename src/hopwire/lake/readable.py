@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.columnar import one_array
+from hopwire.columnar import binary_from_bounds, one_array
 from hopwire.flows.groups import is_control
 from hopwire.model.columns import Column
 from hopwire.model.units import NS_PER_DAY, NS_PER_US
@@ -38,6 +38,7 @@ __all__ = ["DATE_COLUMN", "DERIVED", "TIMESTAMP", "Names", "readable_batch", "re
 Names: TypeAlias = Mapping[bytes, str]  # of nodes
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIME, TEXT, NAME, HEX = "time", "text", "name", "hex"
+HEX_LETTERS = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)  # of each byte
 
 
 class _Derived(NamedTuple):
@@ -147,11 +148,21 @@ def _readable(column: pa.Array, kind: str, names: Names) -> pa.Array:
     }
     if kind == TEXT and not pa.types.is_list(column.type) and _is_plain(column):
         return column.cast(pa.string())
+    if kind == HEX and pa.types.is_binary(column.type) and not column.null_count:
+        return _hex(column)
     if pa.types.is_list(column.type):
         flat = _worded(column.values, words[kind])
         mask = column.is_null() if column.null_count else None
         return pa.ListArray.from_arrays(column.offsets, flat, mask=mask)
     return _worded(column, words[kind])
+
+
+def _hex(column: pa.Array) -> pa.Array:
+    """Hex of bytes that are all different, as the keys of messages are: two letters for each byte."""
+    offsets, data = column.buffers()[1:]
+    bounds = np.frombuffer(offsets, np.int32)[column.offset :][: len(column) + 1].astype(np.int64)
+    letters = HEX_LETTERS[np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]]
+    return binary_from_bounds((bounds - bounds[0]) * 2, letters).cast(pa.string())
 
 
 def _is_plain(column: pa.Array) -> bool:
