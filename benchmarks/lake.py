@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.plot import Bar, Panel, svg_from_panels
 from benchmarks.timing import show_table
-from benchmarks.watch import ALL, JVM, WORKERS, Peak, watched
+from benchmarks.watch import ALL, JVM, WORKERS, Peak, cpu_seconds, watched
 from hopwire.capture import SCHEMA as CAPTURE
 from hopwire.capture.file_faults import Fault
 from hopwire.capture.sources import read_source
@@ -70,6 +70,7 @@ COUNT = pa.schema([("count", pa.int64())])
 SCAN, READ, DECODE, VERIFY = "scan", "read", "decode", "decode, MACs verified"
 SILVER, ALL_TABLES, INGEST = "decode, silver written", "decode, silver and bronze written", "captures, as a build does"
 UDF = "a Python UDF for each row"
+BUILD_CASE = "whole build"
 TARGETS = (
     # what is compared, with what, at most so many times as long
     (DECODE, SCAN, 2.5),
@@ -242,6 +243,7 @@ class Measured:
     messages: int
     size_bytes: int
     rounds: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)  # seconds of CPU time of all processes
     tables: dict[str, float] = field(default_factory=dict)
     build: float = 0.0
     peak: Peak = field(default_factory=Peak)
@@ -249,6 +251,11 @@ class Measured:
     def seconds(self, case: str) -> float:
         """The median of the rounds."""
         return median(self.rounds[case])
+
+    def cpu_figures(self, case: str) -> list[str]:
+        """The CPU time, and its ratio to that of the scan: other work on the machine changes these less."""
+        spent, scan = median(self.cpu[case]), median(self.cpu[SCAN])
+        return [f"{spent:.1f}", f"{spent / scan:.2f} x"]
 
     def ratio(self, case: str, other: str) -> float:
         """The median of the ratios within a round."""
@@ -275,10 +282,13 @@ def measure(spark: SparkSession, data: Data, place: Path, rounds: int) -> Measur
         scanned(spark, data)
     for number in range(rounds + 1):
         for name, case in cases.items():
+            before = cpu_seconds()
             seconds, count = _timed(scratch, case)
+            spent = cpu_seconds() - before
             assert count == (found.messages if name != UDF else SAMPLE), f"{name}: {count} rows"
             if number:  # the first round is for warmth
                 found.rounds.setdefault(name, []).append(seconds * found.messages / count)
+                found.cpu.setdefault(name, []).append(spent * found.messages / count)
     built(spark, data, place, found)
     return found
 
@@ -301,10 +311,11 @@ def built(spark: SparkSession, data: Data, place: Path, found: Measured) -> None
     def progress(what: str, done: int, total: int) -> None:
         times.setdefault(what, []).append(time.perf_counter())
 
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), cpu_seconds()
     with watched() as found.peak:
         build(spark, data.captures, lake, domains=data.domains, settings=BUILD, progress=progress)
     found.build = time.perf_counter() - begin
+    found.cpu[BUILD_CASE] = [cpu_seconds() - before]
     found.tables = {what: marks[-1] - marks[0] for what, marks in times.items()}
     shutil.rmtree(lake)
 
@@ -315,9 +326,14 @@ def built(spark: SparkSession, data: Data, place: Path, found: Measured) -> None
 def show(found: Measured) -> None:
     """Print what was measured at one size."""
     size = f"{found.messages:,} messages, {found.size_bytes / 1e6:,.0f} MB"
-    rows = [[name, *_figures(found, found.seconds(name)), f"{found.ratio(name, SCAN):.2f} x"] for name in found.rounds]
-    rows.append(["whole build", *_figures(found, found.build), f"{found.build / found.seconds(SCAN):.2f} x"])
-    show_table(f"Lake, {size}, two cores", ["what", "s", "us each", "thousand/s", "of the scan"], rows)
+    rows = [
+        [name, *_figures(found, found.seconds(name)), f"{found.ratio(name, SCAN):.2f} x", *found.cpu_figures(name)]
+        for name in found.rounds
+    ]
+    of_scan = f"{found.build / found.seconds(SCAN):.2f} x"
+    rows.append([BUILD_CASE, *_figures(found, found.build), of_scan, *found.cpu_figures(BUILD_CASE)])
+    header = ["what", "s", "us each", "thousand/s", "of the scan", "CPU s", "CPU of the scan"]
+    show_table(f"Lake, {size}, two cores", header, rows)
     tables = sorted(found.tables.items(), key=lambda each: -each[1])
     rows = [[name, f"{seconds:.1f}", f"{seconds / found.seconds(SCAN):.2f} x"] for name, seconds in tables]
     show_table("Lake, tables within the build", ["table", "s", "of the scan"], rows)

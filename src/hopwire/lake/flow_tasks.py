@@ -237,11 +237,11 @@ class _JudgedPart:
         _refuse_large(found, rules.max_flow_rows)
         unhandled = unhandled_in(found.requests)
         waiting = pc.unique(unhandled[FLOW_ID].combine_chunks())
-        settled = self._without_waiting(found, waiting) if len(waiting) else found
+        hops, requests = self._settled(found, waiting) if len(waiting) else (found.hops, found.requests)
         index = index_rows(found.hops, horizon_columns(found.hops, found.requests, rules), most_off_ns(coverage))
         self._write(HOPS, found.hops)
         self._write(REQUESTS, found.requests)
-        self._write(FLOWS, judge_flows(settled.hops, settled.requests, self.known))
+        self._write(FLOWS, judge_flows(hops, requests, self.known))
         self._write(CLOSED_TABLE.name, index)
         self.answered += answered_in(found.requests)
         self.unhandled += Counter(unhandled["identity"].to_pylist())
@@ -251,13 +251,15 @@ class _JudgedPart:
         )
         self._keep_for_minutes(found)
 
-    def _without_waiting(self, found: FlowTables, waiting: pa.Array) -> FlowTables:
-        """Keep the flows that wait aside, and give the others."""
+    def _settled(self, found: FlowTables, waiting: pa.Array) -> tuple[pa.Table, pa.Table]:
+        """Keep the hops and requests of flows that wait aside, and give those of the others."""
         self.waiting += len(waiting)
-        aside = found.where(lambda flow: pc.is_in(flow, waiting))
-        self.kept["hops"].append(aside.hops)
-        self.kept["requests"].append(aside.requests)
-        return found.where(lambda flow: pc.invert(pc.is_in(flow, waiting)))
+        settled = []
+        for kind, rows in (("hops", found.hops), ("requests", found.requests)):
+            is_waiting = pc.is_in(rows[FLOW_ID], waiting)
+            self.kept[kind].append(rows.filter(is_waiting))
+            settled.append(rows.filter(pc.invert(is_waiting)))
+        return settled[0], settled[1]
 
     def _write(self, table: str, rows: pa.Table) -> None:
         for batch in rows.combine_chunks().to_batches():
