@@ -159,7 +159,7 @@ def main() -> None:
         )
         print(
             f"{traffic.count:>10,} sightings, {opened:>6,} open: {cost:5.0f} ms of CPU for 1,000 new by the command, "
-            f"alone {base:5.0f} ms: {cost / base:.2f} x; within a process {within:4.0f} ms, alone {base_within:4.0f} ms: "
+            f"alone {base:5.0f} ms: {cost / base:.2f} x; in a process {within:4.0f} ms, alone {base_within:4.0f} ms: "
             f"{within / base_within:.2f} x; built in {grown:.0f} s",
             flush=True,
         )
