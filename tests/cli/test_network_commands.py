@@ -200,7 +200,7 @@ def test_who_listens_through_a_door_without_the_key_hears_what_other_members_say
 
 @pytest.mark.slow
 def test_members_and_routes_of_a_node_are_listed(node: sync.Node) -> None:
-    with sync.Node(peers=[node.uri]) as other:
+    with sync.Node(peers=[node.uri], name="cellar\x1b[31m" + 100 * "x") as other:
         other.host(Shop())
         other.knows(Order)
         node.knows(Order)
@@ -213,6 +213,7 @@ def test_members_and_routes_of_a_node_are_listed(node: sync.Node) -> None:
         shown = hopwire("members", node.uri).out
         assert f"{node.identity.decode()} (till)" in shown
         assert other.uri in shown
+        assert f"{other.identity.decode()} (cellar\\x1b[31mxxx" in shown  # cut, and harmless
         lines = hopwire("routes", node.uri, "--json", "--contract", "till.order").out.splitlines()
         assert [json.loads(line) for line in lines] == [
             {

@@ -62,6 +62,24 @@ def test_nodes_that_know_one_door_find_everybody_and_ask_each_other() -> None:
     run(story)
 
 
+def test_members_are_known_by_the_names_that_they_gave_themselves() -> None:
+    async def story(network: Network) -> None:
+        door = network.node(join=[], name="door")
+        await door.start()
+        others = [network.node(join=[door.uri], name=f"worker {number}") for number in range(12)]
+        for node in others:
+            await node.start()
+        nodes = [door, *others]
+        await until(lambda: all(len(node.peers) == 12 for node in nodes))
+        names = {node.identity: node.name for node in nodes}
+        for node in nodes:
+            _, members = node.overview().members(0)
+            assert {each.node: each.name for each in members} | {node.identity: node.name} == names
+        await stop(*nodes)
+
+    run(story)
+
+
 def test_members_that_sign_find_each_other() -> None:
     domains = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
 

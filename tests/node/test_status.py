@@ -86,13 +86,13 @@ def test_pages_are_bounded_in_entries_and_in_bytes(monkeypatch: pytest.MonkeyPat
     far = RemoteNode(b"far", ("tcp://far:1",), 1)
     for name in names:
         tables.remote.register(far, b"\1actor", [Contract(name, 1, b"")])
-    seen = Overview(tables, Credits(), lambda node: (0.5, 3))
+    seen = Overview(tables, Credits(), lambda node: (0.5, 3), lambda node: "")
     total, first = seen.contracts(0)
     _, second = seen.contracts(len(first))
     assert (total, len(first), len(second)) == (len(names), PAGE_ENTRIES, 7)
     assert [each.identity for each in (*first, *second)] == names
     assert seen.contracts(10**9) == (len(names), [])
-    assert seen.members(0) == (1, [(b"far", "tcp://far:1", 1, 0.5, 3, 0, 0, 0)])
+    assert seen.members(0) == (1, [(b"far", "tcp://far:1", 1, 0.5, 3, 0, 0, 0, "")])
     monkeypatch.setattr(overview, "PAGE_BYTES", 12)
     assert len(seen.contracts(0)[1]) == 3
 

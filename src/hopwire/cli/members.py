@@ -19,9 +19,11 @@ from hopwire.cli.network_client import (
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.node.overview import KnownMember
 from hopwire.node.status import KnownPartner, Status, StatusWanted
-from hopwire.report.words import text_or_hex
+from hopwire.report.words import cut, printable, text_or_hex
 
-__all__ = ["member_to_json", "members"]
+__all__ = ["called", "member_to_json", "members"]
+
+SHOWN_NAME = 24  # characters of what a node calls itself
 
 
 def members(
@@ -53,17 +55,21 @@ def members(
     table = plain_table()
     for title in ("node", "address", "last heard", "routes", "waiting"):
         table.add_column(title, no_wrap=title != "address")
-    name = f" ({own.name})" if own.name else ""
-    table.add_row(f"{text_or_hex(own.node)}{name}", own.uri, "answers", str(own.contracts), "")
+    table.add_row(called(own.node, own.name), own.uri, "answers", str(own.contracts), "")
     for each in others:
         heard = f"{each.silent_seconds:.1f} s ago"
-        table.add_row(text_or_hex(each.node), each.uri, heard, str(each.routes), str(each.waiting))
+        table.add_row(called(each.node, each.name), each.uri, heard, str(each.routes), str(each.waiting))
     for network in partners:
         counts = network.counts
         heard = f"{counts['peers']} of its gateways met" if counts["peers"] else "no gateway met"
         routes = f"{counts['imports']} in, {counts['exports']} out"
         table.add_row(f"partner {network.name}", network.uri, heard, routes, str(counts["open_questions"]))
     screen().print(table)
+
+
+def called(node: bytes, name: str) -> str:
+    """Give a node as people know it: its identity, and what it calls itself."""
+    return f"{text_or_hex(node)} ({cut(printable(name), SHOWN_NAME)})" if name else text_or_hex(node)
 
 
 def member_to_json(member: KnownMember) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hopwire.cli.members import member_to_json
+from hopwire.cli.members import called, member_to_json
 from hopwire.cli.network_client import (
     ConfigFile,
     Domains,
@@ -145,7 +145,7 @@ def _lines(now: Picture, before: Picture, height: int | None, width: int) -> lis
         "",
     ]
     members = [
-        f"  {'silent' if _is_silent(each) else 'alive':6} {text_or_hex(each.node)}  {each.uri}  "
+        f"  {'silent' if _is_silent(each) else 'alive':6} {called(each.node, each.name)}  {each.uri}  "
         f"heard {each.silent_seconds:.1f} s ago, {plural(each.routes, 'route')}, "
         f"credit: {each.full_lines} of {each.lines} lines full, {each.waiting} wait"
         for each in now.members

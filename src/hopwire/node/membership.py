@@ -20,6 +20,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from hopwire.cluster.announce import (
+    WORD_CHARACTERS,
     AnnouncedRoute,
     Beat,
     Bye,
@@ -102,6 +103,7 @@ ROUTES_TOLD_AT_ONCE = 5000  # of one's own, in one turn of the loop: some hundre
 ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all routes to one peer, by their number
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
+CALLED = "called:"  # a word of a hello and of a record: the name of the node, for people to read
 LEFT_OUT = ("too_many_members", "too_many_routes")  # each is counted as a dead letter
 OWN_NAMES = "give each process its own identity= or name="
 # fmt: off
@@ -147,7 +149,9 @@ class Membership:
         doors: tuple[str, ...] | None = None,
         reserved: Container[bytes | str] = (),
         seals: Seals = UNSEALED,
+        name: str = "",
     ) -> None:
+        self._name = name
         self._identity, self._transport, self._outgoing, self._trust = identity, transport, outgoing, trust
         self._tables, self._dead, self._notices = tables, dead, notices
         self._settings, self._timing = settings, timing
@@ -200,12 +204,21 @@ class Membership:
         silent_ns = 0 if peer is None else max(0, self._now_ns() - peer.heard_at_ns)
         return silent_ns / NS_PER_SECOND, self._route_counts[node]
 
+    def name_of(self, node: bytes) -> str:
+        """What a node calls itself, for people to read; nobody proves it."""
+        peer = self._cluster.peers.get(node)
+        record = None if self.joining is None else self.joining.members.find(node)
+        words = peer.capabilities if peer is not None else () if record is None else record.capabilities
+        return next((word.removeprefix(CALLED) for word in words if word.startswith(CALLED)), "")
+
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
         gives_credit = self._settings.overflow is Overflow.WAIT  # else what finds no room is refused
         capabilities = (TRAINS, DATED_TRAINS, *((CREDIT,) if gives_credit else ()))
         if self.joining is not None:
             capabilities = (*capabilities, MEMBERS)
+        if self._name:
+            capabilities = (*capabilities, f"{CALLED}{self._name}"[:WORD_CHARACTERS])
         me = Self(self._identity, incarnation, uri, self._settings.formats, capabilities)
         self._cluster = Cluster(me, self._settings.pace)
         self._dial = frozenset((*dial, *self._doors))

@@ -343,6 +343,7 @@ class Node:
             self._doors,
             self._foreign_peers.reserved,
             self._seals(),
+            self.name,
         )
         self._workplace = Workplace(
             here,
@@ -668,7 +669,7 @@ class Node:
     def overview(self) -> Overview:
         """Give what this node knows of others: for those who look at it."""
         self._refuse_unless_running()
-        return Overview(self._tables, self._credits, self._membership.health_of)
+        return Overview(self._tables, self._credits, self._membership.health_of, self._membership.name_of)
 
     # -- actors and hubs
 

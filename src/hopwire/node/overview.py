@@ -35,6 +35,7 @@ class KnownMember(NamedTuple):
     lines: int  # of credit that are in use
     full_lines: int  # where the next message has to wait
     waiting: int  # those who wait for credit
+    name: str = ""  # what the node calls itself; nobody proves it
 
 
 class KnownContract(NamedTuple):
@@ -52,8 +53,14 @@ class KnownContract(NamedTuple):
 class Overview:
     """Reads the tables of a node; it is used at once and not kept."""
 
-    def __init__(self, tables: Tables, credits: Credits, health_of: Callable[[bytes], tuple[float, int]]) -> None:
-        self._tables, self._credits, self._health_of = tables, credits, health_of
+    def __init__(
+        self,
+        tables: Tables,
+        credits: Credits,
+        health_of: Callable[[bytes], tuple[float, int]],
+        name_of: Callable[[bytes], str],
+    ) -> None:
+        self._tables, self._credits, self._health_of, self._name_of = tables, credits, health_of, name_of
 
     def totals(self) -> tuple[int, int]:
         """Give how many members and how many contracts there are."""
@@ -70,16 +77,13 @@ class Overview:
                 counts[1] += not line.has_room
                 counts[2] += len(line.waiters)
         made = (
-            KnownMember(
-                each.identity,
-                next(iter(each.uris), ""),
-                each.incarnation,
-                *self._health_of(each.identity),
-                *lines[each.identity],
-            )
-            for each in nodes[offset:]
+            self._member(each.identity, next(iter(each.uris), ""), each.incarnation, lines) for each in nodes[offset:]
         )
         return len(nodes), _page(made, lambda member: len(member.node) + len(member.uri))
+
+    def _member(self, node: bytes, uri: str, incarnation: int, lines: dict[bytes, list[int]]) -> KnownMember:
+        used, full, waiting = lines[node]
+        return KnownMember(node, uri, incarnation, *self._health_of(node), used, full, waiting, self._name_of(node))
 
     def contracts(self, offset: int) -> tuple[int, list[KnownContract]]:
         """Give how many contracts are handled somewhere, and a page of them."""
