@@ -76,6 +76,24 @@ def test_large_frames_that_follow_one_another_are_not_copied() -> None:
     assert whole >= 3, "all but those before the pattern was known"
 
 
+USUAL = [[b"", bytes((size % 251,)) * size, meta] for size in (WHOLE, WHOLE + 1) for meta in (b"meta", b"m" * 300)]
+UNUSUAL = [[b"", b"small", b"meta"], [b"not empty", b"b" * WHOLE, b"meta"], [b"", b"b" * WHOLE], [b"m" * WHOLE]]
+PING = b"\x04\x07\x04PING\0\0"
+
+
+KINDS = (*USUAL, *UNUSUAL, [])  # nothing stands for a PING
+
+
+@given(st.lists(st.just(0) | st.integers(0, len(KINDS) - 1), max_size=16), st.booleans())
+def test_what_lies_between_large_frames_is_read_as_any_other(kinds: list[int], differs: bool) -> None:
+    messages = [KINDS[kind] for kind in kinds]
+    if differs:
+        messages = [[*frames[:-1], bytes((n,)) + frames[-1][1:]] if frames else [] for n, frames in enumerate(messages)]
+    data = b"".join(written([frames]) if frames else PING for frames in messages)
+    _, found = heard(HANDSHAKE + data, [BUFFER_BYTES], Limits(), reads_exactly=True)
+    assert found == [frames for frames in messages if frames]
+
+
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_whatever_comes_only_a_zmtp_error_leaves(noise: bytes, cut: int) -> None:
     for data in (noise, GREETING[:12] + noise, GREETING + noise, HANDSHAKE + noise):

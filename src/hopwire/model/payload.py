@@ -46,6 +46,7 @@ __all__ = [
     "Codec",
     "Payload",
     "PayloadContract",
+    "Weigh",
     "body_from_payload",
     "check_readable",
     "class_name_of",

@@ -33,6 +33,7 @@ from hopwire.model import CallbackPoint, Contract, Message, Payload, body_from_p
 from hopwire.model.limits import Limits
 from hopwire.model.names import FOREIGN, is_hub
 from hopwire.model.outcome import Outcome
+from hopwire.model.payload import Weigh
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.deadlines import Deadlines, Group
 from hopwire.node.foreign_peers import EXCEPTION_POINT, RECEIPT_POINT, ForeignPeers
@@ -327,7 +328,9 @@ class Abroad:
         """Tell that an answer takes the ordinary way."""
         return False
 
-    def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
+    def take_answer(
+        self, contract: Contract, key: int, correlation_id: bytes, payload: Payload, weigh: Weigh | None
+    ) -> bool:
         """Tell that an answer takes the ordinary way."""
         return False
 

@@ -43,6 +43,7 @@ from hopwire.model import (
 from hopwire.model.choice import Choice, Choose
 from hopwire.model.names import FEEDS
 from hopwire.model.outcome import Outcome
+from hopwire.model.payload import Weigh
 from hopwire.node.dead import DeadLetter
 from hopwire.node.deadlines import Deadlines, Group
 from hopwire.node.demand import NO_MORE, WINDOW_PARTS, Demand
@@ -622,7 +623,9 @@ class BorderCrossing:
         """No answer takes the express way through a border."""
         return False
 
-    def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
+    def take_answer(
+        self, contract: Contract, key: int, correlation_id: bytes, payload: Payload, weigh: Weigh | None
+    ) -> bool:
         """No answer is handed over as it is."""
         return False
 

@@ -20,6 +20,7 @@ goes on as any other. The ordinary way alone would do.
 from __future__ import annotations
 
 from hopwire.model import Message, Payload, body_from_payload
+from hopwire.model.payload import Weigh, weigher_of
 from hopwire.node.credit import line_of
 from hopwire.node.envelope import Envelope
 from hopwire.node.spawn import RECEIPT, STREAM, spawned
@@ -54,9 +55,11 @@ class KnownMessage:
         "receiver_node",
         "seal",
         "wants_receipt",
+        "weigh",
     )
 
-    def __init__(self, message: Message, seal: KnownSeal | None = None) -> None:
+    def __init__(self, message: Message, seal: KnownSeal | None = None, weigh: Weigh | None = None) -> None:
+        self.weigh = weigh  # of the payload of an answer: whether it may be handed over within this node
         self.message, self.contract, self.line = message, message.contract, line_of(message)
         self.seal = seal  # what judges the signatures of such messages, where they arrive signed
         self.receiver, self.receiver_node = message.receiver_identity, message.receiver_node_identity
@@ -139,7 +142,8 @@ class KnownMessage:
             if len(self.answers) >= MOST_ANSWERS:
                 self.answers.clear()
             message = spawned(self.message, payload, self.message.ttl_ticks, partition=self.message.partition)
-            found = self.answers[kind] = KnownMessage(message) if message.receiver_identity else None
+            known = KnownMessage(message, weigh=weigher_of(kind)) if message.receiver_identity else None
+            found = self.answers[kind] = known
             return found
 
 

@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 from hopwire.errors import PayloadError
 from hopwire.model import Contract, Message, Payload, contract_of, payload_from_body
 from hopwire.model.outcome import Outcome
+from hopwire.model.payload import Weigh
 from hopwire.node.actors import payloads_from
 from hopwire.node.dead import DeadLetter
 from hopwire.node.demand import NO_MORE, WINDOW_BYTES, WINDOW_PARTS, Demand, Enough
@@ -198,7 +199,9 @@ class Feeds:
         """Nothing that is said to streams is an answer."""
         return False
 
-    def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
+    def take_answer(
+        self, contract: Contract, key: int, correlation_id: bytes, payload: Payload, weigh: Weigh | None
+    ) -> bool:
         """Nobody waits here for an answer."""
         return False
 

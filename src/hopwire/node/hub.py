@@ -53,7 +53,7 @@ from hopwire.model import (
 )
 from hopwire.model.choice import TURNS, Choice, choice_of
 from hopwire.model.outcome import Outcome
-from hopwire.model.payload import rule_of, weigher_of
+from hopwire.model.payload import Weigh, rule_of, weigher_of
 from hopwire.node.calls import (
     LONGEST_SECONDS,
     SHORTEST_SECONDS,
@@ -131,7 +131,7 @@ class _Question(NamedTuple):
     known: KnownMessage
     reply: type[Payload]
     expected: Expected
-    weigh: Callable[[Any], int] | None
+    weigh: Weigh | None
 
 
 class _LeftLine(Exception):
@@ -780,19 +780,21 @@ class Hub:
         self._keep(future, payload)
         return True
 
-    def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
+    def take_answer(
+        self, contract: Contract, key: int, correlation_id: bytes, payload: Payload, weigh: Weigh | None
+    ) -> bool:
         """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
         promise = self._promises.get(key)
-        expected = None if promise is None else promise.expected.get(contract)
-        if promise is None or expected is None or promise.future.done() or promise.parts is not None:
+        if promise is None or promise.correlation_id != correlation_id or promise.parts is not None:
             return False
-        if correlation_id != promise.correlation_id:
+        expected, future = promise.expected.get(contract), promise.future
+        if expected is None or future.done():
             return False
-        weigh = weigher_of(expected) if expected is type(payload) else None
-        if weigh is None or weigh(payload) < 0:
+        if weigh is None or expected is not type(payload) or weigh(payload) < 0:
             payload = payload_from_body(expected, body_from_payload(payload))  # a copy, as from elsewhere
-        self._keep_here(promise)
-        self._keep(promise.future, payload)
+        if self._on_told is not None:
+            self._keep_here(promise)
+        self._keep(future, payload)
         return True
 
     def _take_part(self, promise: Promise, parts: StreamParts, message: Message) -> None:

@@ -16,7 +16,7 @@ from hopwire.errors import PayloadError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
 from hopwire.model.choice import Choice, Choose, choice_of
 from hopwire.model.outcome import Outcome
-from hopwire.model.payload import rule_of
+from hopwire.model.payload import Weigh, rule_of, weigher_of
 from hopwire.node.credit import Consumption, CreditLine
 from hopwire.node.dead import DeadLetter, DeadLetters
 from hopwire.node.envelope import Envelope
@@ -90,8 +90,13 @@ class Home(Protocol):
     def take_known(self, contract: Contract, key: int, correlation_id: bytes, body: bytes) -> bool:
         """Take an answer of the express way; False where anything about the answer is unusual."""
 
-    def take_answer(self, contract: Contract, key: int, correlation_id: bytes, payload: Payload) -> bool:
-        """Take an answer from an actor of this node; False where nobody waits for it, or not for this."""
+    def take_answer(
+        self, contract: Contract, key: int, correlation_id: bytes, payload: Payload, weigh: Weigh | None
+    ) -> bool:
+        """Take an answer from an actor of this node; False where nobody waits for it, or not for this.
+
+        What weighs a payload says whether nobody can change it; without that it is copied.
+        """
 
     def sent_late(self, key: int, nodes: tuple[bytes, ...]) -> None:
         """Hear to which nodes a question went for which a route had to be found first."""
@@ -360,7 +365,7 @@ class Router:
         node, key, correlation_id = answer.receiver_node, envelope.key, envelope.correlation_id
         if node == self.here:
             home = self.homes.get(answer.receiver) if self._saw_local is None else None  # what is seen needs its bytes
-            return home is not None and home.take_answer(answer.contract, key, correlation_id, payload)
+            return home is not None and home.take_answer(answer.contract, key, correlation_id, payload, answer.weigh)
         body = body_from_payload(payload)
         line = self._outlet.credit_line(node, answer.line) if answer.line else None  # counted, and not waited for
         return self._outlet.send_known(node, answer, body, key, correlation_id, envelope.deadline, line)
@@ -542,7 +547,8 @@ class Router:
             return False
         home = self.homes.get(cause.callback_receiver_identity)
         contract = contract_of(payload, cause.partition)
-        return home is not None and home.take_answer(contract, cause.callback_key, cause.correlation_id, payload)
+        weigh = weigher_of(type(payload))
+        return home is not None and home.take_answer(contract, cause.callback_key, cause.correlation_id, payload, weigh)
 
     def answer(self, envelope: Envelope, message: Message) -> None:
         """Send an answer home, and remember it where the question may come again."""

@@ -43,6 +43,7 @@ log = logging.getLogger("hopwire.node")
 LARGE_BYTES = 16 * 1024  # what is larger is handed to the kernel frame by frame, without a copy
 HANDSHAKE_SECONDS = 3.0
 READ_BYTES = 256 * 1024  # of one connection in one turn of the loop
+LARGE_READ_BYTES = 1024 * 1024  # the same, where large frames follow one another: a turn costs as much as such a frame
 MOST_RECORDS = 64  # of TLS in the same turn: a record may have a single byte
 HAND_OVER_AT_MOST = 500  # messages of one connection in one turn, so that handlers get theirs
 UNPROVED_BUFFER_BYTES = 16 * 1024  # of what one unproved connection says
@@ -143,7 +144,7 @@ class ZmtpSocket:
 
     def _read(self) -> None:
         """Read once, or what large frames need one after the other, so that every connection has its turn."""
-        zmtp, left = self.zmtp, READ_BYTES
+        zmtp, left = self.zmtp, LARGE_READ_BYTES
         try:
             while self.is_open and not self._heard and left > 0:  # what was heard comes first
                 wanted = zmtp.wanted

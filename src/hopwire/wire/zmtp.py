@@ -22,7 +22,8 @@ Large frames that follow one another are read without a copy, where the owner ca
 them have come, it is known how many bytes lie between the end of one and the beginning of the next. `wanted` says how
 many bytes there are up to that place. When the head of a large frame is the last that was read, `is_whole` says so: the
 owner receives the frame as one object of `wanted` bytes, and gives it to `put`. If fewer bytes come, or the guess was
-wrong, the frame is read as any other.
+wrong, the frame is read as any other. What lies between is compared with what lay there before, and only the meta frame
+in it is cut out.
 
 The trap: the buffer is used again. So `took` gives copies.
 """
@@ -140,6 +141,7 @@ class Zmtp:
         "_piece",
         "_ready",
         "_size",
+        "_usual_between",
         "_view",
         "buffer_bytes",
         "frame_bytes",
@@ -166,6 +168,7 @@ class Zmtp:
         self.reads_exactly = self.is_whole = False
         self.wanted = 0  # bytes to read and no more; 0 where that does not matter
         self._ahead = self._large_end = 0  # bytes between two large frames, and where the last of them ended
+        self._usual_between = (b"", b"")  # how the bytes between two large frames begin and end, around a meta frame
         self._piece = b""  # what came of a frame that is read as one object
         self.replies: Frames = []  # what has to be sent back
         self.is_ready = False
@@ -208,10 +211,34 @@ class Zmtp:
                 return messages
             self._end = count - missing  # a large frame leaves nothing in the buffer
             return messages + self._read()
+        if self._ahead and count == self._ahead and self._at == self._end and len(self._frames) == USUAL - 1:
+            messages = self._took_between(count)
+            if messages:
+                return messages
         self._end += count
         if not self.is_ready and not self._shake_hands():
             return []
         return self._read()
+
+    def _took_between(self, count: int) -> list[Frames]:
+        """Read the bytes between two large frames if they are as those before but for the meta frame; else nothing."""
+        head, tail = self._usual_between
+        piece = bytes(self._view[self._end : self._end + count])
+        if not head or not piece.startswith(head) or not piece.endswith(tail):
+            return []
+        message = self._frames
+        message.append(piece[len(head) : -len(tail)])
+        self._frames, self._size, self._at, self._end = [b""], 0, 0, 0
+        self.is_whole, self._large_flags, self.wanted = True, tail[2], int.from_bytes(tail[3:], "big")
+        return [message]
+
+    def _remember_between(self, meta: bytes, end: int) -> None:
+        """Remember how the bytes between two large frames begin and end that hold a meta frame and an empty frame."""
+        piece = bytes(self._view[end - self._ahead : end])
+        tail = piece[-len(EMPTY_MORE) - LONG_HEAD :]
+        head = piece[: -len(meta) - len(tail)]
+        if tail.startswith(EMPTY_MORE) and len(head) in (SHORT_HEAD, LONG_HEAD):
+            self._usual_between = head, tail
 
     def _took_whole(self) -> list[Frames]:
         messages: list[Frames] = []
@@ -292,6 +319,8 @@ class Zmtp:
                 messages.append(frames)
                 frames, size = [], 0
         self._frames, self._size = frames, size
+        if self.is_whole and frames == [b""] and len(messages) == 1 and self._at == end - self._ahead:
+            self._remember_between(messages[0][-1], end)
         if self._ahead and self._large is None and not self.is_whole:
             self.wanted = self._large_end + self._ahead - end
             if self.wanted <= 0:
