@@ -34,6 +34,7 @@ CPU, P99 = "cpu_us", "p99_us"
 DEFAULT = Plan()
 ROUNDS = 5
 PROFILE_SECONDS = 10.0  # for some thousand samples
+PROFILED = Plan(seconds=PROFILE_SECONDS)
 QUIET_CORES = 0.2  # above it somebody else is at work
 BUSY = "The machine is busy, {:.1f} of {} cores: the ratios are rough. Run again when it is quiet, or look at CPU us."
 
@@ -134,6 +135,12 @@ def run(keys: Collection[str] = (), plan: Plan = DEFAULT, rounds: int = ROUNDS, 
         plot.write_text(svg_from_panels("hopwire: ask", panels_from(results, plan)))
 
 
+def show_profiles(keys: Collection[str] = (), plan: Plan = PROFILED) -> None:
+    """Print where the time of hopwire goes: between two processes, where nothing is named."""
+    for key in keys or [OURS[TWO_PROCESSES]]:
+        show_profile(BY_KEY[key], plan)
+
+
 def main() -> None:
     """Read the arguments and run."""
     keys = [peer.key for peer in PEERS]
@@ -154,8 +161,7 @@ def main() -> None:
     seconds = options.seconds or (PROFILE_SECONDS if options.profile else DEFAULT.seconds)
     plan = Plan(tuple(map(int, options.bodies.split(","))), seconds, in_flight=options.in_flight)
     if options.profile:
-        for key in only or [OURS[TWO_PROCESSES]]:
-            show_profile(BY_KEY[key], plan)
+        show_profiles(only, plan)
     else:
         run(only, plan, options.rounds, options.plot or (None if only else PLOT))
 

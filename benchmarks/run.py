@@ -21,6 +21,7 @@ def main() -> None:
     routing.run()
     cluster.run()
     ask.run()
+    ask.show_profiles()
     lake.run()
 
 

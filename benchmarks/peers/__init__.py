@@ -58,6 +58,7 @@ PEERS = (
     Peer("hopwire-signed-1",     "hopwire, signed 1", "hopwire", TWO_PROCESSES, True,  "asyncio", ("hopwire-1",), True),
     Peer("hopwire-tls",          "hopwire, TLS",      "hopwire", TWO_PROCESSES, True,  "asyncio", ("tls",),       True),
     Peer("hopwire-joined",       "hopwire, cluster",  "hopwire", TWO_PROCESSES, True,  "asyncio", ("joined",),    True),
+    Peer("bare",                 "bare minimum",      "bare",    TWO_PROCESSES, True,  "asyncio", (),             True),
     Peer("nats",                 "nats-py, uvloop",   "nats",    TWO_PROCESSES, True,  "uvloop"),
     Peer("xoscar",               "xoscar, uvloop",    "xoscar",  TWO_PROCESSES, True,  "uvloop"),
     Peer("grpc",                 "grpc.aio, uvloop",  "grpc",    TWO_PROCESSES, True,  "uvloop"),

@@ -43,6 +43,7 @@ TARGETS = (
     Target(RATE,   "hopwire-signed",   "hopwire", SMALL, 0.6),
     Target(RATE,   "hopwire-signed-1", "hopwire", SMALL, 0.6),
     Target(RATE,   "hopwire-tls",      "hopwire", SMALL, None),
+    Target(RATE,   "hopwire",          "bare",    SMALL, None),
     Target(RATE,   "hopwire",          "ray",     SMALL, 1.0),
     Target(RATE,   "hopwire",          "xoscar",  SMALL, 1.0),
     Target(RATE,   "hopwire",          "grpc",    SMALL, 1.0),

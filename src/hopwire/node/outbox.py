@@ -1,9 +1,9 @@
 """The queues of a transport: what waits for each peer, bounded in messages and bytes, and who waits for room in them.
 
-- A message that comes alone leaves at once. One that comes behind another in the same turn of the loop, or in the turn
-  after one with several, waits until the end of its turn, with all that are queued meanwhile: to a peer that reads
-  trains they are sent as trains. Control messages and those that fit no train go as plain frames. A message that fits
-  no train does not wait for the end of the turn if nothing waits before it.
+- A message that comes alone leaves at once, past the queue. One that comes behind another in the same turn of the
+  loop, or in the turn after one with several, waits until the end of its turn, with all that are queued meanwhile: to a
+  peer that reads trains they are sent as trains. Control messages and those that fit no train go as plain frames. A
+  message that fits no train does not wait for the end of the turn if nothing waits before it.
 - Control messages that depend on no order go first (`goes_first`), in their order among themselves.
 - Turns are counted, not time: a thousand messages are one train however long each of them takes.
 - What is sent is built before its first byte is sent, and stays in the queue until it was taken.
@@ -147,8 +147,11 @@ class Outboxes(ABC):
         """Send a control message past the queue, if there is a way."""
         return False
 
-    def _sends_at_once(self, uri: str, frames: Frames) -> bool:
-        """Send a message that goes alone, where nothing waits before it, if the peer takes it now."""
+    def _sends_at_once(self, uri: str, frames: Frames, train_at_ns: int | None) -> bool:
+        """Send a message that comes alone past the queue, where nothing waits before it, if the peer takes it now.
+
+        With a time it goes as a train of one, to a peer that reads trains.
+        """
         return False
 
     def allow_trains(self, uri: str, is_dated: bool = False) -> None:
@@ -180,20 +183,25 @@ class Outboxes(ABC):
         how = IN_TRAIN
         if is_control or size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES:
             how = CONTROL if is_control else ALONE
-            if how == ALONE and not waiting and self._sends_at_once(uri, frames):
+            if how == ALONE and not waiting and self._sends_at_once(uri, frames, None):
                 outbox.sent_at = now
                 return ""
             outbox.is_even = outbox.is_even and goes_first
-        if goes_first:
-            queued.insert(outbox.firsts, ((frames, self._number(), how, now), size_bytes))
-            outbox.firsts += 1
+        is_alone = not waiting and outbox.is_quiet and not outbox.has_left
+        if is_alone and how == IN_TRAIN and self._sends_at_once(uri, frames, now):
+            outbox.has_left = True
         else:
-            queued.append(((frames, self._number(), how, now), size_bytes))
-        outbox.size_bytes += size_bytes
+            item = (frames, self._number(), how, now)
+            if goes_first:
+                queued.insert(outbox.firsts, (item, size_bytes))
+                outbox.firsts += 1
+            else:
+                queued.append((item, size_bytes))
+            outbox.size_bytes += size_bytes
+            if is_alone:
+                outbox.has_left = self._send_waiting(uri, outbox)
         if not waiting:
             outbox.sent_at = now
-            if outbox.is_quiet and not outbox.has_left:
-                outbox.has_left = self._send_waiting(uri, outbox)
             self._busy[uri] = None
             if self._flush_at is None:
                 self._flush_at = self._loop.call_soon(self._flush)

@@ -77,6 +77,7 @@ from hopwire.node.zmtp_socket import (
     ZmtpSocket,
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
+from hopwire.wire.train import pack_train
 from hopwire.wire.zmtp import Zmtp, heads
 
 __all__ = ["Streams"]
@@ -690,14 +691,17 @@ class Streams(Outboxes):
         self._wake(outbox)
         return True
 
-    def _sends_at_once(self, uri: str, frames: Frames) -> bool:
+    def _sends_at_once(self, uri: str, frames: Frames, train_at_ns: int | None) -> bool:
         link = self._links[uri]
         connection = link.connection
         if connection is None or connection.is_writing:
             return False
         if self._on_sent is not None:
             self._on_sent(frames, 1)
-        if not connection.write(heads(frames[1:])):
+        outbox, parts = self._peers[uri], frames[1:]
+        if train_at_ns is not None and outbox.takes_trains:
+            parts = [pack_train([frames], train_at_ns if outbox.dates_trains else None)]
+        if not connection.write(heads(parts)):
             link.sending = [frames]
         return True
 

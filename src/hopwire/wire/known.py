@@ -191,6 +191,7 @@ class KnownMetas(Generic[T]):
         if end > MAX_TRAIN_BYTES or limits.max_frames < USUAL - 1:
             return None
         entries: list[Entry[T]] = []
+        size, layout = -1, None  # of the message before: most of a train are alike
         for _ in range(MAX_TRAIN_MESSAGES):
             if at > end - USUAL_BYTES:
                 break
@@ -200,5 +201,13 @@ class KnownMetas(Generic[T]):
             at = meta_at + meta_size
             if count != USUAL - 1 or empty or at > end:
                 return None
-            entries.append((train[body_at:meta_at], meta_at, at, find(train, meta_at, meta_size)))
+            if meta_size != size:
+                layouts = self._layouts.get(meta_size)
+                size, layout = meta_size, layouts[0] if layouts and not layouts[0].is_signed else None
+            found: Found[T] | None = None
+            if layout is not None:  # what `find` does first, without a call
+                first, key, second, correlation_id, third, ticks, last = layout.unpack_from(train, meta_at)
+                if (first, second, third, last) == layout.last_fixed and (what := layout.last) is not None:
+                    found = (what, key, b"", correlation_id, ticks)
+            entries.append((train[body_at:meta_at], meta_at, at, found or find(train, meta_at, meta_size)))
         return entries if at == end and entries else None

@@ -77,6 +77,9 @@ def pack_train(messages: Sequence[Sequence[bytes]], queued_ns: int | None = None
     if not messages:
         raise ValueError("a train has at least one message")
     head = MAGIC if queued_ns is None else DATED + _TIME.pack(queued_ns)
+    if len(messages) == 1 and len(messages[0]) == USUAL:  # nearly all that are asked one at a time
+        _, first, second, third = messages[0]
+        return b"".join((head, _PACK_USUAL(USUAL - 1, len(first), len(second), len(third)), first, second, third))
     if set(map(len, messages)) == {USUAL}:  # no step for each message: lengths take the places of the first frames
         parts = list(chain.from_iterable(messages))
         sizes = list(map(len, parts))
