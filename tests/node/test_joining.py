@@ -13,9 +13,10 @@ import pytest
 from hopwire.cluster.gossip import MemberRecord, Rumours
 from hopwire.cluster.member_events import Tempo
 from hopwire.errors import Expired, NoRoute, SettingsError, Timeout, Unreachable
-from hopwire.model import contract_of
+from hopwire.model import Message, contract_of
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Address, Node, NodeSettings
+from hopwire.node.envelope import Envelope
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from tests.attacks.test_death import free_port
@@ -76,6 +77,26 @@ def test_members_are_known_by_the_names_that_they_gave_themselves() -> None:
             _, members = node.overview().members(0)
             assert {each.node: each.name for each in members} | {node.identity: node.name} == names
         await stop(*nodes)
+
+    run(story)
+
+
+def test_an_answer_waits_a_moment_for_word_of_an_asker_that_has_just_joined() -> None:
+    async def story(network: Network) -> None:
+        door = network.node(join=[])
+        await door.start()
+        asker = network.node(join=[door.uri], identity=b"late")
+        answer = Message(b"greeting", 1, receiver_identity=b"\0hub", receiver_node_identity=b"late", body_frames=(b"",))
+        door._router.route(Envelope(answer))
+        await asker.start()
+        await until(lambda: bool(asker.dead_letters.counts))  # it has arrived, and nobody waits for it
+        assert not door.dead_letters.counts
+        await asker.stop()
+        await until(lambda: not door.peers)
+        door._router.route(Envelope(answer))
+        assert not door.dead_letters.counts
+        await until(lambda: door.dead_letters.counts["unknown_node"] == 1)
+        await stop(door)
 
     run(story)
 

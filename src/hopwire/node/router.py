@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from hopwire.errors import PayloadError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
 from hopwire.model.choice import Choice, Choose, choice_of
+from hopwire.model.names import HUB
 from hopwire.model.outcome import Outcome
 from hopwire.model.payload import Weigh, rule_of, weigher_of
 from hopwire.node.credit import Consumption, CreditLine
@@ -35,6 +36,7 @@ from hopwire.wire.extension import NOTHING, Extension, extension_of, with_extens
 __all__ = ["Home", "Inbox", "Outlet", "Room", "Router"]
 
 MOST_CALLED = 256  # that are called to an actor of this node at once
+ASKER_SECONDS, MOST_LATE_ANSWERS = 0.5, 1000  # for word of an asker that is not known yet, and answers that wait for it
 PLACES_TRIED = 4  # by a message whose turn is a full node or actor, before it waits there
 MOST_OF_AN_ERROR = 2000  # characters of what an error says
 
@@ -143,6 +145,7 @@ class Router:
         self._inboxes: dict[bytes, Inbox] = {}
         self.waiting_elsewhere: dict[ContractKey, OtherPlaces] = {}  # who waits for one node, and would go to any other
         self.homes: dict[bytes, Home] = {}
+        self._late_answers = 0  # that wait for word of their askers
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
@@ -193,11 +196,30 @@ class Router:
         if avoid and decision.reason == "excluded":
             decision = decide(message, self._tables, self.here, (), came_from, self._hop_limit)
         if decision.reason:
+            if decision.reason == "unknown_node" and self._waits_for_asker(envelope):
+                return NOWHERE
             if decision.reason == "no_route" and self._seek is not None and envelope.may_wait:
                 return (), (partial(self._route_late, self._seek, avoid),)
             self.give_up(envelope, decision.reason)
             return NOWHERE
         return self._carry_out(decision, envelope, avoid, bar)
+
+    def _waits_for_asker(self, envelope: Envelope) -> bool:
+        """Keep an answer for a moment if its asker is not known here: word of who has just joined is on its way."""
+        is_answer = envelope.message.receiver_identity[:1] == HUB
+        if not is_answer or self._seek is None or self._late_answers >= MOST_LATE_ANSWERS:
+            return False
+        self._late_answers += 1
+        self.timing.loop.call_later(ASKER_SECONDS, self._answer_late, envelope)
+        return True
+
+    def _answer_late(self, envelope: Envelope) -> None:
+        self._late_answers -= 1
+        decision = decide(envelope.message, self._tables, self.here, (), envelope.came_from, self._hop_limit)
+        if decision.reason:
+            self.give_up(envelope, decision.reason)
+        else:
+            self._carry_out(decision, envelope)
 
     async def _route_late(self, seek: Seek, avoid: Collection[bytes], envelope: Envelope) -> str:
         """Ask the cluster for a route that is not known here, once, and pass the message on."""
