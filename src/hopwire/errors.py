@@ -36,6 +36,7 @@ __all__ = [
     "Expired",
     "HandlerFailed",
     "HopwireError",
+    "LakeBusy",
     "LakeError",
     "NoRoute",
     "NotInDomain",
@@ -190,6 +191,10 @@ class LakeError(HopwireError):
 
 class BalanceError(LakeError):
     """Rows that got lost or were made up on the way into a table."""
+
+
+class LakeBusy(LakeError):
+    """Another process writes to the lake at this moment."""
 
 
 class WholeNeeded(LakeError):

@@ -22,15 +22,17 @@ def seconds(story: Story) -> dict[bytes, float]:
     return {flow: (horizon.until_ns - BEGIN) / SECOND for flow, horizon in found.items()}
 
 
-def test_flow_looks_as_far_as_patience_and_what_was_not_written() -> None:
-    assert seconds(Story().hop(A, B, 9_000, 10_000, b"m")) == {b"flow": 17.0}
+def test_flow_looks_as_far_as_what_was_not_written_and_patience_if_something_is_missing() -> None:
+    story = Story().hop(A, B, 9_000, 10_000, b"m")
+    assert seconds(story) == {b"flow": 12.0}
+    assert seconds(story.out(A, C, 9_500, b"n")) == {b"flow": 17.0}
 
 
 def test_request_that_was_answered_waits_for_nothing() -> None:
     story = Story().hop(A, B, 10_000, 10_001, b"q", ttl_ticks=TTL, **asking())
     assert seconds(story) == {b"flow": 10.0 + 20 + 5 + 7}
     story.hop(B, A, 10_500, 11_000, b"a", **answering())
-    assert seconds(story) == {b"flow": 18.0}
+    assert seconds(story) == {b"flow": 13.0}
 
 
 def test_message_to_a_node_that_is_silent_waits_until_its_silence_is_too_long() -> None:

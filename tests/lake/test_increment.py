@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.capture import SCHEMA
+from hopwire.capture.segment import sealed_path
 from hopwire.capture.sources import list_sources, read_placed, read_source
 from hopwire.domains_file import domains_from_file
 from hopwire.errors import WholeNeeded
@@ -266,21 +267,19 @@ class GrowingFile:
     """A segment that grows by whole batches and by halves of batches, and is sealed with its last."""
 
     def __init__(self, path: Path, place: Path) -> None:
-        self.content, self.sealed = path.read_bytes(), place / path.name
-        self.path = place / f"{path.stem}.open.arrows"
-        self.ends = [end for _, end in read_placed(list_sources(path)[0])]
-
-    @property
-    def is_over(self) -> bool:
-        return self.sealed.exists()
+        self.content, self.sealed = path.read_bytes(), place / path.name  # of a crash, the last name says `open` too
+        self.path = place / f"{sealed_path(path).stem}.open.arrows"
+        self.ends = [end for _, end in read_placed(list_sources(path)[0], lambda fault: None)]
+        self.is_over = False
 
     def grow(self, chance: Random) -> Path:
         """Write some more, and give where the file is now."""
         if self.ends:
             self.path.write_bytes(self.content[: self.ends.pop(0) + chance.choice([0, 7, 500])])
             return self.path
-        self.path.unlink()
+        self.path.unlink(missing_ok=True)
         self.sealed.write_bytes(self.content)
+        self.is_over = True
         return self.sealed
 
 

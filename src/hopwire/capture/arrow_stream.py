@@ -21,16 +21,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hopwire.capture.expansion import Expansion
 from hopwire.capture.file_faults import Fault, FaultKind, refused
-from hopwire.capture.records import check_schema
+from hopwire.capture.records import TRAIN, check_schema
 from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
 from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 from hopwire.model.units import MEBIBYTE
 
-__all__ = ["MessageHead", "read_head", "read_stream"]
+__all__ = ["BatchPlace", "MessageHead", "measure_stream", "read_head", "read_stream"]
 
 CONTINUATION = b"\xff\xff\xff\xff"  # the first bytes of each message; then comes the length of its head
 PREFIX_BYTES = 8
@@ -57,6 +58,22 @@ def read_stream(
             yield sightings, position
     if expansion.trouble:
         on_fault(Fault(path, FaultKind.UNREADABLE, expansion.trouble))
+
+
+class BatchPlace(NamedTuple):
+    """One batch of a file, without its rows."""
+
+    end: int  # the position behind the batch
+    sighting_count: int
+    seen_at_ns: int  # the latest time of its sightings
+
+
+def measure_stream(path: Path, start: int = 0) -> Iterator[BatchPlace]:
+    """Give the whole batches behind a position, as far as they can be read; trains are counted, not taken apart."""
+    for batch, position in _batches(path, lambda _: None, start, None):
+        trains = batch.column(TRAIN) if TRAIN in batch.schema.names else None
+        count = len(batch) if trains is None else pc.sum(pc.max_element_wise(trains, 1)).as_py() or 0
+        yield BatchPlace(position, count, pc.max(batch.column("seen_at_ns")).as_py() or 0)
 
 
 def _batches(

@@ -12,6 +12,8 @@ from hopwire.cli.terminal import plain_table, say, screen
 
 __all__ = ["compact"]
 
+WAIT_SECONDS = 60.0  # for a build, or for a step of a follower
+
 
 def compact(
     lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
@@ -23,7 +25,7 @@ def compact(
     """
     from hopwire.lake.compaction import compact as compact_lake
 
-    done = compact_lake(lake)
+    done = compact_lake(lake, wait_seconds=WAIT_SECONDS)
     if as_json:
         tables = {name: {"files_before": done.before[name], "files": done.after[name]} for name in done.before}
         say(json.dumps({"lake": str(lake), "version": done.manifest.number, "tables": tables}))

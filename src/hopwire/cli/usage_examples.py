@@ -29,6 +29,8 @@ EXAMPLES = {
     "capture ls":    "hopwire capture ls captures",
     "capture cat":   "hopwire capture cat captures --node till --limit 50",
     "lake build":    "hopwire lake build captures lake",
+    "lake follow":   "hopwire lake follow captures lake --metrics 9100",
+    "lake status":   "hopwire lake status lake",
     "lake sql":      "hopwire lake sql \"select outcome, count(*) from requests group by outcome\" lake",
     "ui":            "hopwire ui lake --captures captures",
     "lake tables":   "hopwire lake tables lake",

@@ -345,8 +345,14 @@ class ClockFold:
 
     @property
     def booting(self) -> set[bytes]:
-        """The nodes with a life whose boot is not over."""
-        return {node for (node, _), last in self._boots.items() if last >= self.window}
+        """The nodes whose clock may change with each window: of their first life the boot is not over.
+
+        A later life has the clock of the life before, as long as nothing contradicts it.
+        """
+        first: dict[bytes, int] = {}
+        for node, incarnation in self._boots:
+            first[node] = min(incarnation, first.get(node, incarnation))
+        return {node for (node, life), last in self._boots.items() if last >= self.window and life == first[node]}
 
     def versions(self) -> dict[Life, list[ClockVersion]]:
         """Give the versions of all clocks; of a life that still boots, what is known at the moment."""

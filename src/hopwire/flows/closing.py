@@ -5,7 +5,8 @@ The verdict on a flow looks at its own sightings, and at who was looking when. I
 
 | the last of the flow | horizon |
 |---|---|
-| a message arrives at 10.0 s | 17.0 s: patience of 5 s, and 2 s for what a killed node had not written |
+| a message arrives at 10.0 s, as all others of the flow did | 12.0 s: what a killed node had not written |
+| the same, but another message of the flow was not seen to arrive | 17.0 s: the same, and patience of 5 s |
 | a request without an answer, asked at 10.0 s with a time to live of 20 s | 42.0 s: deadline, patience, and the 7 s |
 | a message left at 10.0 s for a node that was not seen since (`in_flight`) | 622.0 s: 10 min of silence settle it |
 | a beat of the minute from 60 s to 120 s | 132.0 s: what arrives in the patience after the minute may belong to it |
@@ -31,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.columnar import Ints, ints, one_array
+from hopwire.columnar import Bools, Ints, ints, one_array
 from hopwire.flows.coverage import Coverage, LifeSpan, Offset
 from hopwire.flows.groups import NO_TIME, Groups, codes, distinct_lists
 from hopwire.flows.hop_columns import HopColumns
@@ -75,10 +76,19 @@ class HorizonColumns(NamedTuple):
         nodes = pa.array([sorted(each.nodes) for each in known.values()], pa.list_(pa.binary()))
         return cls(pa.array(list(known), pa.binary()), until, nodes)
 
+    def where(self, mask: Bools) -> HorizonColumns:
+        """Give the rows that the mask marks."""
+        kept = pa.array(mask)
+        return HorizonColumns(self.flows.filter(kept), self.until_ns[mask], self.nodes.filter(kept))
 
-def horizons(hops: pa.Table, requests: pa.Table, rules: Rules) -> dict[bytes, Horizon]:
-    """Give the horizon of each flow."""
+
+def horizons(
+    hops: pa.Table, requests: pa.Table, rules: Rules, frontier: Frontier | None = None
+) -> dict[bytes, Horizon]:
+    """Give the horizon of each flow; with a frontier, of each flow that is final."""
     found = horizon_columns(hops, requests, rules)
+    if frontier is not None:
+        found = found.where(frontier.are_final(found))
     flows, nodes = found.flows.to_pylist(), found.nodes.to_pylist()
     made = map(Horizon, found.until_ns.tolist(), map(frozenset, nodes))
     return dict(zip(flows, made, strict=True))
@@ -87,17 +97,37 @@ def horizons(hops: pa.Table, requests: pa.Table, rules: Rules) -> dict[bytes, Ho
 def horizon_columns(hops: pa.Table, requests: pa.Table, rules: Rules) -> HorizonColumns:
     """Give the horizon of each flow, as columns."""
     columns = HopColumns(hops)
-    margin = rules.patience_ns + max(rules.unwritten_ns, rules.duplicate_window_ns)
+    until = _until(columns, requests, rules)
+    ends = (columns.source, columns.target, columns.home)
+    nodes = distinct_lists(np.concatenate([columns.flow] * len(ends)), np.concatenate(ends), columns.nodes, len(until))
+    return HorizonColumns(columns.flows, until, nodes)
+
+
+def _until(columns: HopColumns, requests: pa.Table, rules: Rules) -> Ints:
+    """Give the latest time that the verdict on each flow looks at."""
+    minute = _ends_of_minutes(columns.table)
     until = np.maximum(columns.left, columns.came)
     until = np.where(columns.has_fate("in_flight"), until + rules.patience_ns + rules.silence_ns, until)
-    until = np.maximum(until, _ends_of_minutes(hops))
-    latest = Groups(columns.flow).most(until)  # codes count from 0, so the groups are the flows in their order
+    latest = Groups(columns.flow).most(np.maximum(until, minute))  # codes count from 0: the groups are the flows
+    is_settled = np.ones(len(latest), dtype=np.bool_)
+    is_settled[columns.flow[~columns.has_fate("arrived") | (minute != NO_TIME) | _is_orphan(columns)]] = False
     names, silences = _silences(requests, rules)
     places = ints(pc.index_in(pa.array(names, pa.binary()), columns.flows), -1)
+    is_settled[places[places >= 0]] = False
     np.maximum.at(latest, places[places >= 0], np.array(silences, dtype=np.int64)[places >= 0])
-    ends = (columns.source, columns.target, columns.home)
-    nodes = distinct_lists(np.concatenate([columns.flow] * len(ends)), np.concatenate(ends), columns.nodes, len(latest))
-    return HorizonColumns(columns.flows, latest + margin, nodes)
+    unwritten = max(rules.unwritten_ns, rules.duplicate_window_ns)
+    found: Ints = latest + np.where(is_settled, unwritten, unwritten + rules.patience_ns)
+    return found
+
+
+def _is_orphan(columns: HopColumns) -> Bools:
+    """Tell which hops are of a request of which only replies were seen."""
+    is_orphan = np.zeros(len(columns), dtype=np.bool_)
+    rows = np.flatnonzero(columns.has_home)
+    if len(rows):
+        asked = Groups(columns.request[rows])
+        is_orphan[rows] = ~asked.has(~columns.is_reply[rows])[asked.of]
+    return is_orphan
 
 
 def _ends_of_minutes(hops: pa.Table) -> Ints:
@@ -150,6 +180,20 @@ class Frontier(NamedTuple):
         """Give the frontier of a coverage; the clocks of some nodes boot."""
         last = {node: end for node, (_, end) in coverage.nodes.items()}
         return cls(last, coverage.end_ns, frozenset(booting), rules.silence_ns)
+
+    def are_final(self, known: HorizonColumns) -> Bools:
+        """Tell which flows are final."""
+        until = known.until_ns
+        flow = np.repeat(np.arange(len(until)), ints(pc.list_value_length(known.nodes)))
+        (node,), nodes = codes(known.nodes.flatten())
+        names = nodes.to_pylist()
+        last = np.array([self.last_ns.get(name, self.end_ns) for name in names], dtype=np.int64)
+        boots = np.array([name in self.booting for name in names], dtype=np.bool_)
+        is_late = until + self.silence_ns < self.end_ns
+        holds = boots[node] | ~(is_late[flow] | (last[node] > until[flow]))
+        is_final: Bools = until < self.end_ns
+        is_final[flow[holds]] = False
+        return is_final
 
     def is_final(self, horizon: Horizon) -> bool:
         """Tell whether a flow with this horizon is final."""

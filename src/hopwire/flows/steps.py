@@ -371,9 +371,8 @@ def _in_order(hops: pa.Table) -> pa.Table:
 
 def _closed(state: StepState, judged: FlowTables, fold: ClockFold) -> StepState:
     """Close the flows that are final, and keep the others open."""
-    known = horizons(judged.hops, judged.requests, state.rules)
     frontier = Frontier.of(state.coverage, fold.booting, state.rules)
-    final = {flow: horizon for flow, horizon in known.items() if frontier.is_final(horizon)}
+    final = horizons(judged.hops, judged.requests, state.rules, frontier)
     names = pa.array(sorted(final), pa.binary())
     closing = judged.where(lambda flow: pc.is_in(flow, names))
     state.closed.put(closing, final)

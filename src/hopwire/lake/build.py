@@ -48,7 +48,7 @@ from hopwire.security import OPEN, Domains
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Built", "Progress", "build", "step"]
+__all__ = ["Built", "Progress", "build", "step", "step_sources"]
 
 CODE = 4  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
@@ -109,8 +109,27 @@ def step(
     found: dict[str, FoundSource] = {}
     for source in sources:
         found |= find_sources(source)[0]
+    return step_sources(lake, found, domains=domains, settings=settings).manifest
+
+
+def step_sources(
+    lake: Path | str,
+    found: Mapping[str, FoundSource],
+    *,
+    ends: Mapping[str, int | None] | None = None,
+    gone: Mapping[str, StoredSource] | None = None,
+    foreign: Sequence[Fault] = (),
+    domains: Domains = OPEN,
+    settings: LakeSettings | None = None,
+) -> Built:
+    """Make a step of sources that were found, as `step` does.
+
+    `ends` says up to where segments are read; the next step goes on there. `gone` are sources that are not there any
+    more, with what is missing of them. `foreign` are files that are no captures.
+    """
     wanted = in_order(all_tables(), all_tables())
-    return _built(_not_a_step, (found, []), lake, wanted, domains, settings or LakeSettings()).manifest
+    used = settings or LakeSettings()
+    return _built(_not_a_step, (found, foreign), lake, wanted, domains, used, ends=ends, gone=gone)
 
 
 def _not_a_step() -> SparkSession:
@@ -127,6 +146,8 @@ def _built(
     progress: Progress = lambda what, done, total: None,
     *,
     redecode: bool = False,
+    ends: Mapping[str, int | None] | None = None,
+    gone: Mapping[str, StoredSource] | None = None,
 ) -> Built:
     found, foreign = sources
     with writing(lake, settings.file_mode) as run:
@@ -137,8 +158,8 @@ def _built(
             judges_before = ", ".join(run.before.domains)
             raise LakeError(f"the lake has judged signatures by the domains {judges_before}: {remedy}")
         stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
-        tasks = tasks_of(found, run, basis, redecode=redecode)
-        known = build.read(tasks, stored, domains, basis, is_anew=redecode)
+        tasks = tasks_of(found, run, basis, redecode=redecode, ends=ends)
+        known = {**build.read(tasks, stored, domains, basis, is_anew=redecode), **(gone or {})}
         build.put_sources(known, foreign)
         build.step(wanted)
         for table in wanted:
@@ -191,7 +212,7 @@ class _Build:
             return self.sources
         total = sum(task.size_bytes for task in tasks)
         self.progress("captures", 0, total)
-        if total <= self.settings.task_bytes:
+        if total <= self.settings.task_bytes or self._spark is _not_a_step:
             reports = ingest_here(self.run, tasks, domains, self.settings)
         else:
             spark = self.spark

@@ -38,7 +38,7 @@ from hopwire.lake.manifest import EDGE_BYTES, Manifest, StoredSource, hash_of_by
 from hopwire.lake.store import LakeRun
 from hopwire.lake.worker import INGESTED, IngestTask, head_of
 
-__all__ = ["FoundSource", "find_sources", "groups_of", "may_go_on", "tasks_of"]
+__all__ = ["FoundSource", "find_sources", "groups_of", "is_changed", "may_go_on", "tasks_of"]
 
 LEFT_ALONE = "is not a capture and was left alone"
 SIGHTINGS = "bronze.sightings"
@@ -144,7 +144,9 @@ def tasks_of(
             _refuse_another(each, before.sources[name])
     is_anew = redecode or before.decoder != decoder
     broken = _broken(run)
-    changed = {name for name, each in found.items() if is_anew or name in broken or _is_new(each, before)}
+    changed = {
+        name for name, each in found.items() if is_anew or name in broken or is_changed(each, before.sources.get(name))
+    }
     again = set(before.sources) if is_anew else broken
     more = {name for name in changed - again if may_go_on(found[name].source, before.sources.get(name))}
     wanted = _with_sharers({*(changed - more), *(before.sources if is_anew else ())}, before)
@@ -209,9 +211,8 @@ def _with_sharers(names: set[str], before: Manifest) -> set[str]:
     return wanted
 
 
-def _is_new(found: FoundSource, before: Manifest) -> bool:
+def is_changed(found: FoundSource, known: StoredSource | None) -> bool:
     """Tell whether a source has changed; a segment may be sealed by its name alone, with the same bytes as before."""
-    known = before.sources.get(found.source.name)
     if known is None or known.fingerprint != found.stored.fingerprint:
         return True
     return known.is_open and not found.stored.is_open

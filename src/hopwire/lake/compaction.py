@@ -74,11 +74,11 @@ class Compacted:
     after: Mapping[str, int]  # how many it has now
 
 
-def compact(lake: Path | str, settings: LakeSettings | None = None) -> Compacted:
-    """Merge small files of a lake; if there are none, nothing is written."""
+def compact(lake: Path | str, settings: LakeSettings | None = None, wait_seconds: float = 0.0) -> Compacted:
+    """Merge small files of a lake; if there are none, nothing is written. Another run is waited for so long."""
     settings = settings or LakeSettings()
     read_manifest(lake)  # a directory that is no lake is refused, and not made one
-    with writing(lake, settings.file_mode) as run:
+    with writing(lake, settings.file_mode, wait_seconds) as run:
         compaction = _Compaction(run, settings)
         sources = compaction.merge_parts()
         compaction.merge_tables()

@@ -1,4 +1,4 @@
-"""`spark.read.format("hopwire").load(path)`: everything that holds sightings, as a table of sightings.
+"""`spark.read.format("hopwire").load(path)`: everything that holds sightings, as a table; `readStream` is a stream.
 
 Each file is a partition of its own, a large file is several. A Python worker reads a partition in batches of Arrow. The
 columns are those of a capture.
@@ -10,6 +10,8 @@ columns are those of a capture.
 | `node` | only sightings of these nodes: text, or hex behind `0x`; commas between several |
 | `columns` | only these columns; commas between several |
 | `faults` | `refuse` (default): a file that is no capture ends the query; `skip`: such a file has no rows |
+| `maxRowsPerBatch` | of a stream: sightings of one micro-batch (100,000) |
+| `pieces` | of a stream: `true` gives pieces of segments in place of sightings; see `stream.py` |
 
 A file whose index shows that none of its rows is asked for is not opened.
 
@@ -40,13 +42,15 @@ from hopwire.capture.sources import Source, list_sources, parts_of, read_source
 from hopwire.capture.times import ns_from_text
 from hopwire.disk import local_path
 from hopwire.errors import SettingsError
+from hopwire.lake.stream import PIECES, CaptureStream, StreamOptions
 from hopwire.model.units import MEBIBYTE
 
 __all__ = ["HopwireSource"]
 
 PART_BYTES = 128 * MEBIBYTE  # as much as Spark gives to one task of its own sources
 URI = re.compile(r"file:(?://[^/]*)?(/.*)")  # file:/p and file:///p
-OPTIONS = ("path", "paths", "start", "end", "node", "columns", "faults")
+OPTIONS = ("path", "paths", "start", "end", "node", "columns", "faults", "maxrowsperbatch", "pieces")
+MAX_ROWS = 100_000  # sightings of one micro-batch of a stream
 ON_FAULT: dict[str, Callable[[Fault], None]] = {"refuse": refuse, "skip": lambda _: None}
 
 
@@ -57,6 +61,8 @@ class SourceOptions:
     paths: tuple[str, ...]
     wanted: Wanted
     faults: str
+    max_rows: int = MAX_ROWS
+    is_pieces: bool = False
 
 
 def read_options(options: Mapping[str, str]) -> SourceOptions:
@@ -71,7 +77,22 @@ def read_options(options: Mapping[str, str]) -> SourceOptions:
         {_identity(text) for text in _parts(given["node"])} if "node" in given else None,
         _parts(given["columns"]) if "columns" in given else None,
     )
-    return SourceOptions(_paths(given), wanted, _chosen(given.get("faults", "refuse")))
+    faults = _chosen(given.get("faults", "refuse"))
+    return SourceOptions(_paths(given), wanted, faults, _max_rows(given), _is_true(given, "pieces"))
+
+
+def _max_rows(given: Mapping[str, str]) -> int:
+    text = given.get("maxrowsperbatch", str(MAX_ROWS))
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise SettingsError(f"option maxRowsPerBatch: found {text!r:.40}, expected a number of sightings")
+    return int(text)
+
+
+def _is_true(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise SettingsError(f"option {name}: found {text!r:.40}, expected true or false")
+    return text == "true"
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
@@ -127,6 +148,8 @@ class HopwireSource(DataSource):
     def schema(self) -> StructType:
         """The columns of a capture, or the columns that the options name."""
         asked = read_options(self.options)
+        if asked.is_pieces:
+            return from_arrow_schema(PIECES)
         return from_arrow_schema(pa.schema([SCHEMA.field(name) for name in asked.wanted.columns]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -134,6 +157,14 @@ class HopwireSource(DataSource):
         asked = read_options(self.options)
         wanted = replace(asked.wanted, columns=_checked(schema))
         return SightingsReader(replace(asked, wanted=wanted), to_arrow_schema(schema))
+
+    def streamReader(self, schema: StructType) -> CaptureStream:
+        """Give the reader of a stream."""
+        asked = read_options(self.options)
+        wanted = asked.wanted if asked.is_pieces else replace(asked.wanted, columns=_checked(schema))
+        places = tuple(map(path_from_text, asked.paths))
+        options = StreamOptions(places, wanted, ON_FAULT[asked.faults], asked.max_rows, asked.is_pieces)
+        return CaptureStream(options, to_arrow_schema(schema))
 
 
 def _checked(schema: StructType) -> tuple[str, ...]:

@@ -26,10 +26,11 @@ import re
 import shlex
 import shutil
 import socket
+import time
 import uuid
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -49,7 +50,7 @@ from hopwire.disk import (
     put_file,
     read_regular,
 )
-from hopwire.errors import LakeError
+from hopwire.errors import LakeBusy, LakeError
 from hopwire.lake.delta_log import DeltaLog, refuse_symlink, uri_refusal
 from hopwire.lake.manifest import (
     FORMAT,
@@ -72,9 +73,12 @@ except ImportError:  # on Windows nothing keeps two runs apart but the fence of 
 __all__ = [
     "LakeRun",
     "files_of",
+    "hold",
+    "is_held",
     "log_of",
     "manifest_numbers",
     "manifest_path",
+    "own_directory",
     "read_arrow",
     "read_manifest",
     "schema_of",
@@ -87,6 +91,7 @@ FIRST_EDITION = "manifest.json"  # a lake that has this file was written before 
 NUMBERED = re.compile(r"(\d{20})\.json", re.ASCII)
 UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # Arrow raises these for damage
 REASON_LENGTH = 300
+LOOK_SECONDS, TRY_SECONDS = 0.1, 0.005
 MAX_MANIFEST_BYTES = 1024 * MEBIBYTE  # a manifest has some hundred bytes for each source of the lake
 
 
@@ -283,6 +288,7 @@ class LakeRun:
     _known: dict[str, list[StoredFile]] = field(default_factory=dict)  # the files of tables as they were
     _logs: dict[str, DeltaLog] = field(default_factory=dict)
     _statistics: dict[str, pa.Table] = field(default_factory=dict)
+    _placed: set[str] = field(default_factory=set)  # tables that the run may have written files of
 
     @property
     def work(self) -> Path:
@@ -294,7 +300,17 @@ class LakeRun:
         path = log_of(self.lake, table).place
         refuse_symlink(path)
         make_directory(path, self.file_mode)
+        self._placed.add(table)
         return path
+
+    def discard(self) -> None:
+        """Remove the files that the run has written and that no version names: a disk that is full gets room again."""
+        for table in self._placed:
+            log = log_of(self.lake, table)
+            named = {file.path for file in log.files()}
+            for path in log.place.rglob(f"{self.name}-*.parquet"):
+                if path.relative_to(log.place).as_posix() not in named:
+                    path.unlink(missing_ok=True)
 
     def put(
         self,
@@ -430,13 +446,13 @@ class LakeRun:
 
 
 @contextmanager
-def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[LakeRun]:
-    """Begin a run that writes, alone; a lake that is not there yet is made."""
+def writing(lake: Path | str, file_mode: int = OWNER_ONLY, wait_seconds: float = 0.0) -> Iterator[LakeRun]:
+    """Begin a run that writes, alone; a lake that is not there yet is made. Other runs are waited for so long."""
     place = local_path(lake)
     if said := uri_refusal(place):
         raise LakeError(f"{lake}: {said}; name another directory")
-    own = _own_directory(place, lake, file_mode)
-    with _locked(own / LOCK, Path(lake)):
+    own = own_directory(place, lake, file_mode)
+    with hold(own / LOCK, f"{lake}: is being built by {{}}; wait for it, or end it", wait_seconds):
         numbers = manifest_numbers(place)
         if not numbers:
             _refuse_first_edition(place, lake)
@@ -448,6 +464,10 @@ def writing(lake: Path | str, file_mode: int = OWNER_ONLY) -> Iterator[LakeRun]:
         make_directory(run.work, file_mode)
         try:
             yield run
+        except Exception:
+            with suppress(OSError, LakeError):
+                run.discard()
+            raise
         finally:
             shutil.rmtree(own / WORK, ignore_errors=True)
 
@@ -471,24 +491,45 @@ def _undo_dead_runs(run: LakeRun) -> None:
 
 
 @contextmanager
-def _locked(path: Path, lake: Path) -> Iterator[None]:
-    """Hold the lock of a lake; a LakeError names the process that holds it already.
+def hold(path: Path, refusal: str, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Hold a lock of a lake; a LakeBusy names the process that holds it already, where the refusal has `{}`.
 
     The system takes the lock back when its holder ends, however the holder ends. The file stays, and its text says who
     holds the lock.
     """
     with _opened_lock(path) as file:
-        try:
-            if fcntl:
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read(200).strip() or "another process"
-            raise LakeError(f"{lake}: is being built by {holder}; wait for it, or end it") from None
+        until = time.monotonic() + max(wait_seconds, LOOK_SECONDS)  # whoever only looks holds a lock for a moment, too
+        while not _is_taken(file):
+            if time.monotonic() > until:
+                file.seek(0)
+                holder = file.read(200).strip() or "another process"
+                raise LakeBusy(refusal.format(holder))
+            time.sleep(TRY_SECONDS)
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         yield
+
+
+def _is_taken(file: TextIO) -> bool:
+    try:
+        if fcntl:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process of this machine holds a lock of a lake."""
+    if not fcntl or not is_regular(path):
+        return False
+    with _opened_lock(path) as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 def _opened_lock(path: Path) -> TextIO:
@@ -500,7 +541,8 @@ def _opened_lock(path: Path) -> TextIO:
     return os.fdopen(handle, "a+", encoding="utf-8", errors="replace")
 
 
-def _own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
+def own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
+    """Give the directory of a lake in which it keeps its manifests, and make it; a place that is no lake is refused."""
     own = place / OWN
     if place.exists() and not place.is_dir():
         raise LakeError(f"{lake}: is a file; name a directory for the lake")

@@ -1,0 +1,213 @@
+"""`hopwire lake follow` and `hopwire lake status`: a lake beside a running network, and how it stands."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hopwire.cli.exits import complain
+from hopwire.cli.terminal import plain_table, say, screen
+from hopwire.domains_file import domains_from_file
+from hopwire.errors import SettingsError
+from hopwire.report.words import plural
+from hopwire.security import OPEN, Domains
+
+if TYPE_CHECKING:
+    from hopwire.lake.follow import FollowSettings
+    from hopwire.lake.status import LakeStatus
+
+__all__ = ["follow", "status"]
+
+SHOWN_NODES = 20
+
+
+def follow(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="CAPTURES... LAKE", help="Directories of captures, and last the lake.")
+    ],
+    domains: Annotated[
+        str | None,
+        typer.Option("--domains", help="Judge signatures by the domains in this TOML file.", show_default=False),
+    ] = None,
+    every: Annotated[float, typer.Option("--every", help="Seconds from one step to the next.")] = 2.0,
+    max_rows: Annotated[int, typer.Option("--max-rows", help="Sightings of one step, at most.")] = 100_000,
+    compact_steps: Annotated[int, typer.Option("--compact", help="Merge small files after so many steps.")] = 50,
+    is_once: Annotated[bool, typer.Option("--once", help="End when there is nothing new.")] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--spark", help="Let Structured Streaming follow, with this checkpoint.", show_default=False),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", help="Serve Prometheus: a port of this machine, or HOST:PORT.", show_default=False),
+    ] = None,
+) -> None:
+    """Follow captures as nodes write them: step after step, the tables are those of a build.
+
+    The command ends in order with Ctrl+C or SIGTERM, and may be killed at any moment: the next one goes on where the
+    last step ended. Captures that are not there yet are waited for. One process at a time follows into a lake. Spark is
+    started only with --spark.
+    """
+    if len(paths) < 2:
+        raise SettingsError("expected captures and a lake: hopwire lake follow captures lake")
+    known = domains_from_file(domains) if domains else OPEN
+    from hopwire.lake.follow import Follower, FollowSettings, following
+
+    settings = FollowSettings(max_rows=max_rows, every_seconds=every, compact_steps=compact_steps)
+    with following(paths[-1]) as lake, _served(metrics, lake), _stopping() as stop:
+        if checkpoint is not None:
+            return _fed_by_spark(paths, checkpoint, settings, known, None if is_once else stop)
+        follower = Follower(paths[:-1], lake, settings, domains=known, tell=complain)
+        notes = follower.run(lambda seconds: not stop.wait(seconds), is_once=is_once)
+    steps = plural(notes.step_count, "step")
+    say(f"{notes.sighting_count:,} sightings in {steps}; version {notes.version} of {paths[-1]}")
+
+
+def _fed_by_spark(
+    paths: Sequence[Path], checkpoint: Path, settings: FollowSettings, domains: Domains, stop: threading.Event | None
+) -> None:
+    """Feed a lake by a query of Spark, until it is stopped; without an event until it has taken what is there."""
+    from hopwire.lake.dataframes import plain_errors
+    from hopwire.lake.session import session
+    from hopwire.lake.stream_feed import feed_lake
+
+    with plain_errors("Spark does not start"):
+        spark = session("hopwire lake follow")
+    try:
+        with plain_errors("the stream"):
+            query = feed_lake(
+                spark,
+                paths[:-1],
+                paths[-1],
+                checkpoint,
+                max_rows=settings.max_rows,
+                every_seconds=settings.every_seconds if stop else None,
+                domains=domains,
+            )
+            while not query.awaitTermination(1):
+                if stop and stop.is_set():
+                    query.stop()
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """Give what is set by SIGINT and SIGTERM: a step that runs is ended first."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _served(address: str | None, lake: Path) -> Any:
+    if address is None:
+        return nullcontext()
+    from hopwire.runner.lake_metrics import serving_metrics
+
+    return serving_metrics(address, lake)
+
+
+# -- status
+
+
+def status(
+    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show how a lake stands: its version, its tables, what is open, its lag, and whether somebody follows."""
+    from hopwire.lake.status import lake_status
+
+    found = lake_status(lake, time.time_ns())
+    if as_json:
+        say(json.dumps(_status_to_json(found)))
+    else:
+        _show_status(found)
+
+
+def _status_to_json(found: LakeStatus) -> dict[str, Any]:
+    follower = found.follower
+    return {
+        "lake": str(found.lake),
+        "version": found.manifest.number,
+        "versions": found.versions,
+        "published_at_ns": found.published_at_ns,
+        "rows": found.rows,
+        "files": found.files,
+        "size_bytes": found.size_bytes,
+        "sources": len(found.manifest.sources),
+        "open_flows": found.open_flows,
+        "open_sightings": found.open_sightings,
+        "lag_seconds": found.lag_seconds,
+        "unread_bytes": found.unread_bytes,
+        "nodes": [each._asdict() for each in found.nodes],
+        "tables": {
+            name: {"row_count": each.row_count, "size_bytes": each.size_bytes, "file_count": each.file_count}
+            for name, each in sorted(found.manifest.tables.items())
+        },
+        "is_followed": found.is_followed,
+        "follower": None if follower is None else {name: getattr(follower, name) for name in follower.__slots__},
+    }
+
+
+def _show_status(found: LakeStatus) -> None:
+    console = screen()
+    age = (time.time_ns() - found.published_at_ns) / 1e9
+    lag = (
+        "no sightings yet" if found.lag_seconds is None else f"the newest sighting is {_seconds(found.lag_seconds)} old"
+    )
+    console.print(
+        f"{found.lake}: version {found.manifest.number}, published {_seconds(age)} ago; {lag}", soft_wrap=True
+    )
+    sizes = (
+        f"{plural(found.files, 'file')}, {found.size_bytes:,} bytes, {plural(len(found.manifest.sources), 'source')}"
+    )
+    console.print(f"{sizes}, {plural(found.versions, 'version')} that can be read")
+    again = f"{plural(found.open_sightings, 'sighting')} judged again by the next step"
+    console.print(f"{plural(found.open_flows, 'flow')} open, {again}")
+    console.print(_follower_line(found), soft_wrap=True)
+    tables = sorted(found.manifest.tables.items())
+    rows = [(name, f"{each.row_count:,}", f"{each.file_count:,}", f"{each.size_bytes:,}") for name, each in tables]
+    console.print(_shown(("table", "rows", "files", "bytes"), rows))
+    lags = [(each.node, f"{_seconds(each.lag_seconds)} ago") for each in found.nodes[:SHOWN_NODES]]
+    console.print(_shown(("node", "last seen"), lags))
+    if len(found.nodes) > SHOWN_NODES:
+        console.print(f"and {len(found.nodes) - SHOWN_NODES} more; --json has all")
+
+
+def _shown(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Any:
+    table = plain_table()
+    for number, name in enumerate(names):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _follower_line(found: LakeStatus) -> str:
+    notes = found.follower
+    if notes is None:
+        return "nobody has followed captures into it"
+    who = f"process {notes.process} on {notes.host}"
+    done = f"{plural(notes.step_count, 'step')}, {plural(notes.sighting_count, 'sighting')}"
+    if not found.is_followed:
+        ended = "ended" if notes.state == "ended" else "died"
+        return f"nobody follows; {who} {ended} after {done}"
+    trouble = f": {notes.trouble}" if notes.trouble else ""
+    last = f", the last of {notes.last_step_rows:,} in {notes.last_step_seconds:.1f} s" if notes.step_count else ""
+    return f"{who} follows ({notes.state}{trouble}): {done}{last}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if abs(seconds) < 600 else f"{seconds / 60:,.0f} min"

@@ -1,0 +1,107 @@
+"""How a lake stands: its version, its tables, what is still open, how far behind it is, and whether somebody follows.
+
+    lake_status(lake, now_ns) -> LakeStatus
+
+Everything is read from the manifest, from bronze.spans, and from what the last follower wrote down. Nothing is counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from hopwire.disk import local_path
+from hopwire.lake.bronze.spans import SPANS_TABLE
+from hopwire.lake.follow_notes import FollowNotes, is_followed, read_notes
+from hopwire.lake.manifest import Manifest
+from hopwire.lake.silver.open_sightings import OPEN_TABLE
+from hopwire.lake.store import manifest_numbers, manifest_path, read_arrow, read_manifest
+from hopwire.model.units import NS_PER_SECOND
+from hopwire.report.words import node_label
+
+__all__ = ["LakeStatus", "NodeLag", "lake_status"]
+
+FLOWS = "gold.flows"
+
+
+class NodeLag(NamedTuple):
+    """Until when a node is in the lake."""
+
+    node: str
+    last_seen_at_ns: int
+    lag_seconds: float  # from then to now; less than 0 if the clock of the node is ahead
+
+
+@dataclass(frozen=True)
+class LakeStatus:
+    """How a lake stands."""
+
+    lake: Path
+    manifest: Manifest
+    versions: int  # that can be read
+    published_at_ns: int  # when the newest version was put down
+    nodes: tuple[NodeLag, ...]
+    unread_bytes: int  # of captures that were begun, as far as the last step saw
+    is_followed: bool
+    follower: FollowNotes | None  # the last one
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """From the newest sighting of the lake to now; None if there is none."""
+        return min((max(each.lag_seconds, 0.0) for each in self.nodes), default=None)
+
+    @property
+    def open_flows(self) -> int:
+        """How many flows may still change."""
+        stored = self.manifest.tables.get(FLOWS)
+        return stored.step.open_rows if stored and stored.step else 0
+
+    @property
+    def open_sightings(self) -> int:
+        """How many sightings the next step judges again."""
+        stored = self.manifest.tables.get(OPEN_TABLE.name)
+        return stored.row_count if stored else 0
+
+    @property
+    def rows(self) -> int:
+        """The rows of all tables."""
+        return sum(each.row_count for each in self.manifest.tables.values())
+
+    @property
+    def files(self) -> int:
+        """The files of all tables."""
+        return sum(each.file_count for each in self.manifest.tables.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all tables."""
+        return sum(each.size_bytes for each in self.manifest.tables.values())
+
+
+def lake_status(lake: Path | str, now_ns: int) -> LakeStatus:
+    """Look at a lake; a LakeError says why it is none."""
+    place = local_path(lake)
+    manifest = read_manifest(lake)
+    path = manifest_path(place, manifest.number)
+    return LakeStatus(
+        place,
+        manifest,
+        len(manifest_numbers(place)),
+        path.lstat().st_mtime_ns,
+        _lags(lake, manifest, now_ns),
+        sum(each.size_bytes - each.position for each in manifest.sources.values() if each.position),
+        is_followed(place),
+        read_notes(place),
+    )
+
+
+def _lags(lake: Path | str, manifest: Manifest, now_ns: int) -> tuple[NodeLag, ...]:
+    if SPANS_TABLE.name not in manifest.tables:
+        return ()
+    rows = read_arrow(lake, SPANS_TABLE.name, ["node", "node_name", "last_seen_at_ns"], manifest=manifest)
+    last: dict[str, int] = {}
+    for row in rows.to_pylist():
+        name = node_label(row["node"], row["node_name"])
+        last[name] = max(row["last_seen_at_ns"], last.get(name, 0))
+    return tuple(NodeLag(name, at, (now_ns - at) / NS_PER_SECOND) for name, at in sorted(last.items()))

@@ -1,0 +1,278 @@
+"""A lake that follows captures: steps of bounded size, killed at any moment, give the tables of one build."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from hopwire.capture.sources import list_sources, read_placed
+from hopwire.errors import LakeBusy, LakeError
+from hopwire.lake import follow, store
+from hopwire.lake.admission import StepLimits, admit
+from hopwire.lake.build import build, step_sources
+from hopwire.lake.catalog import find_sources
+from hopwire.lake.follow import Follower, FollowSettings, following
+from hopwire.lake.simulation import simulate_here
+from hopwire.lake.status import lake_status
+from hopwire.lake.store import read_arrow, read_manifest
+from hopwire.simulate import SimulateSettings
+from tests.lake.captures import make_capture, make_sightings, write_segment
+from tests.lake.test_increment import GrowingFile, assert_same, no_spark, rows_of
+
+pytestmark = pytest.mark.slow
+
+SMALL = FollowSettings(max_rows=400, every_seconds=0.01, compact_steps=3)
+
+
+def at_once(seconds: float) -> bool:
+    """Wait for nothing, and go on."""
+    return True
+
+
+def follow_once(captures: Path, lake: Path, settings: FollowSettings = SMALL, **more: Any) -> list[str]:
+    """Follow until there is nothing new; give what was said."""
+    said: list[str] = []
+    with following(lake) as held:
+        Follower([captures], held, settings, tell=said.append, **more).run(at_once, is_once=True)
+    return said
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("followed") / "network"
+    simulate_here(SimulateSettings(messages=800), out)
+    return out
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    return make_capture(tmp_path / "captures")
+
+
+def test_steps_of_bounded_size_give_the_tables_of_one_build(network: Path, tmp_path: Path) -> None:
+    lake, live, chance = tmp_path / "lake", tmp_path / "live", Random(1)
+    live.mkdir()
+    growing = [GrowingFile(source.path, live) for source in list_sources(network / "captures")]
+    while growing:
+        for each in growing:
+            each.grow(chance)
+        growing = [each for each in growing if not each.is_over]
+        follow_once(live, lake)
+    build(no_spark, live, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+def test_step_takes_the_batches_of_all_nodes_in_the_order_of_time(captures: Path) -> None:
+    found = find_sources(captures)[0]
+    total = admit(found, {}, StepLimits(10**9, 10**9))
+    assert not total.has_more
+    assert set(total.ends.values()) == {None}
+    some = admit(found, {}, StepLimits(total.row_count // 2, 10**9))
+    assert some.has_more
+    assert 0 < some.row_count <= total.row_count // 2
+    read = {}
+    for name, end in some.ends.items():
+        for batch, position in read_placed(found[name].source):
+            if end is None or position <= end:
+                read[name] = batch.column("seen_at_ns")[-1].as_py()
+    waiting = [
+        batch.column("seen_at_ns")[-1].as_py()
+        for name, each in found.items()
+        for batch, position in read_placed(each.source)
+        if name not in some.ends or (some.ends[name] or position) < position
+    ]
+    assert max(read.values()) <= min(waiting)
+
+
+def test_batch_that_is_larger_than_the_limit_is_a_step_of_its_own(captures: Path) -> None:
+    assert admit(find_sources(captures)[0], {}, StepLimits(1, 1)).row_count > 1
+
+
+STARTER = """
+import os, sys
+import deltalake, pyarrow.dataset, pyarrow.parquet
+from hopwire.lake.follow import Follower, FollowSettings, following
+from hopwire.lake.tables import all_tables
+all_tables()
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        try:
+            with following(sys.argv[2]) as lake:
+                settings = FollowSettings(max_rows=60, every_seconds=0.01, compact_steps=4)
+                Follower([sys.argv[1]], lake, settings).run(lambda seconds: True)
+        finally:
+            os._exit(1)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("dead", flush=True)
+"""
+
+
+class Lives:
+    """Followers that are killed: each is forked from a process that has loaded everything."""
+
+    def __init__(self, captures: Path, lake: Path) -> None:
+        command = [sys.executable, "-W", "ignore", "-c", STARTER, str(captures), str(lake)]
+        self._starter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Lives:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._starter.communicate()
+
+    def live(self, seconds: float) -> None:
+        """Start a follower, and kill it: when is chance, and nothing depends on it."""
+        assert self._starter.stdin
+        assert self._starter.stdout
+        self._starter.stdin.write("follow\n")
+        self._starter.stdin.flush()
+        child = int(self._starter.stdout.readline())
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+        assert self._starter.stdout.readline() == "dead\n"
+
+
+@pytest.mark.timeout(240)
+def test_twenty_kills_at_random_points_give_the_tables_of_one_build(network: Path, tmp_path: Path) -> None:
+    lake, live, chance = tmp_path / "lake", tmp_path / "live", Random(7)
+    live.mkdir()
+    growing = [GrowingFile(source.path, live) for source in list_sources(network / "captures")]
+    kills, versions = 0, set[int]()
+    with Lives(live, lake) as lives:
+        while kills < 20 or growing or len(versions) < 4:
+            for each in growing[:2]:
+                each.grow(chance)
+            growing = [each for each in growing if not each.is_over]
+            lives.live(chance.uniform(0.05, 0.9))
+            kills += 1
+            versions.update(store.manifest_numbers(lake))
+    follow_once(live, lake)
+    build(no_spark, live, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+# -- bad input
+
+
+def test_captures_that_are_not_there_yet_are_waited_for(tmp_path: Path) -> None:
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    said: list[str] = []
+    rounds: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: live.mkdir(),
+        lambda: write_segment(live / "anna.arrows", make_sightings("anna")),
+        lambda: None,
+    ]
+
+    def wait(seconds: float) -> bool:
+        if not rounds:
+            return False
+        rounds.pop(0)()
+        return True
+
+    with following(lake) as held:
+        notes = Follower([live], held, SMALL, tell=said.append).run(wait)
+    assert notes.step_count == 1
+    assert said[0] == f"waiting: {live}: is not there; name a directory of captures"
+    assert said[1].startswith(f"waiting: {live}: has no captures in it")
+    assert len(read_arrow(lake, "bronze.sightings")) == notes.sighting_count
+
+
+def test_second_follower_is_refused_by_name(tmp_path: Path) -> None:
+    refusal = pytest.raises(LakeBusy, match=rf"is being followed by process {os.getpid()} on")
+    with following(tmp_path / "lake"), refusal, following(tmp_path / "lake"):
+        pass
+
+
+def test_lake_that_is_being_built_is_tried_again(captures: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    said: list[str] = []
+    builds = [store.writing(lake)]
+    builds[0].__enter__()
+
+    def wait(seconds: float) -> bool:
+        while builds:
+            builds.pop().__exit__(None, None, None)
+        return read_manifest(lake).number < 1 if store.manifest_numbers(lake) else True
+
+    with following(lake) as held:
+        Follower([captures], held, SMALL, tell=said.append).run(wait)
+    assert said[0].endswith("wait for it, or end it; trying again")
+    assert read_manifest(lake).number >= 1
+
+
+def test_full_disk_is_told_and_tried_again(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = tmp_path / "lake"
+    said: list[str] = []
+    step = step_sources
+    troubles = ["the disk of the lake is full (No space left on device) at anna.arrows: make room and build again"]
+
+    def full(*args: Any, **more: Any) -> Any:
+        if troubles:
+            raise LakeError(troubles.pop())
+        return step(*args, **more)
+
+    monkeypatch.setattr(follow, "step_sources", full)
+    with following(lake) as held:
+        Follower([captures], held, SMALL, tell=said.append).run(lambda seconds: not store.manifest_numbers(lake))
+    assert said[0].startswith("the disk of the lake is full")
+    assert read_manifest(lake).number == 1
+
+
+def test_capture_that_is_gone_before_its_end_is_a_fault_of_the_lake(captures: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    said: list[str] = []
+    gone = captures / "anna.arrows"
+
+    def wait(seconds: float) -> bool:
+        gone.unlink(missing_ok=True)
+        return len(store.manifest_numbers(lake)) < 4
+
+    with following(lake) as held:
+        Follower([captures], held, FollowSettings(max_rows=20), tell=said.append).run(wait)
+    assert any(line.startswith("anna.arrows: is gone:") for line in said)
+    (row,) = [each for each in read_arrow(lake, "bronze.sources").to_pylist() if each["segment"] == "anna.arrows"]
+    assert any("were not read" in fault for fault in row["faults"])
+    assert all(each["is_balanced"] for each in read_arrow(lake, "gold.quality").to_pylist())
+    numbers = read_arrow(lake, "bronze.sightings", ["segment", "node", "incarnation", "sequence"]).to_pylist()
+    assert len({tuple(row.values()) for row in numbers}) == len(numbers), "nothing is there twice"
+
+
+def test_two_captures_of_one_name_are_refused(captures: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(captures, other)
+    with following(tmp_path / "lake") as held, pytest.raises(LakeError, match="has the name of"):
+        Follower([captures, other], held, SMALL).run(at_once, is_once=True)
+
+
+# -- how it stands
+
+
+def test_status_tells_lag_and_what_is_open(captures: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    with following(lake) as held:
+        Follower([captures], held, SMALL).run(at_once, is_once=True)
+        newest = max(read_arrow(lake, "bronze.spans")["last_seen_at_ns"].to_pylist())
+        found = lake_status(lake, newest + 3 * 10**9)
+        assert found.is_followed
+    assert found.lag_seconds == 3.0
+    assert found.open_flows > 0
+    assert found.open_sightings > 0
+    assert found.follower is not None
+    assert found.follower.sighting_count == found.manifest.tables["bronze.sightings"].row_count
+    ended = lake_status(lake, newest)
+    assert not ended.is_followed
+    assert ended.follower is not None
+    assert ended.follower.state == "ended"

@@ -1,0 +1,146 @@
+"""Structured Streaming over captures: offsets, rows that are the same again, and a lake that is fed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from hopwire.capture.sources import list_sources, read_source
+from hopwire.errors import LakeError, SettingsError
+from hopwire.lake.build import build
+from hopwire.lake.source import HopwireSource
+from hopwire.lake.store import read_arrow, read_manifest
+from hopwire.lake.stream import CaptureStream
+from hopwire.lake.stream_feed import feed_lake, take_pieces
+from tests.lake.captures import make_capture, make_sightings, write_segment
+from tests.lake.test_increment import GrowingFile, assert_same, no_spark, rows_of
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    return make_capture(tmp_path / "captures")
+
+
+def stream_of(captures: Path, **options: str) -> CaptureStream:
+    source = HopwireSource({"path": str(captures), **options})
+    return source.streamReader(source.schema())
+
+
+def numbers_in(reader: CaptureStream, start: dict[str, int], end: dict[str, int]) -> list[Any]:
+    found: list[Any] = []
+    for partition in reader.partitions(start, end):
+        for batch in reader.read(partition):
+            found += zip(batch.column("node").to_pylist(), batch.column("sequence").to_pylist(), strict=True)
+    return sorted(found)
+
+
+def test_micro_batches_have_all_rows_once_and_the_same_again(captures: Path) -> None:
+    reader = stream_of(captures, maxRowsPerBatch="20")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(20)
+    start, found = reader.initialOffset(), []
+    while (end := reader.latestOffset(start, ReadMaxRows(20))) != start:
+        rows = numbers_in(reader, start, end)
+        assert rows == numbers_in(stream_of(captures), start, end)
+        assert len(rows) <= 20
+        found += rows
+        start = end
+    whole = stream_of(captures)
+    assert sorted(found) == numbers_in(whole, {}, whole.latestOffset({}, ReadAllAvailable()))
+    assert len(found) == sum(len(batch) for each in list_sources(captures) for batch in read_source(each))
+
+
+def test_stream_that_takes_what_is_there_ends_there(captures: Path) -> None:
+    reader = stream_of(captures)
+    reader.prepareForTriggerAvailableNow()
+    write_segment(captures / "carl.arrows", make_sightings("carl"))
+    end = reader.latestOffset({}, ReadAllAvailable())
+    assert set(end) == {"anna.arrows", "bert.arrows"}
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_half_a_batch_of_an_open_segment_waits(tmp_path: Path, captures: Path) -> None:
+    live = tmp_path / "live"
+    live.mkdir()
+    growing = GrowingFile(captures / "anna.arrows", live)
+    path = live / "anna.open.arrows"
+    path.write_bytes(growing.content[: growing.ends[0] + 100])
+    reader = stream_of(live)
+    assert reader.latestOffset({}, ReadAllAvailable()) == {"anna.arrows": growing.ends[0]}
+    path.rename(live / "anna.arrows")
+    (live / "anna.arrows").write_bytes(growing.content)
+    assert reader.latestOffset({"anna.arrows": growing.ends[0]}, ReadAllAvailable()) == {
+        "anna.arrows": len(growing.content)
+    }
+
+
+def test_capture_that_is_gone_is_told_with_what_was_not_read(captures: Path) -> None:
+    reader = stream_of(captures)
+    end = reader.latestOffset({}, ReadAllAvailable())
+    (captures / "anna.arrows").unlink()
+    with pytest.raises(SettingsError, match=r"anna.arrows: is gone, its bytes from 0 to [\d,]+ were not read"):
+        reader.partitions({}, end)
+
+
+def pieces_between(captures: Path, start: dict[str, int], end: dict[str, int]) -> list[dict[str, Any]]:
+    reader = stream_of(captures, pieces="true")
+    (partition,) = reader.partitions(start, end)
+    return [row for batch in reader.read(partition) for row in batch.to_pylist()]
+
+
+@pytest.mark.slow
+def test_pieces_that_come_again_are_taken_once(captures: Path, tmp_path: Path) -> None:
+    lake, reader = tmp_path / "lake", stream_of(captures)
+    first = reader.latestOffset({}, ReadMaxRows(40))
+    last = reader.latestOffset(first, ReadAllAvailable())
+    for start, end in (({}, first), ({}, first), (first, last), (first, last), ({}, last)):
+        take_pieces(lake, pieces_between(captures, start, end))
+    assert read_manifest(lake).number == 2
+    build(no_spark, captures, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+def test_checkpoint_of_another_lake_is_refused(captures: Path, tmp_path: Path) -> None:
+    reader = stream_of(captures)
+    first = reader.latestOffset({}, ReadMaxRows(40))
+    last = reader.latestOffset(first, ReadAllAvailable())
+    with pytest.raises(LakeError, match="the checkpoint belongs to another lake"):
+        take_pieces(tmp_path / "lake", pieces_between(captures, first, last))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_query_that_is_started_again_goes_on_where_its_checkpoint_ends(
+    captures: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    lake, live, chance = tmp_path / "lake", tmp_path / "live", Random(1)
+    live.mkdir()
+    growing = [GrowingFile(source.path, live) for source in list_sources(captures)]
+    for _ in range(2):
+        for each in growing:
+            each.grow(chance)
+        feed_lake(spark, [live], lake, tmp_path / "checkpoint", max_rows=30).awaitTermination()
+    assert len(read_arrow(lake, "bronze.sightings")) == 64
+    while not all(each.is_over for each in growing):
+        for each in growing:
+            if not each.is_over:
+                each.grow(chance)
+    feed_lake(spark, [live], lake, tmp_path / "another checkpoint").awaitTermination()
+    build(no_spark, live, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_rows_of_a_stream_are_those_of_the_captures(captures: Path, tmp_path: Path, spark: SparkSession) -> None:
+    spark.dataSource.register(HopwireSource)
+    stream = spark.readStream.format("hopwire").option("columns", "node,sequence").load(str(captures))
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    writer = stream.writeStream.format("parquet").option("path", out).option("checkpointLocation", checkpoint)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    total = sum(len(batch) for each in list_sources(captures) for batch in read_source(each))
+    assert spark.read.parquet(out).distinct().count() == total
