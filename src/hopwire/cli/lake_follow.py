@@ -49,6 +49,7 @@ def follow(
         str | None,
         typer.Option("--metrics", help="Serve Prometheus: a port of this machine, or HOST:PORT.", show_default=False),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
 ) -> None:
     """Follow captures as nodes write them: step after step, the tables are those of a build.
 
@@ -67,6 +68,9 @@ def follow(
             return _fed_by_spark(paths, checkpoint, settings, known, None if is_once else stop)
         follower = Follower(paths[:-1], lake, settings, domains=known, tell=complain)
         notes = follower.run(lambda seconds: not stop.wait(seconds), is_once=is_once)
+    if as_json:
+        say(json.dumps({name: getattr(notes, name) for name in notes.__slots__}))
+        return
     steps = plural(notes.step_count, "step")
     say(f"{notes.sighting_count:,} sightings in {steps}; version {notes.version} of {paths[-1]}")
 
