@@ -19,12 +19,12 @@ from hopwire.capture.sources import list_sources, read_placed
 from hopwire.errors import LakeBusy, LakeError
 from hopwire.lake import follow, store
 from hopwire.lake.admission import StepLimits, admit
-from hopwire.lake.build import build, step_sources
+from hopwire.lake.build import build, step, step_sources
 from hopwire.lake.catalog import find_sources
 from hopwire.lake.follow import Follower, FollowSettings, following
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.status import lake_status
-from hopwire.lake.store import read_arrow, read_manifest
+from hopwire.lake.store import LakeRun, read_arrow, read_manifest
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import make_capture, make_sightings, write_segment
 from tests.lake.test_increment import GrowingFile, assert_same, no_spark, rows_of
@@ -218,19 +218,32 @@ def test_lake_that_is_being_built_is_tried_again(captures: Path, tmp_path: Path)
 def test_full_disk_is_told_and_tried_again(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = tmp_path / "lake"
     said: list[str] = []
-    step = step_sources
     troubles = ["the disk of the lake is full (No space left on device) at anna.arrows: make room and build again"]
 
     def full(*args: Any, **more: Any) -> Any:
         if troubles:
             raise LakeError(troubles.pop())
-        return step(*args, **more)
+        return step_sources(*args, **more)
 
     monkeypatch.setattr(follow, "step_sources", full)
     with following(lake) as held:
         Follower([captures], held, SMALL, tell=said.append).run(lambda seconds: not store.manifest_numbers(lake))
     assert said[0].startswith("the disk of the lake is full")
     assert read_manifest(lake).number == 1
+
+
+def test_step_that_fails_leaves_no_file_behind(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = tmp_path / "lake"
+    step(lake, [captures / "anna.arrows"])
+    before = set(lake.rglob("*.parquet"))
+
+    def refuse(*args: Any) -> None:
+        raise LakeError("the disk of the lake is full")
+
+    monkeypatch.setattr(LakeRun, "publish", refuse)
+    with pytest.raises(LakeError, match="is full"):
+        step(lake, [captures / "bert.arrows"])
+    assert set(lake.rglob("*.parquet")) == before
 
 
 def test_capture_that_is_gone_before_its_end_is_a_fault_of_the_lake(captures: Path, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ from hopwire.security import OPEN, Domains
 __all__ = ["FollowSettings", "Follower", "Wait", "following"]
 
 LONGEST_PAUSE_SECONDS = 30.0  # between two attempts where something is wrong
+KEEP_SECONDS = 120.0  # old states stay readable for so long: each has files of its own for all that is open
 GONE = "is gone"  # so begins the fault of a capture that was not read to its end
 
 Wait = Callable[[float], bool]  # waits for so many seconds; tells whether to go on
@@ -105,7 +106,7 @@ class Follower:
     ) -> None:
         self._places, self._lake = tuple(captures), lake
         self._settings, self._domains = settings or FollowSettings(), domains
-        self._lake_settings = lake_settings or LakeSettings()
+        self._lake_settings = lake_settings or LakeSettings(keep_seconds=KEEP_SECONDS)
         self._tell, self._clock_ns = tell, clock_ns
         self._said: dict[str, None] = {}
         self._seen: dict[str, FoundSource] = {}  # the captures of the last look
