@@ -106,7 +106,7 @@ def fate_of_departure(coverage: Coverage, rules: Rules, hop: Row) -> str:
     if not lives or skips_around(coverage, rules, hop["to_node"], hop["left_at_ns"]):
         return "unwitnessed"
     left = hop["left_at_ns"]
-    if left < min(first for first, _ in lives):
+    if left < min(first for first, _ in lives) or is_unsure(coverage, rules, hop["from_node"], hop["to_node"], left):
         return "unwitnessed"
     if not goes_on(coverage, rules, hop["to_node"], left + rules.patience_ns):
         return "in_flight"
@@ -124,7 +124,22 @@ def fate_of_arrival(coverage: Coverage, rules: Rules, hop: Row, is_again: bool) 
     is_outside = (came if is_again else left) < begin or not is_there or any(left <= last <= came for _, last in lives)
     if is_outside and not (is_again and hop["message_id"]):
         return "unsent"
-    return "duplicate" if is_again else "foreign"
+    if is_again:
+        return "duplicate"
+    return "unsent" if is_unsure(coverage, rules, hop["to_node"], hop["from_node"], came) else "foreign"
+
+
+def is_unsure(coverage: Coverage, rules: Rules, node: bytes, other: bytes, at: int) -> bool:
+    """Whether nobody knows the clock of a node at a time, or the clock of the other node about then."""
+    since, until = at - rules.patience_ns, at + rules.patience_ns
+    about = (first <= until and since <= last for first, last in stretches(coverage, coverage.doubts, other))
+    return is_doubtful(coverage, node, at) or any(about)
+
+
+def is_doubtful(coverage: Coverage, node: bytes, at: int | None) -> bool:
+    """Whether nobody knows the clock of a node at a time."""
+    own = stretches(coverage, coverage.doubts, node)
+    return at is not None and any(first <= at <= last for first, last in own)
 
 
 # -- hops
@@ -249,7 +264,9 @@ def hop(
         **{f"left_{name}": departure and departure[name] for name in ("incarnation", "sequence")},
         **{f"arrived_{name}": arrival and arrival[name] for name in ("incarnation", "sequence")},
         "latency_us": took_us(left_at, arrived_at),
-        "is_corrected": bool(departure and arrival) and is_known(coverage, from_node, to_node),
+        "is_corrected": bool(departure and arrival)
+        and is_known(coverage, from_node, to_node)
+        and not any(is_doubtful(coverage, *end) for end in ((from_node, left_at), (to_node, arrived_at))),
         "verdict": (arrival or seen)["verdict"],
         "hop_count": seen["hops"],
         "repeat": "",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopwire.flows.closing import changed_since
 from hopwire.flows.coverage import Coverage, LifeSpan, Offset, offsets_at
 from hopwire.flows.rules import Rules
 
@@ -124,3 +125,40 @@ def test_offsets_are_those_of_a_loop(pairs: list[tuple[int, int]], time: int) ->
     known = sorted(Offset(*pair, drift=0.001) for pair in dict(pairs).items())
     line = ([each for each in known if each.since_ns <= time] or known[:1])[-1]
     assert abs(at(known, time)[0] - (line.offset_ns + 0.001 * time)) <= 0.5
+
+
+S = 10**9
+
+
+def doubts_of(*lives: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+    """Incarnation, begin and end of what is doubtful of lives: begin, end and incarnation in seconds."""
+    spans = [LifeSpan(b"A", first * S, last * S, incarnation * S) for first, last, incarnation in lives]
+    return sorted(
+        (each.incarnation // S, each.first_ns // S, each.last_ns // S) for each in Coverage(spans).stretches[2]
+    )
+
+
+def test_clock_of_a_life_that_saw_something_before_it_began_was_set_back() -> None:
+    assert doubts_of((5000, 9000, 4999)) == []
+    assert doubts_of((1400, 9000, 5000)) == [(5000, 1400, 5060)]
+
+
+def test_clock_of_lives_that_overlap_was_set_back_in_both() -> None:
+    assert doubts_of((100, 200, 99), (201, 300, 200)) == []
+    assert doubts_of((100, 900, 99), (400, 2000, 399), (2001, 2002, 2000)) == [(99, 340, 960), (399, 340, 960)]
+
+
+def test_lives_of_different_nodes_may_overlap() -> None:
+    lives = [LifeSpan(b"A", 100 * S, 900 * S, 1), LifeSpan(b"B", 400 * S, 2000 * S, 2)]
+    assert Coverage(lives).stretches[2] == []
+
+
+def test_clock_that_goes_back_by_less_than_a_second_is_no_doubt() -> None:
+    lives = [LifeSpan(b"A", 100 * S, 200 * S, 99 * S), LifeSpan(b"A", 200 * S - S // 2, 300 * S, 200 * S)]
+    assert Coverage(lives).stretches[2] == []
+
+
+def test_doubts_about_a_life_that_overlaps_another_open_what_was_closed() -> None:
+    before = Coverage([LifeSpan(b"A", 100 * S, 900 * S, 99 * S)])
+    after = Coverage([*before.spans, LifeSpan(b"A", 400 * S, 2000 * S, 399 * S)])
+    assert changed_since(before, after) == {b"A": 340 * S}

@@ -302,3 +302,25 @@ def test_equal_message_from_before_its_sender_was_seen_is_no_duplicate() -> None
         ("arrived", ""),
         ("arrived", ""),
     ]
+
+
+@pytest.mark.parametrize("doubted", [A, B])
+def test_message_is_neither_lost_nor_foreign_where_a_clock_was_set(doubted: bytes) -> None:
+    story = Story(A, B)
+    story.out(A, B, 0, b"m").came(B, A, 0, b"n")
+    assert [fate for *_, fate in fates(story)] == ["lost", "foreign"]
+    (life,) = (span for span in story.spans if span.node == doubted)
+    story.spans.append(LifeSpan(doubted, life.first_ns - 20 * SECOND, BEGIN - 5 * SECOND, 2))
+    assert [fate for *_, fate in fates(story)] == ["unwitnessed", "unsent"]
+
+
+def test_clock_that_was_set_makes_no_duplicate_of_anything_else() -> None:
+    story = Story(A, B).hop(A, B, 0, 1, b"m", message_id=b"m").came(B, A, 2, b"m", message_id=b"m")
+    story.spans.append(LifeSpan(A, BEGIN - 30 * SECOND, BEGIN - 5 * SECOND, 2))
+    assert [fate for *_, fate in fates(story)] == ["arrived", "duplicate"]
+
+
+@pytest.mark.parametrize(("ended", "fate"), [(4_900, "foreign"), (9_800, "unsent")])
+def test_message_from_a_node_that_has_just_begun_anew_may_be_of_the_life_before(ended: float, fate: str) -> None:
+    story = Story().came(B, A, 10_000, b"m").killed(A, at=ended, back=ended + 50, ending="closed")
+    assert [each for *_, each in fates(story)] == [fate]

@@ -60,6 +60,7 @@ class Node(NamedTuple):
     offset_ms: int = 0
     is_clock_known: bool = True
     ending: str = "open"
+    doubts: tuple[tuple[int, int], ...] = ()
 
 
 class Move(NamedTuple):
@@ -88,6 +89,7 @@ NODES = st.builds(
     offset_ms=st.sampled_from((0, 1700, -900)),
     is_clock_known=st.just(True),
     ending=st.sampled_from(("open", "open", "closed", "overheard")),
+    doubts=st.sampled_from(((), (), (), ((8, 11),))),
 ) | st.just(Node(LONG, is_clock_known=False))
 MOVES = st.builds(
     Move,
@@ -257,6 +259,7 @@ class World:
             [self._span(name, *skip) for name, node in capturing.items() for skip in node.skips],
             {name: node.offset_ms * MS for name, node in capturing.items()},
             {name: b"A" if node.is_clock_known else name for name, node in capturing.items()},
+            doubts=[self._span(name, *doubt) for name, node in capturing.items() for doubt in node.doubts],
         )
 
     def _span(self, name: bytes, first: int, last: int) -> LifeSpan:

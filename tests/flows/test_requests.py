@@ -495,11 +495,12 @@ def test_answer_that_home_was_seen_to_take_is_answered_whatever_came_before_it()
     assert judged(story.hop(B, A, 4, 5, b"r", **answering()))["outcome"] == "answered"
 
 
-def test_any_error_that_the_asker_was_told_refutes_an_answer_that_may_have_been_given_up_unseen() -> None:
+@pytest.mark.parametrize("word", ["Expired", "HandlerFailed", "Unreachable"])
+def test_any_error_that_the_asker_was_told_refutes_an_answer_that_may_have_been_given_up_unseen(word: str) -> None:
     story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 30, b"r", **answering())
     story.killed(A, 40, 9000)
     assert judged(story)["outcome"] == "answered"
-    story.told(A, 20, "Expired", "expired: orders.place at B", **asking(ttl_ticks=TTL))
+    story.told(A, 20, word, "words", **asking(ttl_ticks=TTL))
     assert (judged(story)["outcome"], judged(story)["is_told_otherwise"]) == ("late", False)
 
 
@@ -546,3 +547,15 @@ def test_copy_of_an_answer_that_nobody_waited_for_was_not_taken_either() -> None
     story.dead(A, 3, b"r", "nobody_waits", **answering(message_id=b"r"))
     story.dead(A, 3.5, b"r", "duplicate", **answering(message_id=b"r"))
     assert judged(story)["outcome"] == "late"
+
+
+def test_handler_that_fails_loses_nothing_for_who_awaits_a_receipt() -> None:
+    question = asking(A, 1, b"hopwire.receipt", ttl_ticks=TTL)
+    story = Story(seconds=1).hop(A, B, 0, 1, b"q", **question).dead(B, 2, b"q", "handler_failed", **question)
+    assert judged(story)["outcome"] == "open"
+
+
+def test_answer_of_another_kind_that_home_does_not_take_loses_nothing() -> None:
+    odd = answering(identity=b"orders.odd", callback_points=points(b"orders.placed", b"orders.odd"))
+    story = Story(seconds=1).hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 3, b"x", **odd)
+    assert judged(story.dead(A, 3, b"x", "unexpected_answer", **odd))["outcome"] == "open"

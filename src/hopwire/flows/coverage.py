@@ -14,6 +14,10 @@ B was killed at 10 s and is back at 20 s. As a sender B is blind from 10 s to 20
 
 All times here are corrected to the reference clock (`clocks.py`). A clock that was set back between two incarnations
 shows the same time twice. So a time of a clock whose offset changes is corrected by the offsets of its incarnation.
+
+A clock that was set back is *doubtful* for the times that it shows twice, and for a minute before and after: nobody can
+say which of the two a time was. Two things prove it. An incarnation, which is the time of a start, is later than the
+first sighting. Or two incarnations of a node overlap, though a node lives one life after the other.
 """
 
 from __future__ import annotations
@@ -31,8 +35,12 @@ from hopwire.columnar import Bools, Ints
 from hopwire.flows.groups import NEVER, NO_TIME, Groups, number_codes, pack
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import OPEN, OVERHEARD
+from hopwire.model.units import NS_PER_MINUTE, NS_PER_SECOND
 
 __all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "coverage_from_rows", "offsets_at"]
+
+SET_BACK_NS = NS_PER_SECOND  # a clock that goes back by less may just be corrected
+SETTLING_NS = NS_PER_MINUTE  # until a clock that was set is known again: as long as a clock boots (`clocks.py`)
 
 
 class Offset(NamedTuple):
@@ -95,7 +103,8 @@ class Coverage:
     @cached_property
     def stretches(self) -> tuple[list[LifeSpan], list[LifeSpan], list[LifeSpan]]:
         """The spans, the skips and the doubts, corrected."""
-        return self.corrected(self.spans), self.corrected(self.skips), self.corrected(self.doubts)
+        doubts = [*self.doubts, *_twice_shown(self.spans)]
+        return self.corrected(self.spans), self.corrected(self.skips), self.corrected(doubts)
 
     def lives_ending(self, *endings: str) -> list[LifeSpan]:
         """Give the incarnations that have one of these endings, corrected."""
@@ -157,6 +166,25 @@ class Coverage:
         return most
 
 
+def _twice_shown(spans: Iterable[LifeSpan]) -> list[LifeSpan]:
+    """Give the times that the clock of a node shows twice, by this clock, and the time until the clock is known again.
+
+    A started at 100 s and sees its first message at 40 s: from 40 s to 160 s. A lives from 10 s to 90 s, and in its
+    next life from 70 s to 200 s: from 10 s to 150 s, in both lives.
+    """
+    found: list[LifeSpan] = []
+    latest: dict[bytes, LifeSpan] = {}  # the life of each node that goes on for longest, so far
+    for span in sorted(spans, key=lambda span: (span.first_ns, span.last_ns, span.incarnation)):
+        if span.first_ns < span.incarnation - SET_BACK_NS:
+            found.append(span._replace(last_ns=span.incarnation + SETTLING_NS))
+        before = latest.setdefault(span.node, span)
+        if before.incarnation != span.incarnation and span.first_ns < before.last_ns - SET_BACK_NS:
+            first, last = span.first_ns - SETTLING_NS, min(before.last_ns, span.last_ns) + SETTLING_NS
+            found += [each._replace(first_ns=first, last_ns=last) for each in (before, span)]
+        latest[span.node] = max(before, span, key=lambda each: each.last_ns)
+    return found
+
+
 class NodeCoverage:
     """The coverage of some nodes, which are numbers: their places in the list of nodes."""
 
@@ -212,6 +240,10 @@ class NodeCoverage:
     def is_doubtful(self, node: Ints, at: Ints) -> Bools:
         """Tell where the clock of a node was set about this time, and nobody knows when exactly."""
         return self._doubts.overlap(node, at, at)
+
+    def is_doubtful_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
+        """Tell where the clock of a node was set between two times, or shows some of them twice."""
+        return self._doubts.overlap(node, begin, end)
 
     def skips_within(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where a node skipped sightings between two times."""

@@ -9,6 +9,7 @@ A left at 10.0 s for B, and B has no sighting of the message:
 |---|---|
 | B does not capture, or its first sighting is after 10.0 s | `unwitnessed` |
 | B skipped sightings between 5.0 s and 15.0 s | `unwitnessed` |
+| the clock of A is doubtful at 10.0 s, or that of B between 5.0 s and 15.0 s | `unwitnessed` |
 | B has no sighting between 15.0 s and 615.0 s | `in_flight`: the capture ended too early |
 | a life of B ended between 8.0 s and 15.0 s and was not closed | `unwitnessed`: B may have seen it and not written it |
 | none of these | `lost` |
@@ -21,6 +22,7 @@ B sees at 10.0 s a message from A, and no departure is left for this arrival:
 | A has no life at 10.0 s, or a life of A ended between 5.0 s and 10.0 s | `unsent`, see below |
 | the first sighting of A is after 5.0 s; after 10.0 s, if A was seen to send the message to B | `unsent`, see below |
 | A was seen to send the message to B | `duplicate`: it arrived more often than it left |
+| the clock of B is doubtful at 10.0 s, or that of A between 5.0 s and 15.0 s | `unsent` |
 | none of these | `foreign`: a stranger used the name of A |
 
 See below: a message with an id that A was seen to send to B is a `duplicate` all the same. Without an id, the arrival
@@ -278,6 +280,7 @@ def _fates_of_departures(seen: SightingColumns, rows: Ints, rules: Rules) -> Int
     cover, target, at = seen.coverage, seen.target[rows], seen.at[rows]
     is_blind = ~cover.captures[target] | (at < cover.begin[target])
     is_blind |= cover.skips_within(target, at - rules.patience_ns, at + rules.patience_ns)
+    is_blind |= _is_unsure(seen, seen.source[rows], target, at, rules)
     is_at_end = ~cover.goes_on(target, at + rules.patience_ns, rules)
     is_unwritten = cover.broke_off_within(target, at - rules.unwritten_ns, at + rules.patience_ns)
     return np.select(
@@ -296,7 +299,15 @@ def _fates_of_arrivals(seen: SightingColumns, rows: Ints, has_departures: Bools,
     is_outside = (left < cover.begin[source]) | ~cover.lives_at(source, at)
     is_outside |= cover.ended_within(source, at - rules.patience_ns, at)
     is_unsent = is_blind | (is_outside & ~(has_departures & seen.has_id[rows]))  # without an id it may be another
+    is_unsent |= ~has_departures & _is_unsure(seen, seen.target[rows], source, at, rules)
     return np.where(is_unsent, FATE["unsent"], np.where(has_departures, FATE["duplicate"], FATE["foreign"]))
+
+
+def _is_unsure(seen: SightingColumns, node: Ints, other: Ints, at: Ints, rules: Rules) -> Bools:
+    """Tell where the clock of a node is doubtful at a time, or the clock of the other node about this time."""
+    cover = seen.coverage
+    is_other = cover.is_doubtful_within(other, at - rules.patience_ns, at + rules.patience_ns)
+    return cover.is_doubtful(node, at) | is_other
 
 
 def _repeats(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate: Ints, rules: Rules) -> Ints:
