@@ -18,6 +18,11 @@ from sightings group by all order by hour, node_name, direction""",
 select segment, size_bytes, row_count, skipped, faults
 from sources where len(faults) > 0 or skipped > 0 order by segment""",
     ),
+    "bronze.forgotten": (
+        "how much was forgotten, by kind",
+        """\
+select kind, count(*) as forgotten from forgotten group by all order by kind""",
+    ),
     "bronze.spans": (
         "where numbers are missing that nobody accounts for",
         """\

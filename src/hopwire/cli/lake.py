@@ -23,6 +23,7 @@ from hopwire.cli.lake_check import check
 from hopwire.cli.lake_compact import compact
 from hopwire.cli.lake_expire import expire
 from hopwire.cli.lake_follow import follow, status
+from hopwire.cli.lake_forget import forget
 from hopwire.cli.lake_sql import sql
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.domains_file import domains_from_file
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from hopwire.lake.build import Built
     from hopwire.lake.build import Progress as OnProgress
 
-__all__ = ["COMMANDS", "build", "check", "compact", "expire", "follow", "sql", "status", "tables"]
+__all__ = ["COMMANDS", "build", "check", "compact", "expire", "follow", "forget", "sql", "status", "tables"]
 
 SECURITY = "gold.security"
 
@@ -277,4 +278,4 @@ def _table_to_json(table: Any, stored: Any, newer: Sequence[str]) -> dict[str, A
     }
 
 
-COMMANDS = (build, follow, status, tables, sql, check, compact, expire)
+COMMANDS = (build, follow, status, tables, sql, check, compact, expire, forget)

@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -25,6 +26,7 @@ from hopwire.capture.file_faults import Fault
 from hopwire.disk import local_path, shown_name
 from hopwire.errors import BalanceError, LakeError, WholeNeeded
 from hopwire.flows.spans import placed
+from hopwire.lake.bronze.forgotten import FORGOTTEN_TABLE
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.catalog import LEFT_ALONE, FoundSource, find_sources, tasks_of
@@ -48,7 +50,7 @@ from hopwire.security import OPEN, Domains
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Built", "Progress", "build", "step", "step_sources"]
+__all__ = ["Built", "Progress", "build", "no_spark", "rejudge", "step", "step_sources"]
 
 CODE = 4  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
@@ -129,10 +131,24 @@ def step_sources(
     """
     wanted = in_order(all_tables(), all_tables())
     used = settings or LakeSettings()
-    return _built(_not_a_step, (found, foreign), lake, wanted, domains, used, ends=ends, gone=gone)
+    return _built(no_spark, (found, foreign), lake, wanted, domains, used, ends=ends, gone=gone)
 
 
-def _not_a_step() -> SparkSession:
+def rejudge(lake: Path | str, spark: Session, settings: LakeSettings) -> Manifest:
+    """Judge the flows of a lake anew that what has left the lake has changed; nothing is read from captures."""
+    wanted = in_order(all_tables(), all_tables())
+    with writing(lake, settings.file_mode) as run:
+        build, before = _Build(run, spark, settings, lambda what, done, total: None), run.before
+        build.put_sources(before.sources, ())
+        build.judge(wanted)
+        if not run.tables:
+            return before
+        removal = msgspec.structs.replace(before.removal, number=before.number + 1, erased=before.number + 1)
+        return run.publish(before.sources, before.decoder, before.domains, removal)
+
+
+def no_spark() -> SparkSession:
+    """Say that there is more to do than a step can."""
     raise WholeNeeded("there is more to judge than a step can; build the lake: hopwire lake build CAPTURES LAKE")
 
 
@@ -161,12 +177,7 @@ def _built(
         tasks = tasks_of(found, run, basis, redecode=redecode, ends=ends)
         known = {**build.read(tasks, stored, domains, basis, is_anew=redecode), **(gone or {})}
         build.put_sources(known, foreign)
-        build.step(wanted)
-        for table in wanted:
-            if table.build is not None:
-                build.make(table)
-        build.begin_steps()
-        build.check_balance()
+        build.judge(wanted)
         judges = [domain.name for domain in domains.domains]
         manifest = run.publish(known, basis, judges) if run.tables else run.before
         forget_old(run.lake, settings)
@@ -212,7 +223,7 @@ class _Build:
             return self.sources
         total = sum(task.size_bytes for task in tasks)
         self.progress("captures", 0, total)
-        if total <= self.settings.task_bytes or self._spark is _not_a_step:
+        if total <= self.settings.task_bytes or self._spark is no_spark:
             reports = ingest_here(self.run, tasks, domains, self.settings)
         else:
             spark = self.spark
@@ -231,6 +242,17 @@ class _Build:
         if self._is_current(SOURCES_TABLE, basis):
             return
         write_rows(self.run, SOURCES_TABLE, basis, rows)
+        if FORGOTTEN_TABLE.name not in self.run.before.tables:
+            write_rows(self.run, FORGOTTEN_TABLE, "", FORGOTTEN_TABLE.schema.empty_table())
+
+    def judge(self, wanted: Sequence[Table]) -> None:
+        """Bring tables up to date with what was read, by a step or on Spark."""
+        self.step(wanted)
+        for table in wanted:
+            if table.build is not None:
+                self.make(table)
+        self.begin_steps()
+        self.check_balance()
 
     def step(self, wanted: Sequence[Table]) -> None:
         """Bring the judged tables up to date by a step, if all of them are wanted and a step is enough."""

@@ -34,6 +34,7 @@ from hopwire.capture.segment_index import INDEX_SUFFIX
 from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_by_content, list_sources, parts_of
 from hopwire.disk import is_regular, local_path, open_regular, shown_name
 from hopwire.errors import LakeError
+from hopwire.lake.bronze.forgotten import FORGOTTEN, forgotten_name
 from hopwire.lake.manifest import EDGE_BYTES, Manifest, StoredSource, hash_of_bytes
 from hopwire.lake.store import LakeRun
 from hopwire.lake.worker import INGESTED, IngestTask, head_of
@@ -139,6 +140,8 @@ def tasks_of(
     `ends` says up to where segments are read in this run; None is the end of the file.
     """
     before = run.before
+    gone = {name: source for name, source in before.sources.items() if name.startswith(FORGOTTEN)}
+    found = {name: each for name, each in found.items() if not (gone and _is_forgotten(each, gone))}
     for name, each in found.items():
         if name in before.sources:
             _refuse_another(each, before.sources[name])
@@ -159,6 +162,12 @@ def tasks_of(
         if name not in cut and (name in wanted or name in more)
     ]
     return tasks + _from_bronze(run, wanted.difference(found) | cut)
+
+
+def _is_forgotten(found: FoundSource, known: Mapping[str, StoredSource]) -> bool:
+    """Whether a file is one of the sources that were forgotten, by its name or by its bytes."""
+    is_known = any(source.fingerprint == found.stored.fingerprint for source in known.values())
+    return forgotten_name(found.source.name) in known or is_known
 
 
 def _is_cut(found: FoundSource | None, known: StoredSource | None) -> bool:

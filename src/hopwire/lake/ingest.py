@@ -23,14 +23,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hopwire.disk import make_directory, replace_file
 from hopwire.errors import LakeError
 from hopwire.flows.schemas import OPEN
 from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
+from hopwire.lake.bronze.forgotten import FORGOTTEN_TABLE, ForgottenNotes
 from hopwire.lake.bronze.spans import SPANS, SPANS_TABLE, rows_from_spans, spans_from_rows
 from hopwire.lake.catalog import groups_of
+from hopwire.lake.intake import Intake
 from hopwire.lake.manifest import StoredSource, hash_of
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.settings import LakeSettings
@@ -103,11 +106,20 @@ def ingest_here(
 
 
 def _job(run: LakeRun, settings: LakeSettings) -> IngestJob:
-    job = IngestJob(str(run.lake), str(run.work), run.name, run.before.removal.before_ns)
+    intake = Intake(run.before.removal.before_ns, _notes(run))
+    job = IngestJob(str(run.lake), str(run.work), run.name, intake)
     for table in INGESTED:
         run.place(table)
     make_directory(job.marks, settings.file_mode)
     return job
+
+
+def _notes(run: LakeRun) -> ForgottenNotes:
+    """What was forgotten, and is not taken in again."""
+    known = run.before.tables.get(FORGOTTEN_TABLE.name)
+    if known is None or not known.row_count:
+        return ForgottenNotes()
+    return ForgottenNotes.from_rows(pa.concat_tables([pq.read_table(path) for path in run.paths(FORGOTTEN_TABLE.name)]))
 
 
 def _checked(run: LakeRun, tasks: Sequence[IngestTask], reports: list[IngestReport]) -> list[IngestReport]:
@@ -122,7 +134,7 @@ def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[Ing
     own = {task.name for task in tasks if task.is_own}
     rows = Counter[str]()
     for report in reports:
-        rows[report.name] += report.row_count + report.expired
+        rows[report.name] += report.row_count + report.expired + report.forgotten
     for report in reports:
         before = run.before.sources.get(report.name)
         known = before.row_count - (before.expired + before.forgotten if report.name in own else 0) if before else 0
@@ -207,9 +219,9 @@ def _with_counts(stored: StoredSource, parts: Sequence[IngestReport], known: Sto
         stored,
         fingerprint=fingerprint,
         is_bad=any(part.is_bad for part in parts),
-        row_count=known.row_count + sum(part.row_count + part.expired for part in parts),
+        row_count=known.row_count + sum(part.row_count + part.expired + part.forgotten for part in parts),
         expired=known.expired + sum(part.expired for part in parts),
-        forgotten=known.forgotten,
+        forgotten=known.forgotten + sum(part.forgotten for part in parts),
         skipped_rows=known.skipped_rows + sum(part.skipped_rows for part in parts),
         skipped=known.skipped + sum(part.skipped for part in parts),
         # all parts of a file may have the same fault; the faults of a source that is gone are still true

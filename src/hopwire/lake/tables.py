@@ -43,6 +43,7 @@ __all__ = ["LAYERS", "Column", "Table", "all_tables", "declare", "in_order", "ta
 
 LAYERS = ("bronze", "silver", "gold")
 NAMES = (
+    "bronze.forgotten",
     "bronze.sightings",
     "bronze.sources",
     "bronze.spans",

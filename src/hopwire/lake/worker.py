@@ -33,8 +33,9 @@ from hopwire.capture.segment import sealed_path
 from hopwire.capture.sources import Source, SourceKind, read_placed
 from hopwire.disk import open_regular
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
-from hopwire.flows.spans import Gap, SourceSpan, joined_spans, spans_from_batch
+from hopwire.flows.spans import SourceSpan, joined_spans
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes, rows_of_sightings
+from hopwire.lake.intake import Intake
 from hopwire.lake.manifest import EDGE_BYTES, StoredFile, hash_of_bytes, part_name
 from hopwire.lake.parquet_output import TableLayout, TableOutput
 from hopwire.lake.settings import LakeSettings
@@ -42,6 +43,7 @@ from hopwire.lake.silver.messages import MESSAGES_TABLE, rows_of_messages
 from hopwire.lake.silver.quarantine import QUARANTINE_TABLE, rows_of_quarantine
 from hopwire.model.sighting import Direction
 from hopwire.model.sighting_batch import SCHEMA
+from hopwire.security import OPEN as OPEN_TO_ALL
 from hopwire.security import Domains
 from hopwire.wire import decode_batch
 
@@ -55,12 +57,12 @@ __all__ = [
     "head_of",
     "ingest_group",
     "ingest_groups",
-    "parted_by_age",
     "rebatched",
     "split_batch",
 ]
 
 RESULT = pa.schema([pa.field("report", pa.binary())])
+ALL = Intake()
 # columns whose values repeat from row to row; in all other columns a dictionary costs time and saves nothing
 REPEATING = (
     "segment", "node", "node_name", "incarnation", "direction", "peer", "reason", "note", "dead_reason", "dead_note",
@@ -113,7 +115,7 @@ class IngestJob(msgspec.Struct, frozen=True):
     lake: str
     work: str
     run: str
-    before_ns: int = 0  # what was seen before is too old, and is counted only
+    intake: Intake = Intake()
 
     @property
     def groups(self) -> Path:
@@ -138,6 +140,7 @@ class IngestReport(msgspec.Struct):
     skipped_rows: int = 0
     skipped: int = 0
     expired: int = 0  # rows that are too old
+    forgotten: int = 0  # rows of what was forgotten
     parts: list[str] = []  # the names of the files that have its rows
     files: dict[str, list[StoredFile]] = {}  # table: new files; those that sources share are told of the last source
     spans: list[SourceSpan] = []
@@ -237,13 +240,15 @@ def _ingest_source(task: IngestTask, outputs: _PartOutputs, job: IngestJob, sett
     reading = _Reading(task, faults)
     with _said(report, task.path):
         for whole in rebatched(reading.rows(), settings.batch_rows, settings.batch_bytes):
-            batch, old = (whole, whole.slice(0, 0)) if task.is_own else parted_by_age(whole, job.before_ns)
-            if len(old):
-                report.expired += len(old)
-                report.spans = joined_spans([*report.spans, *_unseen(spans_from_batch(old, task.name))])
+            taken = (ALL if task.is_own else job.intake).take(whole, task.name)
+            batch = taken.batch
+            if job.intake.notes.times and not task.is_own:
+                batch = job.intake.without_forgotten(batch, split_batch(batch, task.name, OPEN_TO_ALL).messages)
             outputs.add(rows_of_sightings(batch, task.name))
-            report.spans = joined_spans([*report.spans, *spans_from_batch(batch, task.name)])
+            report.spans = joined_spans([*report.spans, *taken.spans])
             report.row_count += len(batch)
+            report.expired += taken.expired
+            report.forgotten += taken.forgotten + len(taken.batch) - len(batch)
             report.skipped_rows += pc.sum(pc.equal(batch.column("direction"), Direction.SKIPPED)).as_py() or 0
             report.skipped += pc.sum(batch.column("skipped")).as_py() or 0
         if not _has_numbers(task):
@@ -259,22 +264,6 @@ def _ingest_source(task: IngestTask, outputs: _PartOutputs, job: IngestJob, sett
     report.is_bad = any(fault.is_serious for fault in faults)
     report.is_refused = any(fault.kind in (FaultKind.REFUSED, FaultKind.NOT_REGULAR) for fault in faults)
     return report
-
-
-def parted_by_age(batch: pa.RecordBatch, before_ns: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Give the rows of a capture that a lake takes in, and those that are too old."""
-    is_old = pc.less(batch.column("seen_at_ns"), before_ns)
-    if not is_old.true_count:
-        return batch, batch.slice(0, 0)
-    return batch.filter(pc.invert(is_old)), batch.filter(is_old)
-
-
-def _unseen(spans: Iterable[SourceSpan]) -> Iterator[SourceSpan]:
-    """Give the spans of rows that are not taken in: as if the node had skipped them, so that it counts as blind."""
-    for span in spans:
-        gap = Gap(span.first_sequence, span.last_sequence, span.first_seen_at_ns, span.last_seen_at_ns)
-        gaps = (gap,) if span.is_numbered else ()
-        yield replace(span, sighting_count=0, skipped=span.sighting_count + span.skipped, gaps=gaps)
 
 
 @contextmanager

@@ -1,0 +1,191 @@
+"""What somebody asks for leaves a lake for good: every table, every old state, every byte."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopwire.errors import LakeError, SettingsError
+from hopwire.lake.build import build, step
+from hopwire.lake.compaction import compact
+from hopwire.lake.forgetting import forget
+from hopwire.lake.settings import LakeSettings
+from hopwire.lake.store import manifest_numbers, read_arrow, read_manifest
+from tests.cli.running import hopwire
+from tests.lake.days import ANNA, BERT, DAY, FIRST_DAY, SECOND, Days
+from tests.lake.test_increment import assert_same, no_spark, rows_of
+
+pytestmark = pytest.mark.slow
+
+PLAIN = LakeSettings(compression="none")  # so that bytes can be looked for
+CARL, DORA = b"carl", b"dora"
+
+
+def three_nodes(place: Path) -> list[list[Path]]:
+    """Two days: anna asks bert, bert asks carl, and carl sees noise."""
+    days, found = Days(place), []
+    for number in range(2):
+        begin = FIRST_DAY + number * DAY
+        for each in range(10):
+            days.ask(b"anna-%d-%d" % (number, each), begin + each * 1000 * SECOND)
+            days.ask(b"carl-%d-%d" % (number, each), begin + each * 1000 * SECOND + SECOND, one=BERT, other=CARL)
+        days.see(CARL, DORA, "in", begin + 20_000 * SECOND, [b"noise of carl"])
+        days.see(BERT, CARL, "in", begin + 20_001 * SECOND, [b"noise about carl"])
+        found.append(days.write(f"{number}"))
+    return found
+
+
+def everything(lake: Path) -> bytes:
+    return b"\n".join(
+        str(path).encode() + b"\n" + path.read_bytes() for path in sorted(lake.rglob("*")) if path.is_file()
+    )
+
+
+def assert_nowhere(lake: Path, *words: bytes) -> None:
+    """No byte of a word is below the lake: not in files of rows, whatever packs them, nor in logs or manifests."""
+    found = everything(lake)
+    for word in words:
+        assert word not in found
+    for name, stored in read_manifest(lake).tables.items():
+        text = repr(read_arrow(lake, name).to_pylist()).encode()
+        assert len(read_arrow(lake, name)) == stored.row_count
+        for word in words:
+            assert word not in text, name
+
+
+def assert_balanced(lake: Path) -> dict[str, int]:
+    rows = read_arrow(lake, "gold.quality").to_pylist()
+    assert all(row["is_balanced"] for row in rows)
+    read = {row["segment"]: row for row in rows if row["step"] == "read"}
+    left = sum(row["rows_in"] - row["forgotten"] for row in read.values())
+    assert left == len(read_arrow(lake, "bronze.sightings"))
+    return {name: row["forgotten"] for name, row in read.items()}
+
+
+def flows_of(lake: Path) -> set[bytes]:
+    return set(read_arrow(lake, "gold.flows")["correlation_id"].to_pylist())
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    for sources in three_nodes(tmp_path / "captures"):
+        step(tmp_path / "lake", sources, settings=PLAIN)
+    compact(tmp_path / "lake", PLAIN)
+    return tmp_path / "lake"
+
+
+def test_flow_leaves_every_table_and_every_old_state(lake: Path) -> None:
+    assert b"carl-0-3" in everything(lake)
+    before = rows_of(lake)
+    done = forget(lake, flow="carl-0-3", settings=PLAIN)
+    assert (done.flow_count, done.rows["silver.messages"], done.rows["silver.hops"]) == (1, 4, 2)
+    assert manifest_numbers(lake) == [done.manifest.number]
+    assert_nowhere(lake, b"carl-0-3")
+    forgotten = {name: count for name, count in assert_balanced(lake).items() if count}
+    assert forgotten == {"bert-0.arrows": 2, "carl-0.arrows": 2}
+    for name in ("silver.hops", "gold.requests", "gold.flows", "silver.clocks"):
+        assert set(rows_of(lake)[name]) <= set(before[name]), "all others are as they were"
+    assert len(flows_of(lake)) == 39
+    build(no_spark, lake.parent / "captures", lake, redecode=True, settings=PLAIN)
+    assert_nowhere(lake, b"carl-0-3")
+    assert len(flows_of(lake)) == 39
+    assert_balanced(lake)
+
+
+def test_source_leaves_with_all_its_flows_and_the_rest_is_as_if_it_had_never_been(lake: Path) -> None:
+    done = forget(lake, source="carl-0.arrows", settings=PLAIN)
+    assert done.flow_count == 10
+    words = [b"carl-0.arrows", *(b"carl-0-%d" % each for each in range(10))]
+    assert_nowhere(lake, *words)
+    assert flows_of(lake) == {b"anna-%d-%d" % (day, each) for day in range(2) for each in range(10)} | {
+        b"carl-1-%d" % each for each in range(10)
+    }
+    forgotten = assert_balanced(lake)
+    assert sorted(forgotten.values(), reverse=True)[:3] == [21, 20, 0]
+    number = read_manifest(lake).number
+    build(no_spark, lake.parent / "captures", lake, settings=PLAIN)
+    assert_nowhere(lake, *words)
+    build(no_spark, lake.parent / "captures", lake, redecode=True, settings=PLAIN)
+    assert_nowhere(lake, *words)
+    assert assert_balanced(lake) == forgotten
+    assert read_manifest(lake).number > number
+
+
+def test_node_leaves_with_its_name_and_others_are_judged_without_it(lake: Path, tmp_path: Path) -> None:
+    done = forget(lake, node="carl", settings=PLAIN)
+    assert done.flow_count == 20
+    assert_nowhere(lake, b"carl", b"noise of", b"noise about")
+    assert flows_of(lake) == {b"anna-%d-%d" % (day, each) for day in range(2) for each in range(10)}
+    forgotten = assert_balanced(lake)
+    assert sum(forgotten.values()) == 2 * (20 + 21 + 1)
+    build(no_spark, tmp_path / "captures", lake, settings=PLAIN)
+    build(no_spark, tmp_path / "captures", lake, redecode=True, settings=PLAIN)
+    assert_nowhere(lake, b"carl")
+    assert assert_balanced(lake) == forgotten
+    days = Days(tmp_path / "later", dict.fromkeys((ANNA, BERT, CARL), 1000))
+    days.ask(b"carl-later", FIRST_DAY + 3 * DAY, one=BERT, other=CARL)
+    step(lake, days.write("later"), settings=PLAIN)
+    assert b"carl-later" in flows_of(lake), "what comes later is not what was forgotten"
+
+
+KILLED = """
+import os, sys
+import hopwire.lake.build as build
+import hopwire.lake.forgetting as forgetting
+import hopwire.lake.delta_log as delta_log
+import hopwire.lake.retention as retention
+import hopwire.lake.store as store
+from hopwire.lake.settings import LakeSettings
+
+def die_at(function):
+    def counted(*args, **kwargs):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), 9)
+        return function(*args, **kwargs)
+    return counted
+
+left = int(sys.argv[2])
+delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
+store.put_file = die_at(store.put_file)
+retention._sweep = die_at(retention._sweep)
+retention._forget_log = die_at(retention._forget_log)
+forgetting.forget(sys.argv[1], node="carl", settings=LakeSettings(compression="none"))
+"""
+
+
+@pytest.mark.parametrize("point", [5, 45])
+def test_forgetting_that_is_killed_is_done_by_the_next_and_shows_nothing_half(lake: Path, point: int) -> None:
+    before = rows_of(lake)
+    number = read_manifest(lake).number
+    assert subprocess.run([sys.executable, "-c", KILLED, str(lake), str(point)], check=False).returncode == -9
+    if read_manifest(lake).number == number:
+        assert_same(rows_of(lake), before)
+        forget(lake, node="carl", settings=PLAIN)
+    else:
+        build(no_spark, lake.parent / "captures", lake, settings=PLAIN)
+    assert_nowhere(lake, b"the secret of carl", b"carl-0-1")
+    assert_balanced(lake)
+
+
+def test_what_is_not_there_is_refused_in_one_line(lake: Path) -> None:
+    number = read_manifest(lake).number
+    with pytest.raises(LakeError, match="nothing was done"):
+        forget(lake, flow="carl")
+    with pytest.raises(LakeError, match="nothing was done"):
+        forget(lake, node="nobody")
+    with pytest.raises(LakeError, match="nothing was done"):
+        forget(lake, source="carl")
+    with pytest.raises(SettingsError, match="name one of them"):
+        forget(lake, flow="a", node="b")
+    assert read_manifest(lake).number == number
+    refused = hopwire("lake", "forget", str(lake))
+    assert (refused.code, refused.err.splitlines()) == (2, ["hopwire: name one of them: --source, --node or --flow"])
+    said = json.loads(hopwire("lake", "forget", str(lake), "--flow", "anna-0-0", "--json").out)
+    assert (said["flows"], said["sources"]) == (1, {"anna-0.arrows": 2, "bert-0.arrows": 2})
+    assert "1 flow forgotten" in hopwire("lake", "forget", str(lake), "--flow", "anna-0-1").out
