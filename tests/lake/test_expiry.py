@@ -172,6 +172,9 @@ def test_dry_run_says_what_would_leave_and_leaves_everything(tmp_path: Path) -> 
     done = json.loads(hopwire("lake", "expire", str(lake), "--before", "2026-01-02", "--json").out)
     assert said["rows"] == done["rows"]
     assert (said["sources"], said["is_dry_run"]) == ({"anna-00.arrows": 43, "bert-00.arrows": 43}, True)
+    status = json.loads(hopwire("lake", "status", str(lake), "--json").out)
+    assert (status["known_since_ns"], status["expired"]) == (FIRST_DAY + DAY, 86)
+    assert "the lake knows from 2026-01-02 on; 86 sightings" in hopwire("lake", "status", str(lake)).out
     assert hopwire("lake", "expire", str(lake), "--before", "2026-01-02").out == "nothing is older than 2026-01-02\n"
 
 

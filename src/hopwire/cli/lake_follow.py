@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hopwire.capture.times import time_text
 from hopwire.cli.exits import complain
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.domains_file import domains_from_file
@@ -151,6 +152,9 @@ def _status_to_json(found: LakeStatus) -> dict[str, Any]:
         "files": found.files,
         "size_bytes": found.size_bytes,
         "sources": len(found.manifest.sources),
+        "known_since_ns": found.known_since_ns,
+        "expired": found.expired,
+        "forgotten": found.forgotten,
         "open_flows": found.open_flows,
         "open_sightings": found.open_sightings,
         "lag_seconds": found.lag_seconds,
@@ -178,6 +182,11 @@ def _show_status(found: LakeStatus) -> None:
         f"{plural(found.files, 'file')}, {found.size_bytes:,} bytes, {plural(len(found.manifest.sources), 'source')}"
     )
     console.print(f"{sizes}, {plural(found.versions, 'version')} that can be read")
+    if found.known_since_ns:
+        gone = f"{found.expired:,} sightings before are counted and gone"
+        console.print(f"the lake knows from {time_text(found.known_since_ns)[:10]} on; {gone}")
+    if found.forgotten:
+        console.print(f"{plural(found.forgotten, 'sighting')} forgotten")
     again = f"{plural(found.open_sightings, 'sighting')} judged again by the next step"
     console.print(f"{plural(found.open_flows, 'flow')} open, {again}")
     console.print(_follower_line(found), soft_wrap=True)

@@ -52,6 +52,21 @@ class LakeStatus:
         return min((max(each.lag_seconds, 0.0) for each in self.nodes), default=None)
 
     @property
+    def known_since_ns(self) -> int:
+        """From when on the lake is kept: what is older has left; 0 if nothing has."""
+        return self.manifest.removal.before_ns
+
+    @property
+    def expired(self) -> int:
+        """How many sightings were too old."""
+        return sum(source.expired for source in self.manifest.sources.values())
+
+    @property
+    def forgotten(self) -> int:
+        """How many sightings left because somebody asked for it."""
+        return sum(source.forgotten for source in self.manifest.sources.values())
+
+    @property
     def open_flows(self) -> int:
         """How many flows may still change."""
         stored = self.manifest.tables.get(FLOWS)
