@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial, wraps
+from types import SimpleNamespace
 from typing import Any, ParamSpec
 
 import pytest
@@ -154,12 +155,17 @@ def _outside_of_tasks(waking: Waking) -> None:
         asyncio.tasks._enter_task(loop, task)
 
 
-@pytest.mark.parametrize("kind", ["not started", "debugged", "waited for twice", "not waited for"])
+UNUSUAL = ["not started", "debugged", "waited for twice", "not waited for", "another Python"]
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
 @on_a_loop
-async def test_what_is_unusual_is_left_to_the_loop(kind: str) -> None:
+async def test_what_is_unusual_is_left_to_the_loop(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     waking = Waking()
     loop.set_debug(kind == "debugged")
+    if kind == "another Python":
+        monkeypatch.setattr("hopwire.node.waking.asyncio", SimpleNamespace(Future=object))
     if kind != "not started":
         waking.start(loop)
     heard: list[str] = []

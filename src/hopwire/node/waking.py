@@ -41,7 +41,8 @@ class Waking:
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake those who wait on this loop; before that, and where the loop is debugged, futures wake by themselves."""
-        self._loop = None if loop.get_debug() else loop
+        can_look = hasattr(asyncio.Future, "_callbacks")  # who waits for a future; no promise of Python
+        self._loop = loop if can_look and not loop.get_debug() else None
 
     def set_result(self, future: Any, result: Any) -> None:
         """Give a future, or what is like one, its result, and let the task go on that waits for it."""
