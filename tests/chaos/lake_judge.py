@@ -15,7 +15,6 @@ A difference may have an excuse. Differences are counted by excuse, so that an e
 |---|---|
 | skipped | a capture skipped sightings; but who was answered may not be called lost, failed or expired for this |
 | unwritten | a member was killed before its full disk had room again; the same holds, since the capture tells of it |
-| unknown | a life began and was killed while the disk was full, and nothing is left that says that the member lived |
 | clock | clocks of the network were set, and the lake calls such a clock doubtful for minutes |
 
 Two more checks look at what the lake has beside the outcome. `told` says what the asker was told, unless the life that
@@ -63,11 +62,10 @@ class Difference(NamedTuple):
 
 
 class Unwritten(NamedTuple):
-    """From when to when the sightings of a member were lost, and which excuse that is."""
+    """From when to when the sightings of a member were lost."""
 
     begin: float
     end: float
-    excuse: str
 
 
 def lake_check(report: Report, requests: list[Mapping[str, Any]]) -> Check:
@@ -157,9 +155,8 @@ def _excuse(report: Report, promise: Promise, lake: str, unwritten: Iterable[Unw
     if not _may_meet(promise, SMALL_DISK):
         return ""
     is_fair = promise.told != "answered" or lake in BLIND_TO_ANSWERS
-    lost = {each.excuse for each in unwritten if each.begin <= promise.ended_at and promise.asked_at <= each.end}
-    if "unknown" in lost or (lost and is_fair):
-        return "unknown" if "unknown" in lost else "unwritten"
+    if is_fair and any(each.begin <= promise.ended_at and promise.asked_at <= each.end for each in unwritten):
+        return "unwritten"
     return "skipped" if is_fair and _is_blind(report, promise) else ""
 
 
@@ -180,5 +177,4 @@ def _unwritten(report: Report) -> Iterator[Unwritten]:
         for life in report.lives:
             is_same = spell.kind == "disk" and spell.member == member_of(life.name) and life.was_killed
             if is_same and spell.overlaps(life.ended_at, life.ended_at, WRITTEN_SECONDS):
-                excuse = "unknown" if life.began_at > spell.began_at - WRITTEN_SECONDS else "unwritten"
-                yield Unwritten(max(spell.began_at, life.began_at) - GAP_SECONDS, life.ended_at, excuse)
+                yield Unwritten(max(spell.began_at, life.began_at) - GAP_SECONDS, life.ended_at)
