@@ -125,10 +125,11 @@ class SpreadReport(msgspec.Struct):
 
     parts: bytes  # of contracts: rows of PART_SCHEMA
     counts: dict[str, dict[str, int]]  # by source
+    large: list[tuple[bytes, int]] = []  # flows with many sightings, by their names
 
 
-def spread_files(number: int, task: SpreadTask, job: FlowJob, settings: LakeSettings) -> SpreadReport:
-    """Read files, count their rows, and write the sightings of messages by flow."""
+def spread_files(number: int, task: SpreadTask, job: FlowJob, settings: LakeSettings, large_rows: int) -> SpreadReport:
+    """Read files, count their rows, and write the sightings of messages by flow; tell of flows with so many rows."""
     columns = list(dict.fromkeys([*OF_SIGHTINGS, "routing", *OF_MESSAGES, "segment"]))
     messages = [_read(path, columns) for table, path in task.files if table == "silver.messages"]
     counts: dict[str, Counter[str]] = {}
@@ -139,9 +140,17 @@ def spread_files(number: int, task: SpreadTask, job: FlowJob, settings: LakeSett
     rows = pa.concat_tables([_nothing(columns), *messages]).combine_chunks()
     _count(counts, "silver.messages", rows)
     narrow = with_route(rows)
-    part = parts_by(job.part_count, flow_names(narrow))
+    names = flow_names(narrow)
+    part = parts_by(job.part_count, names)
     write_parts(job.path("sightings", number), narrow, part, job.part_count, settings.file_mode)
-    return SpreadReport(_bytes(parts_of(rows)), {name: dict(count) for name, count in counts.items()})
+    by_source = {name: dict(count) for name, count in counts.items()}
+    return SpreadReport(_bytes(parts_of(rows)), by_source, _large(names, large_rows))
+
+
+def _large(names: pa.Array, large_rows: int) -> list[tuple[bytes, int]]:
+    counts = names.value_counts()
+    few = counts.filter(pc.greater_equal(counts.field("counts"), large_rows))
+    return [(each["values"], each["counts"]) for each in few.to_pylist()]
 
 
 def _read(path: str, columns: Sequence[str]) -> pa.Table:

@@ -103,9 +103,12 @@ class _Whole:
         job, settings, names = self.job, self.settings, dict(self.names)
         spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))]
         tasks = _spread_tasks(self.run)
+        most = 2 * settings.max_flow_rows  # sightings: a hop has two at most
+        share = max(most // max(len(tasks), 1), 1)
         spread = self._jobs(
-            "sightings by flow", len(tasks), lambda n: spread_files(n, tasks[n], job, settings), SpreadReport
+            "sightings by flow", len(tasks), lambda n: spread_files(n, tasks[n], job, settings, share), SpreadReport
         )
+        _refuse_large(spread, most)
         found = self._jobs("crossings", job.part_count, lambda n: cross_part(n, job, len(tasks)), list[Crossing])
         crossings = quickest(each for some in found for each in some)
         inherited = inherited_of(self.run.before)
@@ -206,6 +209,18 @@ def _spread_tasks(run: LakeRun) -> list[SpreadTask]:
         for number, (_, path) in enumerate(files):
             tasks[number % count].append((name, str(path)))
     return [SpreadTask(files) for files in tasks if files]
+
+
+def _refuse_large(spread: Sequence[SpreadReport], most: int) -> None:
+    """Leave a flow to Spark that may not fit into the memory of one task.
+
+    A task tells of a flow only if the flow has its share of `most` there. So a flow of twice as many is always found.
+    """
+    counts: Counter[bytes] = Counter()
+    for report in spread:
+        counts.update(dict(report.large))
+    if counts and max(counts.values()) > most:
+        raise WholeNeeded(f"a flow has {max(counts.values()):,} sightings")
 
 
 def _refuse(judged: Sequence[JudgeReport]) -> None:
