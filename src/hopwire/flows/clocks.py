@@ -122,9 +122,8 @@ def clocks_from_crossings(
 ) -> list[Clock]:
     """Give the clock of every node, from the quickest crossings of each window, and from what was known before."""
     fold = base.copy() if base else ClockFold()
-    since = fold.window
     fold.nodes |= set(nodes)
-    fold.add(each for each in crossings if each.window > since)
+    fold.add(each for each in crossings if base is None or each.window > base.window)
     return fold.clocks()
 
 

@@ -21,6 +21,7 @@ What must change with these rules: `lake/silver/clocks.py`, which finds the quic
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -97,18 +98,16 @@ def quickest_crossings(sightings: pa.Table) -> list[Crossing]:
 
 def quickest(crossings: Iterable[Crossing]) -> list[Crossing]:
     """Give the quickest crossing for each pair of lives in each window, with the number of messages of all."""
-    found: dict[tuple[tuple[Life, Life], int], Crossing] = {}
+    found: dict[tuple[object, ...], Crossing] = {}
+    messages: Counter[tuple[object, ...]] = Counter()
     for each in crossings:
-        place = each.ends, each.window
-        if known := found.get(place):
-            first = min(known, each, key=_by_speed)
-            each = first._replace(messages=known.messages + each.messages)
-        found[place] = each
-    return list(found.values())
-
-
-def _by_speed(crossing: Crossing) -> tuple[int, int]:
-    return crossing.quickest_ns, crossing.left_at_ns
+        source, target, took, count, left, *lives_and_window = each
+        place = (source, target, *lives_and_window)
+        messages[place] += count
+        known = found.get(place)
+        if known is None or (took, left) < (known.quickest_ns, known.left_at_ns):
+            found[place] = each
+    return [each._replace(messages=messages[place]) for place, each in found.items()]
 
 
 def crossings_of(sightings: pa.Table) -> list[Crossing]:

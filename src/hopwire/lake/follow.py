@@ -111,6 +111,7 @@ class Follower:
         self._said: dict[str, None] = {}
         self._seen: dict[str, FoundSource] = {}  # the captures of the last look
         self._since_compaction = 0
+        self._row_count = 0  # of all sources, before the step
         started = FollowNotes(
             os.getpid(),
             socket.gethostname(),
@@ -148,6 +149,7 @@ class Follower:
         """Look at the captures, and make a step if there is something new; give what the step has read."""
         captures = self._looked()
         known = self._manifest().sources
+        self._row_count = _rows_of(known)
         admitted = admit(captures.found, known, StepLimits(self._settings.max_rows, self._settings.max_bytes))
         if not admitted.ends:
             admitted = Admitted(dict.fromkeys(self._torn(captures, known)))
@@ -236,7 +238,7 @@ class Follower:
         )
         for fault in built.faults:
             self._say(fault)
-        self._count(built, admitted.row_count, time.monotonic() - begun)
+        self._count(built, _rows_of(built.manifest.sources) - self._row_count, time.monotonic() - begun)
 
     def _count(self, built: Built, count: int, seconds: float) -> None:
         notes = self.notes
@@ -263,6 +265,10 @@ class Follower:
         self.notes = replace(self.notes, noted_at_ns=self._clock_ns(), **values)  # type: ignore[arg-type]
         with suppress(OSError):
             replace_file(self._lake / FOLLOWER, msgspec.json.encode(self.notes), self._lake_settings.file_mode)
+
+
+def _rows_of(sources: Mapping[str, StoredSource]) -> int:
+    return sum(each.row_count for each in sources.values())
 
 
 def _in_words(error: Exception) -> str:
