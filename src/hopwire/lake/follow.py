@@ -33,7 +33,7 @@ from pathlib import Path
 import msgspec
 
 from hopwire.capture.file_faults import Fault
-from hopwire.capture.segment import END
+from hopwire.capture.segment import END, OPEN_SUFFIX
 from hopwire.disk import local_path, replace_file
 from hopwire.errors import BalanceError, LakeError, SettingsError, WholeNeeded
 from hopwire.lake.admission import Admitted, StepLimits, admit
@@ -237,7 +237,8 @@ class Follower:
             settings=self._lake_settings,
         )
         for fault in built.faults:
-            self._say(fault)
+            if not fault.partition(":")[0].endswith(OPEN_SUFFIX):  # half a batch of an open segment is no news
+                self._say(fault)
         self._count(built, _rows_of(built.manifest.sources) - self._row_count, time.monotonic() - begun)
 
     def _count(self, built: Built, count: int, seconds: float) -> None:
