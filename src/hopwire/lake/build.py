@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -35,7 +36,7 @@ from hopwire.lake.expiry import expire_old
 from hopwire.lake.increment import OWN, STEPPED, begin_steps, step_tables
 from hopwire.lake.ingest import decoder_basis, ingest, ingest_here, take_in
 from hopwire.lake.inheritance import inherited_of
-from hopwire.lake.manifest import Manifest, StoredSource, hash_of
+from hopwire.lake.manifest import Manifest, StoredSource, hash_of, hash_of_bytes
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
@@ -192,6 +193,14 @@ def _built(
     return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))
 
 
+def _bytes_of(rows: pa.Table) -> pa.Buffer:
+    """Give rows as bytes that change with any value."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    return sink.getvalue()
+
+
 class _Build:
     """One build on its way."""
 
@@ -238,7 +247,7 @@ class _Build:
     def put_sources(self, sources: Mapping[str, StoredSource], foreign: Sequence[Fault]) -> None:
         """Write bronze.sources, if its rows have changed."""
         rows = rows_of_sources(sources, foreign)
-        basis = hash_of(CODE, [str(row) for row in rows.to_pylist()])
+        basis = hash_of(CODE, hash_of_bytes(_bytes_of(rows)))
         if self._is_current(SOURCES_TABLE, basis):
             return
         write_rows(self.run, SOURCES_TABLE, basis, rows)

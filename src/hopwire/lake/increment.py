@@ -442,22 +442,23 @@ class _Increment:
 
     def _put_quality(self, hops: _HopChange, spans: Sequence[SourceSpan]) -> None:
         files = self._files("gold.quality")
-        old = files.read(files.closed).to_pylist()
+        old = files.read(files.closed)
         sources = [row for path in self.run.paths("bronze.sources") for row in pq.read_table(path).to_pylist()]
-        counts = self._counts([row["segment"] for row in sources], old)
-        linked = next((row for row in old if row["step"] == "link"), {"rows_in": 0, "rows_out": 0})
-        linked_out = linked["rows_out"] - _linked(hops.before) + _linked(hops.after)
+        counts = self._counts(old.filter(pc.equal(old["step"], "decode")))
+        linked = pc.sum(old.filter(pc.equal(old["step"], "link"))["rows_out"]).as_py() or 0
+        linked_out = linked - _linked(hops.before) + _linked(hops.after)
         messages = sum(file.row_count for file in self.run.files(MESSAGES_TABLE.name))
         rows = quality_rows(sources, counts, spans, (messages, linked_out))
         self._put_whole("gold.quality", rows)
 
-    def _counts(self, segments: Iterable[str], old: Sequence[Mapping[str, Any]]) -> dict[str, Counter[str]]:
+    def _counts(self, old: pa.Table) -> dict[str, dict[str, int]]:
         """The rows of each source in each table: counted where files are new, and as before where they are not."""
-        found: dict[str, Counter[str]] = {}
-        for row in old:
-            if row["step"] == "decode":
-                names = ("message_count", "quarantine_count", "skipped_rows", "skipped")
-                found[row["segment"]] = Counter({"bronze_count": row["rows_in"]} | {name: row[name] for name in names})
+        names = ("message_count", "quarantine_count", "skipped_rows", "skipped")
+        columns = (old[name].to_pylist() for name in ("segment", "rows_in", *names))
+        found = {
+            segment: dict(zip(("bronze_count", *names), counts, strict=True))
+            for segment, *counts in zip(*columns, strict=True)
+        }
         anew: dict[str, Counter[str]] = {}
         for name, column in (
             ("bronze.sightings", "bronze_count"),
@@ -478,7 +479,7 @@ class _Increment:
                     anew[row["segment"]].update(skipped_rows=1, skipped=row["skipped"])
         replaced = self._replaced_sources()
         for segment, counts in anew.items():
-            found[segment] = counts if segment in replaced else found.get(segment, Counter()) + counts
+            found[segment] = dict(counts if segment in replaced else Counter(found.get(segment, {})) + counts)
         return found
 
     def _replaced_sources(self) -> set[str]:

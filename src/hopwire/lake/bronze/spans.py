@@ -57,6 +57,7 @@ def rows_from_spans(spans: Iterable[SourceSpan]) -> pa.Table:
 
 
 def spans_from_rows(rows: pa.Table) -> list[SourceSpan]:
-    """Give rows as spans."""
-    made = rows.select(SPANS_TABLE.schema.names).to_pylist()
-    return [SourceSpan(**row | {"gaps": tuple(Gap(**gap) for gap in row["gaps"])}) for row in made]
+    """Give rows as spans, whose fields are the columns in their order."""
+    columns = {name: rows[name].to_pylist() for name in SPANS_TABLE.schema.names}
+    columns["gaps"] = [tuple(Gap(**gap) for gap in gaps) if gaps else () for gaps in columns["gaps"]]
+    return [SourceSpan(*values) for values in zip(*columns.values(), strict=True)]

@@ -14,7 +14,6 @@ build (`flows/spans.py`). A source whose rows do not have the numbers of their n
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -49,6 +48,8 @@ COLUMNS = (
 # fmt: on
 REMOVED = ("expired", "forgotten")  # rows that were read, and are not in the lake any more
 COUNTS = ("row_count", *REMOVED, "bronze_count", "message_count", "quarantine_count", "skipped_rows", "skipped")
+COUNTED = COUNTS[1 + len(REMOVED) :]
+NO_COUNTS: dict[str, int] = {}
 READS = ("bronze.sources", "bronze.sightings", "silver.messages", "silver.quarantine", "silver.hops", "bronze.spans")
 COMPLETE = pa.schema(
     [("step", pa.string()), ("segment", pa.string())]
@@ -127,40 +128,48 @@ def quality_rows(
 ) -> pa.Table:
     """Give all rows, from rows of sources, the rows of each source in each table, and what went in and out of hops."""
     faults: dict[str, list[str]] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []  # the columns in their order
     for source in sources:
-        segment = source["segment"]
-        faults[segment] = source["faults"]
-        told = {name: source[name] or 0 for name in ("row_count", *REMOVED)}
-        count = dict.fromkeys(COUNTS, 0) | dict(counts.get(segment, {})) | told
-        left = count["bronze_count"] + count["expired"] + count["forgotten"]
-        went = count["message_count"] + count["quarantine_count"] + count["skipped_rows"]
-        balances = {"read": (count["row_count"], left), "decode": (count["bronze_count"], went)}
-        rows += [count | {"step": step, "segment": segment, "balance": each} for step, each in balances.items()]
-    rows = [row | {"rows_in": row["balance"][0], "rows_out": row["balance"][1]} for row in rows]
-    rows.append({"step": "link", "segment": "", "rows_in": linked[0], "rows_out": linked[1]})
-    rows += complete_rows(spans).to_pylist()
-    numbers = [column.name for column in COLUMNS if column.type == pa.int64()]
-    made = [
-        row
-        | {name: row.get(name, 0) for name in numbers}
-        | {"is_balanced": row["rows_in"] == row["rows_out"], "faults": faults.get(row["segment"], [])}
-        for row in rows
-    ]
-    return pa.Table.from_pylist(made, schema_from_columns(COLUMNS))
+        segment, faults[source["segment"]] = source["segment"], source["faults"]
+        read, *removed = (source[name] or 0 for name in ("row_count", *REMOVED))
+        known = counts.get(segment, NO_COUNTS)
+        bronze, messages, quarantine, skips, skipped = [known.get(name, 0) for name in COUNTED]
+        more = (messages, quarantine, skips, skipped, 0, *removed)
+        for step, rows_in, rows_out in (
+            ("read", read, bronze + sum(removed)),
+            ("decode", bronze, messages + quarantine + skips),
+        ):
+            rows.append((step, segment, rows_in, rows_out, *more, rows_in == rows_out, source["faults"]))
+    rows.append(("link", "", *linked, 0, 0, 0, 0, 0, 0, 0, linked[0] == linked[1], []))
+    for segment, (rows_in, rows_out, skipped, missing) in _complete(spans).items():
+        more = (0, 0, 0, skipped, missing, 0, 0)
+        rows.append(("complete", segment, rows_in, rows_out, *more, rows_in == rows_out, faults.get(segment, [])))
+    schema = schema_from_columns(COLUMNS)
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(values, each.type) for values, each in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema=schema)
 
 
 def complete_rows(spans: Iterable[SourceSpan]) -> pa.Table:
     """Give the step `complete`: the numbers that should be in each source or in front of it, and the known numbers."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    rows = [("complete", segment, *counts) for segment, counts in _complete(spans).items()]
+    columns = zip(*rows, strict=True) if rows else [()] * len(COMPLETE)
+    return pa.table([pa.array(values, each.type) for values, each in zip(columns, COMPLETE, strict=True)], COMPLETE)
+
+
+def _complete(spans: Iterable[SourceSpan]) -> dict[str, tuple[int, int, int, int]]:
+    """Give the numbers of each source: rows in, rows out, skipped, missing."""
+    found: dict[str, tuple[int, int, int, int]] = {}
     for span, missing_before, _ in placed(spans):
         if span.is_numbered:
             missing = span.missing + missing_before
-            counts[span.segment].update(
-                rows_in=span.last_sequence - span.first_sequence + 1 + missing_before,
-                rows_out=span.sighting_count + span.skipped + missing,
-                skipped=span.skipped,
-                missing=missing,
+            rows_in = span.last_sequence - span.first_sequence + 1 + missing_before
+            rows_out = span.sighting_count + span.skipped + missing
+            before = found.get(span.segment, (0, 0, 0, 0))
+            found[span.segment] = (
+                before[0] + rows_in,
+                before[1] + rows_out,
+                before[2] + span.skipped,
+                before[3] + missing,
             )
-    rows = [{"step": "complete", "segment": segment, **count} for segment, count in counts.items()]
-    return pa.Table.from_pylist(rows, COMPLETE)
+    return found
