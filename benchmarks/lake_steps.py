@@ -50,6 +50,7 @@ class Traffic:
         self.number = 0  # of the request
         self.sequence = dict.fromkeys(NODES, 0)
         self.chance = Random(1)
+        self.shift = 0  # of all times from now on, in nanoseconds
 
     @property
     def count(self) -> int:
@@ -75,7 +76,7 @@ class Traffic:
         number = self.number
         self.number += 1
         home, other = NODES[number % 4], NODES[(number + 1 + number // 4 % 3) % 4]
-        at = BEGIN + number * 4 * SECOND // PER_SECOND
+        at = BEGIN + self.shift + number * 4 * SECOND // PER_SECOND
         flow = self.chance.randbytes(18).hex().encode()
         question = Message(
             b"orders.create",

@@ -18,6 +18,7 @@ from hopwire.capture.sources import list_sources, read_source
 from hopwire.errors import LakeError
 from hopwire.lake import expiry, retention
 from hopwire.lake.build import build, step
+from hopwire.lake.compaction import compact
 from hopwire.lake.expiry import expire, limit_of, limit_of_days
 from hopwire.lake.manifest import part_name
 from hopwire.lake.settings import LakeSettings
@@ -278,3 +279,60 @@ def test_every_table_can_be_read_behind_an_expiry(tmp_path: Path) -> None:
         "count_star()",
         "23",
     ]
+
+
+STEPPER = """
+import sys
+from pathlib import Path
+from hopwire.errors import LakeError
+from hopwire.lake.build import step
+
+lake, *sources = map(Path, sys.argv[1:])
+for pair in zip(sources[::2], sources[1::2]):
+    while True:
+        try:
+            step(lake, pair)
+            break
+        except LakeError as error:
+            if "is being built" not in str(error):
+                raise
+"""
+READER = """
+import sys
+from pathlib import Path
+from hopwire.lake.store import read_arrow, read_manifest
+
+lake, done = map(Path, sys.argv[1:])
+count = 0
+while not (done.exists() and count):
+    manifest = read_manifest(lake)
+    for name in ("gold.flows", "silver.messages"):
+        assert len(read_arrow(lake, name, manifest=manifest)) == manifest.tables[name].row_count
+    count += 1
+"""
+
+
+def test_steps_compaction_expiry_and_readers_go_on_beside_one_another(tmp_path: Path) -> None:
+    lake, days = tmp_path / "lake", make_days(tmp_path / "captures", 6)
+    step(lake, days[0])
+    run = [sys.executable, "-c"]
+    later = [str(path) for some in days[1:] for path in some]
+    with (
+        subprocess.Popen([*run, READER, str(lake), str(tmp_path / "done")]) as reader,
+        subprocess.Popen([*run, STEPPER, str(lake), *later]) as stepper,
+    ):
+        number = 0
+        while stepper.poll() is None:
+            number += 1
+            try:
+                compact(lake) if number % 2 else expire(lake, date(2026, 1, 2 + min(number // 8, 1)))
+            except LakeError as error:
+                assert "is being built" in str(error)
+        (tmp_path / "done").touch()
+        assert (stepper.wait(), reader.wait()) == (0, 0)
+    expire(lake, date(2026, 1, 3))
+    compact(lake)
+    expected = [f"day-{day}-{each:03}" for day in range(2, 6) for each in range(20)]
+    expected += [f"before-midnight-{day}" for day in range(2, 6)] + [f"over-midnight-{day}" for day in range(1, 6)]
+    assert flows_of(lake) == sorted(expected)
+    assert_balanced(lake)

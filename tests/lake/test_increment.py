@@ -211,7 +211,7 @@ def test_step_that_dies_between_two_commits_leaves_the_lake_as_it_was(
     cut.build(lake, live, cut.files[:half])
     before = rows_of(lake)
     commit = DeltaLog.commit
-    commits = len(read_manifest(lake).tables)
+    commits = len(read_manifest(lake).tables) - 1  # bronze.forgotten has no new rows
 
     def dying(limit: int) -> Callable[..., int]:
         left = iter(range(limit))
