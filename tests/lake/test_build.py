@@ -311,7 +311,7 @@ def test_run_that_does_not_add_up_fails_and_is_not_published(
 def test_built_is_a_value(spark: SparkSession, captures: Path, lake: Path) -> None:
     built = build(spark, captures, lake, ["silver.messages"])
     assert isinstance(built, Built)
-    bronze = {"bronze.sources", "bronze.sightings", "bronze.spans"}
+    bronze = {"bronze.forgotten", "bronze.sources", "bronze.sightings", "bronze.spans"}
     assert set(built.manifest.tables) == bronze | {"silver.messages", "silver.quarantine"}
 
 
