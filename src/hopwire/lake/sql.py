@@ -11,7 +11,7 @@ If payload classes are named, the view `messages` also has the bodies of message
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from hopwire.lake.manifest import Manifest
 from hopwire.lake.payload_bodies import BODY_COLUMNS, NEEDED, Readers, with_bodies
 from hopwire.lake.store import files_of, read_manifest, schema_of
 
-__all__ = ["check_select", "opened", "query"]
+__all__ = ["check_select", "opened", "query", "select_from"]
 
 MESSAGES = "silver.messages"
 BODIES = "".join(f", hopwire_{name}({', '.join(NEEDED)}) AS {name}" for name in BODY_COLUMNS)
@@ -94,15 +94,19 @@ def _make_view(database: Any, name: str, files: Sequence[Path], schema: pa.Schem
     whole, short = f"{_name(layer)}.{_name(table)}", f"main.{_name(table)}"
     database.execute(f"CREATE SCHEMA IF NOT EXISTS {_name(layer)}")
     if files:
-        listed = ", ".join(_text(_pattern(path)) for path in files)
-        columns = ", ".join(map(_name, schema.names))
-        rows = f"SELECT {columns} FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608
-        database.execute(f"CREATE VIEW {whole} AS {rows}")
+        database.execute(f"CREATE VIEW {whole} AS {select_from(files, schema.names)}")
     else:
         database.register("no_rows", schema.empty_table())
         database.execute(f"CREATE TABLE {whole} AS SELECT * FROM no_rows")  # noqa: S608
         database.unregister("no_rows")
     database.execute(f"CREATE VIEW {short} AS SELECT *{more} FROM {whole}")  # noqa: S608
+
+
+def select_from(files: Iterable[Path], columns: Sequence[str] = ()) -> str:
+    """Give the statement that selects the rows of files, all columns or some."""
+    listed = ", ".join(_text(_pattern(path)) for path in files)
+    names = ", ".join(map(_name, columns)) or "*"
+    return f"SELECT {names} FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608
 
 
 def _pattern(path: Path) -> str:

@@ -72,6 +72,7 @@ except ImportError:  # on Windows nothing keeps two runs apart but the fence of 
 
 __all__ = [
     "LakeRun",
+    "file_ranges",
     "files_of",
     "hold",
     "is_held",
@@ -181,6 +182,22 @@ def files_of(lake: Path | str, name: str, manifest: Manifest | None = None) -> l
         except UNREADABLE as error:
             raise _damaged(lake, name, file.path, error) from None
     return [log.place / file.path for file in files]
+
+
+def file_ranges(lake: Path | str, name: str, manifest: Manifest) -> dict[Path, dict[str, tuple[int, int]]]:
+    """Give the files of a table, each with the least and the largest value of its columns of whole numbers."""
+    log = log_of(local_path(lake), name)
+    rows = log.statistics(manifest.tables[name].version)
+    columns = [each[4:] for each in rows.column_names if each.startswith("min.") and pa.types.is_int64(rows[each].type)]
+    known = zip(
+        rows["path"].to_pylist(),
+        *(zip(rows[f"min.{each}"].to_pylist(), rows[f"max.{each}"].to_pylist(), strict=True) for each in columns),
+        strict=True,
+    )
+    return {
+        log.place / path: {each: pair for each, pair in zip(columns, pairs, strict=True) if None not in pair}
+        for path, *pairs in known
+    }
 
 
 def _files(lake: Path | str, name: str, manifest: Manifest) -> tuple[DeltaLog, list[StoredFile]]:

@@ -11,7 +11,7 @@ from hopwire.errors import SettingsError
 from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report.dissection import rows_from_dissection
 from hopwire.report.flow_tree import Remark, finding_line, name_of, request_line
-from hopwire.report.words import text_or_hex
+from hopwire.report.words import cut, text_or_hex
 from hopwire.web import lake_questions as ask
 from hopwire.web.flow_search import number_from
 from hopwire.web.flow_steps import FlowStep, steps_of_flow
@@ -28,6 +28,7 @@ MAX_FIELDS, MAX_DUMP = 400, 4_096  # fields and bytes of one sighting that are s
 MAX_LOST = 20  # steps whose end is told above the drawing
 MAX_REQUESTS, MAX_FINDINGS = 50, 100  # of a flow that are told below it; all of them are counted
 HIDDEN = "hidden"
+SHORT_ID = 16  # characters of an id above a column
 NOWHERE = (b"", 0, 0)  # no node has this sighting
 
 
@@ -80,6 +81,7 @@ def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
         "clock": clock,
         "next": first + len(shown),
         "size": MAX_STEPS,
+        "next_wrong": next((number for number in found["bad"] if number > first), None),
     }
     return PageContent("flow.html", text_or_hex(found["flow_id"]), values, drawings, helpers)
 
@@ -175,7 +177,8 @@ def _as_tree(steps: Sequence[FlowStep]) -> list[FlowStep]:
 def _times(views: LakeViews, steps: Sequence[FlowStep], found: Mapping[str, Any], clock: str) -> dict[int, StepTimes]:
     """The times that steps are drawn with: corrected with the band of error, raw where they are known, or both."""
     errors = {row["node"]: row["error_ns"] or 0 for row in views.rows("select node, error_ns from silver.clocks")}
-    raw = {} if clock == "corrected" else ask.raw_times(views, found["correlation_id"])
+    seen = [each for step in steps for each in (step.left, step.arrived) if each]
+    raw = {} if clock == "corrected" else ask.raw_times(views, found["correlation_id"], seen)
     times = {}
     for step in steps:
         left, arrived = raw.get(step.left or NOWHERE), raw.get(step.arrived or NOWHERE)
@@ -333,6 +336,7 @@ def compare(views: LakeViews, query: Query, views_of: Callable[[int], LakeViews]
         values["rows"] = _aligned(sides[0][1], sides[1][1])
         values["sides"] = [
             {"id": text_or_hex(found["flow_id"]) + (f" in version {version}" if version else ""),
+             "short": cut(text_or_hex(found["flow_id"]), SHORT_ID) + (f" v{version}" if version else ""),
              "address": f"/flow/{id_in_address(found['flow_id'])}" + (f"?v={version}" if version else ""),
              "step_count": found["step_count"], "shown": min(found["step_count"], MAX_STEPS),
              "outcome": found["outcome"], "duration_us": found["duration_us"], "hop_count": found["hop_count"]}

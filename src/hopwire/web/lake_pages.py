@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -28,8 +28,8 @@ from hopwire.web.time_chart import SHOWN_OUTCOMES, time_chart
 __all__ = ["clocks", "contracts", "flows", "links", "overview", "quarantine", "security", "sql"]
 
 Query = Mapping[str, str]
-MAX_SQL_ROWS = 500
-SHOWN_QUARANTINED = 20
+MAX_SQL_ROWS, MAX_SECURITY = 500, 500
+SHOWN_QUARANTINED, MAX_FRAME_BYTES = 20, 512
 MAX_SQL = 20_000  # characters
 BAD = ("lost", "expired", "late", "failed")
 EXAMPLE = "select outcome, count(*) as requests from requests group by outcome order by requests desc"
@@ -41,7 +41,7 @@ EXAMPLE = "select outcome, count(*) as requests from requests group by outcome o
 def overview(views: LakeViews, query: Query) -> PageContent:
     """Everything at a glance: what became of flows over time, the losses, the balance."""
     wanted, names = search_from_query(query), ask.node_names(views)
-    totals, buckets, width = ask.flows_over_time(views, wanted, names)
+    totals, buckets, width, _ = ask.flows_over_time(views, wanted, names)
     chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
     balance = views.row(
         "select sum(rows_in)::bigint as rows_in, sum(message_count)::bigint as messages,"
@@ -84,7 +84,7 @@ def _between(wanted: FlowSearch, begin_ns: int, end_ns: int, path: str) -> str:
 def flows(views: LakeViews, query: Query) -> PageContent:
     """The list of flows, page by page, with exact totals."""
     wanted, names = search_from_query(query), ask.node_names(views)
-    totals, buckets, width = ask.flows_over_time(views, wanted, names)
+    totals, buckets, width, _ = ask.flows_over_time(views, wanted, names)
     rows = [_listed(row, names) for row in ask.flow_page(views, wanted, names)]
     total = sum(totals.values())
     chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
@@ -201,8 +201,17 @@ def security(views: LakeViews, query: Query) -> PageContent:
     names = ask.node_names(views)
     counted = "select verdict, count(*) as messages from silver.messages group by 1 order by 2 desc"
     verdicts = views.remembered(("verdicts",), lambda: views.rows(counted))
-    rows = views.rows("select * from gold.security order by minute desc, message_count desc limit 500")
-    total = views.row("select count(*) as n from gold.security")["n"]
+    counted = (
+        "select finding, sum(message_count)::bigint as messages, count(*) as n from gold.security group by 1 order by 2"
+    )
+    kinds = views.remembered(("findings",), lambda: views.rows(counted))
+    finding = query.get("finding", "")
+    where, given = ("finding = ?", [finding]) if finding else ("true", [])
+    rows = views.rows(
+        f"select * from gold.security where {where} order by minute desc, message_count desc limit {MAX_SECURITY}",
+        given,
+    )
+    total = sum(row["n"] for row in kinds if finding in ("", row["finding"]))
     made = [
         {
             **row,
@@ -213,7 +222,8 @@ def security(views: LakeViews, query: Query) -> PageContent:
         }
         for row in rows
     ]
-    return PageContent("security.html", "Security", {"verdicts": verdicts, "findings": made, "total": total})
+    values = {"verdicts": verdicts, "kinds": kinds, "finding": finding, "findings": made, "total": total}
+    return PageContent("security.html", "Security", values)
 
 
 def quarantine(views: LakeViews, query: Query, shows_bodies: bool = True) -> PageContent:
@@ -221,14 +231,9 @@ def quarantine(views: LakeViews, query: Query, shows_bodies: bool = True) -> Pag
     names = ask.node_names(views)
     page = max(1, number_from(query.get("page", "1"), "page"))
     reason = query.get("reason", "")
-    reasons = views.rows("select reason, count(*) as sightings from silver.quarantine group by 1 order by 2 desc, 1")
-    where, given = ("reason = ?", [reason]) if reason else ("true", [])
-    total = views.row(f"select count(*) as n from silver.quarantine where {where}", given)["n"]
-    rows = views.rows(
-        f"select * from silver.quarantine where {where} order by seen_at_ns, node, sequence"
-        f" limit {SHOWN_QUARANTINED} offset {SHOWN_QUARANTINED * (page - 1)}",
-        given,
-    )
+    reasons = ask.quarantine_counts(views)
+    total = sum(row["sightings"] for row in reasons if reason in ("", row["reason"]))
+    rows = ask.quarantine_page(views, reason, SHOWN_QUARANTINED * (page - 1), SHOWN_QUARANTINED)
     homes = flows_of_quarantined(views, rows)
     made = [
         {
@@ -244,6 +249,7 @@ def quarantine(views: LakeViews, query: Query, shows_bodies: bool = True) -> Pag
             "size_bytes": row["size_bytes"],
             "frame_count": row["frame_count"],
             "dump": _marked(row) if shows_bodies else [],
+            "others": _frames(row["frames"] or []) if shows_bodies else [],
         }
         for number, row in enumerate(rows)
     ]
@@ -263,7 +269,22 @@ def _marked(row: Mapping[str, Any]) -> list[str]:
     frame = row["reason_frame"] if row["reason_frame"] is not None else 0
     if not 0 <= frame < len(frames):
         return []
+    if not frames[frame]:
+        return [f"frame {frame} is empty"]
     return hexdump(frames[frame][:65_536], row["reason_byte"] if row["reason_byte"] is not None else 0)
+
+
+def _frames(frames: Sequence[bytes]) -> list[dict[str, Any]]:
+    """All frames of a sighting, of large ones the beginning, until there is enough of them."""
+    made = []
+    room = MAX_FRAME_BYTES
+    for number, frame in enumerate(frames):
+        shown = frame[:room]
+        made.append(
+            {"frame": number, "size": len(frame), "lines": hexdump(shown) if shown else [], "is_cut": shown != frame}
+        )
+        room -= len(shown)
+    return made
 
 
 # -- SQL

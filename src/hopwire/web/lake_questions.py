@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp
-from typing import Any
+from math import ceil, exp, floor
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -12,10 +12,12 @@ from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.report.flow_tree import is_bad_step
 from hopwire.web.flow_search import ORDERS, FlowSearch
 from hopwire.web.lake_views import LakeViews
+from hopwire.web.list_places import place_of
 from hopwire.web.time_chart import Bucket, bucket_width
 
 __all__ = [
     "PAGE_ROWS",
+    "FlowCounts",
     "flow_called",
     "flow_ids",
     "flow_page",
@@ -26,6 +28,8 @@ __all__ = [
     "hops_of",
     "links_of",
     "node_names",
+    "quarantine_counts",
+    "quarantine_page",
     "raw_times",
     "requests_of",
     "sighting",
@@ -50,6 +54,7 @@ BY_TIME = ", ".join(
     )
 )
 BARS_PER_E = 20  # bars of a histogram of durations, for each factor of e: each is 5 % wide
+BAR = f"(ln(greatest(duration_us, 1)) * {BARS_PER_E})::integer"
 FLOW = (
     "flow_id, correlation_id, identity, outcome, started_at_ns, duration_us, depth, hop_count, message_count, "
     "size_bytes, lost_count, dead_count, request_count, answered_count, nodes, critical_path_us, findings, is_oversized"
@@ -59,6 +64,15 @@ LISTED = (
     "flow_id, identity, outcome, started_at_ns, duration_us, hop_count, message_count, lost_count, dead_count, nodes, "
     "list_distinct([each.kind for each in findings]) as findings, is_oversized"
 )
+
+
+class FlowCounts(NamedTuple):
+    """How many flows a filter has: by outcome, over time, and by duration."""
+
+    totals: Mapping[str, int]
+    buckets: Sequence[Bucket]
+    width_ns: int  # of a stretch of time
+    bars: Mapping[int | None, int]  # None: flows that have no duration
 
 
 def node_names(views: LakeViews) -> dict[bytes, str]:
@@ -77,10 +91,11 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
     """Give the flows of one page of the list."""
     where, given = wanted.where(names)
     begin = (wanted.page - 1) * PAGE_ROWS
+    within, before = _within(wanted.order, flows_over_time(views, wanted, names), begin)
     # first the ids, from few columns; then the rows of the page, within the range of their times and ids
     ids = views.rows(
-        f"select flow_id, started_at_ns from gold.flows where {where}"
-        f" order by {ORDERS[wanted.order]} limit {PAGE_ROWS} offset {begin}",
+        f"select flow_id, started_at_ns from gold.flows where {where} and {within}"
+        f" order by {ORDERS[wanted.order]} limit {PAGE_ROWS} offset {begin - before}",
         given,
     )
     if not ids:
@@ -88,11 +103,39 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
     times, known = [row["started_at_ns"] for row in ids], [row["flow_id"] for row in ids]
     marks = ", ".join("?" for _ in ids)
     return views.rows(
-        f"select {LISTED} from gold.flows where started_at_ns between ? and ? and flow_id between ? and ?"
-        f" and flow_id in ({marks})"
+        f"select {LISTED} from gold.flows where {within} and started_at_ns between ? and ?"
+        f" and flow_id between ? and ? and flow_id in ({marks})"
         f" order by {ORDERS[wanted.order]}",
         [min(times), max(times), min(known), max(known), *known],
     )
+
+
+def _within(order: str, counts: FlowCounts, begin: int) -> tuple[str, int]:
+    """The condition on the flows among which a page lies, and how many flows of the list stand before these.
+
+    A range of a column lets files and pages be skipped; what is counted decides which flows are in it, to the last one.
+    """
+    if order in ("latest", "oldest"):
+        width = counts.width_ns
+        stretches = [(bucket.at_ns, sum(bucket.counts.values())) for bucket in counts.buckets]
+        place = place_of(stretches if order == "oldest" else reversed(stretches), begin, PAGE_ROWS)
+        if place is not None:
+            low, high = sorted(place[:2])
+            near = f"started_at_ns between {low - width} and {high + 2 * width}"
+            return f"({near} and {_stretch(width)} between {low} and {high})", place.before
+    if order == "longest":
+        bars = sorted(((bar, count) for bar, count in counts.bars.items() if bar is not None), reverse=True)
+        place = place_of(bars, begin, PAGE_ROWS)
+        if place is not None and (begin + PAGE_ROWS <= sum(count for _, count in bars) or None not in counts.bars):
+            low, high = sorted(place[:2])
+            least = floor(exp((low - 1) / BARS_PER_E)) if low > 0 else -(2**62)
+            most = ceil(exp((high + 1) / BARS_PER_E))
+            return f"(duration_us between {least} and {most} and {BAR} between {low} and {high})", place.before
+    return "true", 0
+
+
+def _stretch(width_ns: int) -> str:
+    return f"started_at_ns // {width_ns} * {width_ns}"
 
 
 def flow_ids(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str], limit: int) -> list[bytes]:
@@ -116,10 +159,8 @@ def flow_table(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str])
     return views.table(sql, MAX_TABLE_ROWS, given)
 
 
-def flows_over_time(
-    views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]
-) -> tuple[dict[str, int], list[Bucket], int]:
-    """Count the flows by outcome, in all and over time, exactly; give the length of each stretch of time too.
+def flows_over_time(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) -> FlowCounts:
+    """Count the flows by outcome, in all and over time, exactly.
 
     The 95th percentile comes from a histogram whose bars are 5 % wide: the flows are read once, and not sorted.
     """
@@ -127,36 +168,38 @@ def flows_over_time(
     return views.remembered(("over time", where, *given), lambda: _over_time(views, wanted, where, given))
 
 
-def _over_time(
-    views: LakeViews, wanted: FlowSearch, where: str, given: Sequence[Any]
-) -> tuple[dict[str, int], list[Bucket], int]:
+def _over_time(views: LakeViews, wanted: FlowSearch, where: str, given: Sequence[Any]) -> FlowCounts:
     ends = views.remembered(
         ("ends",),
         lambda: views.row("select min(started_at_ns) as first, max(started_at_ns) as last from gold.flows"),
     )
     if ends["first"] is None:
-        return {}, [], 1
+        return FlowCounts({}, [], 1, {})
     since, until = wanted.between_ns
     first, last = max(ends["first"], since), min(ends["last"], until)
     width = bucket_width(first, max(first, last))
     rows = views.rows(
-        f"select started_at_ns // {width} * {width} as at_ns, outcome, count(*) as flows,"
-        f" (ln(greatest(duration_us, 1)) * {BARS_PER_E})::integer as bar from gold.flows where {where}"
-        " group by at_ns, outcome, bar order by at_ns",
+        f"with counted as (select {_stretch(width)} as at_ns, outcome, {BAR} as bar, count(*) as flows"
+        f" from gold.flows where {where} group by all)"
+        " select at_ns, outcome, bar, sum(flows)::bigint as flows, grouping(outcome) as is_bar from counted"
+        " group by grouping sets ((at_ns, outcome), (at_ns, bar)) order by at_ns",
         given,
     )
     totals: dict[str, int] = {}
     counts: dict[int, dict[str, int]] = {}
     bars: dict[int, dict[int, int]] = {}
+    all_bars: dict[int | None, int] = {}
     for row in rows:
-        at, outcome, flows = row["at_ns"], row["outcome"], row["flows"]
-        totals[outcome] = totals.get(outcome, 0) + flows
-        here = counts.setdefault(at, {})
-        here[outcome] = here.get(outcome, 0) + flows
-        if row["bar"] is not None:
-            heights = bars.setdefault(at, {})
-            heights[row["bar"]] = heights.get(row["bar"], 0) + flows
-    return totals, [Bucket(at, found, _p95(bars.get(at, {}))) for at, found in counts.items()], width
+        at, bar, flows = row["at_ns"], row["bar"], row["flows"]
+        if not row["is_bar"]:
+            totals[row["outcome"]] = totals.get(row["outcome"], 0) + flows
+            counts.setdefault(at, {})[row["outcome"]] = flows
+            continue
+        all_bars[bar] = all_bars.get(bar, 0) + flows
+        if bar is not None:
+            bars.setdefault(at, {})[bar] = flows
+    buckets = [Bucket(at, found, _p95(bars.get(at, {}))) for at, found in counts.items()]
+    return FlowCounts(totals, buckets, width, all_bars)
 
 
 def _p95(heights: Mapping[int, int]) -> int | None:
@@ -203,19 +246,52 @@ def requests_of(views: LakeViews, flow_id: bytes, count: int) -> list[dict[str, 
     return views.rows(f"select * from gold.requests where flow_id = ? order by asked_at_ns limit {count}", [flow_id])
 
 
-def raw_times(views: LakeViews, correlation_id: bytes) -> dict[tuple[bytes, int, int], int]:
-    """Give the time of each sighting of a flow by the clock of its node."""
+def raw_times(
+    views: LakeViews, correlation_id: bytes, seen: Sequence[tuple[bytes, int, int]]
+) -> dict[tuple[bytes, int, int], int]:
+    """Give the times of sightings of a flow by the clocks of their nodes."""
+    if not seen:
+        return {}
+    incarnations, sequences = [each[1] for each in seen], [each[2] for each in seen]
+    lives, numbers = (min(incarnations), max(incarnations)), (min(sequences), max(sequences))
     rows = views.rows(
-        "select node, incarnation, sequence, seen_at_ns from silver.messages where correlation_id = ?", [correlation_id]
+        "select node, incarnation, sequence, seen_at_ns from"
+        f" {views.near('silver.messages', incarnation=lives, sequence=numbers)} where correlation_id = ?",
+        [correlation_id],
     )
     return {(row["node"], row["incarnation"], row["sequence"]): row["seen_at_ns"] for row in rows}
 
 
 def sighting(views: LakeViews, node: bytes, incarnation: int, sequence: int) -> dict[str, Any]:
     """Give one sighting with its frames."""
+    near = views.near("bronze.sightings", incarnation=(incarnation, incarnation), sequence=(sequence, sequence))
     return views.row(
-        "select * from bronze.sightings where node = ? and incarnation = ? and sequence = ?",
-        [node, incarnation, sequence],
+        f"select * from {near} where node = ? and incarnation = ? and sequence = ?", [node, incarnation, sequence]
+    )
+
+
+def quarantine_counts(views: LakeViews) -> list[dict[str, Any]]:
+    """Count what is no message by its reason, the most frequent first."""
+    counted = "select reason, count(*) as sightings from silver.quarantine group by 1 order by 2 desc, 1"
+    return views.remembered(("quarantine",), lambda: views.rows(counted))
+
+
+def quarantine_page(views: LakeViews, reason: str, first: int, count: int) -> list[dict[str, Any]]:
+    """Give some of what is no message, in the order of time, with its frames."""
+    where, given = ("reason = ?", [reason]) if reason else ("true", [])
+    keys = views.rows(
+        f"select node, incarnation, sequence, seen_at_ns from silver.quarantine where {where}"
+        f" order by seen_at_ns, node, sequence limit {count} offset {first}",
+        given,
+    )
+    if not keys:
+        return []
+    times = [row["seen_at_ns"] for row in keys]
+    marks = ", ".join("(?, ?, ?)" for _ in keys)
+    return views.rows(
+        "select * from silver.quarantine where seen_at_ns between ? and ?"
+        f" and (node, incarnation, sequence) in ({marks}) order by seen_at_ns, node, sequence",
+        [min(times), max(times), *(row[name] for row in keys for name in ("node", "incarnation", "sequence"))],
     )
 
 

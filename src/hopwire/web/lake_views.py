@@ -16,8 +16,8 @@ import duckdb
 import pyarrow as pa
 
 from hopwire.errors import LakeError
-from hopwire.lake.sql import check_select, opened
-from hopwire.lake.store import read_manifest
+from hopwire.lake.sql import check_select, opened, select_from
+from hopwire.lake.store import file_ranges, read_manifest
 
 __all__ = ["MAX_SECONDS", "LakeViews"]
 
@@ -57,6 +57,16 @@ class LakeViews:
                 self._known.pop(next(iter(self._known)), None)
         found: T = self._known[key]
         return found
+
+    def near(self, table: str, **wanted: tuple[int, int]) -> str:
+        """Give what to select from to find rows between some values: the files that may have them, or the table."""
+        ranges = self.remembered(("files", table), lambda: file_ranges(self.lake, table, self.manifest))
+        may = [
+            path
+            for path, known in ranges.items()
+            if all(name not in known or _overlap(known[name], between) for name, between in wanted.items())
+        ]
+        return f"({select_from(may)})" if may else table
 
     def row(self, sql: str, given: Sequence[Any] | Mapping[str, Any] = ()) -> dict[str, Any]:
         """Give the first row of a question, or nothing if there is none."""
@@ -100,3 +110,7 @@ class LakeViews:
         finally:
             timer.cancel()
             cursor.close()
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]

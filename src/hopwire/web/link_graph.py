@@ -19,6 +19,7 @@ MAX_DRAWN = 300  # links in the drawing; the matrix and the table have all of th
 SIZE, RADIUS, CENTRE_X, CENTRE_Y, WIDTH = 520, 190, 500, 260, 1_000
 CELL, EDGE = 34, 130
 WIDEST, NODE = 7.0, 9
+LOSSES = ((0.05, "much"), (0.01, "some"), (0.0, "little"))  # the least share that is lost, and its class
 
 
 class LinkTotal(NamedTuple):
@@ -30,6 +31,12 @@ class LinkTotal(NamedTuple):
     lost_count: int
     p95_us: int | None
     address: str
+
+    @property
+    def classes(self) -> str:
+        """How a drawing shows the link: the more of it is lost, the stronger."""
+        share = self.lost_count / max(self.hop_count, 1)
+        return next((f" bad {word}" for least, word in LOSSES if share >= least and self.lost_count), "")
 
     @property
     def words(self) -> str:
@@ -56,7 +63,7 @@ def link_graph(links: Sequence[LinkTotal]) -> Markup:
 
 
 def link_matrix(links: Sequence[LinkTotal]) -> Markup:
-    """Draw the links as a matrix: from the rows to the columns, the darker the more, red where something is lost."""
+    """Draw the links as a matrix: from the rows to the columns, the darker the more, the redder the more is lost."""
     nodes = _nodes(links)
     most = max((each.hop_count for each in links), default=1)
     number = {name: index for index, name in enumerate(nodes)}
@@ -70,7 +77,7 @@ def link_matrix(links: Sequence[LinkTotal]) -> Markup:
     for each in links:
         x, y = EDGE + CELL * number[each.target], EDGE + CELL * number[each.source]
         shade = 0.15 + 0.85 * sqrt(each.hop_count / most)
-        classes = "cell bad" if each.lost_count else "cell"
+        classes = f"cell{each.classes}"
         cell = tag("rect", x=x, y=y, width=CELL - 2, height=CELL - 2, class_=classes, fill_opacity=shade)
         parts.append(link(each.address, group([titled(each.words), cell])))
     return drawing(side + 60, side + 8, parts, "links as a matrix", class_="matrix")
@@ -100,7 +107,7 @@ def _curve(each: LinkTotal, places: dict[str, tuple[float, float]], most: int) -
         tag("path", d=path, class_="edge", stroke_width=width),
         tag("path", d=head, class_="head"),
     ]
-    return link(each.address, group(parts), class_="link bad" if each.lost_count else "link")
+    return link(each.address, group(parts), class_=f"link{each.classes}")
 
 
 def _node(name: str, x: float, y: float) -> Markup:

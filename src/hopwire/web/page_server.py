@@ -59,7 +59,8 @@ MENU = (
     ("/sql",        "SQL",          "ask yourself"),
     ("/live",       "Live",         "nodes and messages at this moment"),
 )  # fmt: skip
-STATIC = {"style.css": "text/css", "keys.js": "text/javascript", "live.js": "text/javascript"}
+STATIC = {"style.css": "text/css", "keys.js": "text/javascript", "live.js": "text/javascript",
+          "windows.js": "text/javascript"}  # fmt: skip
 LINK = re.compile(r'(<a [^>]*?href=")(/[^"]*)(")')
 FORM = re.compile(r'<form [^>]*action="/[^>]*>')
 AT_A_VERSION = re.compile(r"[?&;]v=\d")

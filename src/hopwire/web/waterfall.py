@@ -11,10 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from markupsafe import Markup
 
+from hopwire.model.units import NS_PER_US
 from hopwire.report.flow_tree import took
 from hopwire.report.words import cut
 from hopwire.web.flow_steps import FlowStep
@@ -24,7 +26,8 @@ __all__ = ["MAX_STEPS", "StepTimes", "minimap", "waterfall"]
 
 MAX_STEPS = 500  # in one drawing: some thousand marks, which a browser draws at once
 WIDTH, ROW, TOP, LABEL, TAIL = 1_000, 22, 26, 330, 70
-INDENT, MAX_INDENT = 10, 12
+WAY, LETTER = 130, 7  # the room for the way of a step, and for a letter of its contract
+INDENT, MAX_INDENT = 10, 6
 MINIMAP_HEIGHT, MINIMAP_COLUMNS = 28, 250
 
 
@@ -58,12 +61,19 @@ def _ends(times: StepTimes) -> tuple[int, ...]:
 
 def _grid(span: int, rows: int, room: float) -> Markup:
     parts = []
-    for quarter in range(5):
-        x = LABEL + room * quarter / 4
-        text = took(span * quarter // 4 // 1_000)
+    apart = _round_step(span)
+    for at in range(0, span + 1, apart):
+        x = LABEL + room * at / span
         parts.append(tag("line", x1=x, x2=x, y1=TOP - 4, y2=TOP + ROW * rows, class_="grid"))
-        parts.append(tag("text", text, x=x, y=TOP - 10, class_="tick", text_anchor="middle" if quarter else "start"))
+        anchor = "middle" if at else "start"
+        parts.append(tag("text", took(at // NS_PER_US), x=x, y=TOP - 10, class_="tick", text_anchor=anchor))
     return group(parts)
+
+
+def _round_step(span_ns: int) -> int:
+    """How far apart lines are: 1, 2 or 5 of a unit, so that there are at most seven of them."""
+    steps = (int(digit * 10**power) for power in count(3) for digit in (1, 2, 5))  # from a microsecond on
+    return next(step for step in steps if span_ns / step <= 6)
 
 
 def _line(step: FlowStep, times: StepTimes, row: int, depth: int, first: int, scale: float, address: str) -> Markup:
@@ -73,7 +83,7 @@ def _line(step: FlowStep, times: StepTimes, row: int, depth: int, first: int, sc
     end = LABEL + (times.end_ns - first) * scale
     left, width = min(begin, end), max(abs(end - begin), 2.0)
     indent = INDENT * min(depth, MAX_INDENT)
-    label = cut(step.contract, max(14, 30 - indent // 6))
+    label = cut(step.contract, (LABEL - WAY - indent) // LETTER)
     parts = [
         titled(
             f"{step.number}: {step.contract}, {step.way}, {step.took or 'no latency'}; {step.remark or step.evidence}"

@@ -1,15 +1,18 @@
 // The little script there is: keys, brushing the chart, and bytes that light up with their field. Pages work without it.
 "use strict";
 (() => {
-  const rows = [...document.querySelectorAll("[data-row]")];
-  let at = -1;
-  const go = (to) => {
+  let at = null;  // the row that was chosen; rows may come and go
+  const go = (by) => {
+    const rows = [...document.querySelectorAll("[data-row], svg a.step")];
     if (!rows.length) return;
-    rows[at]?.classList.remove("at");
-    at = Math.max(0, Math.min(rows.length - 1, to));
-    rows[at].classList.add("at");
-    rows[at].scrollIntoView({ block: "nearest" });
+    const place = rows.indexOf(at);
+    at?.classList.remove("at");
+    const first = rows.findIndex((row) => row.getBoundingClientRect().bottom > 0);
+    at = rows[Math.max(0, Math.min(rows.length - 1, place < 0 ? first : place + by))];
+    at.classList.add("at");
+    at.scrollIntoView({ block: "nearest" });
   };
+  const open = () => location.assign((at.matches("a") ? at : at.querySelector("a")).getAttribute("href"));
   const follow = (name) => document.querySelector(`[data-key="${name}"]`)?.click();
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -18,14 +21,15 @@
       return;
     }
     const does = {
-      j: () => go(at + 1), k: () => go(at - 1),
-      Enter: () => rows[at]?.querySelector("a")?.click(),
+      j: () => go(1), k: () => go(-1),
+      Enter: open,
       "[": () => follow("previous"), "]": () => follow("next"),
       "/": () => document.querySelector("[data-search]")?.focus(),
       "?": () => { const keys = document.querySelector(".keys"); keys?.scrollIntoView(); keys?.classList.toggle("lit"); },
       o: () => follow("overview"), f: () => follow("flows"), u: () => follow("up"),
+      n: () => follow("wrong"),
     }[event.key];
-    if (!does || (event.key === "Enter" && at < 0)) return;
+    if (!does || (event.key === "Enter" && !at?.isConnected)) return;
     event.preventDefault();
     does();
   });
