@@ -28,7 +28,7 @@ from starlette.testclient import TestClient
 
 from benchmarks.timing import show_table
 from hopwire.lake.manifest import StoredFile, part_name
-from hopwire.lake.parquet_output import TableLayout, parquet_writer
+from hopwire.lake.parquet_output import TableLayout, parquet_writer, stored_file
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.sql import opened
 from hopwire.lake.store import files_of, read_manifest, schema_of, writing
@@ -112,7 +112,7 @@ def _written(rows: pa.Table, place: Path, name: str, layout: TableLayout, group_
     path.parent.mkdir(parents=True, exist_ok=True)
     with parquet_writer(path, layout, LakeSettings(), group_rows) as writer:
         writer.write_table(rows.cast(layout.schema), row_group_size=group_rows)
-    return StoredFile(f"{name}.parquet", rows.num_rows, path.stat().st_size)
+    return stored_file(place, f"{name}.parquet")
 
 
 def _long_flow(source: Path, place: Path, part: str, table: str) -> StoredFile:

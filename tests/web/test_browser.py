@@ -190,6 +190,20 @@ def test_two_flows_are_compared_by_a_form(tab: Page) -> None:
     assert "only in order-001" in shown(tab)
 
 
+def test_a_long_flow_comes_window_by_window_as_its_reader_scrolls(tab: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hopwire.web.flow_pages.MAX_STEPS", 2)
+    tab.goto("/flow/insisted-001")
+    tab.locator("[data-end]", has_text="This was the last step.").wait_for(state="attached")
+    shown_steps = tab.locator("[data-windows] a.step").count()
+    assert tab.locator("[data-windows] > div").count() in (2, 3, 4)
+    assert shown_steps > 2
+    tab.keyboard.press("j")
+    tab.keyboard.press("j")
+    assert tab.locator("a.step.at").count() == 1
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/hop/*")
+
+
 def test_sql_is_answered_and_a_mistake_is_said(tab: Page) -> None:
     tab.goto("/sql")
     tab.locator("textarea").fill("select count(*) as lost from requests where outcome = 'lost'")

@@ -94,13 +94,16 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
     within, before = _within(wanted.order, flows_over_time(views, wanted, names), begin)
     # first the ids, from few columns; then the rows of the page, within the range of their times and ids
     ids = views.rows(
-        f"select flow_id, started_at_ns from gold.flows where {where} and {within}"
+        f"select flow_id, started_at_ns, duration_us from gold.flows where {where} and {within}"
         f" order by {ORDERS[wanted.order]} limit {PAGE_ROWS} offset {begin - before}",
         given,
     )
     if not ids:
         return []
     times, known = [row["started_at_ns"] for row in ids], [row["flow_id"] for row in ids]
+    lengths = [row["duration_us"] for row in ids]
+    if None not in lengths:
+        within = f"duration_us between {min(lengths)} and {max(lengths)}"
     marks = ", ".join("?" for _ in ids)
     return views.rows(
         f"select {LISTED} from gold.flows where {within} and started_at_ns between ? and ?"

@@ -30,10 +30,13 @@
         place.firstElementChild.remove();
       }
       end.textContent = next ? "" : "This was the last step.";
-    } catch { end.textContent = "The next steps could not be fetched."; }
+    } catch { next = ""; end.textContent = "The next steps could not be fetched: load the page again."; }
     isBusy = false;
+    atEnd.unobserve(end);  // where windows are short the end may still be near: look again
+    if (next) atEnd.observe(end);
   };
+  const atEnd = new IntersectionObserver((seen) => { if (seen.some((each) => each.isIntersecting)) fetchNext(); },
+    { rootMargin: "0px 0px 1500px 0px" });
+  atEnd.observe(end);
   if (pager) inSight.observe(place.firstElementChild);
-  new IntersectionObserver((seen) => { if (seen.some((each) => each.isIntersecting)) fetchNext(); },
-    { rootMargin: "0px 0px 1500px 0px" }).observe(end);
 })();

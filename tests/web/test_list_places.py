@@ -1,0 +1,70 @@
+"""A page of a list lies where the counts say: the same rows as if everything were sorted."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopwire.web import lake_questions as ask
+from hopwire.web.flow_search import ORDERS, FlowSearch
+from hopwire.web.lake_views import LakeViews
+from hopwire.web.list_places import ListPlace, place_of
+
+STRETCHES = [(30, 120), (20, 40), (10, 300)]  # the latest first
+
+
+@pytest.mark.parametrize(("begin", "place"), [
+    (0,   ListPlace(30, 30, 0)),
+    (100, ListPlace(30, 20, 0)),
+    (120, ListPlace(20, 10, 120)),
+    (200, ListPlace(10, 10, 160)),
+    (450, ListPlace(10, 10, 160)),
+    (460, None),
+])  # fmt: skip
+def test_a_page_lies_in_few_stretches(begin: int, place: ListPlace | None) -> None:
+    assert place_of(STRETCHES, begin, 50) == place
+
+
+def test_any_page_of_any_counts_lies_where_a_sorted_list_has_it() -> None:
+    chance = random.Random(7)
+    for _ in range(200):
+        counts = [(key, chance.randrange(4)) for key in range(chance.randrange(1, 12))]
+        rows = [key for key, count in counts for _ in range(count)]
+        begin, size = chance.randrange(30), chance.randrange(1, 9)
+        place = place_of(counts, begin, size)
+        wanted = rows[begin : begin + size]
+        assert (place is None) == (not wanted)
+        if place is not None:
+            within = [key for key in rows if place.first <= key <= place.last]
+            assert within[begin - place.before :][:size] == wanted
+
+
+@pytest.mark.parametrize("order", list(ORDERS))
+@pytest.mark.parametrize("given", [{}, {"outcome": "answered"}, {"contract": "billing.charge"}, {"all": "1"}])
+def test_pages_of_a_lake_are_those_of_the_whole_list(
+    demo_run: tuple[dict[str, Any], Path], order: str, given: dict[str, str]
+) -> None:
+    views = LakeViews(demo_run[1] / "lake")
+    names = ask.node_names(views)
+    where, values = FlowSearch(order=order, **given).where(names)  # type: ignore[arg-type]
+    whole = views.rows(f"select flow_id from gold.flows where {where} order by {ORDERS[order]}", values)
+    shown = []
+    for page in range(1, len(whole) // ask.PAGE_ROWS + 3):
+        wanted = FlowSearch(order=order, page=page, **given)  # type: ignore[arg-type]
+        shown += [row["flow_id"] for row in ask.flow_page(views, wanted, names)]
+    assert shown == [row["flow_id"] for row in whole]
+    views.close()
+
+
+def test_a_row_is_looked_for_in_the_files_that_may_have_it(demo_run: tuple[dict[str, Any], Path]) -> None:
+    views = LakeViews(demo_run[1] / "lake")
+    row = views.row("select node, incarnation, sequence from bronze.sightings order by sequence desc limit 1")
+    life, number = row["incarnation"], row["sequence"]
+    near = views.near("bronze.sightings", incarnation=(life, life), sequence=(number, number))
+    assert "read_parquet" in near
+    assert ask.sighting(views, row["node"], life, number)["sequence"] == number
+    assert views.near("bronze.sightings", sequence=(-9, -9)) == "bronze.sightings"
+    views.close()
