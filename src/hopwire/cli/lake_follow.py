@@ -52,7 +52,7 @@ def follow(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
 ) -> None:
-    """Follow captures as nodes write them: step after step, the tables are those of a build.
+    """Follow captures into a lake, as nodes write them. Step after step, the tables are those of a build.
 
     The command ends in order with Ctrl+C or SIGTERM, and may be killed at any moment: the next one goes on where the
     last step ended. Captures that are not there yet are waited for. One process at a time follows into a lake. Spark is
@@ -131,7 +131,7 @@ def status(
     lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show how a lake stands: its version, its tables, what is open, its lag, and whether somebody follows."""
+    """Show how a lake stands: its tables, its lag, who follows. The version, and what is open, are shown too."""
     from hopwire.lake.status import lake_status
 
     found = lake_status(lake, time.time_ns())

@@ -24,7 +24,7 @@ def forget(
     flow: Annotated[str, typer.Option("--flow", help="A correlation id, all of it.", show_default=False)] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Take a source, a node or a flow out of a lake, out of all its old states, and off the disk, at once.
+    """Take a source, a node or a flow out of a lake and off the disk. It leaves all old states too, at once.
 
     Flows leave as a whole: those of the source, or those that the node took part in. They are not taken in again from
     captures that still have them. Captures themselves are left alone. This cannot be undone.
