@@ -71,7 +71,7 @@ MISTAKES = [
     ("hdfs://h/captures", "lake",         [],                   "hdfs:/h/captures: only local paths are supported"),
     ("captures", "run:1/a*b",             [],                   "run:1/a*b: Spark cannot read a path with a colon and"),
     ("captures", "newer",                 [],                   "newer: has format 99, this hopwire reads 2; build it"),
-    ("captures", "lake",                  ["--table", "x.y"],   "no table 'x.y'; there are bronze.sightings"),
+    ("captures", "lake",                  ["--table", "x.y"],   "no table 'x.y'; there are bronze.forgotten"),
     ("captures", "lake",                  ["--memory", "much"], "--memory: found 'much', expected a size such as 4g"),
     ("captures", "lake",                  ["--domains", "no"],  "no: No such file or directory"),
 ]
