@@ -37,7 +37,7 @@ from hopwire.lake.session import session
 
 master, network, lake, *victims = sys.argv[1:]
 network, lake, killed = Path(network), Path(lake), []
-waits = {"captures": "_hopwire/work/*/done/*", "silver.hops": "silver/hops/*/*.parquet"}
+waits = {"captures": "_hopwire/work/*/done/*", "flows": "silver/hops/*/*.parquet"}
 spark = session("cluster", **{
     "spark.master": master,
     "spark.driver.host": "127.0.0.1",

@@ -35,3 +35,11 @@ def test_each_part_comes_back_from_all_files_once(tmp_path: Path) -> None:
     )
     assert read_part(paths, 3).num_rows == 0
     assert read_part(paths, 3).schema == ROWS.schema
+
+
+def test_second_attempt_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "0.arrow"
+    for _ in range(2):
+        write_parts(path, ROWS, np.zeros(5, dtype=np.int64), 1, OWNER_ONLY)
+    assert read_part([path], 0) == ROWS
+    assert list(tmp_path.iterdir()) == [path]

@@ -6,6 +6,9 @@
 A file is Arrow's, with one batch for each part, also where a part has no rows. So a reader finds its batch by number,
 and reads only the columns that the reader wants. Python workers on both sides read and write Arrow: the rows never
 become rows of the JVM, and are sorted by a number instead of by their names.
+
+A task that is killed is tried again, perhaps while its first attempt still writes. So each attempt writes under a name
+of its own, and gives the file its name when the file is whole.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from zlib import crc32
 
 import numpy as np
@@ -45,17 +49,19 @@ def _hashes(column: Any) -> Ints:
 
 
 def write_parts(path: Path, rows: pa.Table, part: Ints, count: int, file_mode: int) -> None:
-    """Write rows, each into its part."""
+    """Write rows, each into its part; a second attempt at the same task puts the same rows in place of the first."""
+    aside = path.with_name(f"{path.name}.{uuid4().hex}")
     order = np.argsort(part, kind="stable")
     bounds = np.searchsorted(part[order], np.arange(count + 1))
     sorted_rows = rows.take(pa.array(order)).combine_chunks()
     with (
-        os.fdopen(create_file(path, file_mode), "wb") as file,
+        os.fdopen(create_file(aside, file_mode), "wb") as file,
         pa.ipc.new_file(file, rows.schema, options=OPTIONS) as writer,
     ):
         for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             batches = sorted_rows.slice(begin, end - begin).to_batches()
             writer.write_batch(batches[0] if batches else _no_rows(rows.schema))
+    os.replace(aside, path)
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
