@@ -189,3 +189,16 @@ def test_too_many_readers_and_nonsense_are_refused() -> None:
     assert asyncio.run(_told(live, {"after": "x"}, 1)) == [
         ("refused", {"why": "after: found 'x', expected a number from 0 on"})
     ]
+
+
+def test_a_member_that_is_gone_is_shown_until_it_is_back() -> None:
+    live = Live({"tcp://here": None})  # type: ignore[dict-item]
+    members = [{"node": name, "uri": f"tcp://{name}"} for name in ("stock", "till")]
+    live.take("tcp://here", {"members": members})
+    assert live.gone == {"tcp://here": {}}
+    live.take("tcp://here", {"members": members[:1]})
+    live.take("tcp://here", {"trouble": "no answer"})
+    live.take("tcp://here", {"members": members[:1]})
+    assert [each["node"] for each in live.gone["tcp://here"].values()] == ["till"]
+    live.take("tcp://here", {"members": members})
+    assert live.gone == {"tcp://here": {}}

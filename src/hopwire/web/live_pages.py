@@ -75,7 +75,11 @@ def live(live: Live, query: Mapping[str, str], has_lake: bool) -> PageContent:
 
 
 def _nodes(live: Live) -> list[dict[str, Any]]:
-    return [{**UNKNOWN, "address": address, **live.pictures.get(address, {"waiting": True})} for address in live.looks]
+    return [
+        {**UNKNOWN, "address": address, "gone": list(live.gone[address].values()),
+         **live.pictures.get(address, {"waiting": True})}
+        for address in live.looks
+    ]  # fmt: skip
 
 
 def _lines(live: Live) -> dict[str, dict[str, Markup]]:
