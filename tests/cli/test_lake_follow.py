@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -69,6 +70,7 @@ def test_follower_ends_in_order_when_it_is_told_to(captures: Path, tmp_path: Pat
     with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True) as process:
         while not manifest_numbers(lake):
             assert process.poll() is None
+            time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         said = json.loads(process.communicate()[0])
     assert process.returncode == ExitCode.FINE

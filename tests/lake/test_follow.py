@@ -50,7 +50,7 @@ def follow_once(captures: Path, lake: Path, settings: FollowSettings = SMALL, **
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("followed") / "network"
-    simulate_here(SimulateSettings(messages=800), out)
+    simulate_here(SimulateSettings(messages=400), out)
     return out
 
 
@@ -149,10 +149,10 @@ def test_twenty_kills_at_random_points_give_the_tables_of_one_build(network: Pat
     lake, live, chance = tmp_path / "lake", tmp_path / "live", Random(7)
     live.mkdir()
     growing = [GrowingFile(source.path, live) for source in list_sources(network / "captures")]
-    kills, versions, longest = 0, set[int](), 0.6
+    kills, versions, longest = 0, set[int](), 0.4
     with Lives(live, lake) as lives:
         while kills < 20 or growing or len(versions) < 4:
-            for each in growing[:2]:
+            for each in growing[:3]:
                 each.grow(chance)
             growing = [each for each in growing if not each.is_over]
             lives.live(chance.uniform(0.02, longest))
