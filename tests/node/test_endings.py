@@ -431,3 +431,65 @@ def test_a_large_message_that_waits_for_room_is_not_overtaken_for_ever() -> None
         assert taken.index("large") == 1
 
     asyncio.run(story())
+
+
+def _close_turns(node: hw.Node) -> None:
+    """Let the share of this turn be over, and no other turn come."""
+    share = node._timing.hub_share
+    share.clock = lambda: 1.0
+    share.ends_at, share._is_same_turn = 0.5, True
+    share._let_in = lambda: None  # type: ignore[method-assign]
+
+
+def test_who_insists_and_waits_for_a_turn_to_send_again_ends_in_time() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as there, network.node(peers=[there.uri]) as here:
+            there.host(Greeter())
+            await here.knows(Greet)
+            network.faults = Faults(drop=1.0)
+            began = asyncio.get_running_loop().time()
+            asked = asyncio.ensure_future(here.hub().ask(Greet("x"), Greeting, timeout=2, at_least_once=True))
+            await asyncio.sleep(0.05)  # the first attempt has left, and is lost
+            _close_turns(here)
+            with pytest.raises(Timeout):
+                await asyncio.wait_for(asked, 10)
+            assert asyncio.get_running_loop().time() - began < 2.1
+
+    run(story)
+
+
+def test_a_stream_that_waits_for_a_turn_ends_in_time() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Greeter())
+            _close_turns(node)
+            with pytest.raises(Timeout, match=r"did not leave in 0\.5 s"):
+                await asyncio.wait_for(anext(node.hub().stream(Greet("x"), Greeting, timeout=0.5)), 10)
+
+    run(story)
+
+
+def test_an_answer_ends_a_question_of_which_a_copy_waits_for_room() -> None:
+    async def story(network: Network) -> None:
+        loop = asyncio.get_running_loop()
+        async with network.node(settings=NodeSettings(inbox_messages=1)) as there:
+            sleeper = Sleeper()
+            there.host(sleeper)
+            async with network.node(peers=[there.uri]) as here:
+                await here.knows(Greet)
+                hub = here.hub()
+                first = asyncio.ensure_future(hub.ask(Greet("first"), Greeting, timeout=60, at_least_once=True))
+                while not sleeper.started:
+                    await asyncio.sleep(0.01)
+                others = [asyncio.ensure_future(hub.ask(Greet(str(each)), Greeting, timeout=60)) for each in range(50)]
+                await asyncio.sleep(5)  # the first is asked for again, and there is no room for that
+                wake, sleeper.wake = sleeper.wake, asyncio.Event()  # only the first is answered
+                wake.set()
+                began = loop.time()
+                assert await first == Greeting("first")
+                assert loop.time() - began < 0.1
+                for other in others:
+                    other.cancel()
+                sleeper.wake.set()
+
+    run(story)

@@ -419,7 +419,7 @@ def test_a_hub_that_is_closed_lets_some_end_in_each_turn_of_the_loop(call: str) 
                 hub.close()
                 await asyncio.gather(*waiting)
             assert ended - before > count // 2
-            assert turns.most <= 2 * AT_ONCE
+            assert turns.most <= 3 * AT_ONCE  # those who wait for a turn of their hub are let in besides
 
     asyncio.run(asyncio.wait_for(story(), timeout=60))
 

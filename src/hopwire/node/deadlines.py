@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from hopwire.node.share import in_slices
 
-__all__ = ["Deadlines", "Group", "Within"]
+__all__ = ["Deadlines", "Group", "UntilDone", "Within"]
 
 log = logging.getLogger("hopwire.node")
 PARTS = 32  # of a timeout: how exact it is
@@ -133,3 +133,37 @@ class Within:
         self._group.pop(self, None)
         if self._is_over and self._task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
             raise TimeoutError from error
+
+
+class UntilDone:
+    """Gives up what is waited for inside as soon as a future is done, and goes on behind it.
+
+    async with UntilDone(future) as until: ...     # afterwards `until.is_over` says whether it was given up
+    """
+
+    __slots__ = ("_cancelling", "_future", "_is_inside", "_task", "is_over")
+
+    def __init__(self, future: asyncio.Future[Any]) -> None:
+        self._future = future
+        self._is_inside = self.is_over = False
+
+    def _end(self, _: asyncio.Future[Any]) -> None:
+        if self._is_inside:  # a future that is done calls a turn later, and whoever has left is not to be disturbed
+            self.is_over = True
+            self._task.cancel()
+
+    async def __aenter__(self) -> UntilDone:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling, self._is_inside = task, task.cancelling(), True
+        self._future.add_done_callback(self._end)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._is_inside = False
+        self._future.remove_done_callback(self._end)
+        if not self.is_over or self._task.uncancel() > self._cancelling:
+            return False
+        return isinstance(error, asyncio.CancelledError)

@@ -67,7 +67,7 @@ from hopwire.node.calls import (
 )
 from hopwire.node.credit import CreditLine
 from hopwire.node.dead import DeadLetter
-from hopwire.node.deadlines import Deadlines, Within
+from hopwire.node.deadlines import Deadlines, UntilDone, Within
 from hopwire.node.demand import NO_MORE, Demand, Enough
 from hopwire.node.envelope import HEADER_BYTES, Envelope
 from hopwire.node.express import KnownMessage
@@ -187,7 +187,7 @@ class Hub:
         self._candidates, self._keep = router.candidates, router.timing.waking.set_result
         self._send_known, self._credit_line = outgoing.send_known, outgoing.credit_line
         self._loads = loads
-        self._insistence = Insistence(router.here, self._submit, outgoing, retries, router.timing, new_id, loads)
+        self._insistence = Insistence(router.here, self._submit_copy, outgoing, retries, router.timing, new_id, loads)
         self._max_body_bytes, self._domains, self._on_close = max_body_bytes, domains, on_close
         self._longest_wait = longest_wait  # seconds for room; a handler that waited for ever could wait for itself
         self._promises: dict[int, Promise] = {}
@@ -418,6 +418,16 @@ class Hub:
         nodes, full = self._router.say(envelope, avoid)
         if full:
             await self._wait_for(full, envelope)
+        return self._sent_to(envelope, nodes)
+
+    async def _submit_copy(self, envelope: Envelope, avoid: tuple[bytes, ...], promise: Promise) -> tuple[bytes, ...]:
+        """Do the same with a copy of a message, for which nobody waits any more once its promise has ended."""
+        nodes, full = self._router.say(envelope, avoid)
+        if full:
+            async with UntilDone(promise.future) as until:
+                await self._wait_for(full, envelope)
+            if until.is_over and promise.attempts == 1 and isinstance(promise.future.exception(), Timeout):
+                self._router.bury(envelope, "expired", NO_ROOM)
         return self._sent_to(envelope, nodes)
 
     def _sent_to(self, envelope: Envelope, nodes: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -673,14 +683,15 @@ class Hub:
     async def _streamed(
         self, payload: Payload, expected: Expected, timeout: float, towards: Towards
     ) -> AsyncGenerator[Payload, None]:
-        if self._timing.share.is_full():
-            await self._timing.share.turn()
+        now = self._timing.clock()
+        if self._timing.hub_share.is_full():
+            await self._turn(payload, now, timeout)
         while (key := self._new_key()) in self._promises:
             pass
         message = self._message(payload, towards, ticks_from_seconds(timeout), (*expected.points, STREAM), key)
         choice = self._choice(payload, message, towards)
         message = with_extension(message, Extension(message_id=self._new_id()))  # a copy makes no second stream
-        now, parts = self._timing.clock(), StreamParts()
+        parts = StreamParts()
         envelope = Envelope(message, now + timeout, b"", True, choice=choice)
         future = self._timing.loop.create_future()
         promise = Promise(future, expected.types, envelope, message.correlation_id, parts=parts)

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from hopwire.node.deadlines import UntilDone
 from hopwire.node.envelope import Envelope
 from hopwire.node.loads import Loads
 from hopwire.node.promise import Promise
@@ -49,7 +50,7 @@ class Insistence:
     def __init__(
         self,
         here: bytes,
-        submit: Callable[[Envelope, tuple[bytes, ...]], Awaitable[tuple[bytes, ...]]],
+        submit: Callable[[Envelope, tuple[bytes, ...], Promise], Awaitable[tuple[bytes, ...]]],
         outgoing: Queues,
         retries: Retries,
         timing: Timing,
@@ -67,7 +68,8 @@ class Insistence:
         self._retries.first()
         while not promise.future.done():
             if promise.attempts and timing.hub_share.is_full():  # thousands may have lost the same node
-                await timing.hub_share.turn()
+                async with UntilDone(promise.future):
+                    await timing.hub_share.turn()
                 if promise.future.done():
                     break
             message, avoid = envelope.message, promise.sent_to
@@ -79,7 +81,7 @@ class Insistence:
             began = timing.clock()
             again = Envelope(with_extension(message, extension), envelope.deadline, may_wait=True)
             again.choice = envelope.choice  # an actor that has died is replaced as its rule says
-            promise.sent_to = await self._submit(again, avoid)
+            promise.sent_to = await self._submit(again, avoid, promise)
             self._loads.move(promise, promise.sent_to)
             await self._until_due(promise, began)
         future = promise.future
