@@ -36,6 +36,8 @@ EXAMPLES = {
     "lake tables":   "hopwire lake tables lake",
     "lake check":    "hopwire lake check lake network",
     "lake compact":  "hopwire lake compact lake",
+    "lake expire":   "hopwire lake expire lake --before 2026-01-01 --dry-run",
+    "lake forget":   "hopwire lake forget lake --flow order-4711",
     "keys new":      "hopwire keys new domain orders --dir keys --identity 'orders.*'",
     "keys sign":     "hopwire keys sign till --dir keys --hosts orders",
     "keys list":     "hopwire keys list --dir keys",
