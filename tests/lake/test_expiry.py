@@ -144,6 +144,8 @@ def test_lake_of_long_ago_is_empty_afterwards_and_goes_on(tmp_path: Path) -> Non
     expire(lake, date(2026, 1, 3), AT_ONCE)
     assert flows_of(lake) == []
     assert len(read_arrow(lake, "bronze.sightings")) == len(read_arrow(lake, "silver.open_sightings")) == 0
+    steps = [stored.step for stored in read_manifest(lake).tables.values() if stored.step]
+    assert {(step.open_rows, step.name) for step in steps} == {(0, steps[0].name)}, "the next step can go on"
     assert_balanced(lake)
     step(lake, days[2])
     assert len(flows_of(lake)) == 22

@@ -189,20 +189,21 @@ class _Removing:
         run, leaving = self._run, self._leaving
         stored = run.before.tables[name].step
         known = [run.ranges_before(name, column) for column in TIMES[name]]
+        files, step = run.files_before(name), stored
+        opened = [file for file in files if stored and file.part == stored.open_part]
         kept: list[StoredFile] = []
-        step = stored
-        for file in run.files_before(name):
+        for file in (file for file in files if file not in opened):
             ranges = [each[file.path] for each in known if file.path in each]
             if ranges and all(high < leaving.floor_ns for _, high in ranges):
                 self._drop(name, file)
-                continue
-            if ranges and not self._is_near(ranges, leaving.first_ns, leaving.last_ns, leaving.floor_ns):
+            elif ranges and not self._is_near(ranges, leaving.first_ns, leaving.last_ns, leaving.floor_ns):
                 kept.append(file)
-                continue
-            rest, part = self._cut(name, file, self._of_flows(name), self._part())
+            else:
+                kept += self._cut(name, [file], self._of_flows(name), self._part())[0]
+        if stored and opened:
+            rest, part = self._cut(name, opened, self._of_flows(name), self._part())
+            step = StoredStep(stored.name, part, sum(file.row_count for file in rest))
             kept += rest
-            if stored and file.part == stored.open_part and rest != [file]:
-                step = StoredStep(stored.name, part, sum(each.row_count for each in rest))
         run.replace(name, kept, step)
 
     def _is_near(self, ranges: Iterable[tuple[int, int]], first: int, last: int, floor: int) -> bool:
@@ -245,12 +246,12 @@ class _Removing:
             for row in rows.filter(pc.equal(rows["direction"], "skipped")).select(["segment", "skipped"]).to_pylist():
                 self._gone.skipped[row["segment"]].update(skipped_rows=1, skipped=row["skipped"])
 
-    def _cut(self, name: str, file: StoredFile, mask: Mask, part: str) -> tuple[list[StoredFile], str]:
-        """Give the files in place of a file, without the rows that leave, and the name of their part."""
-        rows = rows_in(self._run, name, files=[file])
+    def _cut(self, name: str, files: Sequence[StoredFile], mask: Mask, part: str) -> tuple[list[StoredFile], str]:
+        """Give the files in place of files of one part, without the rows that leave, and the name of their part."""
+        rows = rows_in(self._run, name, files=files)
         is_gone = mask(rows)
         if not is_gone.any():
-            return [file], file.part
+            return list(files), files[0].part
         gone = rows.filter(pa.array(is_gone))
         self._count(name, gone, len(gone))
         if name == "silver.hops":
@@ -298,7 +299,7 @@ class _Removing:
             ):
                 kept.append(file)
             else:
-                kept += self._cut(name, file, mask, self._renamed[file.part])[0]
+                kept += self._cut(name, [file], mask, self._renamed[file.part])[0]
         run.replace(name, kept)
 
     def _is_old(self, rows: pa.Table, limit: int) -> Bools:
@@ -402,7 +403,7 @@ class _Removing:
             elif low >= floor and not any(low <= minute <= high for minute in minutes):
                 kept.append(file)
             else:
-                kept += self._cut(name, file, mask, self._part())[0]
+                kept += self._cut(name, [file], mask, self._part())[0]
         run.replace(name, [*kept, *self._written(table, rows)])
         self._gone.rows[name] = run.before.tables[name].row_count - run.tables[name].stored.row_count
 
@@ -438,7 +439,7 @@ class _Removing:
             elif low > window:
                 kept.append(file)
             else:
-                kept += self._cut(name, file, lambda rows: ints(rows["window"]) <= window, self._part())[0]
+                kept += self._cut(name, [file], lambda rows: ints(rows["window"]) <= window, self._part())[0]
         more = Counter(crossings_of(gone.drop_columns([FLOW_ID]))) - Counter(dict(carried.counted))
         left = [each for each in more.elements() if each.window > window]
         new = self._written(CROSSINGS_TABLE, rows_from_crossings(left, run.before.number + 1)) if left else []
