@@ -590,6 +590,8 @@ class Hub:
                 return await self._ask_in_line(question, payload, now, timeout, correlation_id, node, line)
             node = b""
         handed_over = None
+        while (key := self._new_key()) in promises:  # before the body, as on the ordinary way: one may be in vain
+            pass
         if candidates.remote.total or question.weigh is None or (size := question.weigh(payload)) < 0:
             body = body_from_payload(payload)
             size = len(body)
@@ -597,8 +599,6 @@ class Hub:
             handed_over, body = payload, b""
         if size > self._max_body_bytes:
             return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
-        while (key := self._new_key()) in promises:
-            pass
         if not correlation_id:
             correlation_id = self._new_id()
         deadline, future, sent_to = now + timeout, timing.new_future(), (node,) if node else ()
