@@ -87,6 +87,33 @@ def test_time_that_is_over_is_a_record_with_the_question(tmp_path: Path, is_know
     assert question.callback_key == decode(list(asked[0].frames)).callback_key
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_question_whose_turn_never_comes_is_a_record_too(tmp_path: Path, is_known: bool) -> None:
+    async def ask(network: Network, here: Node, there: Node) -> None:
+        hub = here.hub()
+        if is_known:
+            await hub.ask(Greet("a"), Greeting)
+        share = here._timing.hub_share
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(share, "clock", lambda: 1.0)
+            share.ends_at, share._is_same_turn = 0.5, True  # the share of this turn is over
+            patch.setattr(share, "_let_in", lambda: None)  # and no other turn comes
+            await fails(hub.ask(Greet("b"), Greeting, timeout=0.5, correlation_id=b"flow"))
+            waiting = asyncio.ensure_future(hub.ask(Greet("c"), Greeting, correlation_id=b"flow"))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with suppress(asyncio.CancelledError):
+                await waiting
+            await fails(anext(hub.stream(Count(3), Number, timeout=0.5, correlation_id=b"flow")))
+
+    told = ask_two_nodes(tmp_path, ask)
+    assert [each.word for each in told] == ["Timeout", "Cancelled", "Timeout"]
+    for each in told:
+        question = each.question
+        assert (question.correlation_id, question.callback_receiver_node_identity) == (b"flow", b"here")
+        assert question.callback_key > 0
+
+
 def test_each_error_is_a_record_by_its_name(tmp_path: Path) -> None:
     async def ask(network: Network, here: Node, there: Node) -> None:
         hub = here.hub()

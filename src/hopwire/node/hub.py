@@ -357,6 +357,17 @@ class Hub:
             raise Closed("the hub is closed")
         if get_ident() != self._timing.thread:
             raise _wrong_thread(self._timing.thread)
+        return self._written(payload, towards, ttl_ticks, points, key, distribution)
+
+    def _written(
+        self,
+        payload: Payload,
+        towards: Towards,
+        ttl_ticks: int,
+        points: tuple[CallbackPoint, ...],
+        key: int,
+        distribution: int = 0,
+    ) -> Message:
         to, partition, correlation_id, trace = towards
         contract, body = contract_of(payload, partition), body_from_payload(payload)
         if len(body) > self._max_body_bytes:
@@ -398,6 +409,18 @@ class Hub:
                 raise Closed("the hub was closed") from None
             asked = words_of(contract_of(payload))
             raise Timeout("timed_out", f"{asked} did not leave in {timeout:g} s: too much is said", asked) from None
+
+    async def _turn_to_ask(
+        self, payload: Payload, points: tuple[CallbackPoint, ...], now: float, timeout: float, towards: Towards
+    ) -> None:
+        """Wait for a turn to ask; the capture hears of a question that ends before its turn has come."""
+        try:
+            await self._turn(payload, now, timeout)
+        except BaseException as error:
+            if self._on_told is not None:
+                question = self._written(payload, towards, ticks_from_seconds(timeout), points, self._new_key())
+                self._tell_end(question, error)
+            raise
 
     async def _pass_on(
         self, payload: Payload, ttl: float | None, towards: Towards, distribution: Distribution = Distribution.UNICAST
@@ -492,11 +515,11 @@ class Hub:
             return await self._measured(
                 payload, began, self._promised(payload, expected, timeout, at_least_once, towards)
             )
+        points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
         if self._timing.hub_share.is_full():
-            await self._turn(payload, began, timeout)
+            await self._turn_to_ask(payload, points, began, timeout, towards)
         while (key := self._new_key()) in self._promises:
             pass
-        points = (*expected.points, RECEIPT) if at_least_once or not expected.types else expected.points
         message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         if (message.identity, message.version, message.partition) in expected.types:
             raise own_answer(payload)
@@ -530,8 +553,11 @@ class Hub:
     def _break(self, promise: Promise, error: BaseException) -> None:
         """Let the capture know that a promise ends with an error, where there is a capture."""
         if self._on_told is not None:
-            kind = "Cancelled" if isinstance(error, CancelledError) else type(error).__name__
-            self._on_told(promise.question, kind, str(error))
+            self._tell_end(promise.question, error)
+
+    def _tell_end(self, question: Message, error: BaseException) -> None:
+        assert self._on_told is not None
+        self._on_told(question, "Cancelled" if isinstance(error, CancelledError) else type(error).__name__, str(error))
 
     def _keep_here(self, promise: Promise) -> None:
         """Let the capture know of an answer that comes from this node, though the question may have left."""
@@ -574,7 +600,8 @@ class Hub:
         if now >= self._measure_at:
             return await self._measured(payload, now, self._ask_known(question, payload, timeout, correlation_id))
         if (share.waiters or share.clock() >= share.ends_at) and share.is_full():
-            await self._turn(payload, now, timeout)
+            towards = None, b"", correlation_id, False
+            await self._turn_to_ask(payload, question.expected.points, now, timeout, towards)
             ticks = 0  # some of its time is over
         candidates = self._candidates.get(known.contract)
         if candidates is None or get_ident() != timing.thread or self._is_closed or type(correlation_id) is not bytes:
@@ -683,12 +710,12 @@ class Hub:
     async def _streamed(
         self, payload: Payload, expected: Expected, timeout: float, towards: Towards
     ) -> AsyncGenerator[Payload, None]:
-        now = self._timing.clock()
+        now, points = self._timing.clock(), (*expected.points, STREAM)
         if self._timing.hub_share.is_full():
-            await self._turn(payload, now, timeout)
+            await self._turn_to_ask(payload, points, now, timeout, towards)
         while (key := self._new_key()) in self._promises:
             pass
-        message = self._message(payload, towards, ticks_from_seconds(timeout), (*expected.points, STREAM), key)
+        message = self._message(payload, towards, ticks_from_seconds(timeout), points, key)
         choice = self._choice(payload, message, towards)
         message = with_extension(message, Extension(message_id=self._new_id()))  # a copy makes no second stream
         parts = StreamParts()
