@@ -28,12 +28,13 @@ from starlette.testclient import TestClient
 
 from benchmarks.timing import show_table
 from hopwire.lake.manifest import StoredFile, part_name
-from hopwire.lake.parquet_output import TableLayout, parquet_writer, stored_file
+from hopwire.lake.parquet_output import ParquetFileWriter, TableLayout
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.sql import opened
 from hopwire.lake.store import files_of, read_manifest, schema_of, writing
 from hopwire.lake.tables import all_tables
 from hopwire.lake.worker import INGESTED
+from hopwire.places import Place
 from hopwire.web import lake_views
 from hopwire.web.page_content import id_in_address
 from hopwire.web.page_server import page_app
@@ -64,7 +65,7 @@ def multiply(source: Path, times: int, target: Path) -> None:
             for number, path in enumerate(files_of(source, name, manifest)):
                 for copy in copies:
                     part = part_name(run.name, number * times + copy)
-                    made.append(_copied(path, run.place(name), part, copy, _layout(name)))
+                    made.append(_copied(Path(str(path)), run.place(name), part, copy, _layout(name)))
             if name in ("gold.flows", "silver.hops"):
                 made.append(_long_flow(source, run.place(name), part_name(run.name, 99_000), name))
             run.put(name, table.basis, schema, made, made_from=())
@@ -76,7 +77,7 @@ def _layout(name: str) -> TableLayout:
     return INGESTED[name] if name in INGESTED else all_tables()[name].layout()
 
 
-def _copied(path: Path, place: Path, part: str, copy: int, layout: TableLayout) -> StoredFile:
+def _copied(path: Path, place: Place, part: str, copy: int, layout: TableLayout) -> StoredFile:
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         source = f"read_parquet('{path}', hive_partitioning = false)"
@@ -107,17 +108,17 @@ def _column(name: str, kind: str, copy: int) -> str:
     return f'{value} as "{name}"'
 
 
-def _written(rows: pa.Table, place: Path, name: str, layout: TableLayout, group_rows: int) -> StoredFile:
-    path = place / f"{name}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with parquet_writer(path, layout, LakeSettings(), group_rows) as writer:
-        writer.write_table(rows.cast(layout.schema), row_group_size=group_rows)
-    return stored_file(place, f"{name}.parquet")
+def _written(rows: pa.Table, place: Place, name: str, layout: TableLayout, group_rows: int) -> StoredFile:
+    writer = ParquetFileWriter(place / f"{name}.parquet", layout, LakeSettings(), group_rows)
+    for first in range(0, len(rows), group_rows):
+        writer.add(rows.slice(first, group_rows).cast(layout.schema))
+    return writer.close(f"{name}.parquet")
 
 
-def _long_flow(source: Path, place: Path, part: str, table: str) -> StoredFile:
+def _long_flow(source: Path, place: Place, part: str, table: str) -> StoredFile:
     """One flow of very many steps: the longest flow of a lake, again and again within itself."""
-    with opened(source) as database:
+    with opened(source) as lake:
+        database = lake.cursor()
         (flow_id, steps, day) = database.execute(
             "select flow_id, len(steps), date::varchar from gold.flows order by hop_count desc limit 1"
         ).fetchall()[0]
@@ -149,7 +150,8 @@ def _long_flow(source: Path, place: Path, part: str, table: str) -> StoredFile:
 
 def views_of(lake: Path) -> Iterator[tuple[str, str, float]]:
     """Give the views: what is looked at, the address, and the target in seconds."""
-    with opened(lake) as database:
+    with opened(lake) as opened_lake:
+        database = opened_lake.cursor()
         (flow, day) = database.execute(
             "select flow_id, date::varchar from gold.flows where outcome = 'lost' order by started_at_ns desc limit 1"
         ).fetchall()[0]

@@ -20,6 +20,7 @@ HopwireError                  catch this error to catch them all
 ├── CaptureError              a capture that cannot be written or read
 ├── LakeError                 a lake that cannot be built or read
 │   └── BalanceError          rows that got lost or were made up on the way into a table
+├── PlaceError                a store of files that cannot be reached, or that refuses
 └── SettingsError             a setting, a file of settings or an argument that makes no sense
 
 The text of an error is one line: what was found, where, what was expected. The same facts are attributes.
@@ -42,6 +43,7 @@ __all__ = [
     "NotInDomain",
     "PayloadError",
     "PayloadWarning",
+    "PlaceError",
     "ProcessEnded",
     "QueueFull",
     "SecurityError",
@@ -199,6 +201,17 @@ class LakeBusy(LakeError):
 
 class WholeNeeded(LakeError):
     """A change of a lake that no step can make; the lake is judged as a whole then."""
+
+
+class PlaceError(HopwireError):
+    """A store of files that cannot be reached, or that refuses; `reason` is a stable code of `places`."""
+
+    def __init__(self, text: str, reason: str = "refused") -> None:
+        super().__init__(text, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class SettingsError(HopwireError):

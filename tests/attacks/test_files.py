@@ -175,7 +175,11 @@ def test_symlink_in_the_place_of_the_lock_is_refused(lake: Path, victim: Path) -
 def test_manifest_or_log_that_is_no_file_is_named_and_not_waited_for(
     lake: Path, words: str, make: Callable[[Path], object], name: str
 ) -> None:
-    path = manifest_path(lake, 2) if name == "manifests" else lake / "gold" / "t" / "_delta_log" / f"{1:020}.json"
+    path = (
+        Path(str(manifest_path(lake, 2)))
+        if name == "manifests"
+        else lake / "gold" / "t" / "_delta_log" / f"{1:020}.json"
+    )
     path.unlink()
     make(path)
     for use in (numbers_in, lambda lake: fill(lake, "three", [3])):

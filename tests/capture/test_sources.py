@@ -231,7 +231,7 @@ def test_damage_costs_the_rest_of_its_part_only(tmp_path: Path) -> None:
     source = segment(tmp_path / "anna.arrows", batches)
     parts = parts_of(source, 20_000)
     assert [numbers_of([part]) for part in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
-    with open(source.path, "r+b") as file:
+    with open(tmp_path / "anna.arrows", "r+b") as file:
         file.seek(parts[1].begin)
         file.write(b"\xff\xff\xff\xff\xff")
     faults: list[Fault] = []

@@ -187,8 +187,8 @@ def test_segment_that_is_sealed_while_the_catalog_is_made_is_the_sealed_one(
     make_capture(tmp_path, ("bert",))
     path = write_segment(tmp_path / "anna.open.arrows", make_sightings("anna"), is_sealed=False)
 
-    def list_then_seal(captures: Path) -> tuple[Source, ...]:
-        listed = list_sources(captures)
+    def list_then_seal(captures: Path, *, is_summed_up: bool = True) -> tuple[Source, ...]:
+        listed = list_sources(captures, is_summed_up=is_summed_up)
         if path.exists():
             path.rename(tmp_path / "anna.arrows")
         return listed

@@ -172,7 +172,7 @@ def die_at(function):
 
 left = int(sys.argv[2])
 delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
-store.put_file = die_at(store.put_file)
+store.put_new = die_at(store.put_new)
 compact(sys.argv[1])
 """
 

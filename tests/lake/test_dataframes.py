@@ -18,6 +18,7 @@ from hopwire.lake.manifest import StoredFile
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import writing
 from hopwire.lake.tables import Column, Table
+from hopwire.places import Place
 
 SETTINGS = LakeSettings()
 SHUFFLES = "spark.sql.shuffle.partitions"
@@ -29,7 +30,9 @@ def numbers(spark: SparkSession, count: int = 10) -> DataFrame:
     return spark.range(0, count, 1, 2).withColumn("parity", F.col("id") % 2)
 
 
-def written(table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings = SETTINGS) -> list[StoredFile]:
+def written(
+    table: Table, rows: DataFrame | Judged, place: Place, settings: LakeSettings = SETTINGS
+) -> list[StoredFile]:
     return write_frame(table, rows, place, settings, run="0" * 12, names={})
 
 

@@ -225,7 +225,7 @@ def die_at(function):
 
 left = int(sys.argv[2])
 delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
-store.put_file = die_at(store.put_file)
+store.put_new = die_at(store.put_new)
 retention._sweep = die_at(retention._sweep)
 expire(sys.argv[1], date(2026, 1, 2), LakeSettings(keep_snapshots=1, keep_seconds=1e-9))
 """

@@ -152,7 +152,7 @@ def die_at(function):
 
 left = int(sys.argv[2])
 delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
-store.put_file = die_at(store.put_file)
+store.put_new = die_at(store.put_new)
 retention._sweep = die_at(retention._sweep)
 retention._forget_log = die_at(retention._forget_log)
 forgetting.forget(sys.argv[1], node="carl", settings=LakeSettings(compression="none"))

@@ -30,6 +30,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.store import files_of, read_arrow, read_manifest
 from hopwire.lake.tables import all_tables
+from hopwire.places import Place
 from hopwire.security import Domains
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import make_capture, make_sightings, write_segment
@@ -230,7 +231,7 @@ def test_step_that_dies_between_two_commits_leaves_the_lake_as_it_was(
         assert read_manifest(lake).number == 1
     assert_same(rows_of(lake), before)
     monkeypatch.setattr(DeltaLog, "commit", commit)
-    monkeypatch.setattr(store, "put_file", lambda *args: (_ for _ in ()).throw(Died))
+    monkeypatch.setattr(store, "put_new", lambda *args: (_ for _ in ()).throw(Died))
     with pytest.raises(Died):
         cut.build(lake, live, ())
     monkeypatch.undo()
@@ -266,7 +267,8 @@ def test_segments_that_grow_are_judged_by_what_is_new(
 class GrowingFile:
     """A segment that grows by whole batches and by halves of batches, and is sealed with its last."""
 
-    def __init__(self, path: Path, place: Path) -> None:
+    def __init__(self, given: Place, place: Path) -> None:
+        path = Path(str(given))
         self.content, self.sealed = path.read_bytes(), place / path.name  # of a crash, the last name says `open` too
         self.path = place / f"{sealed_path(path).stem}.open.arrows"
         self.ends = [end for _, end in read_placed(list_sources(path)[0], lambda fault: None)]

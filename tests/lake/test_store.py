@@ -27,7 +27,7 @@ from hopwire.lake import build as runs
 from hopwire.lake import store
 from hopwire.lake.build import Built
 from hopwire.lake.manifest import Manifest, StoredFile, stale_tables
-from hopwire.lake.parquet_output import TableLayout, parquet_writer, stored_file
+from hopwire.lake.parquet_output import ParquetFileWriter, TableLayout, stored_file
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import (
     LakeRun,
@@ -135,7 +135,7 @@ def die_at(step, function):
 
 left = int(sys.argv[2])
 delta_log.DeltaLog.commit = die_at("commit", delta_log.DeltaLog.commit)
-store.put_file = die_at("manifest", store.put_file)
+store.put_new = die_at("manifest", store.put_new)
 with store.writing(sys.argv[1]) as run:
     for table in ("gold.t", "gold.u", "gold.v"):
         run.put(table, "two", SCHEMA, [write(run, table, "two", [2])])
@@ -563,10 +563,11 @@ def test_a_flow_is_looked_for_in_few_row_groups(tmp_path: Path) -> None:
     """Row groups have Bloom filters on ids; without them every row group whose range fits would be read."""
     schema = pa.schema([("flow_id", pa.binary()), ("value", pa.int64())])
     layout = TableLayout(schema)
-    with parquet_writer(tmp_path / "rows.parquet", layout, LakeSettings(), 100) as writer:
-        for group in range(8):
-            ids = [b"%04d" % (8 * number + group) for number in range(100)]  # every group has nearly the whole range
-            writer.write_table(pa.table([ids, range(100)], schema=schema))
+    writer = ParquetFileWriter(tmp_path / "rows.parquet", layout, LakeSettings(), 100)
+    for group in range(8):
+        ids = [b"%04d" % (8 * number + group) for number in range(100)]  # every group has nearly the whole range
+        writer.add(pa.table([ids, range(100)], schema=schema))
+    writer.close("rows.parquet")
     with duckdb.connect() as database:
         probe = "select bloom_filter_excludes from parquet_bloom_probe(?, 'flow_id', ?::blob)"
         excluded = [row[0] for row in database.execute(probe, [str(tmp_path / "rows.parquet"), b"0403"]).fetchall()]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -27,9 +26,9 @@ from hopwire.capture.expansion import Expansion
 from hopwire.capture.file_faults import Fault, FaultKind, refused
 from hopwire.capture.records import TRAIN, check_schema
 from hopwire.capture.segment import END, OPEN_SUFFIX, sealed_path
-from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, open_file
 
 __all__ = ["BatchPlace", "MessageHead", "measure_stream", "read_head", "read_stream"]
 
@@ -46,7 +45,7 @@ PACKED = "has compressed batches from byte {} on, which no capture has; write it
 
 
 def read_stream(
-    path: Path, on_fault: Callable[[Fault], None], start: int = 0, end: int | None = None
+    path: Place, on_fault: Callable[[Fault], None], start: int = 0, end: int | None = None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Give the sightings of the whole batches at the beginning of a file, and tell `on_fault` what is wrong.
 
@@ -68,7 +67,7 @@ class BatchPlace(NamedTuple):
     seen_at_ns: int  # the latest time of its sightings
 
 
-def measure_stream(path: Path, start: int = 0) -> Iterator[BatchPlace]:
+def measure_stream(path: Place, start: int = 0) -> Iterator[BatchPlace]:
     """Give the whole batches behind a position, as far as they can be read; trains are counted, not taken apart."""
     for batch, position in _batches(path, lambda _: None, start, None):
         trains = batch.column(TRAIN) if TRAIN in batch.schema.names else None
@@ -77,7 +76,7 @@ def measure_stream(path: Path, start: int = 0) -> Iterator[BatchPlace]:
 
 
 def _batches(
-    path: Path, on_fault: Callable[[Fault], None], start: int, end: int | None
+    path: Place, on_fault: Callable[[Fault], None], start: int, end: int | None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Give the batches as they are in the file: of records, or of sightings."""
     try:
@@ -106,7 +105,7 @@ def _batches(
             _check_end(path, file, whole, stop, on_fault)
 
 
-def _check_end(path: Path, file: Any, whole: int, stop: int, on_fault: Callable[[Fault], None]) -> None:
+def _check_end(path: Place, file: Any, whole: int, stop: int, on_fault: Callable[[Fault], None]) -> None:
     """Tell what follows the last whole batch, if it is not the mark of the end."""
     file.seek(whole)
     is_ended = file.read(len(END)) == END
@@ -118,10 +117,10 @@ def _check_end(path: Path, file: Any, whole: int, stop: int, on_fault: Callable[
         on_fault(Fault(path, FaultKind.CUT_OFF, "is cut off behind a batch: the mark of its end is missing"))
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Place) -> Any:
     """Open a segment; if it was sealed a moment ago, open it by its new name."""
     try:
-        return pa.PythonFile(open_regular(path), mode="r")
+        return pa.PythonFile(open_file(path), mode="r")
     except FileNotFoundError:
         if sealed_path(path) == path:
             raise
@@ -136,7 +135,7 @@ def _head(file: Any, position: int) -> MessageHead | None:
 
 
 def _stream(
-    path: Path, file: Any, size: int, on_fault: Callable[[Fault], None]
+    path: Place, file: Any, size: int, on_fault: Callable[[Fault], None]
 ) -> tuple[pa.RecordBatchStreamReader, list[str]] | None:
     """Read the schema of the file, and give its columns; give None, and tell why, if it is not that of a capture."""
     prefix = file.read(PREFIX_BYTES)

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from hopwire.disk import NotRegular
 from hopwire.errors import CaptureError
+from hopwire.places import Place
 
 __all__ = ["Fault", "FaultKind", "refuse", "refused"]
 
@@ -39,7 +39,7 @@ class FaultKind(StrEnum):
 class Fault:
     """One file and what is wrong with it."""
 
-    path: Path
+    path: Place
     kind: FaultKind
     detail: str
     size_bytes: int = 0  # of what is not read
@@ -53,7 +53,7 @@ class Fault:
         return f"{self.path}: {self.detail}"
 
 
-def refused(path: Path, error: OSError, size_bytes: int = 0) -> Fault:
+def refused(path: Place, error: OSError, size_bytes: int = 0) -> Fault:
     """Give an error of the operating system as a fault of the file."""
     words = error.strerror or " ".join(str(error).split())
     if isinstance(error, NotRegular):

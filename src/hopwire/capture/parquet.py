@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -30,12 +29,12 @@ import pyarrow.compute as pc
 
 from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.parquet_pages import check_ratio, unpacked_sizes
-from hopwire.disk import open_regular
 from hopwire.errors import CaptureError
 from hopwire.model.limits import Limits
 from hopwire.model.sighting import Direction
 from hopwire.model.sighting_batch import SCHEMA
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, open_file
 
 __all__ = ["MAGIC", "read_table"]
 
@@ -48,7 +47,7 @@ INCARNATION_BYTES = 6  # fits into a number with room for the sign
 
 
 def read_table(
-    path: Path, on_fault: Callable[[Fault], None], begin: int = 0, end: int | None = None
+    path: Place, on_fault: Callable[[Fault], None], begin: int = 0, end: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Give the rows of a Parquet file as a capture has them, and tell `on_fault` what is wrong with the file.
 
@@ -56,7 +55,7 @@ def read_table(
     """
     import pyarrow.parquet as pq  # slow to import, and few need it
 
-    with open_regular(path) as opened:
+    with open_file(path) as opened:
         size = opened.seek(0, os.SEEK_END)
         try:
             metadata = pq.read_metadata(opened)
@@ -100,7 +99,7 @@ def _is_alike(found: pa.DataType, expected: pa.DataType) -> bool:
     return bool(kinds.is_integer(found))
 
 
-def _batches(path: Path, opened: BinaryIO, metadata: Any, group: int) -> Iterator[pa.RecordBatch]:
+def _batches(path: Place, opened: BinaryIO, metadata: Any, group: int) -> Iterator[pa.RecordBatch]:
     """Give the rows of one row group."""
     import pyarrow.parquet as pq
 
@@ -146,7 +145,7 @@ def _sizes(column: Any) -> Any:
     return pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _columns(path: Path, batch: pa.RecordBatch, row: int) -> Iterator[Any]:
+def _columns(path: Place, batch: pa.RecordBatch, row: int) -> Iterator[Any]:
     """Give every column of a sighting; a column that is missing is made as the table above says."""
     defaults: dict[str, Any] = {
         "incarnation": int.from_bytes(blake2b(os.fsencode(path.name), digest_size=INCARNATION_BYTES).digest(), "big"),

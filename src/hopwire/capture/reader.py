@@ -11,11 +11,10 @@ refused: a writer in front of a full disk writes such a batch anew as long as si
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from errno import ENOENT
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,9 +25,9 @@ from hopwire.capture.arrow_stream import read_stream
 from hopwire.capture.file_faults import Fault, FaultKind, refuse
 from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, sealed_path
 from hopwire.capture.segment_index import Summary, read_index
-from hopwire.disk import not_regular, refuse_scheme
 from hopwire.errors import CaptureError
 from hopwire.model.sighting_batch import SCHEMA
+from hopwire.places import Place, RemotePath, list_files, look_at, named_place
 
 __all__ = [
     "Segment",
@@ -42,7 +41,7 @@ __all__ = [
     "summed_up",
 ]
 
-AnyPath: TypeAlias = Path | str
+AnyPath: TypeAlias = Place | str
 
 
 class State(StrEnum):
@@ -58,7 +57,7 @@ class State(StrEnum):
 class Segment:
     """One file of a capture."""
 
-    path: Path
+    path: Place
     state: State
     size_bytes: int
     summary: Summary
@@ -125,12 +124,12 @@ def read_capture(
     file that is cut off is read as far as it goes. The files are listed once, at the moment of the call.
     """
     wanted = Wanted.of(since, until, nodes, columns)
-    given = [paths] if isinstance(paths, str | Path) else paths
+    given = [paths] if isinstance(paths, str | Path | RemotePath) else paths
     files = [file for path in given for file in segment_paths(path)]
     return _read(files, wanted, on_fault)
 
 
-def _read(files: list[Path], wanted: Wanted, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
+def _read(files: list[Place], wanted: Wanted, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
     for path in files:
         if wanted.covers(indexed(path)):
             for batch, _ in read_stream(path, on_fault):
@@ -139,43 +138,60 @@ def _read(files: list[Path], wanted: Wanted, on_fault: Callable[[Fault], None]) 
                     yield rows
 
 
-def segment_paths(path: AnyPath) -> list[Path]:
+def segment_paths(path: AnyPath) -> list[Place]:
     """Give the segments of a directory in the order of their names, or the file itself."""
-    refuse_scheme(path)
-    path = Path(path)
+    path = named_place(path)
+    if isinstance(path, RemotePath):
+        names = {each.name for each in list_files(path) if each.name.endswith(SUFFIX)}
+        if not names and look_at(path) is None:
+            raise FileNotFoundError(ENOENT, "is not there", str(path))
+        return _once(path, names) if names else [path]
     if not path.is_dir():
         path.stat()  # raises FileNotFoundError if there is no such file
         return [path.resolve() if path.is_symlink() else path]  # a symlink that is named means the file it points to
     # A segment that is renamed while the directory is read may be missed, or be seen under both names: so read the
     # directory twice, and take each segment once.
     names = {entry.name for _ in range(2) for entry in path.iterdir() if entry.name.endswith(SUFFIX)}
+    return _once(path, names)
+
+
+def _once(place: Place, names: set[str]) -> list[Place]:
+    """The segments of these names in the order of time; a sealed segment stands for the open one of its name."""
     sealed = {name for name in names if not name.endswith(OPEN_SUFFIX)}
-    once = {sealed_path(path / name).name: path / name for name in (*(names - sealed), *sealed)}
+    once = {sealed_path(place / name).name: place / name for name in (*(names - sealed), *sealed)}
     return [file for _, file in sorted(once.items())]
 
 
-def indexed(path: Path) -> Summary | None:
-    """Give the summary in the index of a sealed segment, if there is an index."""
+def indexed(path: Place, size_bytes: int | None = None) -> Summary | None:
+    """Give the summary in the index of a sealed segment, if there is an index; the size may be known already."""
     if path.name.endswith(OPEN_SUFFIX) or not path.name.endswith(SUFFIX):
         return None
-    found = path.lstat()
-    index = read_index(index_path(path), found.st_size) if stat.S_ISREG(found.st_mode) else None
+    if size_bytes is None:
+        found = look_at(path)
+        if found is None or found.said:
+            return None
+        size_bytes = found.size_bytes
+    index = read_index(index_path(path), size_bytes)
     return index.summary if index else None
 
 
-def _segment(path: Path) -> Segment:
-    path = path if os.path.lexists(path) else sealed_path(path)
-    found = path.lstat()
-    if said := not_regular(found.st_mode):
-        return Segment(path, State.UNREADABLE, 0, Summary(), Fault(path, FaultKind.NOT_REGULAR, said))
-    size, summary = found.st_size, indexed(path)
+def _segment(path: Place) -> Segment:
+    found = look_at(path)
+    if found is None:
+        path = sealed_path(path)
+        found = look_at(path)
+    if found is None:
+        raise FileNotFoundError(ENOENT, "is not there", str(path))
+    if found.said:
+        return Segment(path, State.UNREADABLE, 0, Summary(), Fault(path, FaultKind.NOT_REGULAR, found.said))
+    size, summary = found.size_bytes, indexed(path, found.size_bytes)
     if summary is not None:
         return Segment(path, State.SEALED, size, summary)
     return summed_up(path, size, lambda on_fault: (batch for batch, _ in read_stream(path, on_fault)))
 
 
 def summed_up(
-    path: Path, size_bytes: int, read: Callable[[Callable[[Fault], None]], Iterable[pa.RecordBatch]]
+    path: Place, size_bytes: int, read: Callable[[Callable[[Fault], None]], Iterable[pa.RecordBatch]]
 ) -> Segment:
     """Read a file to its end, and sum up its rows; of several faults the first is given."""
     faults: list[Fault] = []
@@ -185,7 +201,7 @@ def summed_up(
     return Segment(path, _state(path, faults), size_bytes, summary, next(iter(faults), None))
 
 
-def _state(path: Path, faults: list[Fault]) -> State:
+def _state(path: Place, faults: list[Fault]) -> State:
     if any(fault.is_serious for fault in faults):
         return State.UNREADABLE
     if any(fault.kind == FaultKind.CUT_OFF for fault in faults):
@@ -197,7 +213,7 @@ def _state(path: Path, faults: list[Fault]) -> State:
 
 
 def follow_capture(
-    directory: Path | str,
+    directory: AnyPath,
     wait: Callable[[], bool],
     *,
     since: int | None = None,
@@ -211,7 +227,7 @@ def follow_capture(
     Rows are chosen as in `read_capture`. A batch that is not whole yet is no fault here: it comes in a later round.
     """
     following = _Following(Wanted.of(since, until, nodes, columns), on_fault)
-    return following.rounds(Path(directory), wait)
+    return following.rounds(named_place(directory), wait)
 
 
 class _Following:
@@ -220,10 +236,10 @@ class _Following:
     def __init__(self, wanted: Wanted, on_fault: Callable[[Fault], None]) -> None:
         self._wanted = wanted
         self._on_fault = on_fault
-        self._positions: dict[Path, int] = {}
-        self._finished: set[Path] = set()
+        self._positions: dict[Place, int] = {}
+        self._finished: set[Place] = set()
 
-    def rounds(self, directory: Path, wait: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+    def rounds(self, directory: Place, wait: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         goes_on = True
         while goes_on:
             for path in segment_paths(directory):
@@ -231,7 +247,7 @@ class _Following:
                     yield from self._news(path)
             goes_on = wait()
 
-    def _news(self, path: Path) -> Iterator[pa.RecordBatch]:
+    def _news(self, path: Place) -> Iterator[pa.RecordBatch]:
         segment = sealed_path(path)
         faults: list[Fault] = []
         if self._wanted.covers(indexed(path)):

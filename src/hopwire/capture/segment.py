@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from errno import EDQUOT, EEXIST, EFBIG, ENOSPC
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from hopwire.capture.records import RECORDS
 from hopwire.capture.segment_index import INDEX_SUFFIX, SegmentIndex, Summary
 from hopwire.capture.times import compact_time
 from hopwire.disk import OWNER_ONLY, create_file, open_for_update
+from hopwire.places import RemotePath
 
 __all__ = [
     "END",
@@ -43,6 +44,8 @@ __all__ = [
     "sealed_path",
     "segment_name",
 ]
+
+AnyPlace = TypeVar("AnyPlace", Path, RemotePath, Path | RemotePath)
 
 SUFFIX = ".arrows"
 OPEN_SUFFIX = ".open.arrows"
@@ -93,12 +96,12 @@ def _is_reserve(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size == RESERVE_BYTES
 
 
-def sealed_path(path: Path) -> Path:
+def sealed_path(path: AnyPlace) -> AnyPlace:
     """Give the name that an open segment will have."""
     return path.with_name(path.name.removesuffix(OPEN_SUFFIX) + SUFFIX) if path.name.endswith(OPEN_SUFFIX) else path
 
 
-def index_path(path: Path) -> Path:
+def index_path(path: AnyPlace) -> AnyPlace:
     """Give the name of the index of a segment."""
     return path.with_name(sealed_path(path).name.removesuffix(SUFFIX) + INDEX_SUFFIX)
 

@@ -6,16 +6,14 @@ index is only a convenience: an index that is missing, damaged, or does not fit 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.capture.records import TRAIN
-from hopwire.disk import read_regular
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, read_file
 
 __all__ = ["INDEX_SUFFIX", "SegmentIndex", "Summary", "read_index"]
 
@@ -89,10 +87,10 @@ class SegmentIndex(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self) + b"\n"
 
 
-def read_index(path: Path, size_bytes: int) -> SegmentIndex | None:
+def read_index(path: Place, size_bytes: int) -> SegmentIndex | None:
     """Read the index of a segment of that size; None if there is no index that fits."""
     try:
-        index = msgspec.json.decode(read_regular(path, MAX_INDEX_BYTES), type=SegmentIndex)
+        index = msgspec.json.decode(read_file(path, MAX_INDEX_BYTES), type=SegmentIndex)
         for node in index.summary.nodes:
             bytes.fromhex(node)
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):

@@ -30,6 +30,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from errno import ENOENT
 from pathlib import Path
 from typing import TypeAlias
 
@@ -44,7 +45,8 @@ from hopwire.capture.recording.pcap import MAGICS as PCAP_MAGICS
 from hopwire.capture.recording.sightings import read_pcap
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, sealed_path
 from hopwire.capture.segment_index import Summary
-from hopwire.disk import not_regular, open_regular, refuse_scheme
+from hopwire.disk import open_regular
+from hopwire.places import FoundFile, Place, RemotePath, list_files, look_at, named_place, open_file
 
 __all__ = [
     "Source",
@@ -57,7 +59,7 @@ __all__ = [
     "survey",
 ]
 
-AnyPath: TypeAlias = Path | str
+AnyPath: TypeAlias = Place | str
 OnFault: TypeAlias = Callable[[Fault], None]
 
 
@@ -73,7 +75,7 @@ class SourceKind(StrEnum):
 class Source:
     """One file that holds sightings."""
 
-    path: Path
+    path: Place
     kind: SourceKind
     size_bytes: int
     is_open: bool = False  # the writer may be at work: later the file may have more rows
@@ -81,6 +83,7 @@ class Source:
     begin: int = 0  # where a part begins: a position in a segment, a row group of Parquet
     end: int | None = None  # where a part ends; None is the end of the file
     fault: Fault | None = None  # why the file cannot be opened
+    version: str = ""  # of a file in a store: changes with its content
 
     @property
     def name(self) -> str:
@@ -105,24 +108,50 @@ MAGIC_BYTES = 4
 HIDDEN = (".", "_")  # how Spark and others mark files that are not to be read
 
 
-def list_sources(path: AnyPath) -> tuple[Source, ...]:
-    """Give the sources of a directory in the order of their names, or the file itself; only indexes are read."""
-    refuse_scheme(path)
-    path = Path(path)
+def list_sources(path: AnyPath, *, is_summed_up: bool = True) -> tuple[Source, ...]:
+    """Give the sources of a directory in the order of their names, or the file itself; only indexes are read.
+
+    In a store, each index costs a request: whoever does not need them leaves them out (`is_summed_up=False`).
+    """
+    path = named_place(path)
+    if isinstance(path, RemotePath):
+        return _remote_sources(path, is_summed_up)
     if not path.is_dir():
         path = path.resolve() if path.is_symlink() and path.exists() else path
         return (_source(path, kind_by_content(path) or SUFFIXES.get(path.suffix, SourceKind.SEGMENT)),)
     others = [kind for kind in SUFFIXES if kind != SUFFIX]
-    files = [file for file in path.iterdir() if file.suffix in others and not file.name.startswith(HIDDEN)]
+    files: list[Place] = [file for file in path.iterdir() if file.suffix in others and not file.name.startswith(HIDDEN)]
     files += segment_paths(path)
     return tuple(
         _source(file, SUFFIXES[file.suffix]) for file in sorted(files, key=lambda file: sealed_path(file).name)
     )
 
 
+def _remote_sources(place: RemotePath, is_summed_up: bool) -> tuple[Source, ...]:
+    """The sources in a place of a store, by one listing; or the one object that is named."""
+    files = {each.name: each for each in list_files(place)}
+    if not files:
+        if (found := look_at(place)) is None:
+            raise FileNotFoundError(ENOENT, "is not there", str(place))
+        kind = kind_by_content(place) or SUFFIXES.get(place.suffix, SourceKind.SEGMENT)
+        return (_remote_source(place, kind, found, is_summed_up),)
+    names = {name for name in files if (place / name).suffix in SUFFIXES and not name.startswith(HIDDEN)}
+    chosen = {sealed_path(place / name).name: name for name in sorted(names, key=lambda name: OPEN_SUFFIX not in name)}
+    return tuple(
+        _remote_source(place / name, SUFFIXES[(place / name).suffix], files[name], is_summed_up)
+        for _, name in sorted(chosen.items())
+    )
+
+
+def _remote_source(place: RemotePath, kind: SourceKind, found: FoundFile, is_summed_up: bool) -> Source:
+    summary = indexed(place, found.size_bytes) if is_summed_up else None
+    is_open = place.name.endswith(OPEN_SUFFIX)
+    return Source(place, kind, found.size_bytes, is_open, summary, version=found.version)
+
+
 def kind_by_content(path: AnyPath) -> SourceKind | None:
     """Tell by its first bytes what kind of source a file is; None if it is no source. The user has named the file."""
-    with open_regular(path, is_named=True) as file:
+    with open_file(named_place(path), is_named=True) as file:
         return MAGICS.get(file.read(MAGIC_BYTES))
 
 
@@ -197,12 +226,16 @@ READERS: dict[SourceKind, Callable[[Source, OnFault], Iterator[tuple[pa.RecordBa
 }
 
 
-def _source(path: Path, kind: SourceKind) -> Source:
-    path = path if os.path.lexists(path) else sealed_path(path)
-    found = path.lstat()
-    if said := not_regular(found.st_mode):
-        return Source(path, kind, 0, fault=Fault(path, FaultKind.NOT_REGULAR, said))
-    return Source(path, kind, found.st_size, path.name.endswith(OPEN_SUFFIX), indexed(path))
+def _source(path: Place, kind: SourceKind) -> Source:
+    found = look_at(path)
+    if found is None:
+        path = sealed_path(path)
+        found = look_at(path)
+    if found is None:
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(path))
+    if found.said:
+        return Source(path, kind, 0, fault=Fault(path, FaultKind.NOT_REGULAR, found.said))
+    return Source(path, kind, found.size_bytes, path.name.endswith(OPEN_SUFFIX), indexed(path, found.size_bytes))
 
 
 # -- a large source in parts
@@ -211,8 +244,8 @@ def _source(path: Path, kind: SourceKind) -> Source:
 def parts_of(source: Source, max_bytes: int) -> list[Source]:
     """Give a source in parts of about `max_bytes`; a source that is not larger, or cannot be cut, stays whole."""
     find = END_FINDERS.get(source.kind)
-    if find is None or source.size_bytes <= max_bytes or source.fault:
-        return [source]
+    if find is None or source.size_bytes <= max_bytes or source.fault or isinstance(source.path, RemotePath):
+        return [source]  # to find the batches of a segment in a store takes a request for each
     ends = list(_spaced(find(source.path), max_bytes, source.begin, source.end))
     begins = [source.begin, *ends]
     return [replace(source, begin=begin, end=end) for begin, end in zip(begins, [*ends, source.end], strict=True)]

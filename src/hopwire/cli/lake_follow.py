@@ -18,6 +18,7 @@ from hopwire.cli.exits import complain
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
+from hopwire.places import Place
 from hopwire.report.words import plural
 from hopwire.security import OPEN, Domains
 
@@ -116,7 +117,7 @@ def _stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _served(address: str | None, lake: Path) -> Any:
+def _served(address: str | None, lake: Place) -> Any:
     if address is None:
         return nullcontext()
     from hopwire.runner.lake_metrics import serving_metrics

@@ -8,8 +8,9 @@ lost = read("lake", "requests", as_="pandas").query("outcome == 'lost'")
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
+
+from hopwire.places import Place, RemotePath
 
 __all__ = ["read"]
 
@@ -17,7 +18,7 @@ KINDS = ("arrow", "spark", "polars", "pandas")
 
 
 def read(
-    lake: Path | str,
+    lake: Place | str,
     table: str,
     as_: str = "arrow",
     *,
@@ -33,7 +34,7 @@ def read(
     classes, silver.messages has the columns `body`, as JSON, and `body_fault`; for Arrow, polars and pandas.
     """
     from hopwire.errors import SettingsError
-    from hopwire.lake.store import files_of, read_arrow, read_manifest, schema_of
+    from hopwire.lake.store import files_of, listed_dataset, read_arrow, read_manifest, schema_of
 
     if as_ not in KINDS:
         raise SettingsError(f"as_: found {as_!r:.40}, expected one of {', '.join(KINDS)}")
@@ -51,15 +52,20 @@ def read(
         import polars
 
         files = files_of(lake, name, manifest)
-        empty = polars.from_arrow(schema_of(lake, name, manifest).empty_table())
-        lazy = polars.scan_parquet(files, glob=False, hive_partitioning=False) if files else empty.lazy()  # type: ignore[union-attr]
+        local = [file for file in files if not isinstance(file, RemotePath)]
+        if len(local) < len(files):  # polars would ask for the credentials of the store once more
+            lazy = polars.scan_pyarrow_dataset(listed_dataset(lake, name, manifest))
+        elif local:
+            lazy = polars.scan_parquet(local, glob=False, hive_partitioning=False)
+        else:
+            lazy = polars.LazyFrame(polars.from_arrow(schema_of(lake, name, manifest).empty_table()))
         return lazy.select(columns) if columns is not None else lazy
     rows = read_arrow(lake, name, columns, manifest=manifest)
     return rows.to_pandas() if as_ == "pandas" else rows
 
 
 def _with_bodies(
-    lake: Path | str, name: str, as_: str, columns: Sequence[str] | None, manifest: Any, payloads: Sequence[Any]
+    lake: Place | str, name: str, as_: str, columns: Sequence[str] | None, manifest: Any, payloads: Sequence[Any]
 ) -> Any:
     from hopwire.errors import SettingsError
     from hopwire.lake.payload_bodies import BODY_COLUMNS, NEEDED, readers_of, with_bodies

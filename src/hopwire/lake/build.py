@@ -15,16 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from hopwire.capture.file_faults import Fault
-from hopwire.disk import local_path, shown_name
+from hopwire.disk import shown_name
 from hopwire.errors import BalanceError, LakeError, WholeNeeded
 from hopwire.flows.spans import placed
 from hopwire.lake.bronze.forgotten import FORGOTTEN_TABLE
@@ -41,11 +39,12 @@ from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE
-from hopwire.lake.store import LakeRun, writing
+from hopwire.lake.store import LakeRun, manifest_numbers, read_manifest, read_whole, writing
 from hopwire.lake.tables import Table, all_tables, in_order
 from hopwire.lake.whole import whole_tables
 from hopwire.lake.worker import IngestTask
 from hopwire.model.units import NS_PER_MINUTE
+from hopwire.places import Place, named_place, place_of
 from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ Session: TypeAlias = "SparkSession | Callable[[], SparkSession]"
 class Built:
     """The result of a build."""
 
-    lake: Path
+    lake: Place
     manifest: Manifest
     read: tuple[str, ...]  # sources that were read
     tables: tuple[str, ...]  # tables that were made anew
@@ -82,8 +81,8 @@ class Built:
 
 def build(
     spark: Session,
-    captures: Path | str,
-    lake: Path | str,
+    captures: Place | str,
+    lake: Place | str,
     tables: Iterable[str] | None = None,
     *,
     domains: Domains = OPEN,
@@ -97,26 +96,27 @@ def build(
     wanted stay as they are; `stale_tables` tells which of them are older than the tables they were made from.
     """
     wanted = in_order(all_tables() if tables is None else tables, all_tables())
-    refuse_path(local_path(lake))
-    found = find_sources(captures)
+    refuse_path(place_of(lake))
+    found = find_sources(captures, _known_sources(lake))
     return _built(spark, found, lake, wanted, domains, settings or LakeSettings(), progress, redecode=redecode)
 
 
 def step(
-    lake: Path | str, sources: Iterable[Path], *, domains: Domains = OPEN, settings: LakeSettings | None = None
+    lake: Place | str, sources: Iterable[Place], *, domains: Domains = OPEN, settings: LakeSettings | None = None
 ) -> Manifest:
     """Take new sources, or sources that have grown, into a lake, without Spark: as a stream does, again and again.
 
     The tables are those that a build of all sources gives. A WholeNeeded says that this is work for a build.
     """
     found: dict[str, FoundSource] = {}
+    known = _known_sources(lake)
     for source in sources:
-        found |= find_sources(source)[0]
+        found |= find_sources(source, known)[0]
     return step_sources(lake, found, domains=domains, settings=settings).manifest
 
 
 def step_sources(
-    lake: Path | str,
+    lake: Place | str,
     found: Mapping[str, FoundSource],
     *,
     ends: Mapping[str, int | None] | None = None,
@@ -135,7 +135,12 @@ def step_sources(
     return _built(no_spark, (found, foreign), lake, wanted, domains, used, ends=ends, gone=gone)
 
 
-def rejudge(lake: Path | str, spark: Session, settings: LakeSettings) -> Manifest:
+def _known_sources(lake: Place | str) -> Mapping[str, StoredSource]:
+    """The sources that a lake has, if there is a lake."""
+    return read_manifest(lake).sources if manifest_numbers(place_of(lake)) else {}
+
+
+def rejudge(lake: Place | str, spark: Session, settings: LakeSettings) -> Manifest:
     """Judge the flows of a lake anew that what has left the lake has changed; nothing is read from captures."""
     wanted = in_order(all_tables(), all_tables())
     with writing(lake, settings.file_mode) as run:
@@ -156,7 +161,7 @@ def no_spark() -> SparkSession:
 def _built(
     spark: Session,
     sources: tuple[Mapping[str, FoundSource], Sequence[Fault]],
-    lake: Path | str,
+    lake: Place | str,
     wanted: Sequence[Table],
     domains: Domains,
     settings: LakeSettings,
@@ -190,7 +195,7 @@ def _built(
     faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in known[name].faults]
     faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
     bad += [shown_name(fault.path.name) for fault in foreign if fault.detail != LEFT_ALONE]
-    return Built(Path(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))
+    return Built(named_place(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))
 
 
 def _bytes_of(rows: pa.Table) -> pa.Buffer:
@@ -344,19 +349,20 @@ class _Build:
     def _recent_ns(self) -> int:
         """From when on rows are recent, and likely to be opened again by the next step."""
         paths = self.run.paths(SPANS_TABLE.name)
-        ends = [pc.max(pq.read_table(path, columns=["last_seen_at_ns"])["last_seen_at_ns"]).as_py() for path in paths]
+        ends = [pc.max(read_whole(path, ["last_seen_at_ns"])["last_seen_at_ns"]).as_py() for path in paths]
         return max((end for end in ends if end is not None), default=0) - RECENT_NS
 
     def _frame(self, table: Table) -> DataFrame:
         """A table as it is at this moment, without the columns for people."""
-        frame = frame_of(self.spark, self.run.schema(table.name), self.run.paths(table.name))
-        return frame.select(table.schema.names)
+        return frame_of(self.spark, self.run.schema(table.name), self.run.paths(table.name), table.schema.names).select(
+            table.schema.names
+        )
 
     @cached_property
     def _node_names(self) -> dict[bytes, str]:
         """The names of nodes: the last that each had."""
         paths = self.run.paths(SPANS_TABLE.name)
-        spans = placed(span for path in paths for span in spans_from_rows(pq.read_table(path)))
+        spans = placed(span for path in paths for span in spans_from_rows(read_whole(path)))
         return {each.span.node: each.span.node_name for each in spans if each.span.node_name}
 
     def _basis(self, table: Table) -> str:
@@ -376,7 +382,7 @@ class _Build:
         if QUALITY not in self.run.tables:
             return
         for file in self.run.paths(QUALITY):
-            for row in pq.read_table(file).to_pylist():
+            for row in read_whole(file).to_pylist():
                 if not row["is_balanced"]:
                     where = row["segment"] or "the whole lake"
                     raise BalanceError(

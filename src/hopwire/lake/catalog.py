@@ -23,7 +23,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -32,12 +31,13 @@ from hopwire.capture.file_faults import Fault, FaultKind, refused
 from hopwire.capture.segment import UNFINISHED_SUFFIX, sealed_path
 from hopwire.capture.segment_index import INDEX_SUFFIX
 from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_by_content, list_sources, parts_of
-from hopwire.disk import is_regular, local_path, open_regular, shown_name
+from hopwire.disk import shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.bronze.forgotten import FORGOTTEN, forgotten_name
 from hopwire.lake.manifest import EDGE_BYTES, Manifest, StoredSource, hash_of_bytes
 from hopwire.lake.store import LakeRun
 from hopwire.lake.worker import INGESTED, IngestTask, head_of
+from hopwire.places import Place, RemotePath, is_empty, list_files, look_at, open_file, place_of, read_range
 
 __all__ = ["FoundSource", "find_sources", "groups_of", "is_changed", "may_go_on", "tasks_of"]
 
@@ -52,17 +52,22 @@ class FoundSource(NamedTuple):
     stored: StoredSource
 
 
-def find_sources(captures: Path | str) -> tuple[dict[str, FoundSource], list[Fault]]:
-    """Give the sources by name, and a fault for each file that cannot be read or is no source."""
-    place = local_path(captures)
-    if not place.exists():
+def find_sources(
+    captures: Place | str, known: Mapping[str, StoredSource] | None = None
+) -> tuple[dict[str, FoundSource], list[Fault]]:
+    """Give the sources by name, and a fault for each file that cannot be read or is no source.
+
+    A source in a store that is `known`, and has the version that it had, is not opened.
+    """
+    place = place_of(captures)
+    if not _is_there(place):
         raise LakeError(f"{captures}: is not there; name a directory of captures")
-    if place.is_file() and kind_by_content(place) is None:
+    if _is_file(place) and kind_by_content(place) is None:
         raise LakeError(f"{captures}: is not a capture; expected an Arrow stream, Parquet or pcap")
     found: dict[str, FoundSource] = {}
     bad: list[Fault] = []
-    for source in list_sources(place):
-        each = _looked_at(source)
+    for source in list_sources(place, is_summed_up=False):
+        each = _looked_at(source, (known or {}).get(source.name))
         if isinstance(each, Fault):
             bad.append(each)
         else:
@@ -75,14 +80,24 @@ def find_sources(captures: Path | str) -> tuple[dict[str, FoundSource], list[Fau
     return found, bad + _foreign(place)
 
 
-def _where_else(place: Path) -> str:
+def _where_else(place: Place) -> str:
     """Say where captures may be: in a directory below, as a simulated network has them, or yet to be written."""
-    below = sorted(each for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
-    found = next((each for each in below if list_sources(each)), None)
-    return f"they are in {found}" if found else f"a node writes them: Node(capture={str(place)!r})"
+    if not isinstance(place, RemotePath):
+        below = sorted(each for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
+        if found := next((each for each in below if list_sources(each)), None):
+            return f"they are in {found}"
+    return f"a node writes them: Node(capture={str(place)!r})"
 
 
-def _looked_at(source: Source) -> FoundSource | Fault:
+def _is_there(place: Place) -> bool:
+    return not is_empty(place) or look_at(place) is not None if isinstance(place, RemotePath) else place.exists()
+
+
+def _is_file(place: Place) -> bool:
+    return look_at(place) is not None if isinstance(place, RemotePath) else place.is_file()
+
+
+def _looked_at(source: Source, known: StoredSource | None = None) -> FoundSource | Fault:
     """A source as it is at this moment, or why the source cannot be read."""
     try:
         source.name.encode()
@@ -90,21 +105,21 @@ def _looked_at(source: Source) -> FoundSource | Fault:
         return Fault(source.path, FaultKind.UNSUITABLE, "its name is not UTF-8; rename it", source.size_bytes)
     if source.fault:
         return source.fault
+    if known and source.version and (known.path, known.version) == (_lies_at(source.path), source.version):
+        return FoundSource(source, known)
     try:
         return _found(source)
     except OSError as error:
         return refused(source.path, error, source.size_bytes)
 
 
-def _foreign(captures: Path) -> list[Fault]:
+def _foreign(captures: Place) -> list[Fault]:
     """Files of other kinds; a file that has the ending of a source is a source, or will be at the next look."""
-    if not captures.is_dir():
-        return []
-    files = [path for path in sorted(captures.iterdir()) if is_regular(path) and not path.name.startswith(HIDDEN)]
+    files = [each for each in list_files(captures) if not each.said and not each.name.startswith(HIDDEN)]
     return [
-        Fault(path, FaultKind.FOREIGN, LEFT_ALONE, path.lstat().st_size)
-        for path in files
-        if path.suffix not in (*SUFFIXES, INDEX_SUFFIX, UNFINISHED_SUFFIX)
+        Fault(captures / each.name, FaultKind.FOREIGN, LEFT_ALONE, each.size_bytes)
+        for each in files
+        if (captures / each.name).suffix not in (*SUFFIXES, INDEX_SUFFIX, UNFINISHED_SUFFIX)
     ]
 
 
@@ -117,14 +132,31 @@ def _found(source: Source) -> FoundSource:
 
 
 def _stored(source: Source) -> StoredSource:
-    with open_regular(source.path) as file:
-        size = os.fstat(file.fileno()).st_size
+    size, first, last = _edges(source)
+    fingerprint = hash_of_bytes(size.to_bytes(8, "little") + first + last)
+    path = _lies_at(source.path)
+    return StoredSource(
+        size, fingerprint, is_open=source.is_open, path=path, head=hash_of_bytes(first), version=source.version
+    )
+
+
+def _edges(source: Source) -> tuple[int, bytes, bytes]:
+    """The size of a source, its first and its last bytes."""
+    if isinstance(source.path, RemotePath):
+        size = source.size_bytes
+        first = read_range(source.path, 0, min(size, EDGE_BYTES))
+        return size, first, first if size <= EDGE_BYTES else read_range(source.path, size - EDGE_BYTES, size)
+    with open_file(source.path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         first = file.read(min(size, EDGE_BYTES))
         file.seek(max(size - EDGE_BYTES, 0))
-        last = file.read(EDGE_BYTES)
-    fingerprint = hash_of_bytes(size.to_bytes(8, "little") + first + last)
-    path = str(sealed_path(source.path.resolve()))
-    return StoredSource(size, fingerprint, is_open=source.is_open, path=path, head=hash_of_bytes(first))
+        return size, first, file.read(EDGE_BYTES)
+
+
+def _lies_at(path: Place) -> str:
+    """Where a source lies, by the name that it has once it is sealed."""
+    return str(sealed_path(path if isinstance(path, RemotePath) else path.resolve()))
 
 
 def tasks_of(
@@ -180,7 +212,7 @@ def _is_cut(found: FoundSource | None, known: StoredSource | None) -> bool:
 def _task(source: Source, end: int | None, position: int = 0) -> IngestTask:
     size = max((end or source.size_bytes) - position, 0)
     is_partial, is_more = end is not None, position > 0
-    path = str(source.path.absolute())
+    path = str(place_of(source.path))
     return IngestTask(
         source.name,
         path,

@@ -26,12 +26,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from hopwire.capture.sources import SUFFIXES, SourceKind
 from hopwire.errors import LakeError
@@ -39,9 +38,10 @@ from hopwire.lake.manifest import Manifest, StoredFile, StoredSource, part_name
 from hopwire.lake.parquet_output import TableLayout, TableOutput
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import UNREADABLE, LakeRun, log_of, read_manifest, writing
+from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, log_of, read_manifest, writing
 from hopwire.lake.worker import INGESTED
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place
 
 __all__ = ["Compacted", "compact"]
 
@@ -74,7 +74,7 @@ class Compacted:
     after: Mapping[str, int]  # how many it has now
 
 
-def compact(lake: Path | str, settings: LakeSettings | None = None, wait_seconds: float = 0.0) -> Compacted:
+def compact(lake: Place | str, settings: LakeSettings | None = None, wait_seconds: float = 0.0) -> Compacted:
     """Merge small files of a lake; if there are none, nothing is written. Another run is waited for so long."""
     settings = settings or LakeSettings()
     read_manifest(lake)  # a directory that is no lake is refused, and not made one
@@ -180,7 +180,7 @@ class _Compaction:
         place = log_of(run.lake, name).place
         for day in _by_day(files).values():
             try:
-                rows = ds.dataset([str(place / file.path) for file in day], schema=schema, format="parquet").to_table()
+                rows = dataset_of(place, day, schema).to_table()
             except UNREADABLE as error:
                 raise LakeError(f"{name}: {day[0].path} or its neighbours cannot be read ({error})") from None
             if order := [column for column in SORTED_BY.get(name, ()) if column in schema.names]:
@@ -238,7 +238,8 @@ def _groups(files: Sequence[_Sized]) -> Iterator[list[_Sized]]:
 
 
 def _may_grow(source: StoredSource) -> bool:
-    return (source.is_open and not source.position) or SUFFIXES.get(Path(source.path).suffix) == SourceKind.PCAP
+    is_recording = SUFFIXES.get(PurePosixPath(source.path).suffix) == SourceKind.PCAP
+    return (source.is_open and not source.position) or is_recording
 
 
 def _with_parts(source: StoredSource, renamed: Mapping[str, str]) -> StoredSource:

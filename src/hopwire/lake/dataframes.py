@@ -22,6 +22,7 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -35,6 +36,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_manifest, schema_of
 from hopwire.lake.tables import Table
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, RemotePath, open_file, place_of
 
 __all__ = [
     "AgedOutput",
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 Batches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+BATCH_ROWS = 16_384  # of files that workers read
 FILES = pa.schema([pa.field("files", pa.binary())])
 SHUFFLES = "spark.sql.shuffle.partitions"
 PARTITION_BYTES = 32 * MEBIBYTE  # of captures; fewer bytes are shuffled, as bodies stay behind
@@ -75,25 +78,46 @@ TELLING = (
 # fmt: on
 
 
-def refuse_path(lake: Path) -> None:
+def refuse_path(lake: Place) -> None:
     """Refuse the path of a lake that Spark could write to and not read from."""
+    if isinstance(lake, RemotePath):
+        return  # Python workers read it
     if ":" in str(lake) and GLOB.search(str(lake)):
         found = "Spark cannot read a path with a colon and one of \\ [ ] { } * ?"
         raise LakeError(f"{lake}: {found}; name another directory")
 
 
-def read_table(spark: SparkSession, lake: Path | str, name: str, manifest: Manifest | None = None) -> DataFrame:
+def read_table(spark: SparkSession, lake: Place | str, name: str, manifest: Manifest | None = None) -> DataFrame:
     """Give a table of a lake as a DataFrame."""
     manifest = manifest or read_manifest(lake)
     return frame_of(spark, schema_of(lake, name, manifest), files_of(lake, name, manifest))
 
 
-def frame_of(spark: SparkSession, schema: pa.Schema, files: Sequence[Path]) -> DataFrame:
-    """Give files of a table as a DataFrame; without files the DataFrame has no rows."""
+def frame_of(
+    spark: SparkSession, schema: pa.Schema, files: Sequence[Place], wanted: Sequence[str] | None = None
+) -> DataFrame:
+    """Give files of a table as a DataFrame, or some of its columns; without files the DataFrame has no rows."""
+    schema = schema if wanted is None else pa.schema([schema.field(name) for name in wanted])
     columns = from_arrow_schema(schema)
     if not files:
         return spark.createDataFrame([], columns)
-    return spark.read.schema(columns).parquet(*map(_pattern, files))
+    if any(isinstance(file, RemotePath) for file in files):
+        return _read_by_workers(spark, schema, files)
+    return spark.read.schema(columns).parquet(*(_pattern(file) for file in files if isinstance(file, Path)))
+
+
+def _read_by_workers(spark: SparkSession, schema: pa.Schema, files: Sequence[Place]) -> DataFrame:
+    """Files of a store as a DataFrame: Spark itself has no way to most stores, its Python workers have."""
+    names, fields = [str(file) for file in files], schema.names
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            with open_file(place_of(names[number])) as file:
+                for rows in pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=fields):
+                    yield _in_schema(rows.select(fields), schema)
+
+    numbers = spark.range(0, len(names), 1, len(names))
+    return numbers.mapInArrow(read, from_arrow_schema(schema))
 
 
 def _pattern(path: Path) -> str:
@@ -119,7 +143,7 @@ class Judged:
 
 
 def write_frame(
-    table: Table, rows: DataFrame | Judged, place: Path, settings: LakeSettings, *, run: str, names: Names
+    table: Table, rows: DataFrame | Judged, place: Place, settings: LakeSettings, *, run: str, names: Names
 ) -> list[StoredFile]:
     """Let the workers write the rows of a table, if they have the declared columns; gives the files."""
     return write_frames(table, rows, place, settings, run=run, names=names)[0]
@@ -128,12 +152,12 @@ def write_frame(
 def write_frames(
     table: Table,
     rows: DataFrame | Judged,
-    place: Path,
+    place: Place,
     settings: LakeSettings,
     *,
     run: str,
     names: Names,
-    beside: tuple[Table, Path] | None = None,
+    beside: tuple[Table, Place] | None = None,
     recent_ns: int | None = None,
 ) -> tuple[list[StoredFile], list[StoredFile]]:
     """Let the workers write the rows of a table as `write_frame` does.
@@ -174,7 +198,7 @@ def _writer(
 ) -> Batches:
     def write_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         outputs = [
-            (schema, AgedOutput(Path(place), run, layout, settings, recent_ns)) for schema, layout, place in ways
+            (schema, AgedOutput(place_of(place), run, layout, settings, recent_ns)) for schema, layout, place in ways
         ]
         for batch in judge(batches):
             schema, output = next(each for each in outputs if each[0].names == batch.schema.names or len(outputs) == 1)
@@ -190,7 +214,7 @@ class AgedOutput:
     """The files of one task of one table: rows of recent times are in files of their own."""
 
     def __init__(
-        self, place: Path, run: str, layout: TableLayout, settings: LakeSettings, recent_ns: int | None
+        self, place: Place, run: str, layout: TableLayout, settings: LakeSettings, recent_ns: int | None
     ) -> None:
         parts = [part_name(run, _partition()) for _ in range(2)]
         self._old, self._recent = (TableOutput(place, part, layout, settings) for part in parts)

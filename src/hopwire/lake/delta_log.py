@@ -16,7 +16,6 @@ other columns replace all files.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Sequence
@@ -25,10 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hopwire.disk import directory_mode, is_regular, not_regular, sync_path
-from hopwire.errors import LakeError, SettingsError
+from hopwire.disk import directory_mode, is_regular, sync_path
+from hopwire.errors import HopwireError, LakeError, SettingsError
 from hopwire.lake.manifest import StoredFile, check_path
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, RemotePath, delta_options, list_files, place_error, remove_files
 from hopwire.report.words import cut
 
 if TYPE_CHECKING:
@@ -49,22 +49,22 @@ CONFIGURATION = {
 }
 
 
-def uri_refusal(path: Path) -> str:
+def uri_refusal(path: Place) -> str:
     """Say why delta-rs would lose its way at a path; empty if it would not."""
     found = UNFIT.search(str(path))
     return f"a Delta table cannot lie at a path with {found[0]!r} in it" if found else ""
 
 
-def refuse_symlink(path: Path) -> None:
-    """Refuse a symlink where a directory of the lake itself belongs."""
-    if path.is_symlink():
+def refuse_symlink(path: Place) -> None:
+    """Refuse a symlink where a directory of the lake itself belongs; stores have none."""
+    if isinstance(path, Path) and path.is_symlink():
         raise LakeError(f"{path}: is a symlink, expected a directory of the lake itself; nothing was done")
 
 
 class DeltaLog:
     """The log of the table in a directory, which need not be there yet."""
 
-    def __init__(self, place: Path, name: str) -> None:
+    def __init__(self, place: Place, name: str) -> None:
         self.place, self.name = place, name
         self._opened: dict[int | None, DeltaTable] = {}
 
@@ -76,7 +76,7 @@ class DeltaLog:
         refuse_symlink(self.place)
         log = self.place / LOG
         refuse_symlink(log)
-        return log.is_dir() and any(each.suffix == ".json" for each in log.iterdir())
+        return any(each.name.endswith(".json") for each in list_files(log))
 
     @property
     def head(self) -> int:
@@ -119,16 +119,27 @@ class DeltaLog:
         self._check()
         opened = _delta()
         try:
-            self._opened[version] = opened.DeltaTable(str(self.place), version=version)
+            self._opened[version] = opened.DeltaTable(
+                str(self.place), version=version, storage_options=delta_options(self.place)
+            )
         except Exception as error:  # delta-rs raises many kinds, some of which are no Exception of a common tree
             raise self._unreadable(version, error) from None
         return self._opened[version]
 
-    def _unreadable(self, version: int | None, error: Exception) -> LakeError:
+    def _unreadable(self, version: int | None, error: Exception) -> HopwireError:
+        if said := self._place_error(error, "read it"):
+            return said
         what = f"version {version} of its Delta log" if version is not None else "its Delta log"
         reason = cut(" ".join(str(error).split()), REASON_LENGTH)
         remedy = f"restore {self.place / LOG}, or build the lake anew"
         return LakeError(f"{self.name}: {what} cannot be read ({reason}); {remedy}")
+
+    def _place_error(self, error: Exception, doing: str) -> HopwireError | None:
+        """What the store of the lake refuses, if that is the reason of an error of delta-rs."""
+        if not isinstance(self.place, RemotePath):
+            return None
+        said = place_error(self.place, error, doing)
+        return said if said.reason != "refused" else None
 
     def _check(self) -> None:
         """Refuse a log of which delta-rs would read something else than files, or more than memory holds."""
@@ -136,14 +147,13 @@ class DeltaLog:
         refuse_symlink(self.place)
         refuse_symlink(log)
         size = 0
-        try:
-            for name in os.listdir(log):
-                look = (log / name).lstat()
-                if said := not_regular(look.st_mode):
-                    raise LakeError(f"{self.name}: {LOG}/{name} {said}; remove it")
-                size += look.st_size
-        except FileNotFoundError:
-            raise LakeError(f"{self.name}: its Delta log is not there; build the lake anew") from None
+        found = list_files(log)
+        for each in found:
+            if each.said:
+                raise LakeError(f"{self.name}: {LOG}/{each.name} {each.said}; remove it")
+            size += each.size_bytes
+        if not found:
+            raise LakeError(f"{self.name}: its Delta log is not there; build the lake anew")
         if size > MAX_LOG_BYTES:
             raise LakeError(f"{self.name}: its Delta log has {size:,} bytes, expected at most {MAX_LOG_BYTES:,}")
 
@@ -206,13 +216,12 @@ class DeltaLog:
         """Remove the files of the log that are not needed for a version and later ones; give how many there were."""
         log = self.place / LOG
         refuse_symlink(log)
-        numbered = [(found, name) for name in os.listdir(log) if (found := NUMBERED.match(name))]
+        files = [each for each in list_files(log) if not each.said]
+        numbered = [(found, each.name) for each in files if (found := NUMBERED.match(each.name))]
         checkpoints = {int(found[1]) for found, name in numbered if ".checkpoint" in name}
         first = max((each for each in checkpoints if each <= version), default=0)
         old = [name for found, name in numbered if int(found[1]) < first]
-        for name in old:
-            if is_regular(log / name):
-                (log / name).unlink()
+        remove_files(*(log / name for name in old))
         return len(old)
 
     def _create(self, files: Sequence[StoredFile], schema: pa.Schema, file_mode: int, note: dict[str, str]) -> int:
@@ -228,12 +237,15 @@ class DeltaLog:
                 name=self.name,
                 configuration=CONFIGURATION,
                 commit_properties=_properties(0, note),
+                storage_options=delta_options(self.place),
             )
         except _delta_errors() as error:
             raise self._refused(0, error) from None
         return self._committed(0, file_mode)
 
-    def _refused(self, version: int, error: Exception) -> LakeError:
+    def _refused(self, version: int, error: Exception) -> HopwireError:
+        if refused := self._place_error(error, "write it"):
+            return refused
         reason = cut(" ".join(str(error).split()), REASON_LENGTH)
         said = f"version {version} of its Delta log cannot be written ({reason})"
         return LakeError(f"{self.name}: {said}; is another build at work? build again")
@@ -241,6 +253,8 @@ class DeltaLog:
     def _committed(self, version: int, file_mode: int) -> int:
         """Make sure of a commit: the disk has it, nobody else wrote it, and others may read it as files of the lake."""
         self._opened.clear()
+        if isinstance(self.place, RemotePath):
+            return version  # a store that answers has it
         log = self.place / LOG
         log.chmod(directory_mode(file_mode))
         for file in (log / f"{version:020}.json", *log.glob("*.parquet"), log / "_last_checkpoint"):

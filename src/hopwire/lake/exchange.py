@@ -13,18 +13,15 @@ of its own, and gives the file its name when the file is whole.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Ints, ints, one_array
-from hopwire.disk import create_file, open_regular
+from hopwire.places import Place, new_file, open_file
 
 __all__ = ["parts_by", "read_part", "write_parts"]
 
@@ -48,34 +45,31 @@ def _hashes(column: Any) -> Ints:
     return np.array([*found, 0], dtype=np.int64)[ints(coded.indices, -1)]
 
 
-def write_parts(path: Path, rows: pa.Table, part: Ints, count: int, file_mode: int) -> None:
+def write_parts(path: Place, rows: pa.Table, part: Ints, count: int, file_mode: int) -> None:
     """Write rows, each into its part; a second attempt at the same task puts the same rows in place of the first."""
-    aside = path.with_name(f"{path.name}.{uuid4().hex}")
     order = np.argsort(part, kind="stable")
     bounds = np.searchsorted(part[order], np.arange(count + 1))
     sorted_rows = rows.take(pa.array(order)).combine_chunks()
-    with (
-        os.fdopen(create_file(aside, file_mode), "wb") as file,
-        pa.ipc.new_file(file, rows.schema, options=OPTIONS) as writer,
-    ):
+    file = new_file(path, file_mode, is_replaced=True)
+    with pa.ipc.new_file(file.sink, rows.schema, options=OPTIONS) as writer:
         for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             batches = sorted_rows.slice(begin, end - begin).to_batches()
             writer.write_batch(batches[0] if batches else _no_rows(rows.schema))
-    os.replace(aside, path)
+    file.close(is_kept=False)
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], each.type) for each in schema], schema=schema)
 
 
-def read_part(paths: Iterable[Path], number: int, columns: Sequence[str] | None = None) -> pa.Table:
+def read_part(paths: Iterable[Place], number: int, columns: Sequence[str] | None = None) -> pa.Table:
     """Read one part of all files."""
     found = [pa.Table.from_batches([_batch(path, number, columns)]) for path in paths]
     return pa.concat_tables(found).combine_chunks()
 
 
-def _batch(path: Path, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
-    with open_regular(path) as file:
+def _batch(path: Place, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
+    with open_file(path) as file:
         reader = pa.ipc.open_file(file)
         if columns is None:
             return reader.get_batch(number)

@@ -26,7 +26,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -49,6 +48,7 @@ from hopwire.lake.silver.open_sightings import OPEN_TABLE
 from hopwire.lake.store import LakeRun, read_manifest, writing
 from hopwire.lake.tables import all_tables
 from hopwire.model.units import NS_PER_SECOND
+from hopwire.places import Place, remove_files
 
 __all__ = ["Expired", "expire", "expire_old", "limit_of", "limit_of_days"]
 
@@ -80,7 +80,7 @@ def limit_of_days(keep_days: int, now_s: float) -> int:
 
 
 def expire(
-    lake: Path | str,
+    lake: Place | str,
     before: date,
     settings: LakeSettings | None = None,
     *,
@@ -96,7 +96,7 @@ def expire(
     return _expired(lake, limit_of(before), settings, is_dry=is_dry, is_now=is_now)
 
 
-def expire_old(lake: Path | str, settings: LakeSettings) -> Manifest | None:
+def expire_old(lake: Place | str, settings: LakeSettings) -> Manifest | None:
     """Take out of a lake what is older than `keep_days`, if this was not done today; give the new manifest."""
     if not settings.keep_days:
         return None
@@ -107,7 +107,7 @@ def expire_old(lake: Path | str, settings: LakeSettings) -> Manifest | None:
 
 
 def _expired(
-    lake: Path | str, limit_ns: int, settings: LakeSettings, *, is_dry: bool = False, is_now: bool = False
+    lake: Place | str, limit_ns: int, settings: LakeSettings, *, is_dry: bool = False, is_now: bool = False
 ) -> Expired:
     with writing(lake, settings.file_mode) as run:
         expiry = _Expiry(run, settings, limit_ns)
@@ -141,7 +141,7 @@ def _take_back(run: LakeRun) -> None:
         known = {file.path for file in run.files_before(name)}
         for file in run.files(name):
             if file.path not in known:
-                (run.log(name).place / file.path).unlink(missing_ok=True)
+                remove_files(run.log(name).place / file.path)
 
 
 class _Expiry:

@@ -7,7 +7,6 @@ manifest names the version of the lake that is read; without a manifest the newe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from hopwire.capture.times import time_text
 from hopwire.lake.manifest import Manifest
 from hopwire.lake.query import CLOCKS, FLOWS, REQUESTS
 from hopwire.lake.store import read_arrow
+from hopwire.places import Place
 from hopwire.report.flow_spans import ExportedFlow, service_name
 from hopwire.report.flow_tree import took
 from hopwire.report.pcapng import ExportedHop
@@ -48,13 +48,13 @@ HOP_COLUMNS = (
 Sighted = tuple[bytes, int, int]  # node, incarnation, sequence
 
 
-def read_clocks(lake: Path | str, manifest: Manifest | None = None) -> dict[bytes, dict[str, Any]]:
+def read_clocks(lake: Place | str, manifest: Manifest | None = None) -> dict[bytes, dict[str, Any]]:
     """Give what is known of the clock of each node that captures."""
     return {row["node"]: row for row in read_arrow(lake, CLOCKS, CLOCK_COLUMNS, manifest=manifest).to_pylist()}
 
 
 def read_exported_flows(
-    lake: Path | str, flow_ids: Sequence[bytes], manifest: Manifest | None = None
+    lake: Place | str, flow_ids: Sequence[bytes], manifest: Manifest | None = None
 ) -> Iterator[ExportedFlow]:
     """Give flows with their requests, in the order of the ids, a few of them in memory at a time."""
     for at in range(0, len(flow_ids), AT_ONCE):
@@ -67,7 +67,7 @@ def read_exported_flows(
 
 
 def read_exported_hops(
-    lake: Path | str, flow_ids: Sequence[bytes], names: Mapping[bytes, str], manifest: Manifest | None = None
+    lake: Place | str, flow_ids: Sequence[bytes], names: Mapping[bytes, str], manifest: Manifest | None = None
 ) -> list[ExportedHop]:
     """Give the hops of flows with the frames that were captured, where they left or else where they arrived."""
     hops = [hop for hop in _of_flows(lake, HOPS, HOP_COLUMNS, flow_ids, manifest) if hop["fate"] not in WITHIN]
@@ -76,7 +76,7 @@ def read_exported_hops(
 
 
 def _of_flows(
-    lake: Path | str,
+    lake: Place | str,
     table: str,
     columns: Sequence[str] | None,
     flow_ids: Sequence[bytes],
@@ -96,7 +96,7 @@ def _sighted(hop: Mapping[str, Any]) -> Sighted:
     return hop[node], hop[f"{end}_incarnation"], hop[f"{end}_sequence"]
 
 
-def _frames(lake: Path | str, wanted: Sequence[Sighted], manifest: Manifest | None) -> dict[Sighted, list[bytes]]:
+def _frames(lake: Place | str, wanted: Sequence[Sighted], manifest: Manifest | None) -> dict[Sighted, list[bytes]]:
     """Give the frames of these sightings; one look into the table for all of them."""
     nodes, incarnations, sequences = ({each[place] for each in wanted} for place in range(3))
     where = (

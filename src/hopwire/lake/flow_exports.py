@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from hopwire.lake.exported_rows import read_clocks, read_exported_flows, read_exported_hops
 from hopwire.lake.manifest import Manifest
 from hopwire.lake.store import read_manifest
+from hopwire.places import Place
 from hopwire.report.flow_spans import ExportedFlow, Row, Span, spans_of_flow
 from hopwire.report.otlp import otlp_request
 from hopwire.report.pcapng import pcapng_from_hops
@@ -23,7 +23,7 @@ SPANS_AT_ONCE = 2000  # in one request, or one line
 class FlowExport:
     """Some flows of one version of a lake, and what is known of their nodes."""
 
-    def __init__(self, lake: Path | str, flow_ids: Sequence[bytes], manifest: Manifest | None = None) -> None:
+    def __init__(self, lake: Place | str, flow_ids: Sequence[bytes], manifest: Manifest | None = None) -> None:
         self.lake, self.flow_ids = lake, flow_ids
         self.manifest = manifest or read_manifest(lake)
         self.clocks: Mapping[bytes, Row] = read_clocks(lake, self.manifest)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -57,6 +56,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE, index_rows, most_off_ns
 from hopwire.lake.silver.messages import OF_SIGHTINGS, with_route
 from hopwire.lake.tables import all_tables
+from hopwire.places import Place, open_file, place_of
 
 __all__ = [
     "FinishTask",
@@ -97,17 +97,18 @@ class FlowJob(msgspec.Struct, frozen=True):
     minute_count: int
     recent_ns: int  # rows of later times have files of their own
 
-    def path(self, kind: str, number: int) -> Path:
+    def path(self, kind: str, number: int) -> Place:
         """Give the file of one task."""
-        return Path(self.work, f"{kind}-{number}.arrow")
+        return place_of(self.work) / f"{kind}-{number}.arrow"
 
-    def paths(self, kind: str, count: int) -> list[Path]:
+    def paths(self, kind: str, count: int) -> list[Place]:
         """Give the files of all tasks."""
         return [self.path(kind, number) for number in range(count)]
 
     def output(self, table: str, names: Names, settings: LakeSettings) -> AgedOutput:
         """Give the files of one task of a table."""
-        place = Path(self.lake, *table.split("."))
+        layer, _, name = table.partition(".")
+        place = place_of(self.lake) / layer / name
         return AgedOutput(place, self.run, all_tables()[table].layout(names), settings, self.recent_ns)
 
 
@@ -154,7 +155,8 @@ def _large(names: pa.Array, large_rows: int) -> list[tuple[bytes, int]]:
 
 
 def _read(path: str, columns: Sequence[str]) -> pa.Table:
-    return pq.read_table(path, columns=list(columns), partitioning=None, use_threads=False)
+    with open_file(place_of(path)) as file:
+        return pq.read_table(file, columns=list(columns), use_threads=False)
 
 
 def _nothing(columns: Sequence[str]) -> pa.Table:

@@ -28,14 +28,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 
 import msgspec
 
 from hopwire.capture.file_faults import Fault
 from hopwire.capture.segment import END, OPEN_SUFFIX
-from hopwire.disk import local_path, replace_file
-from hopwire.errors import BalanceError, LakeError, SettingsError, WholeNeeded
+from hopwire.errors import BalanceError, LakeError, PlaceError, SettingsError, WholeNeeded
 from hopwire.lake.admission import Admitted, StepLimits, admit
 from hopwire.lake.build import Built, step_sources
 from hopwire.lake.catalog import FoundSource, find_sources, is_changed
@@ -43,8 +41,9 @@ from hopwire.lake.compaction import compact
 from hopwire.lake.follow_notes import FOLLOWER, FollowNotes, follow_lock
 from hopwire.lake.manifest import Manifest, StoredSource
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import hold, manifest_numbers, own_directory, read_manifest
+from hopwire.lake.store import OWN, hold, manifest_numbers, own_directory, read_manifest
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, RemotePath, place_of, put
 from hopwire.security import OPEN, Domains
 
 __all__ = ["FollowSettings", "Follower", "Wait", "following"]
@@ -73,9 +72,15 @@ class FollowSettings:
 
 
 @contextmanager
-def following(lake: Path | str, file_mode: int = LakeSettings().file_mode) -> Iterator[Path]:
-    """Be the one that follows captures into a lake, as long as the context lasts; give the place of the lake."""
-    place = local_path(lake)
+def following(lake: Place | str, file_mode: int = LakeSettings().file_mode) -> Iterator[Place]:
+    """Be the one that follows captures into a lake, as long as the context lasts; give the place of the lake.
+
+    In a store nothing keeps a second follower out: one of the two fails at each step, and says so.
+    """
+    place = place_of(lake)
+    if isinstance(place, RemotePath):
+        yield place
+        return
     own = own_directory(place, lake, file_mode)
     with hold(follow_lock(own), f"{lake}: is being followed by {{}}; end that one first"):
         yield place
@@ -95,8 +100,8 @@ class Follower:
 
     def __init__(
         self,
-        captures: Sequence[Path | str],
-        lake: Path,
+        captures: Sequence[Place | str],
+        lake: Place,
         settings: FollowSettings | None = None,
         *,
         domains: Domains = OPEN,
@@ -116,7 +121,7 @@ class Follower:
             os.getpid(),
             socket.gethostname(),
             clock_ns(),
-            captures=tuple(str(local_path(each)) for each in captures),
+            captures=tuple(str(place_of(each)) for each in captures),
             every_seconds=self._settings.every_seconds,
         )
         self.notes = started
@@ -132,7 +137,7 @@ class Follower:
                 try:
                     admitted = self.round()
                     pause = self._settings.every_seconds
-                except (LakeError, OSError) as error:
+                except (LakeError, PlaceError, OSError) as error:
                     self._troubled(error, is_once)
                     admitted, pause = Admitted(), min(2 * pause, LONGEST_PAUSE_SECONDS)
                 is_idle = not admitted.ends
@@ -265,7 +270,7 @@ class Follower:
         """Write down how things stand, for whoever asks; that this is not possible is no reason to stop."""
         self.notes = replace(self.notes, noted_at_ns=self._clock_ns(), **values)  # type: ignore[arg-type]
         with suppress(OSError):
-            replace_file(self._lake / FOLLOWER, msgspec.json.encode(self.notes), self._lake_settings.file_mode)
+            put(self._lake / OWN / FOLLOWER, msgspec.json.encode(self.notes), self._lake_settings.file_mode)
 
 
 def _rows_of(sources: Mapping[str, StoredSource]) -> int:

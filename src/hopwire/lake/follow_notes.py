@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from hopwire.disk import read_regular
 from hopwire.lake.store import OWN, is_held
+from hopwire.places import Place, RemotePath, read_file
 
 __all__ = ["FOLLOWER", "FollowNotes", "follow_lock", "is_followed", "read_notes"]
 
-FOLLOWER = Path(OWN, "follower.json")
+FOLLOWER = "follower.json"
 LOCK = "follow.lock"
 MAX_BYTES = 1024 * 1024
 
@@ -44,14 +44,14 @@ def follow_lock(own: Path) -> Path:
     return own / LOCK
 
 
-def read_notes(place: Path) -> FollowNotes | None:
+def read_notes(place: Place) -> FollowNotes | None:
     """Read what the last follower of a lake wrote down; None if there was none."""
     try:
-        return msgspec.json.decode(read_regular(place / FOLLOWER, MAX_BYTES), type=FollowNotes)
+        return msgspec.json.decode(read_file(place / OWN / FOLLOWER, MAX_BYTES), type=FollowNotes)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def is_followed(place: Path) -> bool:
+def is_followed(place: Place) -> bool:
     """Tell whether somebody follows captures into a lake at this moment, on this machine."""
-    return is_held(follow_lock(place / OWN))
+    return not isinstance(place, RemotePath) and is_held(follow_lock(place / OWN))

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -48,6 +47,7 @@ from hopwire.lake.silver.carried import CARRIED_TABLE
 from hopwire.lake.silver.messages import MESSAGES_TABLE
 from hopwire.lake.store import LakeRun, read_manifest, writing
 from hopwire.lake.stored_flows import NUMBER
+from hopwire.places import Place
 from hopwire.report.words import spellings
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Forgotten:
 
 
 def forget(
-    lake: Path | str,
+    lake: Place | str,
     *,
     source: str = "",
     node: str = "",

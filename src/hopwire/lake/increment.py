@@ -26,7 +26,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from hopwire.errors import WholeNeeded
 from hopwire.flows.clocks import ClockFold
@@ -63,7 +62,7 @@ from hopwire.lake.silver.closed_flows import CLOSED_TABLE, index_rows, most_off_
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_route
 from hopwire.lake.silver.open_sightings import OPEN_TABLE
-from hopwire.lake.store import LakeRun
+from hopwire.lake.store import LakeRun, dataset_of, read_whole
 from hopwire.lake.stored_flows import StoredFlows, TableFiles
 from hopwire.lake.tables import Table, all_tables
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
@@ -195,9 +194,8 @@ class _Increment:
     def batches(self, name: str, *columns: str) -> Iterator[pa.Table]:
         """Read some columns of a table as it is at this moment, some rows at a time."""
         table = all_tables()[name]
-        paths = [str(path) for path in self.run.paths(name)]
-        if paths:
-            data = ds.dataset(paths, schema=table.stored_schema, format="parquet")
+        if files := self.run.files(name):
+            data = dataset_of(self.run.log(name).place, files, table.stored_schema)
             for batch in data.to_batches(columns=list(columns)):
                 yield pa.Table.from_batches([batch])
 
@@ -206,7 +204,7 @@ class _Increment:
     def make(self, on_piece: Callable[[int, int], None]) -> None:
         """Judge what is new, and put all tables."""
         new = self._new_rows()
-        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))]
+        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(path))]
         sightings = with_route(new).sort_by("seen_at_ns")
         state, closed = self._begun(sightings.schema)
         known, again = placed(spans), set() if self.is_new else closed.touching(self._renamed)
@@ -443,7 +441,7 @@ class _Increment:
     def _put_quality(self, hops: _HopChange, spans: Sequence[SourceSpan]) -> None:
         files = self._files("gold.quality")
         old = files.read(files.closed)
-        sources = [row for path in self.run.paths("bronze.sources") for row in pq.read_table(path).to_pylist()]
+        sources = [row for path in self.run.paths("bronze.sources") for row in read_whole(path).to_pylist()]
         counts = self._counts(old.filter(pc.equal(old["step"], "decode")))
         linked = pc.sum(old.filter(pc.equal(old["step"], "link"))["rows_out"]).as_py() or 0
         linked_out = linked - _linked(hops.before) + _linked(hops.after)

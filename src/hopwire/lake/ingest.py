@@ -19,14 +19,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from hopwire.disk import make_directory, replace_file
 from hopwire.errors import LakeError
 from hopwire.flows.schemas import OPEN
 from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
@@ -38,8 +35,9 @@ from hopwire.lake.manifest import StoredSource, hash_of
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import DECODER
-from hopwire.lake.store import LakeRun
+from hopwire.lake.store import LakeRun, read_whole
 from hopwire.lake.worker import INGESTED, IngestJob, IngestReport, IngestTask, ingest_group, ingest_groups
+from hopwire.places import Place, list_files, make_place, put
 from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 
@@ -81,7 +79,7 @@ def ingest(
     """Read the sources and write their rows; give a report for each."""
     groups = groups_of(tasks, settings.task_bytes)
     job = _job(run, settings)
-    replace_file(job.groups, msgspec.json.encode(groups), settings.file_mode)
+    put(job.groups, msgspec.json.encode(groups), settings.file_mode)
     numbers = spark.range(0, len(groups), 1, len(groups))
     with _watched(job.marks, on_bytes):
         rows = numbers.mapInArrow(ingest_groups(job, domains, settings), "report binary").collect()
@@ -110,7 +108,7 @@ def _job(run: LakeRun, settings: LakeSettings) -> IngestJob:
     job = IngestJob(str(run.lake), str(run.work), run.name, intake)
     for table in INGESTED:
         run.place(table)
-    make_directory(job.marks, settings.file_mode)
+    make_place(job.marks, settings.file_mode)
     return job
 
 
@@ -119,7 +117,7 @@ def _notes(run: LakeRun) -> ForgottenNotes:
     known = run.before.tables.get(FORGOTTEN_TABLE.name)
     if known is None or not known.row_count:
         return ForgottenNotes()
-    return ForgottenNotes.from_rows(pa.concat_tables([pq.read_table(path) for path in run.paths(FORGOTTEN_TABLE.name)]))
+    return ForgottenNotes.from_rows(pa.concat_tables([read_whole(path) for path in run.paths(FORGOTTEN_TABLE.name)]))
 
 
 def _checked(run: LakeRun, tasks: Sequence[IngestTask], reports: list[IngestReport]) -> list[IngestReport]:
@@ -146,13 +144,13 @@ def refuse_less(run: LakeRun, tasks: Sequence[IngestTask], reports: Sequence[Ing
 
 
 @contextmanager
-def _watched(marks: Path, on_bytes: OnBytes) -> Iterator[None]:
+def _watched(marks: Place, on_bytes: OnBytes) -> Iterator[None]:
     """Meanwhile tell the progress: each source that is done has left a mark, with its size in the name of the mark."""
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(LOOK_SECONDS):
-            on_bytes(sum(int(mark.name.rpartition("-")[2]) for mark in marks.iterdir()))
+            on_bytes(sum(int(size) for mark in list_files(marks) if (size := mark.name.rpartition("-")[2]).isdigit()))
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
@@ -243,7 +241,7 @@ def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, 
     the old spans are all that tells of them, and stay.
     """
     before = run.before.sources
-    old = [span for file in run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(file))]
+    old = [span for file in run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(file))]
     read = {report.name for report in reports}
     more = {report.name: report.ending for report in reports if report.is_more}
     same = [span for span in old if span.segment in read and span.segment not in more]

@@ -115,6 +115,7 @@ class StoredSource(msgspec.Struct, frozen=True):
     is_bad: bool = False  # the file could not be read, or not in full: someone should look at it
     parts: tuple[str, ...] = ()  # the files that have its rows
     position: int = 0  # of a segment: behind its last batch that was read, from where it is read on; 0: not known
+    version: str = ""  # of a file in a store, as the store says; a file with the same one is not opened again
     expired: int = 0  # of its rows: too old, and not in the lake any more
     forgotten: int = 0  # of its rows: removed because somebody asked for it
 

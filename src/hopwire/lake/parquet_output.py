@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,17 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hopwire.disk import create_file, make_directory, sync_path
 from hopwire.lake.delta_log import DATE, refuse_symlink
 from hopwire.lake.manifest import NO_DAY, StoredFile, part_name
 from hopwire.lake.readable import Names, readable_batch
 from hopwire.lake.settings import LakeSettings
+from hopwire.places import Place, new_file, open_file
 
 if TYPE_CHECKING:
     from hopwire.lake.store import LakeRun
     from hopwire.lake.tables import Table
 
-__all__ = ["TableLayout", "TableOutput", "leaf_paths", "parquet_writer", "stored_file", "write_rows"]
+__all__ = ["ParquetFileWriter", "TableLayout", "TableOutput", "leaf_paths", "stored_file", "write_rows"]
 
 MAX_OPEN_FILES = 16
 MAX_TEXT = 100  # characters of a least or largest value; a longer one is left out
@@ -66,12 +65,12 @@ def leaf_paths(field: pa.Field, before: str = "") -> list[str]:
 class TableOutput:
     """The files of one task."""
 
-    def __init__(self, place: Path, part: str, layout: TableLayout, settings: LakeSettings) -> None:
+    def __init__(self, place: Place, part: str, layout: TableLayout, settings: LakeSettings) -> None:
         self._place, self._part = place, part
         self._layout, self._settings = layout, settings
         self._waiting: list[pa.RecordBatch] = []
         self._size = 0
-        self._open: OrderedDict[str, Any] = OrderedDict()  # the path of a file: its writer
+        self._open: OrderedDict[str, ParquetFileWriter] = OrderedDict()  # the path of a file: its writer
         self._files: list[StoredFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -97,10 +96,10 @@ class TableOutput:
 
     def _flush(self) -> None:
         for day, rows in _by_day(pa.Table.from_batches(self._waiting, self._layout.schema)):
-            self._writer(day, len(rows)).write_table(rows, row_group_size=len(rows))
+            self._writer(day, len(rows)).add(rows)
         self._waiting, self._size = [], 0
 
-    def _writer(self, day: str, row_count: int) -> Any:
+    def _writer(self, day: str, row_count: int) -> ParquetFileWriter:
         """The writer for a day; the file that was not written to for longest is closed if there are too many."""
         known = [path for path in self._open if path.rpartition("/")[0] == day]
         if known:
@@ -111,36 +110,40 @@ class TableOutput:
         count = sum(file.path.rpartition("/")[0] == day for file in self._files)
         name = f"{self._part}{f'.{count}' if count else ''}.parquet"
         path = f"{day}/{name}" if day else name
-        self._open[path] = self._opened(self._place / path, row_count)
+        refuse_symlink((self._place / path).parent)
+        self._open[path] = ParquetFileWriter(self._place / path, self._layout, self._settings, row_count)
         return self._open[path]
 
-    def _opened(self, path: Path, row_count: int) -> Any:
-        refuse_symlink(path.parent)
-        make_directory(path.parent, self._settings.file_mode)
-        os.close(create_file(path, self._settings.file_mode))  # Arrow would give the file the mode of the umask
-        return parquet_writer(path, self._layout, self._settings, row_count)
-
     def _finish(self, path: str) -> None:
-        self._open.pop(path).close()
-        sync_path(self._place / path)
-        self._files.append(stored_file(self._place, path))
+        self._files.append(self._open.pop(path).close(path))
 
 
-def parquet_writer(path: Path, layout: TableLayout, settings: LakeSettings, row_count: int) -> Any:
-    """Give a writer for a file of a table, whose row groups have about so many rows."""
-    filters = {
-        name: {"ndv": max(1, row_count), "fpp": FALSE_ALARMS} for name in LOOKED_UP if name in layout.schema.names
-    }
-    return pq.ParquetWriter(
-        path,
-        layout.schema,
-        compression=settings.compression,
-        compression_level=1 if settings.compression == "zstd" else None,
-        use_dictionary=layout.dictionaries,
-        write_statistics=layout.searched,
-        bloom_filter_options=filters or None,
-        store_schema=False,
-    )
+class ParquetFileWriter:
+    """Writes one file of a table, whose row groups have about so many rows."""
+
+    def __init__(self, path: Place, layout: TableLayout, settings: LakeSettings, row_count: int) -> None:
+        names = [name for name in LOOKED_UP if name in layout.schema.names]
+        self._file = new_file(path, settings.file_mode)
+        self._parquet = pq.ParquetWriter(
+            self._file.sink,
+            layout.schema,
+            compression=settings.compression,
+            compression_level=1 if settings.compression == "zstd" else None,
+            use_dictionary=layout.dictionaries,
+            write_statistics=layout.searched,
+            bloom_filter_options={name: {"ndv": max(1, row_count), "fpp": FALSE_ALARMS} for name in names} or None,
+            store_schema=False,
+        )
+
+    def add(self, rows: pa.Table) -> None:
+        """Write a row group."""
+        self._parquet.write_table(rows, row_group_size=len(rows))
+
+    def close(self, path: str) -> StoredFile:
+        """Finish the file, and give what the Delta log says of it under a path."""
+        self._parquet.close()
+        metadata = self._parquet.writer.metadata
+        return StoredFile(path, metadata.num_rows, self._file.close(), json.dumps(_statistics(metadata)))
 
 
 def write_rows(run: LakeRun, table: Table, basis: str, rows: pa.Table) -> None:
@@ -168,10 +171,11 @@ def _is_day(column: Any, day: date | None) -> Any:
     return pc.is_null(column) if day is None else pc.fill_null(pc.equal(column, pa.scalar(day)), False)
 
 
-def stored_file(place: Path, path: str) -> StoredFile:
-    """Give a file that was written, with the statistics that its footer has."""
-    metadata = pq.read_metadata(place / path)
-    size = (place / path).stat().st_size
+def stored_file(place: Place, path: str) -> StoredFile:
+    """Give a file that somebody has written, with the statistics that its footer has."""
+    with open_file(place / path) as file:
+        metadata = pq.read_metadata(file)
+        size = file.seek(0, os.SEEK_END)
     return StoredFile(path, metadata.num_rows, size, json.dumps(_statistics(metadata)))
 
 

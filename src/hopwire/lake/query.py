@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow.dataset as ds
 
 from hopwire.lake.store import read_arrow
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
+from hopwire.places import Place
 from hopwire.report.words import spellings, text_or_hex
 
 __all__ = ["find_flows", "flow_ids_like", "ids_like", "node_names", "read_flow"]
@@ -23,14 +23,14 @@ SERVICE = (OWN_PREFIX.decode(), KINO_PREFIX.decode())  # prefixes of the identit
 Test: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
-def node_names(lake: Path | str) -> dict[bytes, str]:
+def node_names(lake: Place | str) -> dict[bytes, str]:
     """Give the identities of the nodes that captured, and their names."""
     rows = read_arrow(lake, CLOCKS, ["node", "node_name"])
     return dict(zip(rows["node"].to_pylist(), rows["node_name"].to_pylist(), strict=True))
 
 
 def find_flows(
-    lake: Path | str,
+    lake: Place | str,
     columns: Sequence[str],
     *,
     limit: int,
@@ -66,7 +66,7 @@ def find_flows(
     return rows.take(latest), len(narrow)
 
 
-def flow_ids_like(lake: Path | str, text: str, limit: int) -> list[bytes]:
+def flow_ids_like(lake: Place | str, text: str, limit: int) -> list[bytes]:
     """Give the flow of this id, or the flows whose ids begin with it; as many as the limit."""
     return ids_like(pc.unique(read_arrow(lake, FLOWS, ["flow_id"])["flow_id"]), text, limit)
 
@@ -83,7 +83,7 @@ def ids_like(ids: pa.Array, text: str, limit: int) -> list[bytes]:
     return sorted(dict.fromkeys(found))[:limit]
 
 
-def read_flow(lake: Path | str, flow_id: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read_flow(lake: Place | str, flow_id: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Give one flow and its requests, in the order of time."""
     is_it = ds.field("flow_id") == pa.scalar(flow_id, pa.binary())
     flow = read_arrow(lake, FLOWS, None, is_it).to_pylist()[0]

@@ -33,8 +33,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from hopwire.columnar import Bools, bools, ints
 from hopwire.errors import LakeError
@@ -63,7 +61,7 @@ from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
 from hopwire.lake.silver.messages import MESSAGES_TABLE
 from hopwire.lake.silver.open_sightings import OPEN_TABLE
-from hopwire.lake.store import UNREADABLE, LakeRun, in_short
+from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, in_short, read_whole
 from hopwire.lake.stored_flows import NUMBER, TIMES
 from hopwire.lake.tables import Table, all_tables
 from hopwire.lake.worker import INGESTED
@@ -135,7 +133,7 @@ def rows_in(run: LakeRun, name: str, columns: Sequence[str] | None = None, files
         if not run.has(name, file):
             raise LakeError(f"{name}: {file.path} is not as it was written; build the lake again; nothing was done")
     try:
-        data = ds.dataset([str(place / file.path) for file in found], schema=schema, format="parquet")
+        data = dataset_of(place, found, schema)
         return data.to_table(columns=None if columns is None else list(columns))
     except UNREADABLE as error:
         raise LakeError(f"{name}: cannot be read ({in_short(error)}); build the lake again; nothing was done") from None
@@ -496,7 +494,7 @@ class _Removing:
             counts[row["segment"]] = count
         linked = next((row["rows_out"] for row in old if row["step"] == "link"), 0) - self._linked
         messages = sum(file.row_count for file in self._run.files(MESSAGES_TABLE.name))
-        spans = [span for path in self._run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))]
+        spans = [span for path in self._run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(path))]
         rows = quality_rows(sources, counts, spans, (messages, linked))
         if bad := [row["segment"] for row in rows.to_pylist() if not row["is_balanced"]]:
             raise LakeError(

@@ -21,24 +21,23 @@ symlink is followed.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-from hopwire.disk import is_regular
 from hopwire.errors import LakeError
 from hopwire.lake.delta_log import DATE
 from hopwire.lake.manifest import WRITTEN, Manifest
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import log_of, manifest_numbers, manifest_path, read_manifest
+from hopwire.model.units import NS_PER_SECOND
+from hopwire.places import FoundFile, Place, list_below, list_directories, look_at, remove_empty, remove_files
 
 __all__ = ["forget_old"]
 
 SWEEP = 10  # manifests that are removed together
 
 
-def forget_old(lake: Path, settings: LakeSettings, *, is_now: bool = False) -> int:
+def forget_old(lake: Place, settings: LakeSettings, *, is_now: bool = False) -> int:
     """Remove old manifests and the files that only they need; give how many files of rows were removed.
 
     With `is_now` only the newest manifest stays, and nothing is too young.
@@ -48,31 +47,35 @@ def forget_old(lake: Path, settings: LakeSettings, *, is_now: bool = False) -> i
         return 0
     newest = read_manifest(lake, numbers[-1])
     is_erased = bool(newest.removal.erased) and numbers[0] < newest.removal.erased
-    limit = time.time() - settings.keep_seconds
-    old = numbers[:-1] if is_now else _old(lake, numbers, newest, settings.keep_snapshots, limit)
+    limit_ns = time.time_ns() - round(settings.keep_seconds * NS_PER_SECOND)
+    old = numbers[:-1] if is_now else _old(lake, numbers, newest, settings.keep_snapshots, limit_ns)
     is_much = len(old) >= min(SWEEP, len(numbers) - len(old))
     is_due = is_now or is_erased or is_much or any(number < newest.removal.number for number in old)
     if not is_due:
         return 0
     first = next(number for number in numbers if number not in set(old))
     oldest = newest if first == newest.number else read_manifest(lake, first)
-    begun = manifest_path(lake, first).lstat().st_mtime
+    begun_ns = _made_ns(lake, first)
     removed = 0
     for name in sorted({*newest.tables, *oldest.tables, *_tables_on_disk(lake)}):
-        removed += _sweep(lake, name, oldest, begun if is_now or is_erased else min(begun, limit))
+        removed += _sweep(lake, name, oldest, begun_ns if is_now or is_erased else min(begun_ns, limit_ns))
         if name in oldest.tables:
             _forget_log(lake, name, oldest, is_exact=is_now or is_erased)
-    for number in old:
-        manifest_path(lake, number).unlink(missing_ok=True)
+    remove_files(*(manifest_path(lake, number) for number in old))
     return removed
 
 
-def _old(lake: Path, numbers: list[int], newest: Manifest, keep_snapshots: int, limit: float) -> list[int]:
+def _made_ns(lake: Place, number: int) -> int:
+    found = look_at(manifest_path(lake, number))
+    return found.modified_ns if found else 0
+
+
+def _old(lake: Place, numbers: list[int], newest: Manifest, keep_snapshots: int, limit_ns: int) -> list[int]:
     """The manifests that go; a manifest goes only with all that are older."""
     removal = newest.removal
     found = []
     for place, number in enumerate(numbers[:-1]):
-        is_past = manifest_path(lake, number).lstat().st_mtime < limit
+        is_past = _made_ns(lake, number) < limit_ns
         is_over = place < len(numbers) - keep_snapshots or number < removal.number
         if not (number < removal.erased or (is_past and is_over)):
             break
@@ -80,15 +83,13 @@ def _old(lake: Path, numbers: list[int], newest: Manifest, keep_snapshots: int, 
     return found
 
 
-def _tables_on_disk(lake: Path) -> Iterator[str]:
+def _tables_on_disk(lake: Place) -> Iterator[str]:
     """The tables that a lake may have files of, also if no manifest names them yet."""
     for layer in ("bronze", "silver", "gold"):
-        place = lake / layer
-        if place.is_dir() and not place.is_symlink():
-            yield from (f"{layer}.{name}" for name in os.listdir(place) if name.isidentifier())
+        yield from (f"{layer}.{name}" for name in list_directories(lake / layer) if name.isidentifier())
 
 
-def _sweep(lake: Path, name: str, oldest: Manifest, limit: float) -> int:
+def _sweep(lake: Place, name: str, oldest: Manifest, limit_ns: int) -> int:
     """Remove the files of a table that the oldest manifest lacks although they are older than the limit."""
     log = log_of(lake, name)
     try:
@@ -96,16 +97,14 @@ def _sweep(lake: Path, name: str, oldest: Manifest, limit: float) -> int:
         named = {file.path for file in log.files(stored.version)} if stored else set()
     except LakeError:
         return 0  # a log that cannot be read: whoever reads the table is told; here nothing is removed
-    old = [path for path in _written(log.place) if path not in named and _is_older(log.place / path, limit)]
-    for path in old:
-        (log.place / path).unlink(missing_ok=True)
+    old = [file.name for file in _written(log.place) if file.name not in named and file.modified_ns < limit_ns]
+    remove_files(*(log.place / path for path in old))
     for day in {path.rpartition("/")[0] for path in old} - {""}:
-        if not os.listdir(log.place / day):
-            (log.place / day).rmdir()
+        remove_empty(log.place / day)
     return len(old)
 
 
-def _forget_log(lake: Path, name: str, oldest: Manifest, *, is_exact: bool) -> None:
+def _forget_log(lake: Place, name: str, oldest: Manifest, *, is_exact: bool) -> None:
     """Remove the files of a log that no version needs from the oldest manifest on."""
     log = log_of(lake, name)
     version = oldest.tables[name].version
@@ -117,17 +116,10 @@ def _forget_log(lake: Path, name: str, oldest: Manifest, *, is_exact: bool) -> N
         return  # as above
 
 
-def _written(place: Path) -> Iterator[str]:
+def _written(place: Place) -> Iterator[FoundFile]:
     """The files below a table that a run has written."""
-    if not place.is_dir() or place.is_symlink():
-        return
-    for name in os.listdir(place):
-        day = place / name
-        if name.startswith(f"{DATE}=") and day.is_dir() and not day.is_symlink():
-            yield from (f"{name}/{file}" for file in os.listdir(day) if WRITTEN.fullmatch(file))
-        elif WRITTEN.fullmatch(name):
-            yield name
-
-
-def _is_older(path: Path, limit: float) -> bool:
-    return is_regular(path) and path.lstat().st_mtime < limit
+    for file in list_below(place):
+        day, _, name = file.name.rpartition("/")
+        is_in_table = not day or (day.startswith(f"{DATE}=") and "/" not in day)
+        if is_in_table and not file.said and WRITTEN.fullmatch(name):
+            yield file

@@ -40,10 +40,10 @@ from hopwire.capture.file_faults import Fault, refuse
 from hopwire.capture.reader import Wanted
 from hopwire.capture.sources import Source, list_sources, parts_of, read_source
 from hopwire.capture.times import ns_from_text
-from hopwire.disk import local_path
 from hopwire.errors import SettingsError
 from hopwire.lake.stream import PIECES, CaptureStream, StreamOptions
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, RemotePath, place_of
 
 __all__ = ["HopwireSource"]
 
@@ -179,14 +179,14 @@ def _checked(schema: StructType) -> tuple[str, ...]:
     return tuple(schema.names)
 
 
-def path_from_text(text: str) -> Path:
+def path_from_text(text: str) -> Place:
     """Give a path from the root, as workers have another directory; `%20` is a space in a URI only."""
     uri = URI.fullmatch(text)
-    return Path(unquote(uri[1])) if uri else local_path(text)
+    return Path(unquote(uri[1])) if uri else place_of(text)
 
 
-def _there(path: Path) -> Path:
-    if not path.exists():
+def _there(path: Place) -> Place:
+    if not isinstance(path, RemotePath) and not path.exists():
         raise SettingsError(f"{path}: is not there; load() takes a directory or a file of this machine, no pattern")
     return path
 

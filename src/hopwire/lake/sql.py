@@ -11,7 +11,7 @@ If payload classes are named, the view `messages` also has the bodies of message
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ import pyarrow as pa
 from hopwire.errors import LakeError, SettingsError
 from hopwire.lake.manifest import Manifest
 from hopwire.lake.payload_bodies import BODY_COLUMNS, NEEDED, Readers, with_bodies
-from hopwire.lake.store import files_of, read_manifest, schema_of
+from hopwire.lake.store import files_of, listed_dataset, read_manifest, schema_of
+from hopwire.places import Place, RemotePath
 
 __all__ = ["check_select", "opened", "query", "select_from"]
 
@@ -31,20 +32,38 @@ GLOB = re.compile(r"[\[*?]")  # in a path these are patterns; each fits itself w
 
 
 def query(
-    lake: Path | str, statement: str, manifest: Manifest | None = None, payloads: Readers | None = None
+    lake: Place | str, statement: str, manifest: Manifest | None = None, payloads: Readers | None = None
 ) -> pa.Table:
     """Give the rows of a statement over the tables of a lake; with payloads, messages have their bodies as JSON."""
     with opened(lake, manifest, payloads) as database:
-        return _rows(database, statement)
+        return _rows(database.cursor(), statement)
+
+
+class LakeDatabase:
+    """A database of DuckDB whose views are the tables of a lake; each question has a cursor of its own."""
+
+    def __init__(self, connection: Any, given: Mapping[str, Any]) -> None:
+        self._connection, self._given = connection, given
+
+    def cursor(self) -> Any:
+        """Give a connection for one question at a time."""
+        cursor = self._connection.cursor()
+        for name, rows in self._given.items():
+            cursor.register(name, rows)  # a name that is given is known to its connection alone
+        return cursor
 
 
 @contextmanager
-def opened(lake: Path | str, manifest: Manifest | None = None, payloads: Readers | None = None) -> Iterator[Any]:
-    """Give a connection of DuckDB whose views are the tables of a lake."""
+def opened(
+    lake: Place | str, manifest: Manifest | None = None, payloads: Readers | None = None
+) -> Iterator[LakeDatabase]:
+    """Give a database of DuckDB whose views are the tables of a lake."""
     duckdb = _duckdb()
     manifest = manifest or read_manifest(lake)
     files = {name: files_of(lake, name, manifest) for name in manifest.tables}
-    allowed = [each for paths in files.values() for path in paths for each in (str(path), _pattern(path))]
+    given: dict[str, Any] = {}  # rows that DuckDB does not read itself, by the names it has for them
+    local = [path for paths in files.values() for path in paths if isinstance(path, Path)]
+    allowed = [each for path in local for each in (str(path), _pattern(path))]
     database = duckdb.connect(
         ":memory:", config={"autoinstall_known_extensions": False, "custom_user_agent": "hopwire"}
     )
@@ -55,11 +74,15 @@ def opened(lake: Path | str, manifest: Manifest | None = None, payloads: Readers
         database.execute("SET parquet_metadata_cache = true")  # files of a lake never change
         for name, paths in files.items():
             more = BODIES if payloads is not None and name == MESSAGES else ""
-            _make_view(database, name, paths, schema_of(lake, name, manifest), more)
+            schema = schema_of(lake, name, manifest)
+            if paths and isinstance(paths[0], RemotePath):
+                given[f"rows of {name}"] = listed_dataset(lake, name, manifest)
+                database.register(f"rows of {name}", given[f"rows of {name}"])
+            _make_view(database, name, paths, schema, more)
         database.execute("SET allowed_paths = $paths", {"paths": allowed})
         database.execute("SET enable_external_access = false")
         database.execute("SET lock_configuration = true")
-        yield database
+        yield LakeDatabase(database, given)
     finally:
         database.close()
 
@@ -88,13 +111,13 @@ def _body_reader(payloads: Readers, number: int) -> Callable[..., pa.Array]:
     return read
 
 
-def _make_view(database: Any, name: str, files: Sequence[Path], schema: pa.Schema, more: str = "") -> None:
+def _make_view(database: Any, name: str, files: Sequence[Place], schema: pa.Schema, more: str = "") -> None:
     """Make the views of a table; whatever its manifest says is quoted, since the door is not closed yet."""
     layer, _, table = name.partition(".")
     whole, short = f"{_name(layer)}.{_name(table)}", f"main.{_name(table)}"
     database.execute(f"CREATE SCHEMA IF NOT EXISTS {_name(layer)}")
     if files:
-        database.execute(f"CREATE VIEW {whole} AS {select_from(files, schema.names)}")
+        database.execute(f"CREATE VIEW {whole} AS {select_from(files, schema.names, f'rows of {name}')}")
     else:
         database.register("no_rows", schema.empty_table())
         database.execute(f"CREATE TABLE {whole} AS SELECT * FROM no_rows")  # noqa: S608
@@ -102,11 +125,14 @@ def _make_view(database: Any, name: str, files: Sequence[Path], schema: pa.Schem
     database.execute(f"CREATE VIEW {short} AS SELECT *{more} FROM {whole}")  # noqa: S608
 
 
-def select_from(files: Iterable[Path], columns: Sequence[str] = ()) -> str:
-    """Give the statement that selects the rows of files, all columns or some."""
-    listed = ", ".join(_text(_pattern(path)) for path in files)
-    names = ", ".join(map(_name, columns)) or "*"
-    return f"SELECT {names} FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608
+def select_from(files: Iterable[Place], columns: Sequence[str] = (), given: str = "") -> str:
+    """Give the statement that selects the rows of files, all columns or some.
+
+    DuckDB reads files of this machine. Files of a store are a dataset that the database knows by the name `given`.
+    """
+    local = ", ".join(_text(_pattern(path)) for path in files if isinstance(path, Path))
+    rows = f"read_parquet([{local}], hive_partitioning = false)" if local else _name(given)
+    return f"SELECT {', '.join(map(_name, columns)) or '*'} FROM {rows}"  # noqa: S608
 
 
 def _pattern(path: Path) -> str:

@@ -8,16 +8,15 @@ Everything is read from the manifest, from bronze.spans, and from what the last 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
-from hopwire.disk import local_path
 from hopwire.lake.bronze.spans import SPANS_TABLE
 from hopwire.lake.follow_notes import FollowNotes, is_followed, read_notes
 from hopwire.lake.manifest import Manifest
 from hopwire.lake.silver.open_sightings import OPEN_TABLE
 from hopwire.lake.store import manifest_numbers, manifest_path, read_arrow, read_manifest
 from hopwire.model.units import NS_PER_SECOND
+from hopwire.places import Place, look_at, place_of
 from hopwire.report.words import node_label
 
 __all__ = ["LakeStatus", "NodeLag", "lake_status"]
@@ -37,7 +36,7 @@ class NodeLag(NamedTuple):
 class LakeStatus:
     """How a lake stands."""
 
-    lake: Path
+    lake: Place
     manifest: Manifest
     versions: int  # that can be read
     published_at_ns: int  # when the newest version was put down
@@ -94,16 +93,16 @@ class LakeStatus:
         return sum(each.size_bytes for each in self.manifest.tables.values())
 
 
-def lake_status(lake: Path | str, now_ns: int) -> LakeStatus:
+def lake_status(lake: Place | str, now_ns: int) -> LakeStatus:
     """Look at a lake; a LakeError says why it is none."""
-    place = local_path(lake)
+    place = place_of(lake)
     manifest = read_manifest(lake)
-    path = manifest_path(place, manifest.number)
+    found = look_at(manifest_path(place, manifest.number))
     return LakeStatus(
         place,
         manifest,
         len(manifest_numbers(place)),
-        path.lstat().st_mtime_ns,
+        found.modified_ns if found else 0,
         _lags(lake, manifest, now_ns),
         sum(each.size_bytes - each.position for each in manifest.sources.values() if each.position),
         is_followed(place),
@@ -111,7 +110,7 @@ def lake_status(lake: Path | str, now_ns: int) -> LakeStatus:
     )
 
 
-def _lags(lake: Path | str, manifest: Manifest, now_ns: int) -> tuple[NodeLag, ...]:
+def _lags(lake: Place | str, manifest: Manifest, now_ns: int) -> tuple[NodeLag, ...]:
     if SPANS_TABLE.name not in manifest.tables:
         return ()
     rows = read_arrow(lake, SPANS_TABLE.name, ["node", "node_name", "last_seen_at_ns"], manifest=manifest)

@@ -24,7 +24,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import socket
 import time
 import uuid
@@ -38,18 +37,10 @@ from typing import TextIO
 import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
 
-from hopwire.disk import (
-    NO_FOLLOW,
-    NO_WAIT,
-    OWNER_ONLY,
-    is_regular,
-    local_path,
-    make_directory,
-    not_regular,
-    put_file,
-    read_regular,
-)
+from hopwire.disk import NO_FOLLOW, NO_WAIT, OWNER_ONLY, is_regular, make_directory, not_regular
 from hopwire.errors import LakeBusy, LakeError
 from hopwire.lake.delta_log import DeltaLog, refuse_symlink, uri_refusal
 from hopwire.lake.manifest import (
@@ -63,6 +54,24 @@ from hopwire.lake.manifest import (
     check_manifest,
 )
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import (
+    Place,
+    RemotePath,
+    arrow_filesystem,
+    arrow_name,
+    is_empty,
+    list_below,
+    list_files,
+    look_at,
+    make_place,
+    open_file,
+    place_of,
+    put,
+    put_new,
+    read_file,
+    remove_below,
+    remove_files,
+)
 from hopwire.report.words import cut
 
 try:
@@ -72,16 +81,19 @@ except ImportError:  # on Windows nothing keeps two runs apart but the fence of 
 
 __all__ = [
     "LakeRun",
+    "dataset_of",
     "file_ranges",
     "files_of",
     "hold",
     "is_held",
+    "listed_dataset",
     "log_of",
     "manifest_numbers",
     "manifest_path",
     "own_directory",
     "read_arrow",
     "read_manifest",
+    "read_whole",
     "schema_of",
     "writing",
 ]
@@ -103,13 +115,13 @@ class _Format(msgspec.Struct):
 # -- reading
 
 
-def read_manifest(lake: Path | str, number: int | None = None) -> Manifest:
+def read_manifest(lake: Place | str, number: int | None = None) -> Manifest:
     """Read the manifest of a lake, or an older manifest by its number; a LakeError says why there is none."""
-    place = local_path(lake)
+    place = place_of(lake)
     numbers = manifest_numbers(place)
     if not numbers:
         _refuse_first_edition(place, lake)
-        if any(place.glob("*.arrows")):
+        if any(each.name.endswith(".arrows") for each in list_files(place)):
             raise LakeError(f"{lake}: has captures and is not a lake; build one: hopwire lake build {lake} LAKE")
         raise LakeError(f"{lake}: is not a lake; build one: hopwire lake build CAPTURES {lake}")
     if number is None:
@@ -120,25 +132,22 @@ def read_manifest(lake: Path | str, number: int | None = None) -> Manifest:
     return _manifest(place, lake, number)
 
 
-def manifest_numbers(place: Path) -> list[int]:
+def manifest_numbers(place: Place) -> list[int]:
     """Give the numbers of the manifests that a lake has, in order."""
     directory = place / OWN / MANIFESTS
     refuse_symlink(place / OWN)
     refuse_symlink(directory)
-    try:
-        found = [NUMBERED.fullmatch(name) for name in os.listdir(directory)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    found = [NUMBERED.fullmatch(each.name) for each in list_files(directory)]
     return sorted(int(each[1]) for each in found if each)
 
 
-def manifest_path(place: Path, number: int) -> Path:
+def manifest_path(place: Place, number: int) -> Place:
     """Give where the manifest of a number lies."""
     return place / OWN / MANIFESTS / f"{number:020}.json"
 
 
-def _refuse_first_edition(place: Path, lake: Path | str) -> None:
-    if os.path.lexists(place / OWN / FIRST_EDITION):
+def _refuse_first_edition(place: Place, lake: Place | str) -> None:
+    if look_at(place / OWN / FIRST_EDITION):
         named = shlex.quote(str(lake))
         gone = f"if captures are gone, {named}/bronze/sightings has them"
         raise LakeError(
@@ -147,9 +156,9 @@ def _refuse_first_edition(place: Path, lake: Path | str) -> None:
         )
 
 
-def _manifest(place: Path, lake: Path | str, number: int) -> Manifest:
+def _manifest(place: Place, lake: Place | str, number: int) -> Manifest:
     path = manifest_path(place, number)
-    text = read_regular(path, MAX_MANIFEST_BYTES)
+    text = read_file(path, MAX_MANIFEST_BYTES)
     try:
         found = msgspec.json.decode(text, type=_Format).format
         if found == FORMAT:
@@ -166,27 +175,28 @@ def _manifest(place: Path, lake: Path | str, number: int) -> Manifest:
     raise LakeError(f"{lake}: has format {found}, this hopwire reads {FORMAT}; {remedy}")
 
 
-def log_of(place: Path, name: str) -> DeltaLog:
+def log_of(place: Place, name: str) -> DeltaLog:
     """Give the Delta log of a table."""
     layer, _, table = name.partition(".")
     refuse_symlink(place / layer)
     return DeltaLog(place / layer / table, name)
 
 
-def files_of(lake: Path | str, name: str, manifest: Manifest | None = None) -> list[Path]:
+def files_of(lake: Place | str, name: str, manifest: Manifest | None = None) -> list[Place]:
     """Give the files that a table is made of; a LakeError names a file that is not as it was written."""
     log, files = _files(lake, name, manifest or read_manifest(lake))
+    sizes = _listed(log.place)
     for file in files:
         try:
-            _check_file(log.place, file)
+            _check_file(log.place, file, sizes)
         except UNREADABLE as error:
             raise _damaged(lake, name, file.path, error) from None
     return [log.place / file.path for file in files]
 
 
-def file_ranges(lake: Path | str, name: str, manifest: Manifest) -> dict[Path, dict[str, tuple[int, int]]]:
+def file_ranges(lake: Place | str, name: str, manifest: Manifest) -> dict[Place, dict[str, tuple[int, int]]]:
     """Give the files of a table, each with the least and the largest value of its columns of whole numbers."""
-    log = log_of(local_path(lake), name)
+    log = log_of(place_of(lake), name)
     rows = log.statistics(manifest.tables[name].version)
     columns = [each[4:] for each in rows.column_names if each.startswith("min.") and pa.types.is_int64(rows[each].type)]
     known = zip(
@@ -200,16 +210,16 @@ def file_ranges(lake: Path | str, name: str, manifest: Manifest) -> dict[Path, d
     }
 
 
-def _files(lake: Path | str, name: str, manifest: Manifest) -> tuple[DeltaLog, list[StoredFile]]:
+def _files(lake: Place | str, name: str, manifest: Manifest) -> tuple[DeltaLog, list[StoredFile]]:
     if name not in manifest.tables:
         known = ", ".join(sorted(manifest.tables)) or "no tables"
         remedy = f"hopwire lake build CAPTURES {shlex.quote(str(lake))} --table {name}"
         raise LakeError(f"{lake}: has no table {name}, it has {known}; build it: {remedy}")
-    log = log_of(local_path(lake), name)
+    log = log_of(place_of(lake), name)
     return log, log.files(manifest.tables[name].version)
 
 
-def schema_of(lake: Path | str, name: str, manifest: Manifest) -> pa.Schema:
+def schema_of(lake: Place | str, name: str, manifest: Manifest) -> pa.Schema:
     """Give the columns of a table."""
     try:
         return pa.ipc.read_schema(pa.py_buffer(b64decode(manifest.tables[name].schema)))
@@ -219,7 +229,7 @@ def schema_of(lake: Path | str, name: str, manifest: Manifest) -> pa.Schema:
 
 
 def read_arrow(
-    lake: Path | str,
+    lake: Place | str,
     name: str,
     columns: Sequence[str] | None = None,
     where: ds.Expression | None = None,
@@ -232,10 +242,12 @@ def read_arrow(
     if not files:
         return schema.empty_table().select(schema.names if columns is None else list(columns))
 
+    sizes = _listed(log.place)
+
     def read(some: Sequence[StoredFile]) -> pa.Table:
         for file in some:
-            _check_file(log.place, file)
-        data = ds.dataset([str(log.place / file.path) for file in some], schema=schema, format="parquet")
+            _check_file(log.place, file, sizes)
+        data = dataset_of(log.place, some, schema)
         return data.to_table(columns=list(columns) if columns is not None else None, filter=where)
 
     try:
@@ -245,13 +257,65 @@ def read_arrow(
     raise _damaged(lake, name, damaged, reason)
 
 
-def _damaged(lake: Path | str, name: str, path: str, reason: Exception) -> LakeError:
+def _damaged(lake: Place | str, name: str, path: str, reason: Exception) -> LakeError:
     remedy = "build the lake anew, or restore the file"
     return LakeError(f"{lake}: {name}: {path} cannot be read ({in_short(reason)}); {remedy}")
 
 
-def _check_file(place: Path, file: StoredFile) -> None:
+def dataset_of(place: Place, files: Sequence[StoredFile], schema: pa.Schema) -> ds.Dataset:
+    """Give some files of a table, which lie in its place, as a dataset of Arrow."""
+    names = [arrow_name(place / file.path) for file in files]
+    sizes = {name: file.size_bytes for name, file in zip(names, files, strict=True)}
+    return ds.dataset(names, schema=schema, format="parquet", filesystem=arrow_filesystem(place, sizes))
+
+
+def listed_dataset(lake: Place | str, name: str, manifest: Manifest) -> ds.Dataset:
+    """Give a table as a dataset of Arrow that opens only files which may have the rows that are asked for."""
+    log, files = _files(lake, name, manifest)
+    schema = schema_of(lake, name, manifest)
+    sizes = {arrow_name(log.place / file.path): file.size_bytes for file in files}
+    system = arrow_filesystem(log.place, sizes) or fs.LocalFileSystem()
+    known = log.statistics(manifest.tables[name].version)
+    truths = dict(zip(known["path"].to_pylist(), _truths(known, schema), strict=True))
+    parquet = ds.ParquetFileFormat()
+    fragments = [parquet.make_fragment(arrow_name(log.place / file.path), system, truths[file.path]) for file in files]
+    return ds.FileSystemDataset(fragments, schema, parquet, system)
+
+
+def _truths(statistics: pa.Table, schema: pa.Schema) -> Iterator[ds.Expression]:
+    """What is true of all rows of each file, by the least and the largest values that the Delta log has."""
+    names = [name for name in schema.names if {f"min.{name}", f"max.{name}"} <= set(statistics.column_names)]
+    for row in statistics.to_pylist():
+        truth = ds.scalar(True)
+        for name in names:
+            low, high, kind = row[f"min.{name}"], row[f"max.{name}"], schema.field(name).type
+            if low is not None and high is not None and row.get(f"null_count.{name}") == 0:
+                least, most = pa.scalar(low).cast(kind), pa.scalar(high).cast(kind)
+                truth = truth & (ds.field(name) >= least) & (ds.field(name) <= most)
+        yield truth
+
+
+def read_whole(place: Place, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read one file of a table, or some of its columns."""
+    with open_file(place) as file:
+        return pq.ParquetFile(file).read(columns=None if columns is None else list(columns))
+
+
+def _listed(place: Place) -> dict[str, int] | None:
+    """The sizes of all files of a table in a store, by one question; on this machine each file is looked at."""
+    return {each.name: each.size_bytes for each in list_below(place)} if isinstance(place, RemotePath) else None
+
+
+def _check_file(place: Place, file: StoredFile, sizes: Mapping[str, int] | None) -> None:
     """Refuse a file that was cut off or replaced; Arrow would give nulls for columns that another file lacks."""
+    if isinstance(place, RemotePath):
+        if (listed := (sizes or {}).get(file.path)) != file.size_bytes:
+            raise (
+                FileNotFoundError
+                if listed is None
+                else ValueError(f"it has {listed:,} bytes, expected {file.size_bytes:,}")
+            )
+        return
     path = place / file.path
     if path.parent != place:
         refuse_symlink(path.parent)
@@ -297,7 +361,7 @@ class _TableChange:
 class LakeRun:
     """One run that writes: the lake as it was, and the tables that the run has changed so far."""
 
-    lake: Path
+    lake: Place
     name: str
     before: Manifest
     file_mode: int = OWNER_ONLY
@@ -306,28 +370,33 @@ class LakeRun:
     _logs: dict[str, DeltaLog] = field(default_factory=dict)
     _statistics: dict[str, pa.Table] = field(default_factory=dict)
     _placed: set[str] = field(default_factory=set)  # tables that the run may have written files of
+    _sizes: dict[str, dict[str, int]] = field(default_factory=dict)  # of the files of a table in a store
 
     @property
-    def work(self) -> Path:
+    def work(self) -> Place:
         """Where the run may write notes; the directory goes with the run."""
         return self.lake / OWN / WORK / self.name
 
-    def place(self, table: str) -> Path:
+    def place(self, table: str) -> Place:
         """Make and give the directory of a table; the run may write new files into it."""
         path = log_of(self.lake, table).place
         refuse_symlink(path)
-        make_directory(path, self.file_mode)
+        make_place(path, self.file_mode)
         self._placed.add(table)
         return path
 
     def discard(self) -> None:
-        """Remove the files that the run has written and that no version names: a disk that is full gets room again."""
+        """Remove the files that the run has written and that no version names: a disk that is full gets room again.
+
+        In a store such files wait until they are old: no lock tells whether another run has undone what this one did.
+        """
+        if isinstance(self.lake, RemotePath):
+            return
         for table in self._placed:
             log = log_of(self.lake, table)
             named = {file.path for file in log.files()}
-            for path in log.place.rglob(f"{self.name}-*.parquet"):
-                if path.relative_to(log.place).as_posix() not in named:
-                    path.unlink(missing_ok=True)
+            own = [each.name for each in list_below(log.place) if each.name.rpartition("/")[2].startswith(self.name)]
+            remove_files(*(log.place / path for path in own if path.endswith(".parquet") and path not in named))
 
     def put(
         self,
@@ -422,15 +491,20 @@ class LakeRun:
         found = zip(paths.to_pylist(), pairs, strict=True)
         return {path: (low, high) for path, (low, high) in found if low is not None and high is not None}
 
-    def paths(self, table: str) -> list[Path]:
+    def paths(self, table: str) -> list[Place]:
         """Give where the files of a table lie at this moment."""
         place = self.log(table).place
         return [place / file.path for file in self.files(table)]
 
     def has(self, table: str, file: StoredFile) -> bool:
         """Tell whether the lake has a file as it was written."""
-        path = self.log(table).place / file.path
-        return is_regular(path) and path.stat().st_size == file.size_bytes
+        place = self.log(table).place
+        if isinstance(place, RemotePath):
+            if file.path not in self._sizes.get(table, {}):
+                self._sizes[table] = _listed(place) or {}
+            return self._sizes[table].get(file.path) == file.size_bytes
+        found = look_at(place / file.path)
+        return found is not None and not found.said and found.size_bytes == file.size_bytes
 
     def is_whole(self, table: str) -> bool:
         """Tell whether the lake has the files of a table as they were written."""
@@ -456,29 +530,26 @@ class LakeRun:
         after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains), removal)
         check_manifest(after)
         path = manifest_path(self.lake, number)
-        make_directory(path.parent, self.file_mode)
-        if not put_file(path, after.to_json(), self.file_mode):
+        make_place(path.parent, self.file_mode)
+        if not put_new(path, after.to_json(), self.file_mode):
             raise LakeError(f"{self.lake}: another build was quicker; nothing was published; build again")
         return after
 
 
 @contextmanager
-def writing(lake: Path | str, file_mode: int = OWNER_ONLY, wait_seconds: float = 0.0) -> Iterator[LakeRun]:
+def writing(lake: Place | str, file_mode: int = OWNER_ONLY, wait_seconds: float = 0.0) -> Iterator[LakeRun]:
     """Begin a run that writes, alone; a lake that is not there yet is made. Other runs are waited for so long."""
-    place = local_path(lake)
+    place = place_of(lake)
     if said := uri_refusal(place):
         raise LakeError(f"{lake}: {said}; name another directory")
-    own = own_directory(place, lake, file_mode)
-    with hold(own / LOCK, f"{lake}: is being built by {{}}; wait for it, or end it", wait_seconds):
+    with _taken(place, lake, file_mode, wait_seconds):
         numbers = manifest_numbers(place)
         if not numbers:
             _refuse_first_edition(place, lake)
         manifest = _manifest(place, lake, numbers[-1]) if numbers else Manifest()
-        refuse_symlink(own / WORK)
-        shutil.rmtree(own / WORK, ignore_errors=True)
         run = LakeRun(place, uuid.uuid4().hex[:12], manifest, file_mode)
         _undo_dead_runs(run)
-        make_directory(run.work, file_mode)
+        make_place(run.work, file_mode)
         try:
             yield run
         except Exception:
@@ -486,7 +557,34 @@ def writing(lake: Path | str, file_mode: int = OWNER_ONLY, wait_seconds: float =
                 run.discard()
             raise
         finally:
-            shutil.rmtree(own / WORK, ignore_errors=True)
+            remove_below(run.work)
+
+
+@contextmanager
+def _taken(place: Place, lake: Place | str, file_mode: int, wait_seconds: float) -> Iterator[None]:
+    """Meanwhile have a lake alone, as far as its place knows of locks.
+
+    No lock keeps two runs on a store apart: the second run fails at a commit or at the manifest, and says so.
+    """
+    if isinstance(place, RemotePath):
+        _open_remote(place)
+        yield
+        return
+    own = own_directory(place, lake, file_mode)
+    with hold(own / LOCK, f"{lake}: is being built by {{}}; wait for it, or end it", wait_seconds):
+        refuse_symlink(own / WORK)
+        remove_below(own / WORK)  # of runs that died
+        try:
+            yield
+        finally:
+            remove_below(own / WORK)
+
+
+def _open_remote(place: RemotePath) -> None:
+    """Refuse a place that has other things in it, or that cannot be written to, before anything is done."""
+    if is_empty(place / OWN) and not is_empty(place):
+        raise LakeError(f"{place}: has other files in it and is not a lake; name an empty or a new place")
+    put(place / OWN / LOCK, f"process {os.getpid()} on {socket.gethostname()} wrote last\n".encode())
 
 
 def _undo_dead_runs(run: LakeRun) -> None:
@@ -558,7 +656,7 @@ def _opened_lock(path: Path) -> TextIO:
     return os.fdopen(handle, "a+", encoding="utf-8", errors="replace")
 
 
-def own_directory(place: Path, lake: Path | str, file_mode: int) -> Path:
+def own_directory(place: Path, lake: Place | str, file_mode: int) -> Path:
     """Give the directory of a lake in which it keeps its manifests, and make it; a place that is no lake is refused."""
     own = place / OWN
     if place.exists() and not place.is_dir():

@@ -27,7 +27,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from hopwire.columnar import Ints, ints
 from hopwire.errors import WholeNeeded
@@ -42,7 +41,7 @@ from hopwire.lake.silver.carried import Carried
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE, hash_of_flow
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, crossings_from_rows
 from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_route
-from hopwire.lake.store import UNREADABLE, LakeRun
+from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, read_whole
 from hopwire.lake.tables import Table, all_tables
 
 __all__ = ["StoredFlows", "TableFiles"]
@@ -98,10 +97,8 @@ class TableFiles:
             return self.table.schema.empty_table().select(names)
         if not all(self._run.has(self.table.name, file) for file in files):
             raise WholeNeeded(f"{self.table.name}: a file is not as it was written")
-        place = self._run.log(self.table.name).place
-        paths = [str(place / file.path) for file in files]
         try:
-            data = ds.dataset(paths, schema=self.table.stored_schema, format="parquet")
+            data = dataset_of(self._run.log(self.table.name).place, files, self.table.stored_schema)
             return data.to_table(columns=names, filter=where)
         except UNREADABLE as error:
             raise WholeNeeded(f"{self.table.name}: a file cannot be read ({error})") from None
@@ -113,7 +110,7 @@ class TableFiles:
     def numbers(self, file: StoredFile, column: str) -> Ints:
         """Read one column of numbers."""
         try:
-            return ints(pq.read_table(self._run.log(self.table.name).place / file.path, columns=[column])[column])
+            return ints(read_whole(self._run.log(self.table.name).place / file.path, [column])[column])
         except UNREADABLE as error:
             raise WholeNeeded(f"{self.table.name}: a file cannot be read ({error})") from None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from hopwire.flows.spans import SourceSpan, joined_spans, placed, spans_from_bat
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, with_route
 from hopwire.lake.worker import rebatched, split_batch
+from hopwire.places import Place
 from hopwire.security import OPEN as NO_DOMAINS
 from hopwire.security import Domains
 
@@ -66,7 +66,7 @@ class StraightCaptures:
 
 
 def read_straight(
-    captures: Path, domains: Domains = NO_DOMAINS, on_fault: Callable[[Fault], None] = lambda _: None
+    captures: Place, domains: Domains = NO_DOMAINS, on_fault: Callable[[Fault], None] = lambda _: None
 ) -> StraightCaptures:
     """Read all captures below a directory, or one file."""
     spans: list[SourceSpan] = []

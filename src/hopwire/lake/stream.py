@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -32,6 +31,7 @@ from hopwire.capture.sources import Source, SourceKind, list_sources, read_sourc
 from hopwire.errors import SettingsError
 from hopwire.lake.admission import ReadSource, StepLimits, admit_after
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, RemotePath, place_of
 
 __all__ = ["PIECES", "CaptureStream", "StreamOptions"]
 
@@ -52,7 +52,7 @@ PIECES = pa.schema(
 class StreamOptions:
     """What a stream reads, and how."""
 
-    places: tuple[Path, ...]
+    places: tuple[Place, ...]
     wanted: Wanted
     on_fault: Callable[..., None]
     max_rows: int
@@ -147,7 +147,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _sources(self) -> dict[str, Source]:
         """The sources that a stream can read, by name; a directory that is not there yet has none."""
-        places = [place for place in self._options.places if place.exists()]
+        places = [place for place in self._options.places if isinstance(place, RemotePath) or place.exists()]
         sources = [each for place in places for each in list_sources(place)]
         return {each.name: each for each in sources if each.kind != SourceKind.PCAP and not each.fault}
 
@@ -157,7 +157,7 @@ def _piece_row(source: Source) -> dict[str, object]:
     is_sealed = not source.is_open and end >= source.size_bytes
     return {
         "segment": source.name,
-        "path": str(source.path.absolute()),
+        "path": str(place_of(source.path)),
         "begin": source.begin,
         "end": end,
         "is_sealed": is_sealed,

@@ -30,6 +30,7 @@ from hopwire.lake.manifest import Manifest, StoredSource
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.source import HopwireSource
 from hopwire.lake.store import manifest_numbers, read_manifest
+from hopwire.places import Place, look_at, place_of
 from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ __all__ = ["feed_lake", "take_pieces"]
 
 def feed_lake(
     spark: SparkSession,
-    captures: Sequence[Path | str],
-    lake: Path | str,
+    captures: Sequence[Place | str],
+    lake: Place | str,
     checkpoint: Path | str,
     *,
     max_rows: int = 100_000,
@@ -52,11 +53,11 @@ def feed_lake(
 ) -> StreamingQuery:
     """Start a query that feeds a lake; without `every_seconds` the query takes what is there, and ends."""
     spark.dataSource.register(HopwireSource)
-    paths = json.dumps([str(local_path(each)) for each in captures])
+    paths = json.dumps([str(place_of(each)) for each in captures])
     reader = spark.readStream.format("hopwire").option("pieces", "true").option("maxRowsPerBatch", str(max_rows))
     pieces = reader.option("paths", paths).load()
     when: Any = {"availableNow": True} if every_seconds is None else {"processingTime": f"{every_seconds} seconds"}
-    place = local_path(lake)
+    place = place_of(lake)
 
     def take(batch: DataFrame, number: int) -> None:
         take_pieces(place, [row.asDict() for row in batch.collect()], domains, settings)
@@ -66,7 +67,7 @@ def feed_lake(
 
 
 def take_pieces(
-    lake: Path,
+    lake: Place,
     pieces: Iterable[Mapping[str, Any]],
     domains: Domains = OPEN,
     settings: LakeSettings | None = None,
@@ -79,16 +80,16 @@ def take_pieces(
         name, known = piece["segment"], before.sources.get(piece["segment"])
         _refuse_ahead(piece, known)
         if known is None or piece["is_sealed"] or piece["end"] > known.position:
-            found |= find_sources(_where(Path(piece["path"])))[0]
+            found |= find_sources(_where(place_of(piece["path"])))[0]
             ends[name] = None if piece["is_sealed"] else piece["end"]
     if not ends:
         return before
     return step_sources(lake, found, ends=ends, domains=domains, settings=settings).manifest
 
 
-def _where(path: Path) -> Path:
+def _where(path: Place) -> Place:
     """Where a segment lies; it may have been sealed since Spark saw it."""
-    return path if path.exists() else sealed_path(path)
+    return path if look_at(path) else sealed_path(path)
 
 
 def _refuse_ahead(piece: Mapping[str, Any], known: StoredSource | None) -> None:

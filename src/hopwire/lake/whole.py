@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from hopwire.disk import make_directory
 from hopwire.errors import WholeNeeded
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.contract_parts import added_parts, contracts_of
@@ -49,8 +47,9 @@ from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.silver.messages import MESSAGES_TABLE
-from hopwire.lake.store import LakeRun
+from hopwire.lake.store import LakeRun, read_whole
 from hopwire.lake.tables import Table, all_tables
+from hopwire.places import make_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +78,7 @@ def whole_tables(
     """Judge all sightings of a lake, and put all judged tables; a WholeNeeded says that a flow is too large."""
     rows = sum(file.row_count for file in run.files(MESSAGES_TABLE.name))
     parts = min(max(rows // PART_ROWS, MIN_PARTS), MAX_PARTS)
-    make_directory(run.work, settings.file_mode)
+    make_place(run.work, settings.file_mode)
     for table in (*JUDGED, *BY_MINUTE):
         run.place(table)
     job = FlowJob(str(run.lake), str(run.work), run.name, parts, max(rows // MINUTE_ROWS, 2), recent_ns)
@@ -101,7 +100,7 @@ class _Whole:
     def make(self) -> None:
         """Run the jobs one after the other, and put the tables."""
         job, settings, names = self.job, self.settings, dict(self.names)
-        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(pq.read_table(path))]
+        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(path))]
         tasks = _spread_tasks(self.run)
         most = 2 * settings.max_flow_rows  # sightings: a hop has two at most
         share = max(most // max(len(tasks), 1), 1)
@@ -181,7 +180,7 @@ class _Whole:
         for report in spread:
             for segment, found in report.counts.items():
                 counts.setdefault(segment, Counter()).update(found)
-        sources = [row for path in self.run.paths("bronze.sources") for row in pq.read_table(path).to_pylist()]
+        sources = [row for path in self.run.paths("bronze.sources") for row in read_whole(path).to_pylist()]
         messages = sum(count["message_count"] for count in counts.values())
         linked = sum(report.linked for report in judged)
         self._put_rows("gold.quality", quality_rows(sources, counts, spans, (messages, linked)))

@@ -31,7 +31,6 @@ import pyarrow.parquet as pq
 from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.segment import sealed_path
 from hopwire.capture.sources import Source, SourceKind, read_placed
-from hopwire.disk import open_regular
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes, rows_of_sightings
@@ -43,6 +42,8 @@ from hopwire.lake.silver.messages import MESSAGES_TABLE, rows_of_messages
 from hopwire.lake.silver.quarantine import QUARANTINE_TABLE, rows_of_quarantine
 from hopwire.model.sighting import Direction
 from hopwire.model.sighting_batch import SCHEMA
+from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, open_file, place_of, put, read_file, read_range
 from hopwire.security import OPEN as OPEN_TO_ALL
 from hopwire.security import Domains
 from hopwire.wire import decode_batch
@@ -61,6 +62,7 @@ __all__ = [
     "split_batch",
 ]
 
+MAX_GROUPS_BYTES = 1024 * MEBIBYTE  # some hundred bytes for each source
 RESULT = pa.schema([pa.field("report", pa.binary())])
 ALL = Intake()
 # columns whose values repeat from row to row; in all other columns a dictionary costs time and saves nothing
@@ -106,7 +108,7 @@ class IngestTask(msgspec.Struct, frozen=True):
     def source(self) -> Source:
         """The source or part that is to be read."""
         kind = SourceKind(self.kind)
-        return Source(Path(self.path), kind, self.size_bytes, self.is_open, begin=self.begin, end=self.end)
+        return Source(place_of(self.path), kind, self.size_bytes, self.is_open, begin=self.begin, end=self.end)
 
 
 class IngestJob(msgspec.Struct, frozen=True):
@@ -118,18 +120,19 @@ class IngestJob(msgspec.Struct, frozen=True):
     intake: Intake = Intake()
 
     @property
-    def groups(self) -> Path:
+    def groups(self) -> Place:
         """The file that says which sources each group has."""
-        return Path(self.work, "groups.json")
+        return place_of(self.work) / "groups.json"
 
     @property
-    def marks(self) -> Path:
+    def marks(self) -> Place:
         """The directory in which each source that is done leaves an empty file, for the progress bar."""
-        return Path(self.work, "done")
+        return place_of(self.work) / "done"
 
-    def place(self, table: str) -> Path:
+    def place(self, table: str) -> Place:
         """The directory of a table."""
-        return Path(self.lake, *table.split("."))
+        layer, _, name = table.partition(".")
+        return place_of(self.lake) / layer / name
 
 
 class IngestReport(msgspec.Struct):
@@ -162,7 +165,7 @@ def ingest_groups(
     """Give the function for `mapInArrow`: numbers of groups come in, reports go out."""
 
     def ingest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        groups = msgspec.json.decode(job.groups.read_bytes(), type=list[list[IngestTask]])
+        groups = msgspec.json.decode(read_file(job.groups, MAX_GROUPS_BYTES), type=list[list[IngestTask]])
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
             reports = [
                 msgspec.json.encode(each) for each in ingest_group(groups[number], number, job, domains, settings)
@@ -259,11 +262,19 @@ def _ingest_source(task: IngestTask, outputs: _PartOutputs, job: IngestJob, sett
         report.parts = [outputs.part] if report.row_count else []
         if task.may_grow:
             report.files = outputs.close()
-        (job.marks / f"{uuid.uuid4().hex}-{task.size_bytes}").touch()
+        _leave(job.marks / f"{uuid.uuid4().hex}-{task.size_bytes}")
     report.faults = [fault.detail for fault in faults]
     report.is_bad = any(fault.is_serious for fault in faults)
     report.is_refused = any(fault.kind in (FaultKind.REFUSED, FaultKind.NOT_REGULAR) for fault in faults)
     return report
+
+
+def _leave(mark: Place) -> None:
+    """Leave an empty file, which nothing depends on."""
+    if isinstance(mark, Path):
+        mark.touch()
+    else:
+        put(mark, b"")
 
 
 @contextmanager
@@ -309,15 +320,14 @@ class _Reading:
             return self._position, head_of(sealed_path(task.source.path), self._position)
 
 
-def head_of(path: Path, size_bytes: int) -> str:
+def head_of(path: Place, size_bytes: int) -> str:
     """Give a hash over the first bytes of a file, at most so many."""
-    with open_regular(path) as file:
-        return hash_of_bytes(file.read(min(size_bytes, EDGE_BYTES)))
+    return hash_of_bytes(read_range(path, 0, min(size_bytes, EDGE_BYTES)))
 
 
 def _read_own(task: IngestTask, on_fault: Callable[[Fault], None]) -> Iterator[pa.RecordBatch]:
     """Read the rows of one source from a file of bronze.sightings."""
-    with open_regular(task.path) as file:
+    with open_file(place_of(task.path)) as file:
         try:
             parquet = pq.ParquetFile(file)
             groups = range(task.begin, parquet.num_row_groups if task.end is None else task.end)
@@ -328,7 +338,7 @@ def _read_own(task: IngestTask, on_fault: Callable[[Fault], None]) -> Iterator[p
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             said = f"is not Parquet that can be read: {(str(error).splitlines() or ['no reason'])[0]:.120}"
-            on_fault(Fault(Path(task.path), FaultKind.FOREIGN, said, task.size_bytes))
+            on_fault(Fault(place_of(task.path), FaultKind.FOREIGN, said, task.size_bytes))
 
 
 def _has_numbers(task: IngestTask) -> bool:
@@ -336,7 +346,7 @@ def _has_numbers(task: IngestTask) -> bool:
     if task.kind != SourceKind.PARQUET:
         return True
     try:
-        with open_regular(task.path) as file:
+        with open_file(place_of(task.path)) as file:
             return {"incarnation", "sequence"} <= set(pq.read_schema(file).names)
     except (pa.ArrowException, OSError):
         return False

@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from hopwire.errors import LakeError
 from hopwire.lake.status import LakeStatus, lake_status
 from hopwire.node.metric_families import MetricFamily, Series, text_from_families
+from hopwire.places import Place
 from hopwire.runner.health import PROMETHEUS
 from hopwire.runner.http_server import HttpAnswer, HttpServer, json_answer
 
@@ -68,7 +68,7 @@ def lake_families(status: LakeStatus) -> Iterator[MetricFamily]:
 class _LakePages:
     """The pages of a lake that is followed."""
 
-    def __init__(self, lake: Path) -> None:
+    def __init__(self, lake: Place) -> None:
         self._lake = lake
         self._looked_at, self._text = 0.0, ""
 
@@ -88,7 +88,7 @@ class _LakePages:
 
 
 @contextmanager
-def serving_metrics(address: str, lake: Path) -> Iterator[str]:
+def serving_metrics(address: str, lake: Place) -> Iterator[str]:
     """Answer `/metrics` and `/health` in a thread as long as the context lasts; give the address of the server."""
     pages = _LakePages(lake)
     server = HttpServer(address, {"/metrics": pages.metrics, "/health": pages.health})

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
@@ -18,6 +17,7 @@ import pyarrow as pa
 from hopwire.errors import LakeError
 from hopwire.lake.sql import check_select, opened, select_from
 from hopwire.lake.store import file_ranges, read_manifest
+from hopwire.places import Place, RemotePath, named_place
 
 __all__ = ["MAX_SECONDS", "LakeViews"]
 
@@ -30,8 +30,8 @@ T = TypeVar("T")
 class LakeViews:
     """The tables of one snapshot: of the newest version of a lake, or of another one by its number."""
 
-    def __init__(self, lake: Path | str, number: int | None = None) -> None:
-        self.lake = Path(lake)
+    def __init__(self, lake: Place | str, number: int | None = None) -> None:
+        self.lake = named_place(lake)
         self.manifest = read_manifest(lake, number)
         self._known: dict[tuple[Any, ...], Any] = {}
         self._open = ExitStack()
@@ -66,7 +66,8 @@ class LakeViews:
             for path, known in ranges.items()
             if all(name not in known or _overlap(known[name], between) for name, between in wanted.items())
         ]
-        return f"({select_from(may)})" if may else table
+        is_local = bool(may) and not any(isinstance(path, RemotePath) for path in may)  # a dataset chooses by itself
+        return f"({select_from(may)})" if is_local else table
 
     def row(self, sql: str, given: Sequence[Any] | Mapping[str, Any] = ()) -> dict[str, Any]:
         """Give the first row of a question, or nothing if there is none."""

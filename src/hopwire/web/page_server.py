@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -32,6 +31,7 @@ from starlette.responses import (
 from starlette.routing import BaseRoute, Route
 
 from hopwire.errors import HopwireError, LakeError, SettingsError
+from hopwire.places import Place, named_place
 from hopwire.report.flow_tree import took
 from hopwire.report.jsonable import jsonable
 from hopwire.report.words import printable, text_or_hex
@@ -116,7 +116,7 @@ def _sql_query(asked: _Asked) -> Mapping[str, str]:
 
 
 def page_app(
-    lake: Path | str | None,
+    lake: Place | str | None,
     hosts: tuple[str, ...],
     token: str = "",
     *,
@@ -132,7 +132,7 @@ def page_app(
         lstrip_blocks=True,
     )
     environment.filters |= {"took": took, "cell": _cell, "grouped": _grouped}
-    site = _Site(environment, Path(lake) if lake is not None else None, live, shows_bodies)
+    site = _Site(environment, named_place(lake) if lake is not None else None, live, shows_bodies)
     return Starlette(
         routes=site.routes(),
         middleware=[Middleware(Guard, hosts=hosts, token=token)],
@@ -144,7 +144,7 @@ def page_app(
 class _Site:
     """All pages: requests to answers."""
 
-    def __init__(self, environment: Environment, lake: Path | None, live: Live | None, shows_bodies: bool) -> None:
+    def __init__(self, environment: Environment, lake: Place | None, live: Live | None, shows_bodies: bool) -> None:
         self.environment, self.live, self.shows_bodies = environment, live, shows_bodies
         self.snapshots = Snapshots(lake) if lake is not None else None
         self.lake = str(lake) if lake is not None else ""
@@ -266,7 +266,7 @@ class _Site:
             path=path,
             query=request.url.query,
             lake=self.lake,
-            lake_name="/".join(Path(self.lake).parts[-2:]),
+            lake_name="/".join(str(self.lake).rstrip("/").split("/")[-2:]),
             version=number or newest,
             newest=newest,
             is_pinned=number is not None,

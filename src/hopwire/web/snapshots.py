@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from pathlib import Path
 from typing import NamedTuple
 
 from hopwire.capture.times import time_text
-from hopwire.disk import local_path
 from hopwire.lake.store import manifest_numbers, manifest_path, read_manifest
+from hopwire.places import Place, look_at, place_of
 from hopwire.web.lake_views import LakeViews
 from hopwire.web.page_content import Missing
 
@@ -35,7 +34,7 @@ class LakeVersion(NamedTuple):
 class Snapshots:
     """The versions of one lake."""
 
-    def __init__(self, lake: Path) -> None:
+    def __init__(self, lake: Place) -> None:
         self.lake = lake
         self._lock = threading.Lock()
         self._open: OrderedDict[tuple[int, int], LakeViews] = OrderedDict()
@@ -43,7 +42,7 @@ class Snapshots:
 
     def numbers(self) -> list[int]:
         """Give the numbers of all versions that the lake still has, the oldest first."""
-        return manifest_numbers(local_path(self.lake))
+        return manifest_numbers(place_of(self.lake))
 
     def newest(self) -> int:
         """Give the number of the newest version."""
@@ -82,4 +81,5 @@ class Snapshots:
         return LakeVersion(number, time_text(self._made_ns(number)), len(manifest.sources), counts)
 
     def _made_ns(self, number: int) -> int:
-        return manifest_path(local_path(self.lake), number).stat().st_mtime_ns
+        found = look_at(manifest_path(place_of(self.lake), number))
+        return found.modified_ns if found else 0

@@ -7,14 +7,13 @@ are read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 
-from hopwire.lake.store import files_of
+from hopwire.lake.store import files_of, read_whole
+from hopwire.places import Place
 from hopwire.report.words import text_or_hex
 from hopwire.web.flow_search import number_from
 from hopwire.web.lake_views import LakeViews
@@ -81,11 +80,11 @@ def _flows_that_differ(one: LakeViews, other: LakeViews) -> list[pa.Table]:
     return [_read([path for path in paths if path not in both]) for paths in files]
 
 
-def _read(paths: Sequence[Path]) -> pa.Table:
+def _read(paths: Sequence[Place]) -> pa.Table:
     if not paths:
         kinds = (pa.binary(), pa.string(), pa.int64(), pa.int64())
         return pa.schema(zip(COLUMNS, kinds, strict=True)).empty_table()
-    return ds.dataset([str(path) for path in paths], format="parquet").to_table(columns=list(COLUMNS))
+    return pa.concat_tables(read_whole(path, COLUMNS) for path in paths)
 
 
 def _rows(database: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -29,12 +28,12 @@ from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.recording.connections import MESSAGE_BYTES, Connections, RecordedMessage
 from hopwire.capture.recording.pcap import CutOff, Packet, read_packets
 from hopwire.capture.recording.zmtp_listener import FRAME_BYTES
-from hopwire.disk import open_regular
 from hopwire.errors import WireError
 from hopwire.model.limits import Limits
 from hopwire.model.sighting import Direction, Sighting
 from hopwire.model.sighting_batch import batch_from_sightings
 from hopwire.model.units import MEBIBYTE
+from hopwire.places import Place, open_file
 from hopwire.wire.train import is_train, unpack_train
 
 __all__ = ["read_pcap"]
@@ -44,12 +43,12 @@ BATCH_BYTES = 16 * MEBIBYTE
 READ_BYTES = MEBIBYTE
 
 
-def read_pcap(path: Path, on_fault: Callable[[Fault], None], limits: Limits | None = None) -> Iterator[pa.RecordBatch]:
+def read_pcap(path: Place, on_fault: Callable[[Fault], None], limits: Limits | None = None) -> Iterator[pa.RecordBatch]:
     """Give the messages of a recording as sightings; tell `on_fault` what is wrong and what could not be read."""
     limits = limits or Limits()
     connections = Connections(limits)
     rows = _SightingBatches(limits)
-    with open_regular(path, buffer_bytes=READ_BYTES) as file:
+    with open_file(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         try:
