@@ -11,17 +11,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hopwire.capture.sources import list_sources, read_placed
-from hopwire.errors import LakeBusy, LakeError
+from hopwire.errors import LakeBusy, LakeError, WholeNeeded
 from hopwire.lake import follow, store
 from hopwire.lake.admission import StepLimits, admit
 from hopwire.lake.build import build, step, step_sources
 from hopwire.lake.catalog import find_sources
 from hopwire.lake.follow import Follower, FollowSettings, following
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.status import lake_status
 from hopwire.lake.store import LakeRun, read_arrow, read_manifest
@@ -29,9 +30,13 @@ from hopwire.simulate import SimulateSettings
 from tests.lake.captures import make_capture, make_sightings, write_segment
 from tests.lake.test_increment import GrowingFile, assert_same, no_spark, rows_of
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = pytest.mark.slow
 
 SMALL = FollowSettings(max_rows=400, every_seconds=0.01, compact_steps=3)
+LARGE = FollowSettings(max_rows=100_000, every_seconds=0.01, compact_steps=3)
 
 
 def at_once(seconds: float) -> bool:
@@ -72,6 +77,29 @@ def test_steps_of_bounded_size_give_the_tables_of_one_build(network: Path, tmp_p
     assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
 
+def test_more_than_a_step_can_judge_is_work_for_spark_or_ends_in_words(network: Path, tmp_path: Path) -> None:
+    few = LakeSettings(step_rows=100)
+    with pytest.raises(WholeNeeded, match="build the lake: hopwire lake build"):
+        follow_once(network / "captures", tmp_path / "lake", lake_settings=few)
+    asked: list[str] = []
+
+    def spark() -> Any:
+        asked.append("a session")
+        raise LakeError("Spark does not start")
+
+    with pytest.raises(LakeError, match="Spark does not start"):
+        follow_once(network / "captures", tmp_path / "lake", lake_settings=few, spark=spark)
+    assert asked == ["a session"]
+
+
+@pytest.mark.spark
+def test_spark_judges_where_a_step_is_not_enough(network: Path, tmp_path: Path, spark: SparkSession) -> None:
+    few = LakeSettings(step_rows=300)
+    follow_once(network / "captures", tmp_path / "lake", LARGE, lake_settings=few, spark=spark)
+    build(no_spark, network / "captures", tmp_path / "other")
+    assert_same(rows_of(tmp_path / "lake"), rows_of(tmp_path / "other"))
+
+
 def test_step_takes_the_batches_of_all_nodes_in_the_order_of_time(captures: Path) -> None:
     found = find_sources(captures)[0]
     total = admit(found, {}, StepLimits(10**9, 10**9))
@@ -102,6 +130,7 @@ STARTER = """
 import os, sys
 import deltalake, pyarrow.dataset, pyarrow.parquet
 from hopwire.lake.follow import Follower, FollowSettings, following
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.tables import all_tables
 all_tables()
 for line in sys.stdin:

@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +57,7 @@ def follow(
 
     The command ends in order with Ctrl+C or SIGTERM, and may be killed at any moment: the next one goes on where the
     last step ended. Captures that are not there yet are waited for. One process at a time follows into a lake. Spark is
-    started only with --spark.
+    started with --spark, or if there is more to judge at once than one process can.
     """
     if len(paths) < 2:
         raise SettingsError("expected captures and a lake: hopwire lake follow captures lake")
@@ -68,8 +68,9 @@ def follow(
     with following(paths[-1]) as lake, _served(metrics, lake), _stopping() as stop:
         if checkpoint is not None:
             return _fed_by_spark(paths, checkpoint, settings, known, None if is_once else stop)
-        follower = Follower(paths[:-1], lake, settings, domains=known, tell=complain)
-        notes = follower.run(lambda seconds: not stop.wait(seconds), is_once=is_once)
+        with _spark_if_needed() as spark:
+            follower = Follower(paths[:-1], lake, settings, domains=known, spark=spark, tell=complain)
+            notes = follower.run(lambda seconds: not stop.wait(seconds), is_once=is_once)
     if as_json:
         say(json.dumps({name: getattr(notes, name) for name in notes.__slots__}))
         return
@@ -103,6 +104,31 @@ def _fed_by_spark(
                     query.stop()
     finally:
         spark.stop()
+
+
+@contextmanager
+def _spark_if_needed() -> Iterator[Callable[[], Any]]:
+    """Give the function that starts Spark, once; a Spark that was started is stopped at the end."""
+    from hopwire.lake.dataframes import plain_errors
+    from hopwire.lake.session import choose_memory, free_bytes, session
+
+    started: list[Any] = []
+
+    def start() -> Any:
+        if not started:
+            complain("there is more to judge than a step can: Spark judges the lake as a whole")
+            handler = signal.getsignal(signal.SIGINT)
+            with plain_errors("Spark does not start"):
+                memory = choose_memory(None, free_bytes())
+                started.append(session("hopwire lake follow", **{"spark.driver.memory": memory}))
+            signal.signal(signal.SIGINT, handler)  # Spark has put its own there
+        return started[0]
+
+    try:
+        yield start
+    finally:
+        for spark in started:
+            spark.stop()
 
 
 @contextmanager

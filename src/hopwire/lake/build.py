@@ -50,7 +50,7 @@ from hopwire.security import OPEN, Domains
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Built", "Progress", "build", "no_spark", "rejudge", "step", "step_sources"]
+__all__ = ["Built", "Progress", "Session", "build", "no_spark", "rejudge", "step", "step_sources"]
 
 CODE = 4  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
@@ -124,15 +124,17 @@ def step_sources(
     foreign: Sequence[Fault] = (),
     domains: Domains = OPEN,
     settings: LakeSettings | None = None,
+    spark: Session | None = None,
 ) -> Built:
     """Make a step of sources that were found, as `step` does.
 
     `ends` says up to where segments are read; the next step goes on there. `gone` are sources that are not there any
-    more, with what is missing of them. `foreign` are files that are no captures.
+    more, with what is missing of them. `foreign` are files that are no captures. `spark` judges the lake as a whole
+    where there is more to judge than a step can; without it that is a WholeNeeded.
     """
     wanted = in_order(all_tables(), all_tables())
     used = settings or LakeSettings()
-    return _built(no_spark, (found, foreign), lake, wanted, domains, used, ends=ends, gone=gone)
+    return _built(spark or no_spark, (found, foreign), lake, wanted, domains, used, ends=ends, gone=gone)
 
 
 def _known_sources(lake: Place | str) -> Mapping[str, StoredSource]:

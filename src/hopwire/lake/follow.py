@@ -14,7 +14,7 @@ those of one build.
 | another process builds or compacts the lake | said; the next round tries again |
 | the disk is full, a file cannot be read | said; tried again, ever more seldom, up to every 30 s |
 | a capture is gone before it was read to its end | said, and a fault of the source in the lake; nothing is read twice |
-| there is more to judge than a step can | `WholeNeeded`: a build has to do this |
+| there is more to judge than a step can | Spark judges the lake as a whole; without Spark a `WholeNeeded` ends it |
 | another follower is there | refused: `LakeBusy` |
 
 With `is_once` the first trouble ends the run.
@@ -35,7 +35,7 @@ from hopwire.capture.file_faults import Fault
 from hopwire.capture.segment import END, OPEN_SUFFIX
 from hopwire.errors import BalanceError, LakeError, PlaceError, SettingsError, WholeNeeded
 from hopwire.lake.admission import Admitted, StepLimits, admit
-from hopwire.lake.build import Built, step_sources
+from hopwire.lake.build import Built, Session, step_sources
 from hopwire.lake.catalog import FoundSource, find_sources, is_changed
 from hopwire.lake.compaction import compact
 from hopwire.lake.follow_notes import FOLLOWER, FollowNotes, follow_lock
@@ -106,13 +106,14 @@ class Follower:
         *,
         domains: Domains = OPEN,
         lake_settings: LakeSettings | None = None,
+        spark: Session | None = None,
         tell: Tell = lambda line: None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._places, self._lake = tuple(captures), lake
         self._settings, self._domains = settings or FollowSettings(), domains
         self._lake_settings = lake_settings or LakeSettings(keep_seconds=KEEP_SECONDS)
-        self._tell, self._clock_ns = tell, clock_ns
+        self._spark, self._tell, self._clock_ns = spark, tell, clock_ns
         self._said: dict[str, None] = {}
         self._seen: dict[str, FoundSource] = {}  # the captures of the last look
         self._since_compaction = 0
@@ -240,6 +241,7 @@ class Follower:
             foreign=captures.foreign,
             domains=self._domains,
             settings=self._lake_settings,
+            spark=self._spark,
         )
         for fault in built.faults:
             if not fault.partition(":")[0].endswith(OPEN_SUFFIX):  # half a batch of an open segment is no news
