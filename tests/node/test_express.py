@@ -320,6 +320,7 @@ async def ended(awaitable: Any) -> str:
 
 
 @given(st.lists(STEPS, min_size=1, max_size=12))
+@example([Step("ask", 0, "a", 1), Step("wrong", 0, "a", 1)])
 @settings(max_examples=100, deadline=None)
 @pytest.mark.slow
 def test_both_ways_tell_the_same_story(steps: list[Step]) -> None:
