@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pytest
 
 from hopwire.capture.sources import list_sources, read_source
+from hopwire.capture.times import time_text
 from hopwire.errors import LakeError
 from hopwire.lake import expiry, retention
 from hopwire.lake.build import build, step
@@ -27,8 +29,10 @@ from hopwire.lake.compaction import compact
 from hopwire.lake.expiry import expire, limit_of, limit_of_days
 from hopwire.lake.manifest import part_name
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.simulation import _read_truth, check_lake
 from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
 from hopwire.lake.tables import all_tables
+from hopwire.simulate.check import check_tables
 from tests.cli.running import hopwire
 from tests.lake.days import DAY, FIRST_DAY, SECOND, make_days
 from tests.lake.killing import kill_at
@@ -141,6 +145,24 @@ def test_flows_that_stay_are_those_of_a_lake_that_never_lost_any(cut: CutCapture
         found = sorted(map(repr, read_arrow(lake, name).to_pylist()))
         assert set(found) - set(map(repr, rows)) == set(), name
         assert found == sorted(map(repr, rows)), name
+    assert_checked(lake, full, cut.place.parent / "truth")
+
+
+def assert_checked(lake: Path, full: Path, truth: Path) -> None:
+    """What has left on purpose is not missed by the check; what else is not there is."""
+    known = {(tally.aspect, tally.fault): tally for tally in check_lake(full, truth).tallies}
+    checked = check_lake(lake, truth)
+    for tally in checked.tallies:
+        before = known[tally.aspect, tally.fault]
+        assert (tally.missed <= before.missed, tally.false <= before.false) == (True, True), tally
+    facts = sum(tally.expected for tally in known.values()) - sum(tally.expected for tally in checked.tallies)
+    assert checked.gone == facts > 0
+    day = time_text(read_manifest(lake).removal.before_ns)[:10]
+    said = f"{facts:,} facts are not compared, since they have left the lake: the lake knows from {day} on"
+    assert said in hopwire("lake", "check", str(lake), str(truth), columns=120).out
+    read = partial(read_arrow, lake)
+    missed = check_tables(all_tables(), read, partial(_read_truth, truth), left_count=1)
+    assert (missed.gone, missed.is_same) == (0, False), "more is gone than has left on purpose"
 
 
 def test_what_comes_late_is_not_taken_in_and_counted(made: MadeDays, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from hopwire.capture.times import time_text
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.report.jsonable import jsonable
@@ -33,15 +34,17 @@ def check(
     are compared.
 
     A fact that only the truth has is missed, a fact that only the lake has is false. The command ends with 1 if a fact
-    is missed or false. Spark is not started.
+    is missed or false. What has left the lake on purpose is counted and not compared. Spark is not started.
     """
     from hopwire.lake.simulation import check_lake  # other commands do not load it
+    from hopwire.lake.store import read_manifest
 
     checked = check_lake(lake, truth)
+    before_ns = read_manifest(lake).removal.before_ns
     if as_json:
-        say(json.dumps(_checked_to_json(checked)))
+        say(json.dumps({**_checked_to_json(checked), "known_since_ns": before_ns}))
     else:
-        _show(checked)
+        _show(checked, before_ns)
     if not checked.is_same:
         raise typer.Exit(ExitCode.BAD)
 
@@ -51,7 +54,7 @@ def _faults(checked: Checked) -> list[str]:
     return [fault for fault in ("", *FAULTS) if fault in known]
 
 
-def _show(checked: Checked) -> None:
+def _show(checked: Checked, before_ns: int) -> None:
     console = screen()
     table = plain_table()
     table.add_column("fault", style="cyan", no_wrap=True)
@@ -68,6 +71,8 @@ def _show(checked: Checked) -> None:
         console.print(Text(_in_words(difference), "red"))
     if checked.left_out:
         console.print(Text(f"\nnot compared, the lake has no table for it: {', '.join(checked.left_out)}", "yellow"))
+    if checked.gone:
+        console.print(f"\n{_gone_in_words(checked.gone, before_ns)}")
     facts = sum(tally.expected for tally in checked.tallies)
     missed, false = (sum(getattr(tally, name) for tally in checked.tallies) for name in ("missed", "false"))
     if checked.is_same:
@@ -76,6 +81,11 @@ def _show(checked: Checked) -> None:
         console.print(
             Text.assemble(f"\n{facts:,} facts compared: ", (f"{missed:,} missed, {false:,} false", "bold red"))
         )
+
+
+def _gone_in_words(count: int, before_ns: int) -> str:
+    why = f"the lake knows from {time_text(before_ns)[:10]} on" if before_ns else "they were forgotten"
+    return f"{count:,} facts are not compared, since they have left the lake: {why}"
 
 
 def _in_words(difference: TruthDifference) -> str:
@@ -99,6 +109,7 @@ def _checked_to_json(checked: Checked) -> dict[str, Any]:
         "aspects": jsonable(checked.tallies),
         "differences": [_difference_to_json(each) for each in checked.differences],
         "left_out": checked.left_out,
+        "gone": checked.gone,
     }
 
 

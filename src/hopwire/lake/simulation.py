@@ -270,10 +270,12 @@ def _finish(world: SimulatedWorld, out: Path, written: list[_Written]) -> Simula
 
 def check_lake(lake: Path | str, truth: Path | str) -> Checked:
     """Compare a lake with the directory `truth` of the network that its captures are of."""
-    tables = read_manifest(lake).tables
+    manifest = read_manifest(lake)
+    tables = manifest.tables
     if not set(tables) & set(CHECKED_TABLES):
         raise LakeError(f"{lake}: has none of {', '.join(CHECKED_TABLES)}; build it first")
-    return check_tables(tables, partial(read_arrow, lake), partial(_read_truth, local_path(truth)))
+    left_count = sum(source.expired + source.forgotten for source in manifest.sources.values())
+    return check_tables(tables, partial(read_arrow, lake), partial(_read_truth, local_path(truth)), left_count)
 
 
 def _read_truth(directory: Path, name: str, columns: Sequence[str]) -> pa.Table:

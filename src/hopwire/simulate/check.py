@@ -18,6 +18,10 @@
 
 Each fact belongs to the fault of its flow. An aspect whose table the lake does not have is left out.
 
+What has left a lake on purpose, since it was too old or is forgotten, is not missed: it is *gone*, counted and not
+compared. A sighting is gone if bronze.sightings does not have it, and a flow if neither silver.messages nor gold.flows
+has it. If more sightings are not there than the lake says have left, all of them are compared, and missed.
+
 Nothing here reads a file: `Read` gives the rows of a table, for the truth and for the lake (`lake/simulation.py`).
 """
 
@@ -78,6 +82,7 @@ class Checked:
     differences: tuple[TruthDifference, ...]
     flows: dict[str, int]  # how many flows have each fault; flows without a fault are counted under ""
     left_out: tuple[str, ...]  # aspects whose table the lake does not have
+    gone: int = 0  # facts that are not compared, since they have left the lake on purpose
 
     @property
     def is_same(self) -> bool:
@@ -109,20 +114,54 @@ class _Both(NamedTuple):
         return self.read_truth(name, SCHEMAS[name].names)
 
 
-def check_tables(tables: Collection[str], found: Read, truth: Read) -> Checked:
-    """Compare the tables that a lake has with the truth; `found` reads the lake."""
+class _Stayed:
+    """Which facts of the truth a lake still can have, if sightings have left it on purpose."""
+
+    def __init__(self, both: _Both, left_count: int) -> None:
+        seen = both.truth("truth_sightings").select(list(SIGHTING))
+        self._sightings = _like(both.found("bronze.sightings", SIGHTING), seen, SIGHTING)
+        flows = [both.found(name, FLOW)["correlation_id"] for name in ("silver.messages", "gold.flows")]
+        self._flows = pc.unique(pa.chunked_array([chunk for each in flows for chunk in each.chunks], pa.binary()))
+        self._is_known = len(seen.join(self._sightings, list(SIGHTING), join_type="left anti")) <= left_count
+        self.gone = 0
+
+    def of(self, truth: pa.Table, key: Collection[str]) -> pa.Table:
+        """Give the facts that have not left, and count the others."""
+        kept = self._kept(truth, key) if self._is_known else truth
+        self.gone += len(truth) - len(kept)
+        return kept
+
+    def flows(self, flows: pa.Table) -> pa.Table:
+        """Give the flows that have not left."""
+        return self._kept(flows, FLOW) if self._is_known else flows
+
+    def _kept(self, truth: pa.Table, key: Collection[str]) -> pa.Table:
+        if key == SIGHTING:
+            return truth.join(self._sightings, list(SIGHTING), join_type="left semi")
+        return truth.filter(pc.is_in(truth["correlation_id"], self._flows)) if "correlation_id" in key else truth
+
+
+def check_tables(tables: Collection[str], found: Read, truth: Read, left_count: int = 0) -> Checked:
+    """Compare the tables that a lake has with the truth; `found` reads the lake.
+
+    `left_count` sightings have left the lake on purpose: facts of these are counted, and not compared.
+    """
     both = _Both(truth, found)
     flows = _flow_faults(both)
+    stayed = _Stayed(both, left_count) if left_count else None
+    if stayed:
+        flows = stayed.flows(flows)
     chosen = [aspect for aspect in ASPECTS if aspect.table in tables]
     tallies: list[TruthTally] = []
     differences: list[TruthDifference] = []
     for aspect in chosen:
-        joined = _joined(*aspect.facts(both), aspect.key, flows)
+        true, own = aspect.facts(both)
+        joined = _joined(stayed.of(true, aspect.key) if stayed else true, own, aspect.key, flows)
         tallies += _tallies(aspect, joined)
         differences += _differences(aspect, joined)
     counts = {row["values"]: row["counts"] for row in pc.value_counts(flows["fault"]).to_pylist()}
     left_out = tuple(aspect.name for aspect in ASPECTS if aspect not in chosen)
-    return Checked(tuple(tallies), tuple(differences), counts, left_out)
+    return Checked(tuple(tallies), tuple(differences), counts, left_out, stayed.gone if stayed else 0)
 
 
 def _flow_faults(both: _Both) -> pa.Table:
@@ -254,7 +293,8 @@ def _joined(truth: pa.Table, found: pa.Table, key: tuple[str, ...], flows: pa.Ta
 
 def _like(found: pa.Table, truth: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Keys in the types of the truth: Arrow joins equal types only."""
-    types = {**{name: truth.schema.field(name).type for name in key}, "lake": pa.string()}
+    types = {name: truth.schema.field(name).type for name in key}
+    types |= {"lake": pa.string()} if "lake" in found.column_names else {}
     return found.select(list(types)).cast(pa.schema(list(types.items())))
 
 
