@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from tests.cli.running import hopwire
 from tests.lake.days import ANNA, BERT, DAY, FIRST_DAY, SECOND, Days
 from tests.lake.killing import kill_at
 from tests.lake.test_increment import assert_same, no_spark, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +160,39 @@ def test_forgetting_that_is_killed_is_done_by_the_next_and_shows_nothing_half(ma
     assert published == {False, True}, "one was killed before its manifest was there, one after"
 
 
+@pytest.mark.spark
+def test_node_leaves_a_lake_that_one_process_cannot_judge(lake: Path, spark: SparkSession) -> None:
+    tiny, number = LakeSettings(compression="none", step_rows=1), read_manifest(lake).number
+    with pytest.raises(LakeError, match=r"which needs Spark: .*; nothing was done"):
+        forget(lake, node="carl", settings=tiny)
+    assert read_manifest(lake).number == number
+    started: list[int] = []
+
+    def start() -> SparkSession:
+        started.append(read_manifest(lake).number)
+        return spark
+
+    assert forget(lake, node="carl", settings=tiny, spark=start).flow_count == 20
+    assert started[0] == number, "Spark is there before anything has left"
+    assert_nowhere(lake, b"carl")
+    assert flows_of(lake) == {b"anna-%d-%d" % (day, each) for day in range(2) for each in range(10)}
+    assert_balanced(lake)
+
+
+def test_command_starts_spark_only_if_it_is_needed(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, **settings: object) -> None:
+        raise SettingsError(f"{name}: no Java here")
+
+    monkeypatch.setattr("hopwire.lake.session.session", refuse)
+    monkeypatch.setattr("hopwire.lake.forgetting.LakeSettings", lambda: LakeSettings(step_rows=1))
+    number = read_manifest(lake).number
+    refused = hopwire("lake", "forget", str(lake), "--node", "carl")
+    assert (refused.code, refused.err) == (2, "hopwire: hopwire lake forget: no Java here\n")
+    assert read_manifest(lake).number == number, "nothing has left"
+    monkeypatch.setattr("hopwire.lake.forgetting.LakeSettings", LakeSettings)
+    assert "\n20 flows forgotten" in hopwire("lake", "forget", str(lake), "--node", "carl").out
+
+
 def test_what_is_not_there_is_refused_in_one_line(lake: Path) -> None:
     number = read_manifest(lake).number
     with pytest.raises(LakeError, match="nothing was done"):
@@ -171,4 +208,3 @@ def test_what_is_not_there_is_refused_in_one_line(lake: Path) -> None:
     assert (refused.code, refused.err.splitlines()) == (2, ["hopwire: name one of them: --source, --node or --flow"])
     said = json.loads(hopwire("lake", "forget", str(lake), "--flow", "anna-0-0", "--json").out)
     assert (said["flows"], said["sources"]) == (1, {"anna-0.arrows": 2, "bert-0.arrows": 2})
-    assert "1 flow forgotten" in hopwire("lake", "forget", str(lake), "--flow", "anna-0-1").out

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,9 +21,9 @@ from hopwire.cli.lake_expire import expire
 from hopwire.cli.lake_follow import follow, status
 from hopwire.cli.lake_forget import forget
 from hopwire.cli.lake_sql import sql
+from hopwire.cli.spark_sessions import build_settings, lazy_session, need_spark
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.domains_file import domains_from_file
-from hopwire.errors import SettingsError
 from hopwire.report.words import plural
 from hopwire.security import OPEN
 
@@ -78,12 +74,13 @@ def build(
     is named and counted in gold.quality, and the build goes on. The command ends with 4 if a source could not be read:
     a file that is damaged, packed or forbidden, a symlink, or no file at all.
     """
-    _need_spark()
+    need_spark()
     known = domains_from_file(domains) if domains else OPEN
     from hopwire.lake.build import build as build_lake
     from hopwire.lake.settings import LakeSettings
 
-    with _sessions(captures, master, memory) as start, _progress() as progress:
+    chosen = build_settings(captures, master, memory)
+    with lazy_session("hopwire lake build", lambda: chosen) as start, _progress() as progress:
         built = build_lake(
             start,
             captures,
@@ -109,41 +106,6 @@ def build(
             _show_invalid(built)
     if built.bad:
         raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-def _need_spark() -> None:
-    if find_spec("pyspark") is None:
-        raise SettingsError('pyspark is not installed: pip install "hopwire[spark]"')
-
-
-@contextmanager
-def _sessions(captures: Path, master: str | None, memory: str | None) -> Iterator[Any]:
-    """Give the function that starts Spark; a Spark that was started is stopped at the end."""
-    from hopwire.lake.dataframes import plain_errors
-    from hopwire.lake.session import check_master, choose_memory, free_bytes, session, small_settings
-
-    if master:
-        check_master(master)
-    settings: dict[str, Any] = {"spark.master": master} if master else {}
-    if not master or master.startswith("local"):
-        settings["spark.driver.memory"] = choose_memory(memory, free_bytes())
-        settings |= small_settings(captures, os.environ)
-    elif memory:
-        settings["spark.executor.memory"] = memory
-    started: list[Any] = []
-    logging.getLogger().addHandler(logging.NullHandler())  # or py4j writes to the terminal on Ctrl+C
-
-    def start() -> Any:
-        with plain_errors("Spark does not start"):
-            started.append(session("hopwire lake build", **settings))
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # the handler of Spark asks Java, which already waits
-        return started[0]
-
-    try:
-        yield start
-    finally:
-        for spark in started:
-            spark.stop()
 
 
 class _TimeLeftColumn(ProgressColumn):
@@ -237,7 +199,7 @@ def tables(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each table.")] = False,
 ) -> None:
     """Describe the tables of a lake: what one row is, and the key. With --json its columns too. Spark is not run."""
-    _need_spark()
+    need_spark()
     from hopwire.lake.manifest import Manifest, stale_tables
     from hopwire.lake.store import read_manifest
     from hopwire.lake.tables import all_tables

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hopwire.cli.spark_sessions import build_settings, lazy_session
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.report.words import plural
@@ -27,13 +28,15 @@ def forget(
     """Take a source, a node or a flow out of a lake and off the disk. It leaves all old states too, at once.
 
     Flows leave as a whole: those of the source, or those that the node took part in. They are not taken in again from
-    captures that still have them. Captures themselves are left alone. This cannot be undone.
+    captures that still have them. Captures themselves are left alone. This cannot be undone. Spark is started only if
+    more has to be judged anew than one process can.
     """
     from hopwire.lake.forgetting import forget as forget_in
 
     if sum(map(bool, (source, node, flow))) != 1:
         raise SettingsError("name one of them: --source, --node or --flow")
-    done = forget_in(lake, source=source, node=node, flow=flow)
+    with lazy_session("hopwire lake forget", lambda: build_settings(None)) as start:
+        done = forget_in(lake, source=source, node=node, flow=flow, spark=start)
     if as_json:
         counts = {"rows": dict(sorted(done.rows.items())), "sources": dict(sorted(done.of_sources.items()))}
         say(json.dumps({"lake": str(lake), "version": done.manifest.number, "flows": done.flow_count, **counts}))

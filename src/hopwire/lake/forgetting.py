@@ -13,7 +13,8 @@ the lake, the logs of the tables, whose statistics have names, and the disk, bef
 by source. Whoever reads an old state at that moment is cut off.
 
 Where a source or a node is gone, others were not looked at there: flows that look at it are judged anew. Clocks may
-have been corrected by a node that is gone, so without it the whole lake is judged anew, on Spark if it is large.
+have been corrected by a node that is gone, so without it the whole lake is judged anew, on Spark if it is large. It is
+started before anything is done: where it does not start, nothing has left.
 
 Captures may still have what was forgotten: hashes tell later runs what they do not take in (`bronze/forgotten.py`).
 
@@ -88,7 +89,7 @@ def forget(
     with writing(lake, settings.file_mode) as run:
         request = _Request(run, settings)
         asked = request.source(source) if source else request.node(node) if node else request.flow(flow)
-        gone = request.forget(asked)
+        gone = request.forget(asked, spark)
     if not flow:
         rejudge(lake, spark, settings)
     with writing(lake, settings.file_mode) as run:
@@ -180,12 +181,14 @@ class _Request:
 
     # -- forgetting
 
-    def forget(self, asked: _Asked) -> Gone:
+    def forget(self, asked: _Asked, spark: Callable[[], SparkSession]) -> Gone:
         """Publish the lake without what is asked for."""
         run, names = self._run, dict(self._carried.names)
         ever = (-EVER, EVER) * 2
         leaving = Leaving(asked.flows, *ever, floor_ns=NO_FLOOR, is_other=asked.is_other)
         gone = remove(run, self._settings, leaving, "forgotten", names)
+        if asked.node:
+            self._need_judge(run.before.tables[MESSAGES_TABLE.name].row_count - gone.rows[MESSAGES_TABLE.name], spark)
         sources = self._sources(gone, asked)
         self._put_notes(gone, asked)
         self._put_spans(asked)
@@ -197,6 +200,15 @@ class _Request:
         )
         run.publish(sources, run.before.decoder, run.before.domains, removal)
         return gone
+
+    def _need_judge(self, stay_count: int, spark: Callable[[], SparkSession]) -> None:
+        """Start Spark if the sightings that stay need it, while nothing is done yet."""
+        if stay_count <= self._settings.step_rows:
+            return
+        if spark is no_spark:
+            said = f"{stay_count:,} sightings stay and are judged anew, which needs Spark"
+            raise LakeError(f"{self._run.lake}: {said}: give `forget` a session (`spark`); nothing was done")
+        spark()
 
     def _sources(self, gone: Gone, asked: _Asked) -> dict[str, StoredSource]:
         """The sources; one of which nothing is left has no name any more."""
