@@ -127,9 +127,10 @@ def test_machine_without_java_is_told_the_remedy(
 def test_installation_without_spark_is_told_the_remedy(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda name: None)
-    assert run(["lake", "tables"]) == ExitCode.USAGE
-    assert capsys.readouterr().err == 'hopwire: pyspark is not installed: pip install "hopwire[spark]"\n'
+    monkeypatch.setattr("hopwire.cli.spark_sessions.find_spec", lambda name: None)
+    for arguments in (["tables"], ["forget", "lake", "--node", "anna"], ["expire", "lake", "--before", "2026-01-01"]):
+        assert run(["lake", *arguments]) == ExitCode.USAGE
+        assert capsys.readouterr().err == 'hopwire: pyspark is not installed: pip install "hopwire[spark]"\n'
 
 
 def test_lake_that_does_not_add_up_has_a_code_of_its_own(

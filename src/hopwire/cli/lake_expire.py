@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hopwire.cli.spark_sessions import need_spark
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.report.words import plural
@@ -35,6 +36,7 @@ def expire(
     again, and are counted. Who reads an older state of the lake can read on for an hour; then the files go with the
     next build, or at once with --now.
     """
+    need_spark()  # the package: tables are described with it; Java is another matter
     from hopwire.lake.expiry import expire as expire_lake
 
     done = expire_lake(lake, _day(before), is_dry=dry_run, is_now=now)

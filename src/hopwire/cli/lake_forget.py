@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hopwire.cli.spark_sessions import build_settings, lazy_session
+from hopwire.cli.spark_sessions import build_settings, lazy_session, need_spark
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.report.words import plural
@@ -31,6 +31,7 @@ def forget(
     captures that still have them. Captures themselves are left alone. This cannot be undone. Spark is started only if
     more has to be judged anew than one process can.
     """
+    need_spark()  # the package: tables are described with it; Java is another matter
     from hopwire.lake.forgetting import forget as forget_in
 
     if sum(map(bool, (source, node, flow))) != 1:
