@@ -616,8 +616,6 @@ class Hub:
             if 0 <= size <= self._max_body_bytes // 2:
                 return await self._ask_in_line(question, payload, now, timeout, correlation_id, node, line)
             node = b""
-        while (key := self._new_key()) in promises:  # before the body is written, which may fail: as by the other way
-            pass
         handed_over = None
         while (key := self._new_key()) in promises:  # before the body, as on the ordinary way: one may be in vain
             pass
