@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from tests.s3_server import S3Server
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -47,6 +49,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("demo"))  # one worker, so one run
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.timeout(DEMO_SECONDS))
+        if "bucket" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("s3"))  # one worker, so one server
+            item.add_marker(pytest.mark.slow)
         if getattr(config.option, "loadgroup", False):
             _tell_group(item)
 
@@ -71,6 +76,22 @@ def _tell_group(item: pytest.Item) -> None:
     """Write the group of a test behind its id: xdist 3.8 does so where pytest 9.2 does not look (pytest-xdist#1386)."""
     if (group := item.get_closest_marker("xdist_group")) and hasattr(item, "_id"):
         item._id = item._id.parse(f"{item.nodeid}@{group.args[0]}")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    server = S3Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of an empty bucket, which the environment has the credentials for."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield s3_server.new_bucket()
+    s3_server.refuse()
 
 
 @pytest.fixture(scope="session")

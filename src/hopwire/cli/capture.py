@@ -25,6 +25,7 @@ from hopwire.capture import (
 from hopwire.capture.sources import Source, list_sources, read_source, survey
 from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import ExitCode, complain
+from hopwire.cli.place_arguments import place_argument
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.model.names import is_control
@@ -41,7 +42,12 @@ DECODED = ("identity", "wire_format", "reason", "version", "version_raw", "parti
 STYLES = {State.OPEN: "cyan", State.CUT_OFF: "yellow", State.UNREADABLE: "bold red"}
 NODE_WIDTH, IDENTITY_WIDTH = 20, 28  # characters, in a line of `cat`
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of a capture, or one of its files.")]
+Directory = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", parser=place_argument, help="The directory of a capture or its URL, or one of its files."
+    ),
+]
 
 
 class _FaultTeller:

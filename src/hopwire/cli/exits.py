@@ -16,7 +16,7 @@ from typing import NoReturn, ParamSpec
 
 import typer
 
-from hopwire.errors import BalanceError, DeliveryError, Escalated, HopwireError, SecurityError, WireError
+from hopwire.errors import BalanceError, DeliveryError, Escalated, HopwireError, PlaceError, SecurityError, WireError
 from hopwire.report.words import printable, printable_lines
 
 __all__ = ["EXIT_CODES", "ExitCode", "complain", "fail", "guarded"]
@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNBALANCED = 3
     INCOMPLETE = 4
+    NO_STORE = 5
     FAULT = 70
     INTERRUPTED = 130
     CLOSED = 141
@@ -45,6 +46,7 @@ EXIT_CODES = {
     ExitCode.USAGE:       "wrong usage, or input that cannot be read",
     ExitCode.UNBALANCED:  "the rows of a lake do not add up",
     ExitCode.INCOMPLETE:  "the lake is built, but some sources are bad and could not be read, or not in full",
+    ExitCode.NO_STORE:    "a store of captures or lakes cannot be reached, or refuses",
     ExitCode.FAULT:       "a fault of hopwire itself",
     ExitCode.INTERRUPTED: "interrupted",
     ExitCode.CLOSED:      "nobody reads the output any more",
@@ -83,6 +85,8 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             fail(str(error), ExitCode.BAD)
         except BalanceError as error:
             fail(str(error), ExitCode.UNBALANCED)
+        except PlaceError as error:
+            fail(str(error), ExitCode.NO_STORE)
         except HopwireError as error:
             if error.__cause__ is not None:  # what a user's own module raised
                 _show_traceback(error.__cause__)

@@ -16,6 +16,7 @@ from rich.text import Text
 from hopwire.capture.sources import list_sources
 from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import complain
+from hopwire.cli.place_arguments import LakePlace, place_argument
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import CaptureError, LakeError, SettingsError
 from hopwire.flows.findings import KINDS
@@ -74,7 +75,6 @@ LISTED = (
     "is_oversized",
 )
 
-Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object for each flow.")]
 AsJsonLife = Annotated[bool, typer.Option("--json", help="One JSON object for each life.")]
 
@@ -114,7 +114,7 @@ Service = Annotated[bool, typer.Option("--all", help="Also flows of messages tha
 
 
 def ls(
-    lake: Lake,
+    lake: LakePlace,
     outcome: Outcomes = None,
     contract: Contract = None,
     node: Through = None,
@@ -228,7 +228,8 @@ def _cells(row: dict[str, Any], names: dict[bytes, str], width: int) -> list[Tex
 
 
 LakeOrCaptures = Annotated[
-    Path, typer.Argument(metavar="LAKE", help="The directory of the lake, or captures: a directory or a file.")
+    Path,
+    typer.Argument(metavar="LAKE", parser=place_argument, help="The lake, or captures: a directory, a file or a URL."),
 ]
 
 
@@ -283,7 +284,7 @@ def _is_captures(path: Path) -> bool:
     except LakeError:
         try:
             return bool(list_sources(path))
-        except CaptureError:
+        except (CaptureError, FileNotFoundError):
             return False
     return False
 

@@ -15,7 +15,6 @@ from hopwire.cli.flows import (
     Contract,
     Findings,
     FlowFilter,
-    Lake,
     Outcomes,
     Service,
     Since,
@@ -24,6 +23,7 @@ from hopwire.cli.flows import (
     complain_if_stale,
     flow_called,
 )
+from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.terminal import say
 from hopwire.errors import DeliveryError, SettingsError
 from hopwire.report.export_formats import EXPORT_FORMATS
@@ -36,7 +36,7 @@ __all__ = ["export"]
 
 
 def export(
-    lake: Lake,
+    lake: LakePlace,
     flow: Annotated[
         str | None,
         typer.Argument(metavar="[ID]", help="One flow, by its id or the beginning of it.", show_default=False),

@@ -11,7 +11,8 @@ import typer
 from rich.text import Text
 
 from hopwire.capture.times import ns_from_text
-from hopwire.cli.flows import Lake, Service
+from hopwire.cli.flows import Service
+from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.flows.histograms import LATENCIES, MINUTE, QUANTILES, added, quantile_of
 from hopwire.flows.schemas import OUTCOMES
@@ -35,7 +36,7 @@ class _AskedContract(NamedTuple):
 
 
 def latencies(
-    lake: Lake,
+    lake: LakePlace,
     contract: Annotated[
         str | None, typer.Option("--contract", help="Only questions of this identity.", show_default=False)
     ] = None,

@@ -21,6 +21,7 @@ from hopwire.cli.lake_expire import expire
 from hopwire.cli.lake_follow import follow, status
 from hopwire.cli.lake_forget import forget
 from hopwire.cli.lake_sql import sql
+from hopwire.cli.place_arguments import CapturesPlace, LakePlace, place_argument
 from hopwire.cli.spark_sessions import build_settings, lazy_session, need_spark
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.domains_file import domains_from_file
@@ -35,15 +36,13 @@ __all__ = ["COMMANDS", "build", "check", "compact", "expire", "follow", "forget"
 
 SECURITY = "gold.security"
 
-Lake = Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")]
-
 
 # -- build
 
 
 def build(
-    captures: Annotated[Path, typer.Argument(metavar="CAPTURES", help="The directory of captures, or one file.")],
-    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake; it is made if need be.")],
+    captures: CapturesPlace,
+    lake: LakePlace,
     table: Annotated[
         list[str] | None,
         typer.Option("--table", help="Only this table and what it needs; may be repeated.", show_default=False),
@@ -194,7 +193,10 @@ def _by_layer(item: tuple[str, Any]) -> tuple[int, str]:
 
 def tables(
     lake: Annotated[
-        Path | None, typer.Argument(metavar="[LAKE]", help="Also count the rows of this lake.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="[LAKE]", parser=place_argument, help="Also count the rows of this lake.", show_default=False
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each table.")] = False,
 ) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from hopwire.capture.times import time_text
 from hopwire.cli.exits import ExitCode
+from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.report.jsonable import jsonable
 from hopwire.report.words import text_or_hex
@@ -26,7 +27,7 @@ COUNTS = ("expected", "found", "missed", "false")
 
 
 def check(
-    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    lake: LakePlace,
     truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="The directory `truth` of a simulated network.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

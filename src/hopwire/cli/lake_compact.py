@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.terminal import plain_table, say, screen
 
 __all__ = ["compact"]
@@ -16,7 +16,7 @@ WAIT_SECONDS = 60.0  # for a build, or for a step of a follower
 
 
 def compact(
-    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    lake: LakePlace,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Merge small files of a lake; no row changes. Old states of the lake stay readable. Spark is not started.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.spark_sessions import need_spark
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
@@ -21,7 +22,7 @@ __all__ = ["expire"]
 
 
 def expire(
-    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    lake: LakePlace,
     before: Annotated[str, typer.Option("--before", help="The first day that stays, such as 2026-01-01, in UTC.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would leave.")] = False,
     now: Annotated[

@@ -15,6 +15,7 @@ import typer
 
 from hopwire.capture.times import time_text
 from hopwire.cli.exits import complain
+from hopwire.cli.place_arguments import LakePlace, place_argument
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
@@ -33,7 +34,12 @@ SHOWN_NODES = 20
 
 def follow(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="CAPTURES... LAKE", help="Directories of captures, and last the lake.")
+        list[Path],
+        typer.Argument(
+            metavar="CAPTURES... LAKE",
+            parser=place_argument,
+            help="Directories of captures, and last the lake; or their URLs.",
+        ),
     ],
     domains: Annotated[
         str | None,
@@ -155,7 +161,7 @@ def _served(address: str | None, lake: Place) -> Any:
 
 
 def status(
-    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    lake: LakePlace,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show how a lake stands: its tables, its lag, who follows. The version, and what is open, are shown too."""

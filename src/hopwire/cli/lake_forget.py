@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.spark_sessions import build_settings, lazy_session, need_spark
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
@@ -17,7 +17,7 @@ __all__ = ["forget"]
 
 
 def forget(
-    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    lake: LakePlace,
     source: Annotated[
         str, typer.Option("--source", help="The name of a source, as in bronze.sources.", show_default=False)
     ] = "",

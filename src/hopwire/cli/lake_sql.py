@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.report.words import cut, plural, text_or_hex
@@ -25,7 +26,7 @@ SHOWN_CHARACTERS = 60  # of a value, on the screen
 
 def sql(
     statement: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT, in the SQL of DuckDB.")],
-    lake: Annotated[Path, typer.Argument(metavar="LAKE", help="The directory of the lake.")],
+    lake: LakePlace,
     at: Annotated[
         int | None, typer.Option("--at", help="An older state of the lake, by its number.", show_default=False)
     ] = None,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwire.cli.network_client import ConfigFile, Domains, joined
+from hopwire.cli.place_arguments import place_argument
 from hopwire.cli.terminal import say
 from hopwire.cli.top import pictures
 from hopwire.errors import DeliveryError, SettingsError
@@ -31,7 +32,8 @@ LAST_WORDS_SECONDS = 1  # that open pages have to end when the page is ended
 
 def ui(
     lake: Annotated[
-        Path | None, typer.Argument(metavar="[LAKE]", help="The directory of the lake.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="[LAKE]", parser=place_argument, help="The directory of the lake.", show_default=False),
     ] = None,
     addresses: Annotated[
         list[str] | None,

@@ -28,7 +28,7 @@ from hopwire.disk import directory_mode, is_regular, sync_path
 from hopwire.errors import HopwireError, LakeError, SettingsError
 from hopwire.lake.manifest import StoredFile, check_path
 from hopwire.model.units import MEBIBYTE
-from hopwire.places import Place, RemotePath, delta_options, list_files, place_error, remove_files
+from hopwire.places import FoundFile, Place, RemotePath, delta_options, list_files, place_error, remove_files
 from hopwire.report.words import cut
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class DeltaLog:
     def __init__(self, place: Place, name: str) -> None:
         self.place, self.name = place, name
         self._opened: dict[int | None, DeltaTable] = {}
+        self._listed: list[FoundFile] | None = None
 
     # -- reading
 
@@ -76,7 +77,7 @@ class DeltaLog:
         refuse_symlink(self.place)
         log = self.place / LOG
         refuse_symlink(log)
-        return any(each.name.endswith(".json") for each in list_files(log))
+        return any(each.name.endswith(".json") for each in self._log_files())
 
     @property
     def head(self) -> int:
@@ -141,13 +142,21 @@ class DeltaLog:
         said = place_error(self.place, error, doing)
         return said if said.reason != "refused" else None
 
+    def _log_files(self) -> list[FoundFile]:
+        """The files of the log; a store is asked once, until this writer changes the log: a commit is fenced."""
+        if not isinstance(self.place, RemotePath):
+            return list_files(self.place / LOG)
+        if self._listed is None:
+            self._listed = list_files(self.place / LOG)
+        return self._listed
+
     def _check(self) -> None:
         """Refuse a log of which delta-rs would read something else than files, or more than memory holds."""
         log = self.place / LOG
         refuse_symlink(self.place)
         refuse_symlink(log)
         size = 0
-        found = list_files(log)
+        found = self._log_files()
         for each in found:
             if each.said:
                 raise LakeError(f"{self.name}: {LOG}/{each.name} {each.said}; remove it")
@@ -253,6 +262,7 @@ class DeltaLog:
     def _committed(self, version: int, file_mode: int) -> int:
         """Make sure of a commit: the disk has it, nobody else wrote it, and others may read it as files of the lake."""
         self._opened.clear()
+        self._listed = None
         if isinstance(self.place, RemotePath):
             return version  # a store that answers has it
         log = self.place / LOG

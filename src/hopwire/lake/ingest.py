@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 
-from hopwire.errors import LakeError
+from hopwire.errors import LakeError, PlaceError
 from hopwire.flows.schemas import OPEN
 from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
 from hopwire.lake.bronze.forgotten import FORGOTTEN_TABLE, ForgottenNotes
@@ -121,8 +121,8 @@ def _notes(run: LakeRun) -> ForgottenNotes:
 
 
 def _checked(run: LakeRun, tasks: Sequence[IngestTask], reports: list[IngestReport]) -> list[IngestReport]:
-    if error := next((report.error for report in reports if report.error), ""):
-        raise LakeError(error)
+    if failed := next((report for report in reports if report.error), None):
+        raise PlaceError(failed.error, failed.refusal) if failed.refusal else LakeError(failed.error)
     refuse_less(run, tasks, reports)
     return reports
 

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from hopwire.errors import SettingsError
 from hopwire.lake.java import find_java, shown_to_spark
+from hopwire.places import Place, list_files, look_at
 
 __all__ = [
     "GB",
@@ -162,19 +163,13 @@ def _read_spark_defaults(environ: Mapping[str, str]) -> dict[str, str]:
     return dict(re.findall(r"^[ \t]*(spark\.[^\s=:]+)(?:[ \t]*[=:][ \t]*|[ \t]+)(.*?)[ \t]*$", text, re.MULTILINE))
 
 
-def small_settings(captures: Path, environ: Mapping[str, str]) -> dict[str, Setting]:
+def small_settings(captures: Place, environ: Mapping[str, str]) -> dict[str, Setting]:
     """Give the settings of a Spark that is to read these captures, if they are small and nobody has set it up."""
     if _is_submitted(environ) or SMALL.keys() & _read_spark_defaults(environ).keys():
         return {}
-    files = [captures] if captures.is_file() else captures.iterdir() if captures.is_dir() else ()
-    return dict(SMALL) if sum(map(_size, files)) < SMALL_BYTES else {}
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.lstat().st_size
-    except OSError:  # a segment was sealed a moment ago, which has changed its name
-        return 0
+    one = look_at(captures)
+    files = [one] if one and not one.said else list_files(captures)
+    return dict(SMALL) if sum(file.size_bytes for file in files) < SMALL_BYTES else {}
 
 
 # -- memory: looked at before a build begins, so that the build does not die late

@@ -42,7 +42,7 @@ from pyarrow import fs
 
 from hopwire.disk import NO_FOLLOW, NO_WAIT, OWNER_ONLY, is_regular, make_directory, not_regular
 from hopwire.errors import LakeBusy, LakeError
-from hopwire.lake.delta_log import DeltaLog, refuse_symlink, uri_refusal
+from hopwire.lake.delta_log import DATE, DeltaLog, refuse_symlink, uri_refusal
 from hopwire.lake.manifest import (
     FORMAT,
     Manifest,
@@ -286,7 +286,8 @@ def _truths(statistics: pa.Table, schema: pa.Schema) -> Iterator[ds.Expression]:
     """What is true of all rows of each file, by the least and the largest values that the Delta log has."""
     names = [name for name in schema.names if {f"min.{name}", f"max.{name}"} <= set(statistics.column_names)]
     for row in statistics.to_pylist():
-        truth = ds.scalar(True)
+        day = row.get(f"partition.{DATE}")
+        truth = ds.scalar(True) if day is None else ds.field(DATE) == pa.scalar(day).cast(schema.field(DATE).type)
         for name in names:
             low, high, kind = row[f"min.{name}"], row[f"max.{name}"], schema.field(name).type
             if low is not None and high is not None and row.get(f"null_count.{name}") == 0:

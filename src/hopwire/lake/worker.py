@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.segment import sealed_path
 from hopwire.capture.sources import Source, SourceKind, read_placed
+from hopwire.errors import PlaceError
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes, rows_of_sightings
@@ -157,6 +158,7 @@ class IngestReport(msgspec.Struct):
     is_bad: bool = False  # one of the faults is serious: someone should look at the file
     is_refused: bool = False  # the system did not give the whole file, and may give it another time
     error: str = ""  # why the run cannot go on
+    refusal: str = ""  # the code of a store that refuses, if that is why
 
 
 def ingest_groups(
@@ -284,6 +286,8 @@ def _said(report: IngestReport, path: str) -> Iterator[None]:
         yield
     except OSError as error:
         report.error = _in_words(error, report.name, path)
+    except PlaceError as error:
+        report.error, report.refusal = str(error), error.reason
 
 
 class _Reading:

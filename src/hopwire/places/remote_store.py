@@ -192,7 +192,7 @@ class _PlainWriter:
 
     def write(self, content: Any) -> int:
         with said_plainly(self._place, "write it"):
-            return int(self._opened.write(content))
+            return int(self._opened.write(bytes(content)))  # Arrow gives buffers of its own
 
     def flush(self) -> None:
         """Leave it to `close`: a part that is sent early must be large."""
