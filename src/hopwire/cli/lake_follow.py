@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ import typer
 from hopwire.capture.times import time_text
 from hopwire.cli.exits import complain
 from hopwire.cli.place_arguments import LakePlace, place_argument
+from hopwire.cli.spark_sessions import build_settings, lazy_session, need_spark
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
@@ -67,6 +68,7 @@ def follow(
     """
     if len(paths) < 2:
         raise SettingsError("expected captures and a lake: hopwire lake follow captures lake")
+    need_spark()
     known = domains_from_file(domains) if domains else OPEN
     from hopwire.lake.follow import Follower, FollowSettings, following
 
@@ -74,7 +76,7 @@ def follow(
     with following(paths[-1]) as lake, _served(metrics, lake), _stopping() as stop:
         if checkpoint is not None:
             return _fed_by_spark(paths, checkpoint, settings, known, None if is_once else stop)
-        with _spark_if_needed() as spark:
+        with lazy_session("hopwire lake follow", _whole_settings) as spark:
             follower = Follower(paths[:-1], lake, settings, domains=known, spark=spark, tell=complain)
             notes = follower.run(lambda seconds: not stop.wait(seconds), is_once=is_once)
     if as_json:
@@ -112,29 +114,9 @@ def _fed_by_spark(
         spark.stop()
 
 
-@contextmanager
-def _spark_if_needed() -> Iterator[Callable[[], Any]]:
-    """Give the function that starts Spark, once; a Spark that was started is stopped at the end."""
-    from hopwire.lake.dataframes import plain_errors
-    from hopwire.lake.session import choose_memory, free_bytes, session
-
-    started: list[Any] = []
-
-    def start() -> Any:
-        if not started:
-            complain("there is more to judge than a step can: Spark judges the lake as a whole")
-            handler = signal.getsignal(signal.SIGINT)
-            with plain_errors("Spark does not start"):
-                memory = choose_memory(None, free_bytes())
-                started.append(session("hopwire lake follow", **{"spark.driver.memory": memory}))
-            signal.signal(signal.SIGINT, handler)  # Spark has put its own there
-        return started[0]
-
-    try:
-        yield start
-    finally:
-        for spark in started:
-            spark.stop()
+def _whole_settings() -> Mapping[str, Any]:
+    complain("there is more to judge than a step can: Spark judges the lake as a whole")
+    return build_settings(None)
 
 
 @contextmanager

@@ -51,10 +51,10 @@ def lazy_session(name: str, settings: Callable[[], Mapping[str, Any]]) -> Iterat
             from hopwire.lake.dataframes import plain_errors
             from hopwire.lake.session import session
 
-            chosen = settings()
+            chosen, handler = settings(), signal.getsignal(signal.SIGINT)
             with plain_errors("Spark does not start"):
                 started.append(session(name, **chosen))
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # that of Spark asks Java, which already waits
+            signal.signal(signal.SIGINT, handler)  # that of Spark asks Java, which already waits
         return started[0]
 
     try:
