@@ -241,7 +241,7 @@ def test_dry_run_leaves_everything_and_an_old_state_stays_until_its_time_is_over
 
 
 def test_day_that_is_none_is_refused_in_one_line(made: MadeDays, tmp_path: Path) -> None:
-    for day in ("yesterday", "2026-13-01", "0001-01-01x"):
+    for day in ("yesterday", "2026-13-01", "0001-01-01x", "2999-01-01"):
         refused = hopwire("lake", "expire", str(made.place / "one"), "--before", day)
         assert (refused.code, len(refused.err.splitlines())) == (2, 1)
     assert read_manifest(made.place / "one").number == 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hopwire.cli.lake_compact import WAIT_SECONDS
 from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.spark_sessions import need_spark
 from hopwire.cli.terminal import plain_table, say, screen
@@ -40,7 +41,7 @@ def expire(
     need_spark()  # the package: tables are described with it; Java is another matter
     from hopwire.lake.expiry import expire as expire_lake
 
-    done = expire_lake(lake, _day(before), is_dry=dry_run, is_now=now)
+    done = expire_lake(lake, _day(before), is_dry=dry_run, is_now=now, wait_seconds=WAIT_SECONDS)
     if as_json:
         say(json.dumps(_to_json(lake, done, before, dry_run=dry_run)))
         return
@@ -55,14 +56,19 @@ def expire(
         table.add_row(name, f"{done.rows[name]:,}")
     console.print(table)
     count = plural(sum(done.of_sources.values()), "sighting")
-    console.print(f"\n{count} of {plural(len(done.of_sources), 'source')}; the lake knows from {before} on")
+    knows = "would know" if dry_run else "knows"
+    console.print(f"\n{count} of {plural(len(done.of_sources), 'source')}; the lake {knows} from {before} on")
 
 
 def _day(text: str) -> date:
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         raise SettingsError(f"--before: found {text!r:.40}, expected a day such as 2026-01-01") from None
+    today = datetime.now(UTC).date()
+    if day > today:
+        raise SettingsError(f"--before: {day} is not yet; the first day that stays is today ({today}) at the latest")
+    return day
 
 
 def _to_json(lake: Path, done: Expired, before: str, *, dry_run: bool) -> dict[str, object]:

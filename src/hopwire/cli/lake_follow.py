@@ -74,6 +74,8 @@ def follow(
 
     settings = FollowSettings(max_rows=max_rows, every_seconds=every, compact_steps=compact_steps)
     with following(paths[-1]) as lake, _served(metrics, lake), _stopping() as stop:
+        if not is_once:
+            complain(f"following {', '.join(map(str, paths[:-1]))} into {paths[-1]}; Ctrl+C ends it in order")
         if checkpoint is not None:
             return _fed_by_spark(paths, checkpoint, settings, known, None if is_once else stop)
         with lazy_session("hopwire lake follow", _whole_settings) as spark:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hopwire.cli.lake_compact import WAIT_SECONDS
 from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.spark_sessions import build_settings, lazy_session, need_spark
 from hopwire.cli.terminal import plain_table, say, screen
@@ -37,7 +38,7 @@ def forget(
     if sum(map(bool, (source, node, flow))) != 1:
         raise SettingsError("name one of them: --source, --node or --flow")
     with lazy_session("hopwire lake forget", lambda: build_settings(None)) as start:
-        done = forget_in(lake, source=source, node=node, flow=flow, spark=start)
+        done = forget_in(lake, source=source, node=node, flow=flow, spark=start, wait_seconds=WAIT_SECONDS)
     if as_json:
         counts = {"rows": dict(sorted(done.rows.items())), "sources": dict(sorted(done.of_sources.items()))}
         say(json.dumps({"lake": str(lake), "version": done.manifest.number, "flows": done.flow_count, **counts}))

@@ -142,10 +142,10 @@ def _known_sources(lake: Place | str) -> Mapping[str, StoredSource]:
     return read_manifest(lake).sources if manifest_numbers(place_of(lake)) else {}
 
 
-def rejudge(lake: Place | str, spark: Session, settings: LakeSettings) -> Manifest:
+def rejudge(lake: Place | str, spark: Session, settings: LakeSettings, wait_seconds: float = 0.0) -> Manifest:
     """Judge the flows of a lake anew that what has left the lake has changed; nothing is read from captures."""
     wanted = in_order(all_tables(), all_tables())
-    with writing(lake, settings.file_mode) as run:
+    with writing(lake, settings.file_mode, wait_seconds) as run:
         build, before = _Build(run, spark, settings, lambda what, done, total: None), run.before
         build.put_sources(before.sources, ())
         build.judge(wanted)

@@ -86,14 +86,16 @@ def expire(
     *,
     is_dry: bool = False,
     is_now: bool = False,
+    wait_seconds: float = 0.0,
 ) -> Expired:
     """Take everything before a day out of a lake; with `is_dry` only say what would leave.
 
-    Files go when no reader can need them any more; with `is_now` they go at once, and with them all old states.
+    Files go when no reader can need them any more; with `is_now` they go at once, and with them all old states. Another
+    run is waited for so long.
     """
     settings = settings or LakeSettings()
     read_manifest(lake)  # a directory that is no lake is refused, and not made one
-    return _expired(lake, limit_of(before), settings, is_dry=is_dry, is_now=is_now)
+    return _expired(lake, limit_of(before), settings, wait_seconds, is_dry=is_dry, is_now=is_now)
 
 
 def expire_old(lake: Place | str, settings: LakeSettings) -> Manifest | None:
@@ -107,9 +109,15 @@ def expire_old(lake: Place | str, settings: LakeSettings) -> Manifest | None:
 
 
 def _expired(
-    lake: Place | str, limit_ns: int, settings: LakeSettings, *, is_dry: bool = False, is_now: bool = False
+    lake: Place | str,
+    limit_ns: int,
+    settings: LakeSettings,
+    wait_seconds: float = 0.0,
+    *,
+    is_dry: bool = False,
+    is_now: bool = False,
 ) -> Expired:
-    with writing(lake, settings.file_mode) as run:
+    with writing(lake, settings.file_mode, wait_seconds) as run:
         expiry = _Expiry(run, settings, limit_ns)
         leaving = expiry.leaving()
         gone = remove(run, settings, leaving, "expired", expiry.names)

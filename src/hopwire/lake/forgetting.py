@@ -80,19 +80,23 @@ def forget(
     flow: str = "",
     settings: LakeSettings | None = None,
     spark: Callable[[], SparkSession] = no_spark,
+    wait_seconds: float = 0.0,
 ) -> Forgotten:
-    """Take a source, the traffic of a node or a flow out of a lake, out of all its old states, and off the disk."""
+    """Take a source, the traffic of a node or a flow out of a lake, out of all its old states, and off the disk.
+
+    Other runs are waited for so long.
+    """
     if sum(map(bool, (source, node, flow))) != 1:
         raise SettingsError("name one of them: a source, a node or a flow")
     settings = settings or LakeSettings()
     read_manifest(lake)  # a directory that is no lake is refused, and not made one
-    with writing(lake, settings.file_mode) as run:
+    with writing(lake, settings.file_mode, wait_seconds) as run:
         request = _Request(run, settings)
         asked = request.source(source) if source else request.node(node) if node else request.flow(flow)
         gone = request.forget(asked, spark)
     if not flow:
-        rejudge(lake, spark, settings)
-    with writing(lake, settings.file_mode) as run:
+        rejudge(lake, spark, settings, wait_seconds)
+    with writing(lake, settings.file_mode, wait_seconds) as run:
         forget_old(run.lake, settings, is_now=True)
         manifest = run.before
     rows = {name: count for name, count in gone.rows.items() if count}

@@ -104,7 +104,7 @@ def lake_status(lake: Place | str, now_ns: int) -> LakeStatus:
         len(manifest_numbers(place)),
         found.modified_ns if found else 0,
         _lags(lake, manifest, now_ns),
-        sum(each.size_bytes - each.position for each in manifest.sources.values() if each.position),
+        sum(max(each.size_bytes - each.position, 0) for each in manifest.sources.values() if each.position),
         is_followed(place),
         read_notes(place),
     )
