@@ -77,6 +77,8 @@ WORDS = {
     "Node.name":             "what people call the node, in captures and in the lake",
     "Node.capture":          "a directory where all messages are written down; several processes may share it",
     "Node.capture_local":    "whether messages between actors and hubs of this node are written down too",
+    "Node.ship":             "a place where sealed segments of the capture go, such as s3://bucket/captures",
+    "Node.keep_shipped":     "whether segments that were shipped stay in the directory, too",
     "Node.domains":          "who may say what, and the keys for it; the path of a file is read again when it changes",
     "Node.tls":              "the certificate of the node, and the authority of the network",
     "Node.insecure":         "whether an address that others can reach may be open to all",

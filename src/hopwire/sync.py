@@ -34,7 +34,7 @@ from hopwire.node.spawn import Way
 from hopwire.security import Domains
 
 if TYPE_CHECKING:
-    from hopwire.capture import CaptureStatus
+    from hopwire.capture import CaptureStatus, ShipStatus
 
 __all__ = ["EventReader", "Hub", "Node"]
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 log = logging.getLogger("hopwire.node")
 # The timeouts of a node's calls, where the caller gives none.
 ASK_SECONDS, KNOWS_SECONDS, TRACE_SECONDS, STOP_SECONDS = 30.0, 10.0, 5.0, 1.0
-CAPTURE_SECONDS = 5.0  # for the rest of a capture, when a node stops
+CAPTURE_SECONDS = 15.0  # for the rest of a capture, when a node stops, and to ship it
 
 
 class _Portal:
@@ -288,6 +288,11 @@ class Node:
     def capture_status(self) -> CaptureStatus | None:
         """How much of the traffic was captured, if it is."""
         return self._node.capture_status
+
+    @property
+    def ship_status(self) -> ShipStatus | None:
+        """How many segments of the capture were shipped elsewhere, if they are."""
+        return self._node.ship_status
 
     @property
     def uri(self) -> str:

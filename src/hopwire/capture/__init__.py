@@ -9,6 +9,7 @@ from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.reader import Segment, State, follow_capture, list_segments, read_capture
 from hopwire.capture.segment_index import Summary
 from hopwire.capture.settings import CaptureSettings, Sync
+from hopwire.capture.shipping import SegmentShipper, ShipStatus
 from hopwire.capture.writer import CaptureStatus, CaptureWriter
 from hopwire.model.reasons import SKIP_REASONS
 from hopwire.model.sighting import Direction, Sighting
@@ -24,6 +25,8 @@ __all__ = [
     "Fault",
     "FaultKind",
     "Segment",
+    "SegmentShipper",
+    "ShipStatus",
     "Sighting",
     "State",
     "Summary",

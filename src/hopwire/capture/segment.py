@@ -30,8 +30,13 @@ import pyarrow as pa
 from hopwire.capture.records import RECORDS
 from hopwire.capture.segment_index import INDEX_SUFFIX, SegmentIndex, Summary
 from hopwire.capture.times import compact_time
-from hopwire.disk import OWNER_ONLY, create_file, open_for_update
+from hopwire.disk import OWNER_ONLY, create_file, open_for_update, open_regular
 from hopwire.places import RemotePath
+
+try:
+    import fcntl
+except ImportError:  # Windows: nobody tells whether a segment has a writer
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "END",
@@ -39,6 +44,7 @@ __all__ = [
     "SUFFIX",
     "SegmentFile",
     "index_path",
+    "is_left_behind",
     "keep_reserve",
     "reserve_paths",
     "sealed_path",
@@ -106,6 +112,24 @@ def index_path(path: AnyPlace) -> AnyPlace:
     return path.with_name(sealed_path(path).name.removesuffix(SUFFIX) + INDEX_SUFFIX)
 
 
+def is_left_behind(path: Path) -> bool:
+    """Tell whether an open segment has no writer any more: a writer holds a lock, which the system frees at its end."""
+    if fcntl is None:
+        return False
+    try:
+        with open_regular(path) as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _hold(fd: int) -> None:
+    if fcntl is not None:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 class SegmentFile:
     """A segment that is being written; every method may raise an OSError."""
 
@@ -126,6 +150,7 @@ class SegmentFile:
         if any(map(os.path.lexists, (self.path, sealed_path(self.path)))):
             raise FileExistsError(EEXIST, "a segment of that name is there already", str(self.path))
         self._fd = _taken(reserve, self.path, file_mode) if reserve else create_file(self.path, file_mode)
+        _hold(self._fd)
         try:
             self._write(RECORDS.serialize())
             os.ftruncate(self._fd, self.size_bytes)  # of a reserve the first block stays, and has room for a mark

@@ -42,6 +42,13 @@ PARTNERS = {
     "taken":                    ("counter", "Messages of a partner network that have crossed."),
     "refused_routes":           ("counter", "Announcements of a partner network that are not on the list."),
 }
+SHIPPING = {
+    # field of the status       kind        meaning
+    "shipped":                  ("counter", "Segments of the capture that were shipped to another place."),
+    "size_bytes":               ("counter", "Bytes of the segments that were shipped."),
+    "waiting":                  ("gauge",   "Sealed segments that wait to be shipped."),
+    "failed":                   ("counter", "Attempts to ship a segment that failed."),
+}
 # fmt: on
 DEAD = "Messages that went no further."
 ASKED = "How long questions took, by contract and how they ended; of each hub at most 100 in a second."
@@ -75,6 +82,10 @@ def families_of(node: Node) -> Iterator[MetricFamily]:
     dead = tuple(Series({**own, "reason": reason}, count) for reason, count in statistics.dead_letters.items())
     yield MetricFamily("hopwire_dead_letters", "counter", DEAD, dead)
     yield from _partner_families(node, own)
+    if shipping := node.ship_status:
+        for field, (kind, meaning) in SHIPPING.items():
+            name = f"hopwire_ship_{field.removeprefix('size_')}"
+            yield MetricFamily(name, kind, meaning, (Series(own, getattr(shipping, field)),))
     latencies = node.latencies
     if latencies is None:
         return

@@ -79,7 +79,7 @@ from hopwire.routing import Tables
 from hopwire.security import OPEN, Domains, Recipient
 
 if TYPE_CHECKING:
-    from hopwire.capture import CaptureStatus
+    from hopwire.capture import CaptureStatus, ShipStatus
 
 __all__ = ["Node", "NodeOptions"]
 
@@ -122,6 +122,8 @@ class NodeOptions(TypedDict, total=False):
     name: str
     capture: str | Path | None
     capture_local: bool
+    ship: str | None
+    keep_shipped: bool
     domains: Domains | str | Path
     tls: Tls | None
     insecure: bool
@@ -156,6 +158,8 @@ class Node:
         name: str = "",
         capture: str | Path | None = None,
         capture_local: bool = False,
+        ship: str | None = None,
+        keep_shipped: bool = True,
         domains: Domains | str | Path = OPEN,
         tls: Tls | None = None,
         insecure: bool = False,
@@ -186,7 +190,13 @@ class Node:
         self._incarnation = time.time_ns()
         if capture_local and capture is None:
             raise SettingsError("capture_local needs a capture: name its directory with capture=...")
-        self._tap = None if capture is None else Tap(capture, self.identity, self._incarnation, name)
+        if ship is not None and capture is None:
+            raise SettingsError("ship needs a capture: name its directory with capture=...")
+        self._tap = (
+            None
+            if capture is None
+            else Tap(capture, self.identity, self._incarnation, name, ship, keep_shipped=keep_shipped)
+        )
         self._is_local_captured = capture_local
         self.uri = ""
         self._domains: Domains = given
@@ -651,6 +661,11 @@ class Node:
     def capture_status(self) -> CaptureStatus | None:
         """How much of the traffic was captured, if it is."""
         return self._tap.status if self._tap is not None else None
+
+    @property
+    def ship_status(self) -> ShipStatus | None:
+        """How many segments of the capture were shipped elsewhere, if they are."""
+        return self._tap.ship_status if self._tap is not None else None
 
     @property
     def peers(self) -> tuple[bytes, ...]:

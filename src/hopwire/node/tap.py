@@ -1,7 +1,7 @@
 """The tap: writes down everything that a node receives, sends and gives up, and what its hubs tell instead of answers.
 
 Offering costs a microsecond and never waits; a thread writes. What the disk cannot follow is counted in the capture
-itself.
+itself. Another thread ships sealed segments elsewhere, if that is asked for (`capture/shipping.py`).
 
 A node without a capture loads neither the writer nor pyarrow and numpy, which the writer needs.
 """
@@ -9,11 +9,13 @@ A node without a capture loads neither the writer nor pyarrow and numpy, which t
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hopwire.disk import local_path
 from hopwire.errors import WireError
 from hopwire.model import Message
 from hopwire.model.sighting import Direction
@@ -23,21 +25,34 @@ from hopwire.wire import encode
 from hopwire.wire.train import is_train
 
 if TYPE_CHECKING:
-    from hopwire.capture import CaptureStatus
+    from hopwire.capture import CaptureStatus, SegmentShipper, ShipStatus
 
 __all__ = ["Tap"]
 
+log = logging.getLogger("hopwire.node")
 TICK_SECONDS = 0.05
 
 
 class Tap:
     """The capture of one node."""
 
-    def __init__(self, directory: str | Path, node: bytes, incarnation: int, name: str) -> None:
-        from hopwire.capture import CaptureWriter
+    def __init__(
+        self,
+        directory: str | Path,
+        node: bytes,
+        incarnation: int,
+        name: str,
+        ship: str | None = None,
+        *,
+        keep_shipped: bool = True,
+    ) -> None:
+        from hopwire.capture import CaptureWriter, SegmentShipper
 
         self._node = node
         self._writer = CaptureWriter(directory, node, incarnation=incarnation, node_name=name)
+        self._shipper: SegmentShipper | None = None
+        if ship is not None:
+            self._shipper = SegmentShipper(local_path(directory), ship, keep_shipped=keep_shipped, tell=_warn)
         self._ticker: asyncio.Task[None] | None = None
         self.now_ns: Callable[[], int] = time.time_ns
         self.aside: Callable[..., Awaitable[Any]] = asyncio.to_thread  # calls what may wait for the disk
@@ -48,9 +63,16 @@ class Tap:
         """How much was offered, written and skipped."""
         return self._writer.status
 
+    @property
+    def ship_status(self) -> ShipStatus | None:
+        """How many segments were shipped, if they are."""
+        return self._shipper.status if self._shipper is not None else None
+
     def start(self) -> None:
         """Begin to write."""
         self._ticker = asyncio.ensure_future(self._tick())
+        if self._shipper is not None:
+            self._shipper.start()
 
     def saw_in(self, frames: list[bytes], count: int = 1) -> None:
         """A message arrived, or a train of so many; the first frame is the sender.
@@ -85,10 +107,14 @@ class Tap:
             self._ticker.cancel()
         if not self._is_abandoned:
             await self.aside(self._writer.close)
+            if self._shipper is not None:
+                await self.aside(self._shipper.stop)
 
     def abandon(self) -> None:
         """Write nothing more, as if the process had been killed."""
         self._is_abandoned = True
+        if self._shipper is not None:
+            self._shipper.abandon()
         if self._ticker is not None:
             self._ticker.cancel()
 
@@ -96,6 +122,10 @@ class Tap:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             await self.aside(self._writer.tick, self.now_ns())
+
+
+def _warn(line: str) -> None:
+    log.warning("%s", line, extra={"hopwire_event": "shipping"})
 
 
 def _frames_of(message: Message) -> Sequence[bytes]:

@@ -108,6 +108,8 @@ OWN = (
     RunOption("join",            LIST,       (),                    "members of the network to join by"),
     RunOption("capture",         PATH,       "",                    "directory for everything that is said"),
     RunOption("capture_local",   SWITCH,     False,                 "capture what stays within the node too"),
+    RunOption("ship",            TEXT,       "",                    "where sealed segments of the capture go: s3://..."),
+    RunOption("keep_shipped",    SWITCH,     True,                  "keep segments here that were shipped"),
     RunOption("domains",         PATH,       "",                    "TOML file of domains, which names their keys"),
     RunOption("partners",        PATH,       "",                    "TOML file of partner networks"),
     RunOption("tls_certificate", PATH,       "",                    "certificate of the node, in PEM"),
@@ -273,6 +275,8 @@ class RunSettings:
             name=self["name"],
             capture=self["capture"] or None,
             capture_local=self["capture_local"],
+            ship=self["ship"] or None,
+            keep_shipped=self["keep_shipped"],
             domains=self["domains"] or OPEN,  # by its path, so that it is read again when it changes
             tls=self.tls(),
             insecure=self["insecure"],
