@@ -23,6 +23,7 @@ help: ## show this list
 
 demo: $(READY) ## run a small network and look at what it said
 	@rm -rf build/demo
+	@echo "== a network of six processes, and a lake: about a minute"
 	@$(BIN)/hopwire demo --keep build/demo
 
 quick: $(READY) ## check, and run every test without processes, Spark or much chance: for every save
@@ -104,7 +105,7 @@ clean: ## remove .venv and everything that was made
 	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): requirements.lock pyproject.toml
-	@echo "== set up $(VENV)"
+	@echo "== set up $(VENV): some minutes, the first time only"
 	@$(BIN)/python -c 'import pip' 2>/dev/null || { \
 		for python in $(PYTHONS); do \
 			$$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \

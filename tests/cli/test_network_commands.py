@@ -224,7 +224,9 @@ def test_members_and_routes_of_a_node_are_listed(node: sync.Node) -> None:
                 "partners": [],
             }
         ]
-        assert "till.order v1" in hopwire("routes", node.uri).out
+        [line] = [line for line in hopwire("routes", node.uri, columns=160).out.splitlines() if "till.order v1" in line]
+        assert "cellar\\x1b[31mxxx" in line
+        assert other.identity.decode() not in line  # its name is its own
         assert "hopwire.status.wanted v1" in hopwire("routes", node.uri).out
 
 
@@ -244,6 +246,7 @@ def test_the_way_of_a_message_is_shown_and_nothing_is_delivered() -> None:
         assert (len(found["passed"]), len(found["end"]["receivers"])) == (1, 1)
         first, last = hopwire("trace", node.uri, "till.order").out.splitlines()
         assert first.startswith("0  ")
+        assert first.split("  ")[1].endswith(" (this command)")
         assert last.startswith(f"1  {node.identity.decode()}  {node.uri}  -> ")
         assert shop.orders == []
 
@@ -363,6 +366,8 @@ def test_a_node_that_says_no_end_of_things_of_itself_is_one_line() -> None:
 
 
 SOLD = ("--reply", "till.sold@2")
+SOON = ("--timeout", "0.1")
+NOBODY = "unreachable: no answer from"
 NONE = "expected a contract such as shop.order@2"
 # fmt: off
 WRONG = (
@@ -377,7 +382,9 @@ WRONG = (
     (["send", "URI", "till.x", "{}", "--timeout", "0.2"], 1, "no_route: nobody handles till.x v1, as far as tcp://"),
     (["ask", "URI", "till.order", "{}", *SOLD],          1, "PayloadError: "),
     (["ask", "URI", "till.order", '{"what": "x"}', "--reply", "till.y"], 1, "unexpected_answer: "),
-    (["send", "tcp://127.0.0.1:1", "a", "{}", "--timeout", "0.1"], 1, "unreachable: no answer from tcp://127.0.0.1:1"),
+    (["send", "tcp://127.0.0.1:1", "a", "{}", *SOON],    1, f"{NOBODY} tcp://127.0.0.1:1: connection refused; is it "),
+    (["top", "tcp://no..host:74", *SOON],                1, f"{NOBODY} tcp://no..host:74: unknown host; is the name "),
+    (["members", "ipc:///nowhere/at-all", *SOON],        1, f"{NOBODY} ipc:///nowhere/at-all: no such file; is it "),
 )
 # fmt: on
 
@@ -390,6 +397,22 @@ def test_what_is_wrong_is_one_line_and_a_code(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(f"hopwire: {line}"), err
+
+
+@pytest.mark.slow
+def test_that_nobody_listens_is_said_long_before_the_timeout() -> None:
+    found = hopwire("routes", "tcp://127.0.0.1:1", "--timeout", "100000")
+    line = f"hopwire: {NOBODY} tcp://127.0.0.1:1: connection refused; is it running, is the port right?\n"
+    assert (found.code, found.err) == (ExitCode.BAD, line)
+
+
+@pytest.mark.parametrize("typed", ["till.ordr@1", "till.order@2"])
+def test_contract_that_may_have_been_meant_is_named(typed: str, node: sync.Node) -> None:
+    found = hopwire("trace", node.uri, typed, "--timeout", "0.2")
+    assert (found.code, found.err.count("\n")) == (ExitCode.BAD, 1)
+    assert found.err.endswith(f" as far as {node.uri} says; did you mean 'till.order@1'?\n")
+    found = hopwire("trace", node.uri, "weather.ask", "--timeout", "0.2")
+    assert found.err.endswith(f" says; `hopwire routes {node.uri}` lists what is handled\n")
 
 
 # -- partner networks

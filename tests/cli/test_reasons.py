@@ -50,3 +50,5 @@ def test_a_reason_that_is_none_is_one_line() -> None:
     found = hopwire("reasons", "nope")
     line = "hopwire: found the reason 'nope', expected one of those that hopwire reasons lists\n"
     assert (found.code, found.out, found.err) == (2, "", line)
+    near = hopwire("reasons", "no_rout")
+    assert (near.code, near.err) == (2, "hopwire: found the reason 'no_rout'; did you mean 'no_route'?\n")

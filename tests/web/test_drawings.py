@@ -55,6 +55,18 @@ def test_every_step_is_drawn_and_leads_to_its_message(fate: str) -> None:
         assert [f'href="/flow/x/hop/{number}"' in drawn for number in range(3)] == [True] * 3
 
 
+def test_no_word_beside_a_bar_leaves_the_drawing() -> None:
+    words = ["told", "a remark of forty letters, or nearly so"]
+    told = [step(number, "told", remark=words[number % 2], left_ns=1_000 * number) for number in range(8)]
+    root = ElementTree.fromstring(waterfall(told, times(*told), "/flow/x"))
+    beside = [each for each in root.iter() if each.get("class", "").startswith("took")]
+    assert [each.text for each in beside] == 4 * words
+    for each in beside:
+        x, width = float(each.attrib["x"]), 6 * len(each.text or "")
+        left = x - width if each.attrib["class"] == "took end" else x
+        assert 0 < left < left + width <= 1_000
+
+
 def test_a_step_that_is_lost_has_a_cross() -> None:
     assert 'class="cross"' in waterfall([step(0, "lost")], times(step(0, "lost")), "/flow/x")
     assert 'class="cross"' not in waterfall([step(0)], times(step(0)), "/flow/x")

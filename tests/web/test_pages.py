@@ -129,6 +129,14 @@ def test_sql_reads_the_lake_and_does_nothing_else(
     assert page.get("/sql.json?q=select+count(*)+from+flows").json()["rows"][0][0] > 0
 
 
+def test_lives_of_nodes_end_in_the_words_of_the_command_line(page: TestClient) -> None:
+    lives = [life for node in page.get("/clocks.json").json()["nodes"] for life in node["lives"]]
+    assert {life["ending"] for life in lives} == {"stopped", "died"}
+    [died] = [life for life in lives if life["ending"] == "died"]
+    assert died["came_back"].startswith("came back after ")
+    assert died["came_back"] in page.get("/clocks").text
+
+
 def test_json_has_what_the_page_has(page: TestClient) -> None:
     for address in (
         "/overview.json",

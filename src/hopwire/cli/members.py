@@ -21,7 +21,7 @@ from hopwire.node.overview import KnownMember
 from hopwire.node.status import KnownPartner, Status, StatusWanted
 from hopwire.report.words import cut, printable, text_or_hex
 
-__all__ = ["called", "member_to_json", "members"]
+__all__ = ["SHOWN_NAME", "called", "member_to_json", "members"]
 
 SHOWN_NAME = 24  # characters of what a node calls itself
 

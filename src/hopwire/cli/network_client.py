@@ -17,6 +17,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -28,10 +29,10 @@ import msgspec
 import typer
 
 from hopwire.errors import DeliveryError, NoRoute, PayloadError, SettingsError, Timeout, Unreachable
-from hopwire.model import Codec, Contract, Payload, contract_of
+from hopwire.model import Codec, Contract, Payload, Version, contract_of
 from hopwire.model.payload import MAX_VERSION, PayloadContract
 from hopwire.node import Address, Node
-from hopwire.node.addresses import check_uri
+from hopwire.node.addresses import check_uri, host_of, is_ipc, path_of, port_of
 from hopwire.node.overview import KnownContract, KnownMember
 from hopwire.node.spawn import words_of
 from hopwire.node.status import (
@@ -42,9 +43,11 @@ from hopwire.node.status import (
     MemberPageWanted,
     PartnerList,
     PartnersWanted,
+    Status,
+    StatusWanted,
 )
 from hopwire.report.words import REFUSALS, text_or_hex
-from hopwire.runner.settings import read_settings
+from hopwire.runner.settings import nearest, read_settings
 
 __all__ = [
     "AsJson",
@@ -60,6 +63,7 @@ __all__ = [
     "Uri",
     "all_contracts",
     "all_members",
+    "all_names",
     "all_partners",
     "body_from_json",
     "join",
@@ -74,9 +78,11 @@ T = TypeVar("T")
 NAME = "hopwire-cli"
 STDIN = "-"
 MOST_MEMBERS = 16  # that are met where the node at the address does not know who handles a contract
+MOST_LOOKED_AT = 2000  # contracts, among which one is looked for that was meant
 MOST_OTHERS = 4  # nodes that are met to talk to one of them
 AGAIN_SECONDS = 1.0  # until the node at the address is asked again who handles a contract
 SHORTEST_SECONDS = 0.001
+LOOK_SECONDS = 0.5  # without an answer, until it is looked whether anybody listens at an address
 CONTRACT = re.compile(r"(?P<identity>.+?)(?:(?:@| v)(?P<version>\d+))?")
 
 
@@ -207,15 +213,48 @@ async def joined(
     known = settings.domains()
     doors = [address] if is_member else None
     async with Node(peers=[address, *others], join=doors, name=NAME, domains=known, tls=settings.tls()) as node:
-        events = node.events()
+        await _met(node, address, timeout)
+        yield Joined(node, address, not others, bool(known.signing))
+
+
+async def _met(node: Node, address: str, timeout: float) -> None:
+    """Wait until the node at an address has answered; where nobody can, that is said after a second."""
+    events, fault = node.events(), ""
+    now = asyncio.get_running_loop().time
+    end = now() + timeout
+    while not node.node_at(address):
+        step = min(max(end - now(), SHORTEST_SECONDS), LOOK_SECONDS)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(step):
                 while not node.node_at(address):
                     await anext(events)
         except TimeoutError:
-            text = f"no answer from {address} in {timeout:g} s: is it running, are address and keys right?"
-            raise Unreachable("unreachable", text) from None
-        yield Joined(node, address, not others, bool(known.signing))
+            former, fault = fault, await asyncio.to_thread(_fault_at, address)
+            if fault and (former or now() >= end):
+                raise Unreachable("unreachable", f"no answer from {address}: {fault}") from None
+            if now() >= end:
+                text = f"no answer from {address} in {timeout:g} s: is it running, are address and keys right?"
+                raise Unreachable("unreachable", text) from None
+
+
+def _fault_at(address: str) -> str:
+    """Say why nobody can answer at an address; nothing if somebody listens there, or if that cannot be said."""
+    try:
+        if is_ipc(address):
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(LOOK_SECONDS)
+                sock.connect(path_of(address))
+        else:
+            socket.create_connection((host_of(address), port_of(address)), LOOK_SECONDS).close()
+    except (socket.gaierror, UnicodeError):
+        return "unknown host; is the name spelled right?"
+    except ConnectionRefusedError:
+        return "connection refused; is it running, is the port right?"
+    except FileNotFoundError:
+        return "no such file; is it running, is the path right?"
+    except OSError:
+        return ""
+    return ""
 
 
 def join(
@@ -255,7 +294,26 @@ async def within(there: Joined, kind: type[RawPayload], partition: str, timeout:
             if now() < end:
                 continue  # somebody may have joined the node at the address meanwhile
             words = words_of(contract)
-            raise NoRoute("no_route", f"nobody handles {words}, as far as {there.address} says", words) from None
+            text = f"nobody handles {words}, as far as {there.address} says; {await _advice(there, contract, timeout)}"
+            raise NoRoute("no_route", text, words) from None
+
+
+async def _advice(there: Joined, contract: Contract, timeout: float) -> str:
+    """Give the contract that may have been meant, or where all are listed."""
+    try:
+        known = await all_contracts(there, timeout, MOST_LOOKED_AT)
+    except DeliveryError:
+        known = []
+    typed = _typed(contract.identity, contract.version)
+    near = nearest(typed, [_typed(each.identity, each.version) for each in known])
+    if near and near != typed:
+        return f"did you mean {near!r}?"
+    return f"`hopwire routes {there.address}` lists what is handled"
+
+
+def _typed(identity: bytes, version: Version) -> str:
+    """Give a contract as it is typed."""
+    return f"{text_or_hex(identity)}@{version if isinstance(version, int) else text_or_hex(version)}"
 
 
 async def _elsewhere(there: Joined, contract: Contract, timeout: float) -> tuple[str, ...]:
@@ -290,6 +348,17 @@ async def all_members(there: Joined, timeout: float) -> list[KnownMember]:
             found |= {each.node: each for each in page.members}
             offset, total = offset + len(page.members), page.total if page.members else 0
     return list(found.values())
+
+
+async def all_names(there: Joined, timeout: float) -> dict[bytes, str]:
+    """Give what nodes call themselves, as far as the node at the address knows; nothing if it does not say."""
+    try:
+        status = await there.ask_it(StatusWanted(), Status, timeout)
+        members = await all_members(there, timeout)
+    except DeliveryError:
+        return {}
+    names = {each.node: each.name for each in members} | {status.node: status.name}
+    return {node: name for node, name in names.items() if name}
 
 
 @asynccontextmanager

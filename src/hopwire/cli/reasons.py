@@ -14,6 +14,7 @@ from rich.text import Text
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.model.reasons import REASONS, Reason
+from hopwire.runner.settings import nearest
 
 __all__ = ["reasons"]
 
@@ -44,7 +45,9 @@ def _no_reason(code: str) -> str:
     meaning = {**FATES, **KINDS, **FLOW_OUTCOMES}.get(code)
     if meaning is not None:
         return f"{code} is no reason but a word of the lake: {meaning}; all of them: docs/tables.md"
-    return f"found the reason {code!r:.40}, expected one of those that hopwire reasons lists"
+    near = nearest(code, [reason.code for reason in REASONS])
+    hint = f"; did you mean {near!r}?" if near else ", expected one of those that hopwire reasons lists"
+    return f"found the reason {code!r:.40}{hint}"
 
 
 def _list(chosen: list[Reason]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -55,10 +54,7 @@ def rendezvous(
     tls = None
     if certificate is not None and key is not None and authority is not None:
         tls = Tls(certificate, key, authority, allowed, revoked)
-    if as_json:
-        set_up_logs("info", "json")
-    else:
-        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    set_up_logs("info", "json" if as_json else "text")
     node = Node(
         listen,
         advertise=advertise,

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from hopwire.cli.network_client import ConfigFile, Domains, Joined, Seconds, Uri, all_contracts, join
+from hopwire.cli.members import SHOWN_NAME, called
+from hopwire.cli.network_client import ConfigFile, Domains, Joined, Seconds, Uri, all_contracts, all_names, join
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.model import Contract
 from hopwire.node.overview import KnownContract
 from hopwire.node.spawn import words_of
-from hopwire.report.words import text_or_hex
+from hopwire.report.words import cut, printable, text_or_hex
 
 __all__ = ["routes"]
 
@@ -33,10 +34,11 @@ def routes(
     counts as an actor here.
     """
 
-    async def act(there: Joined) -> list[KnownContract]:
-        return await all_contracts(there, timeout)
+    async def act(there: Joined) -> tuple[list[KnownContract], dict[bytes, str]]:
+        names = {} if as_json else {**await all_names(there, timeout), there.node.identity: "this command"}
+        return await all_contracts(there, timeout), names
 
-    found = join(address, domains, config, timeout, act)
+    found, names = join(address, domains, config, timeout, act)
     table = plain_table()
     for title in ("contract", "actors here", "nodes elsewhere", "imported from"):
         table.add_column(title, no_wrap=title == "contract", style="cyan" if title == "contract" else "")
@@ -44,13 +46,21 @@ def routes(
         words = words_of(Contract(each.identity, each.version, each.partition))
         if contract not in words:
             continue
-        nodes = [text_or_hex(node) for node in each.nodes]
         if as_json:
+            nodes = [text_or_hex(node) for node in each.nodes]
             line = {"contract": words, "actors_here": each.actors_here, "nodes": nodes, "node_count": each.node_count}
             say(json.dumps({**line, "partners": each.partners}))
             continue
         more = f" and {each.node_count - SHOWN_NODES} more" if each.node_count > SHOWN_NODES else ""
-        elsewhere, imported = ", ".join(nodes[:SHOWN_NODES]) + more, ", ".join(each.partners)
+        shown = [_shown(node, names) for node in each.nodes[:SHOWN_NODES]]
+        elsewhere, imported = ", ".join(shown) + more, ", ".join(each.partners)
         table.add_row(words, str(each.actors_here or ""), elsewhere, imported)
     if not as_json:
         screen().print(table)
+
+
+def _shown(node: bytes, names: dict[bytes, str]) -> str:
+    """Give a node by its name, and with its identity if it has no name, or one that others have too."""
+    name = names.get(node, "")
+    is_unique = name and list(names.values()).count(name) == 1
+    return cut(printable(name), SHOWN_NAME) if is_unique else called(node, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from hopwire.cli.members import called
 from hopwire.cli.network_client import (
     AsJson,
     ConfigFile,
@@ -13,6 +14,7 @@ from hopwire.cli.network_client import (
     Partition,
     Seconds,
     Uri,
+    all_names,
     join,
     raw_payload,
     within,
@@ -40,20 +42,21 @@ def trace(
     """
     kind = raw_payload(contract)
 
-    async def act(there: Joined) -> Way:
+    async def act(there: Joined) -> tuple[Way, dict[bytes, str]]:
         await within(there, kind, partition, timeout)
-        return await there.hub.trace(kind(b"\x80"), timeout=timeout, partition=partition.encode())
+        way = await there.hub.trace(kind(b"\x80"), timeout=timeout, partition=partition.encode())
+        return way, {} if as_json else {**await all_names(there, timeout), there.node.identity: "this command"}
 
-    way = join(address, domains, config, timeout, act)
+    way, names = join(address, domains, config, timeout, act)
     passed = [{"uri": uri, "node": text_or_hex(node)} for uri, node in way.passed]
     receivers = [_words(receiver) for receiver in way.receivers]
     if as_json:
         end = {"uri": way.uri, "node": text_or_hex(way.node), "receivers": receivers}
         say(json.dumps({"contract": contract, "passed": passed, "end": end}))
         return
-    for number, hop in enumerate(passed):
-        say(f"{number}  {hop['node']}  {hop['uri']}")
-    say(f"{len(passed)}  {text_or_hex(way.node)}  {way.uri}  -> {', '.join(receivers) or 'nobody'}")
+    for number, (uri, node) in enumerate(way.passed):
+        say(f"{number}  {called(node, names.get(node, ''))}  {uri}")
+    say(f"{len(passed)}  {called(way.node, names.get(way.node, ''))}  {way.uri}  -> {', '.join(receivers) or 'nobody'}")
 
 
 def _words(receiver: bytes) -> str:

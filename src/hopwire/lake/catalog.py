@@ -86,7 +86,7 @@ def _where_else(place: Place) -> str:
         below = sorted(each for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
         if found := next((each for each in below if list_sources(each)), None):
             return f"they are in {found}"
-    return f"a node writes them: Node(capture={str(place)!r})"
+    return f"a node writes them: hopwire node --capture {place}, or Node(capture=...)"
 
 
 def _is_there(place: Place) -> bool:

@@ -65,7 +65,7 @@ def check_addresses(listen: str, advertise: str) -> None:
         check_uri(advertise, "this node, as others see it,")
     if host_of(advertise or listen) in EVERYWHERE:
         found = advertise or listen
-        raise SettingsError(f"{found} is no address that others can reach: name one with advertise=...")
+        raise SettingsError(f"{found} is no address that others can reach: name one with advertise=..., or --advertise")
 
 
 def is_ipc(uri: str) -> bool:

@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from hopwire.capture.times import time_text
 from hopwire.errors import LakeError, SettingsError
 from hopwire.flows.findings import KINDS
-from hopwire.flows.schemas import FLOW_OUTCOMES
+from hopwire.flows.lives import lives_from_clocks
+from hopwire.flows.schemas import CLOCK_SCHEMA, FLOW_OUTCOMES
 from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report.dissection import hexdump
 from hopwire.report.export_formats import EXPORT_FORMATS
-from hopwire.report.flow_tree import name_of
+from hopwire.report.flow_tree import name_of, took
 from hopwire.report.words import spellings, text_or_hex
 from hopwire.web import lake_questions as ask
 from hopwire.web.clock_chart import ClockOffset, clock_chart, offset_words
@@ -50,7 +52,9 @@ def overview(views: LakeViews, query: Query) -> PageContent:
     )
     missing = views.row("select sum(missing)::bigint as missing from gold.quality where step = 'complete'")["missing"]
     reasons = views.rows(
-        "select outcome, coalesce(nullif(reason, ''), 'no reason') as reason, count(*) as requests from gold.requests"
+        "select outcome, coalesce(nullif(reason, ''), case outcome when 'expired' then 'its time was over'"
+        " when 'late' then 'nobody waited any more' else 'no reason' end) as reason, count(*) as requests"
+        " from gold.requests"
         f" where outcome in ({', '.join(repr(each) for each in BAD)}) group by 1, 2 order by 3 desc limit 12"
     )
     worst = [_link(row, names, wanted)._asdict() for row in ask.links_of(views, None, True) if row["lost_count"]]
@@ -172,6 +176,7 @@ def clocks(views: LakeViews, query: Query) -> PageContent:
     """The nodes that captured: their lives, what is missing, and how wrong their clocks are."""
     names = ask.node_names(views)
     rows = views.rows("select * from silver.clocks order by node_name, node")
+    endings = _endings(rows)
     made = [
         {
             **row,
@@ -183,7 +188,12 @@ def clocks(views: LakeViews, query: Query) -> PageContent:
             "first_seen": time_text(row["first_seen_at_ns"]),
             "last_seen": time_text(row["last_seen_at_ns"]),
             "lives": [
-                {**life, "began": time_text(life["first_ns"]), "ended": time_text(life["last_ns"])}
+                {
+                    **life,
+                    "began": time_text(life["first_ns"]),
+                    "ended": time_text(life["last_ns"]),
+                    **endings.get((row["node"], life["incarnation"]), {}),
+                }
                 for life in row["lives"]
             ],
         }
@@ -194,6 +204,18 @@ def clocks(views: LakeViews, query: Query) -> PageContent:
     ]
     drawings = {"clocks": clock_chart(offsets)} if len(offsets) > 1 else {}
     return PageContent("clocks.html", "Nodes and clocks", {"nodes": made}, drawings)
+
+
+def _endings(rows: list[dict[str, Any]]) -> dict[tuple[bytes, int], dict[str, Any]]:
+    """Give for each life of a node how it ended, and how long the node was away, in the words of the command line."""
+    lives = lives_from_clocks(pa.Table.from_pylist(rows, CLOCK_SCHEMA))
+    return {
+        (row["node"], row["incarnation"]): {
+            "ending": row["ending"],
+            "came_back": "" if row["away_us"] is None else f"came back after {took(row['away_us'])}",
+        }
+        for row in lives.to_pylist()
+    }
 
 
 def security(views: LakeViews, query: Query) -> PageContent:

@@ -27,6 +27,7 @@ __all__ = ["MAX_STEPS", "StepTimes", "minimap", "waterfall"]
 MAX_STEPS = 500  # in one drawing: some thousand marks, which a browser draws at once
 WIDTH, ROW, TOP, LABEL, TAIL = 1_000, 22, 26, 330, 70
 WAY, LETTER = 130, 7  # the room for the way of a step, and for a letter of its contract
+NARROW_LETTER = 6.5  # the room for a letter of the word beside a bar
 INDENT, MAX_INDENT = 10, 6
 MINIMAP_HEIGHT, MINIMAP_COLUMNS = 28, 250
 
@@ -110,10 +111,16 @@ def _line(step: FlowStep, times: StepTimes, row: int, depth: int, first: int, sc
         parts.append(
             tag("line", x1=x1, x2=x2 if abs(x2 - x1) > 1 else x1 + 1, y1=y + ROW - 3, y2=y + ROW - 3, class_="raw")
         )
-    parts.append(
-        tag("text", _word(step), x=min(max(right, begin + 10) + 5, WIDTH - TAIL + 4), y=middle + 4, class_="took")
-    )
+    parts.append(_beside(_word(step), left, max(right, begin + 10), middle + 4))
     return link(f"{address}/hop/{step.number}", group(parts), class_=f"step {step.classes}", id=f"step-{step.number}")
+
+
+def _beside(word: str, left: float, right: float, y: float) -> Markup:
+    """Write a word behind a bar; before it where there is no room behind, and else as far right as it fits."""
+    width = NARROW_LETTER * len(word)
+    if right + 5 + width <= WIDTH:
+        return tag("text", word, x=right + 5, y=y, class_="took")
+    return tag("text", word, x=left - 8 if left - 8 - width >= LABEL else WIDTH - 2, y=y, class_="took end")
 
 
 def _word(step: FlowStep) -> str:
