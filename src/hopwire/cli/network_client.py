@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import new_class
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -82,7 +83,7 @@ MOST_LOOKED_AT = 2000  # contracts, among which one is looked for that was meant
 MOST_OTHERS = 4  # nodes that are met to talk to one of them
 AGAIN_SECONDS = 1.0  # until the node at the address is asked again who handles a contract
 SHORTEST_SECONDS = 0.001
-LOOK_SECONDS = 0.5  # without an answer, until it is looked whether anybody listens at an address
+LOOK_SECONDS, LOOKS = 0.5, 2  # until it is looked whether anybody listens at an address; so often, if nobody does
 CONTRACT = re.compile(r"(?P<identity>.+?)(?:(?:@| v)(?P<version>\d+))?")
 
 
@@ -213,28 +214,48 @@ async def joined(
     known = settings.domains()
     doors = [address] if is_member else None
     async with Node(peers=[address, *others], join=doors, name=NAME, domains=known, tls=settings.tls()) as node:
-        await _met(node, address, timeout)
+        with _without_echo():
+            await _met(node, address, timeout)
         yield Joined(node, address, not others, bool(known.signing))
 
 
 async def _met(node: Node, address: str, timeout: float) -> None:
     """Wait until the node at an address has answered; where nobody can, that is said after a second."""
-    events, fault = node.events(), ""
+    events = node.events()
+    faults: list[str] = []
     now = asyncio.get_running_loop().time
     end = now() + timeout
     while not node.node_at(address):
-        step = min(max(end - now(), SHORTEST_SECONDS), LOOK_SECONDS)
+        is_looking = all(faults)  # once somebody listens, it is not dialled for nothing again
         try:
-            async with asyncio.timeout(step):
+            async with asyncio.timeout(min(max(end - now(), SHORTEST_SECONDS), LOOK_SECONDS)):
                 while not node.node_at(address):
                     await anext(events)
         except TimeoutError:
-            former, fault = fault, await asyncio.to_thread(_fault_at, address)
-            if fault and (former or now() >= end):
-                raise Unreachable("unreachable", f"no answer from {address}: {fault}") from None
-            if now() >= end:
+            if is_looking:
+                faults.append(await asyncio.to_thread(_fault_at, address))
+            is_over = now() >= end
+            if all(faults) and (is_over or len(faults) >= LOOKS):
+                raise Unreachable("unreachable", f"no answer from {address}: {faults[-1]}") from None
+            if is_over:
                 text = f"no answer from {address} in {timeout:g} s: is it running, are address and keys right?"
                 raise Unreachable("unreachable", text) from None
+
+
+@contextmanager
+def _without_echo() -> Iterator[None]:
+    """Keep out of the log what the error that a command ends with says too."""
+    log = logging.getLogger("hopwire.node")
+    log.addFilter(_is_news)
+    try:
+        yield
+    finally:
+        log.removeFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Tell whether a record says more than the error that a command ends with."""
+    return getattr(record, "hopwire_event", "") != "unanswered"
 
 
 def _fault_at(address: str) -> str:
