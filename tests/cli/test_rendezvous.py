@@ -23,8 +23,11 @@ from tests.runner.shop import Shop
         (("--domains", "/nowhere.toml"), "nowhere.toml"),
     ],
 )
-def test_mistake_is_one_line(arguments: tuple[str, ...], words: str) -> None:
+def test_mistake_is_one_line(arguments: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs: list[tuple[str, str]] = []
+    monkeypatch.setattr("hopwire.cli.rendezvous.set_up_logs", lambda *given: logs.append(given))
     outcome = hopwire("rendezvous", *arguments)
+    assert logs in ([], [("info", "text")])  # as a node logs
     assert outcome.code == 2
     assert words in outcome.err
     assert outcome.err.count("\n") == 1

@@ -79,7 +79,7 @@ def test_files_that_are_no_captures_are_named(tmp_path: Path) -> None:
 def test_missing_directory_and_empty_directory_are_said_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="is not there; name a directory of captures"):
         find_sources(tmp_path / "nowhere")
-    with pytest.raises(LakeError, match=r"has no captures in it; a node writes them: Node\(capture="):
+    with pytest.raises(LakeError, match=r"has no captures in it; a node writes them: hopwire node --capture "):
         find_sources(tmp_path)
     (tmp_path / "captures").mkdir()
     make_capture(tmp_path / "captures", ("anna",))
