@@ -12,7 +12,7 @@ import pytest
 
 from hopwire.capture.sources import list_sources
 from hopwire.errors import LakeError, PlaceError
-from hopwire.lake import read
+from hopwire.lake import read, store
 from hopwire.lake.build import build, no_spark, step
 from hopwire.lake.compaction import compact
 from hopwire.lake.increment import OWN
@@ -27,7 +27,7 @@ from hopwire.lake.store import LakeRun, files_of, read_arrow, read_manifest, wri
 from hopwire.lake.straight import read_straight
 from hopwire.model.sighting import Sighting
 from hopwire.model.units import NS_PER_MINUTE
-from hopwire.places import Place, list_below, place_of, read_file, remove_files, upload
+from hopwire.places import Place, list_below, look_at, place_of, put, read_file, remove_files, upload
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import make_sightings, write_segment
 from tests.lake.test_store import SCHEMA
@@ -39,14 +39,25 @@ SECRET = b"never-seen-anywhere"
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("stored") / "network"
-    simulate_here(SimulateSettings(messages=400), out)
+    simulate_here(SimulateSettings(messages=150), out)
     return out
+
+
+@pytest.fixture(scope="module")
+def expected(network: Path) -> dict[str, list[str]]:
+    """The rows of a lake on a disk."""
+    build(no_spark, network / "captures", network / "lake")
+    return rows_of(network / "lake")
 
 
 def rows_of(lake: Place | str) -> dict[str, list[str]]:
     """All rows of all tables, but of those that steps have for themselves: they depend on how captures were cut."""
     names = read_manifest(lake).tables.keys() - OWN
     return {name: sorted(map(repr, read_arrow(lake, name).to_pylist())) for name in names}
+
+
+def messages_in(lake: str) -> set[str]:
+    return set(map(repr, read_arrow(lake, "silver.messages").to_pylist()))
 
 
 def later(rows: list[Sighting], days: int) -> list[Sighting]:
@@ -59,22 +70,21 @@ def ship(files: list[Path], place: Place | str) -> None:
 
 
 def test_lake_in_a_bucket_has_the_rows_of_a_lake_on_a_disk(
-    bucket: str, s3_server: S3Server, network: Path, tmp_path: Path
+    bucket: str, s3_server: S3Server, network: Path, expected: dict[str, list[str]]
 ) -> None:
     captures, lake = network / "captures", f"{bucket}/my/lake"
     segments = sorted(captures.iterdir())
-    build(no_spark, captures, tmp_path / "lake")
     for cut in (len(segments) // 2, len(segments)):
         ship(segments[:cut], f"{bucket}/captures")
         build(no_spark, f"{bucket}/captures", lake)
-    assert rows_of(lake) == rows_of(tmp_path / "lake")
+    assert rows_of(lake) == expected
     assert read_manifest(lake).number == 2, "two steps"
     s3_server.asked()
     assert build(no_spark, f"{bucket}/captures", lake).read == ()
     assert not [path for method, path in s3_server.asked() if method == "GET" and path.endswith(".arrows")]
     # everything that reads
     counted = query(lake, "select count(*) as n from gold.flows")["n"].to_pylist()
-    assert counted == [len(rows_of(lake)["gold.flows"])]
+    assert counted == [len(expected["gold.flows"])]
     assert len(read(lake, "flows", as_="polars").collect()) == counted[0]
     assert lake_status(lake, 0).open_flows >= 0
     assert len(list_sources(f"{bucket}/captures")) == len(list_sources(captures))
@@ -89,11 +99,11 @@ def assert_no_secret(place: Place) -> None:
 
 
 def test_query_opens_the_files_that_may_have_its_rows(bucket: str, s3_server: S3Server, tmp_path: Path) -> None:
-    for number, node in enumerate(("anna", "bert", "cleo")):
+    for number, node in enumerate(("anna", "bert")):
         write_segment(tmp_path / f"{node}.arrows", later(make_sightings(node, 40), number))
         step(f"{bucket}/lake", [tmp_path / f"{node}.arrows"])
     days = query(f"{bucket}/lake", "select date::varchar as day, count(*) from messages group by 1 order by 1")["day"]
-    assert len(days) == 3
+    assert len(days) == 2
     s3_server.asked()
     wanted = str(days[1])
     found = query(f"{bucket}/lake", f"select distinct date::varchar as day from messages where date = '{wanted}'")
@@ -104,18 +114,17 @@ def test_query_opens_the_files_that_may_have_its_rows(bucket: str, s3_server: S3
 
 def test_compaction_and_retention_work_in_a_bucket(bucket: str, tmp_path: Path) -> None:
     lake = f"{bucket}/lake"
-    for number in range(3):
+    for number in range(2):
         file = write_segment(tmp_path / f"n{number}.arrows", make_sightings(f"node{number}", 20))
         step(lake, [file])
-    before = rows_of(lake)
+    before = messages_in(lake)
     late = write_segment(tmp_path / "late.arrows", later(make_sightings("late", 20), 2))
     step(lake, [late])
     merged = compact(lake)
     assert merged.after["silver.messages"] < merged.before["silver.messages"]
-    assert set(before["silver.messages"]) <= set(rows_of(lake)["silver.messages"])
     removed = forget_old(place_of(lake), LakeSettings(keep_snapshots=1, keep_seconds=0.001), is_now=True)
     assert removed > 0
-    assert set(before["silver.messages"]) <= set(rows_of(lake)["silver.messages"])
+    assert before < messages_in(lake)
 
 
 # -- what goes wrong
@@ -142,19 +151,19 @@ build(no_spark, sys.argv[1], sys.argv[2])
 """
 
 
-def test_build_that_is_killed_between_commits_leaves_the_old_lake(bucket: str, network: Path, tmp_path: Path) -> None:
+def test_build_that_is_killed_between_commits_leaves_the_old_lake(
+    bucket: str, network: Path, expected: dict[str, list[str]]
+) -> None:
     segments, lake = sorted((network / "captures").iterdir()), f"{bucket}/lake"
     ship(segments[: len(segments) // 2], f"{bucket}/captures")
     build(no_spark, f"{bucket}/captures", lake)
-    before = rows_of(lake)
+    before = read_arrow(lake, "silver.messages")
     ship(segments, f"{bucket}/captures")
-    for commits in (3, 15):
-        command = [sys.executable, "-c", KILLED, f"{bucket}/captures", lake, str(commits)]
-        assert subprocess.run(command, check=False, env=dict(os.environ)).returncode == -9
-    assert rows_of(lake) == before
+    command = [sys.executable, "-c", KILLED, f"{bucket}/captures", lake, "12"]  # commits, of some twenty
+    assert subprocess.run(command, check=False, env=dict(os.environ)).returncode == -9
+    assert read_arrow(lake, "silver.messages").equals(before)
     build(no_spark, f"{bucket}/captures", lake)
-    build(no_spark, network / "captures", tmp_path / "lake")
-    assert rows_of(lake) == rows_of(tmp_path / "lake")
+    assert rows_of(lake) == expected
 
 
 def test_of_two_runs_at_once_the_second_fails_and_nothing_is_half_visible(bucket: str) -> None:
@@ -182,6 +191,18 @@ def fill(lake: str, numbers: list[int], basis: str) -> Manifest:
         return run.publish({}, "")
 
 
+def test_notes_of_runs_that_died_long_ago_are_removed(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = place_of(f"{bucket}/lake")
+    fill(str(lake), [1], "first")
+    notes = lake / "_hopwire" / "work" / "0123456789ab" / "groups.json"
+    put(notes, b"[]")
+    fill(str(lake), [2], "second")
+    assert look_at(notes), "the run may still be at work"
+    monkeypatch.setattr(store, "DEAD_NS", -1_000_000_000)
+    fill(str(lake), [3], "third")
+    assert look_at(notes) is None
+
+
 def test_place_with_other_files_is_no_lake(bucket: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     upload(tmp_path / "file", place_of(f"{bucket}/mine/file"))
@@ -203,19 +224,14 @@ def test_credentials_that_expire_in_the_middle_leave_the_lake_as_it_was(
 ) -> None:
     lake = f"{bucket}/lake"
     step(lake, [write_segment(tmp_path / "anna.arrows", make_sightings("anna", 40))])
-    before = rows_of(lake)
     file = write_segment(tmp_path / "bert.arrows", make_sightings("bert", 40))
-    s3_server.asked()
-    step_cost = 0
-    for after in (5, 40, 100, 180):
+    for after in (5, 200):  # while the lake is opened, and between commits
         s3_server.refuse("ExpiredToken", after)
         with pytest.raises(PlaceError, match="credentials have expired; renew AWS_ACCESS_KEY_ID") as refused:
             step(lake, [file])
         assert "\n" not in str(refused.value)
         s3_server.refuse()
-        assert rows_of(lake) == before
-        step_cost = after
-    assert step_cost == 180
+        assert read_manifest(lake).number == 1
     step(lake, [file])
     step(tmp_path / "lake", [tmp_path / "anna.arrows"])
     step(tmp_path / "lake", [file])

@@ -53,7 +53,7 @@ from hopwire.lake.manifest import (
     StoredTable,
     check_manifest,
 )
-from hopwire.model.units import MEBIBYTE
+from hopwire.model.units import MEBIBYTE, NS_PER_SECOND
 from hopwire.places import (
     Place,
     RemotePath,
@@ -104,6 +104,7 @@ FIRST_EDITION = "manifest.json"  # a lake that has this file was written before 
 NUMBERED = re.compile(r"(\d{20})\.json", re.ASCII)
 UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # Arrow raises these for damage
 REASON_LENGTH = 300
+DEAD_NS = 24 * 3600 * NS_PER_SECOND  # notes of a run on a store that are older belong to a run that died
 LOOK_SECONDS, TRY_SECONDS = 0.1, 0.005
 MAX_MANIFEST_BYTES = 1024 * MEBIBYTE  # a manifest has some hundred bytes for each source of the lake
 
@@ -585,6 +586,9 @@ def _open_remote(place: RemotePath) -> None:
     """Refuse a place that has other things in it, or that cannot be written to, before anything is done."""
     if is_empty(place / OWN) and not is_empty(place):
         raise LakeError(f"{place}: has other files in it and is not a lake; name an empty or a new place")
+    limit_ns = time.time_ns() - DEAD_NS
+    old = [each.name for each in list_below(place / OWN / WORK) if each.modified_ns < limit_ns]
+    remove_files(*(place / OWN / WORK / name for name in old))
     put(place / OWN / LOCK, f"process {os.getpid()} on {socket.gethostname()} wrote last\n".encode())
 
 
