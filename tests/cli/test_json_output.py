@@ -12,7 +12,8 @@ from hopwire.capture import CaptureWriter, Direction
 from hopwire.demo.agreement import Disagreement
 from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet, summary_to_json
 from hopwire.lake import build as lake_build
-from hopwire.lake import simulation
+from hopwire.lake import simulation, store
+from hopwire.lake.manifest import Manifest
 from hopwire.lake.store import read_manifest, writing
 from hopwire.lake.tables import all_tables
 from hopwire.simulate.check import Checked, TruthDifference, TruthTally
@@ -52,7 +53,8 @@ CHECKED = (
     '{"is_same": false, "flows": {"loss": 2}, "faults": {"loss": {"expected": 3, "found": 2, "missed": 1, '
     '"false": 0}}, "aspects": [{"aspect": "requests", "fault": "loss", "expected": 3, "found": 2, "missed": 1, '
     '"false": 0}], "differences": [{"aspect": "requests", "fault": "loss", "key": {"node": "0xff", "sequence": "7", '
-    '"peer": "None"}, "truth": "lost", "lake": null}], "left_out": ["clocks"]}\n'
+    '"peer": "None"}, "truth": "lost", "lake": null}], "left_out": ["clocks"], "gone": 0, '
+    '"known_since_ns": 0}\n'
 )
 DAY = (
     '{"seconds": 1.5, "endings": {"answered": 2}, "troubles": [{"name": "dropped", "what": "the wire swallows it", '
@@ -122,6 +124,7 @@ def test_a_comparison_with_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     difference = TruthDifference("requests", "loss", {"node": b"\xff", "sequence": 7, "peer": None}, "lost", None)
     checked = Checked((tally,), (difference,), {"loss": 2}, ("clocks",))
     monkeypatch.setattr(simulation, "check_lake", lambda lake, truth: checked)
+    monkeypatch.setattr(store, "read_manifest", lambda lake: Manifest())
     assert hopwire("lake", "check", "--json", "LAKE", "TRUTH").out == CHECKED
 
 

@@ -83,7 +83,7 @@ MOST_LOOKED_AT = 2000  # contracts, among which one is looked for that was meant
 MOST_OTHERS = 4  # nodes that are met to talk to one of them
 AGAIN_SECONDS = 1.0  # until the node at the address is asked again who handles a contract
 SHORTEST_SECONDS = 0.001
-LOOK_SECONDS, LOOKS = 0.5, 2  # until it is looked whether anybody listens at an address; so often, if nobody does
+LOOK_SECONDS, LOOKS = 0.5, 8  # until it is looked whether anybody listens at an address; so often: it may just start
 CONTRACT = re.compile(r"(?P<identity>.+?)(?:(?:@| v)(?P<version>\d+))?")
 
 
