@@ -287,7 +287,7 @@ def test_error_of_a_worker_ends_the_build_with_its_words(
     spark: SparkSession, captures: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = find_sources(captures)
-    monkeypatch.setattr(runs, "find_sources", lambda captures: found)
+    monkeypatch.setattr(runs, "find_sources", lambda captures, known: found)
     (captures / "anna.arrows").unlink()
     assert "anna.arrows: No such file or directory" in failing_build(spark, captures, lake, "gold.contracts")
 
