@@ -29,7 +29,7 @@ from statistics import median
 from benchmarks.plot import LinePanel, svg_from_panels
 from hopwire.capture.writer import CaptureWriter
 from hopwire.errors import LakeError
-from hopwire.lake.status import lake_status
+from hopwire.lake.lake_standing import lake_status
 from hopwire.lake.store import read_arrow
 from hopwire.model.message import CallbackPoint, Message
 from hopwire.model.sighting import Direction

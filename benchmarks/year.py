@@ -19,9 +19,9 @@ from typing import Any
 from benchmarks.lake_steps import SECOND, Traffic
 from hopwire.lake.build import step
 from hopwire.lake.compaction import compact
+from hopwire.lake.lake_standing import lake_status
 from hopwire.lake.query import find_flows
 from hopwire.lake.sql import query
-from hopwire.lake.status import lake_status
 from hopwire.lake.store import log_of, read_manifest
 
 TRIES = 3

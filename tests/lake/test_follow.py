@@ -18,13 +18,13 @@ import pytest
 from hopwire.capture.sources import list_sources, read_placed
 from hopwire.errors import LakeBusy, LakeError, WholeNeeded
 from hopwire.lake import follow, store
-from hopwire.lake.admission import StepLimits, admit
 from hopwire.lake.build import build, step, step_sources
 from hopwire.lake.catalog import find_sources
 from hopwire.lake.follow import Follower, FollowSettings, following
+from hopwire.lake.lake_standing import lake_status
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_here
-from hopwire.lake.status import lake_status
+from hopwire.lake.step_admission import StepLimits, admit
 from hopwire.lake.store import LakeRun, read_arrow, read_manifest
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import make_capture, make_sightings, write_segment

@@ -16,13 +16,13 @@ from hopwire.lake import read, store
 from hopwire.lake.build import build, no_spark, step
 from hopwire.lake.compaction import compact
 from hopwire.lake.increment import OWN
+from hopwire.lake.lake_standing import lake_status
 from hopwire.lake.manifest import Manifest, StoredFile
 from hopwire.lake.parquet_output import ParquetFileWriter, TableLayout
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.sql import query
-from hopwire.lake.status import lake_status
 from hopwire.lake.store import LakeRun, files_of, read_arrow, read_manifest, writing
 from hopwire.lake.straight import read_straight
 from hopwire.model.sighting import Sighting

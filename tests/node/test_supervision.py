@@ -117,24 +117,6 @@ def test_a_failing_start_is_logged_at_once_with_its_stack(caplog: pytest.LogCapt
     run(story)
 
 
-def test_a_handler_that_raises_is_a_warning_also_if_the_asker_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    class Rude(Actor):
-        @handles
-        async def greet(self, request: Greet, context: hw.Context) -> Greeting:
-            raise LookupError(request.name)
-
-    async def story(network: Network) -> None:
-        async with network.node() as node:
-            node.host(Rude())
-            with pytest.raises(HandlerFailed):
-                await node.hub().ask(Greet("Ada"), Greeting, timeout=5)
-
-    run(story)
-    [record] = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert record.getMessage().endswith("Rude.greet failed: LookupError")
-    assert record.exc_info
-
-
 def test_events_tell_of_failures_restarts_and_the_end() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hopwire.model.limits import Limits
@@ -85,6 +85,7 @@ KINDS = (*USUAL, *UNUSUAL, [])  # nothing stands for a PING
 
 
 @given(st.lists(st.just(0) | st.integers(0, len(KINDS) - 1), max_size=16), st.booleans())
+@example([0, 0, 0, 5, 8, 0], False)  # as many bytes as lay there last, and not as many as those that are remembered
 def test_what_lies_between_large_frames_is_read_as_any_other(kinds: list[int], differs: bool) -> None:
     messages = [KINDS[kind] for kind in kinds]
     if differs:

@@ -17,7 +17,7 @@ from hopwire.errors import SettingsError
 from hopwire.report.words import plural
 
 if TYPE_CHECKING:
-    from hopwire.lake.expiry import Expired
+    from hopwire.lake.expiry import Expiration
 
 __all__ = ["expire"]
 
@@ -71,7 +71,7 @@ def _day(text: str) -> date:
     return day
 
 
-def _to_json(lake: Path, done: Expired, before: str, *, dry_run: bool) -> dict[str, object]:
+def _to_json(lake: Path, done: Expiration, before: str, *, dry_run: bool) -> dict[str, object]:
     return {
         "lake": str(lake),
         "version": done.manifest.number,

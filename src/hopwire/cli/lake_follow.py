@@ -26,7 +26,7 @@ from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
     from hopwire.lake.follow import FollowSettings
-    from hopwire.lake.status import LakeStatus
+    from hopwire.lake.lake_standing import LakeStatus
 
 __all__ = ["follow", "status"]
 
@@ -149,7 +149,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show how a lake stands: its tables, its lag, who follows. The version, and what is open, are shown too."""
-    from hopwire.lake.status import lake_status
+    from hopwire.lake.lake_standing import lake_status
 
     found = lake_status(lake, time.time_ns())
     if as_json:

@@ -50,13 +50,13 @@ from hopwire.lake.tables import all_tables
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.places import Place, remove_files
 
-__all__ = ["Expired", "expire", "expire_old", "limit_of", "limit_of_days"]
+__all__ = ["Expiration", "expire", "expire_old", "limit_of", "limit_of_days"]
 
 TIMES_OF_INDEX = ("started_at_ns", "ended_at_ns", "first_seen_at_ns", "last_seen_at_ns")
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class Expiration:
     """The result of an expiry."""
 
     manifest: Manifest
@@ -87,7 +87,7 @@ def expire(
     is_dry: bool = False,
     is_now: bool = False,
     wait_seconds: float = 0.0,
-) -> Expired:
+) -> Expiration:
     """Take everything before a day out of a lake; with `is_dry` only say what would leave.
 
     Files go when no reader can need them any more; with `is_now` they go at once, and with them all old states. Another
@@ -116,7 +116,7 @@ def _expired(
     *,
     is_dry: bool = False,
     is_now: bool = False,
-) -> Expired:
+) -> Expiration:
     with writing(lake, settings.file_mode, wait_seconds) as run:
         expiry = _Expiry(run, settings, limit_ns)
         leaving = expiry.leaving()
@@ -139,8 +139,8 @@ def _expired(
     return _result(manifest, limit_ns, gone)
 
 
-def _result(manifest: Manifest, limit_ns: int, gone: Gone) -> Expired:
-    return Expired(manifest, limit_ns, {name: count for name, count in gone.rows.items() if count}, gone.sightings)
+def _result(manifest: Manifest, limit_ns: int, gone: Gone) -> Expiration:
+    return Expiration(manifest, limit_ns, {name: count for name, count in gone.rows.items() if count}, gone.sightings)
 
 
 def _take_back(run: LakeRun) -> None:

@@ -3,7 +3,8 @@
     with following(lake) as held:
         Follower([captures], held, FollowSettings()).run(wait)
 
-Each round looks at the captures, chooses what the next step reads (`admission.py`), and makes a step (`build.py`). How
+Each round looks at the captures, chooses what the next step reads (`step_admission.py`), and makes a step (`build.py`).
+How
 far each segment was read stands in the manifest, which the step puts down at its end. So there is no checkpoint beside
 the lake: whatever moment the process is killed at, the next one goes on from the last manifest, and the tables are
 those of one build.
@@ -34,13 +35,13 @@ import msgspec
 from hopwire.capture.file_faults import Fault
 from hopwire.capture.segment import END, OPEN_SUFFIX
 from hopwire.errors import BalanceError, LakeError, PlaceError, SettingsError, WholeNeeded
-from hopwire.lake.admission import Admitted, StepLimits, admit
 from hopwire.lake.build import Built, Session, step_sources
 from hopwire.lake.catalog import FoundSource, find_sources, is_changed
 from hopwire.lake.compaction import compact
 from hopwire.lake.follow_notes import FOLLOWER, FollowNotes, follow_lock
 from hopwire.lake.manifest import Manifest, StoredSource
 from hopwire.lake.settings import LakeSettings
+from hopwire.lake.step_admission import Admitted, StepLimits, admit
 from hopwire.lake.store import OWN, hold, manifest_numbers, own_directory, read_manifest
 from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place, RemotePath, place_of, put

@@ -104,7 +104,7 @@ def forget(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _AskedToForget:
     """What is to be forgotten."""
 
     flows: pa.Array
@@ -122,16 +122,16 @@ class _Request:
 
     # -- what is meant
 
-    def flow(self, text: str) -> _Asked:
+    def flow(self, text: str) -> _AskedToForget:
         """The flow that a correlation id means."""
         rows = rows_in(self._run, "gold.flows", [FLOW_ID, "correlation_id"])
         wanted = pa.array(list(spellings(text)), pa.binary())
         found = rows.filter(pc.or_(*(pc.is_in(rows[name], wanted) for name in (FLOW_ID, "correlation_id"))))
         if not len(found):
             raise LakeError(f"{self._run.lake}: has no flow {text!r:.80}; name all of its id; nothing was done")
-        return _Asked(found[FLOW_ID].combine_chunks())
+        return _AskedToForget(found[FLOW_ID].combine_chunks())
 
-    def source(self, name: str) -> _Asked:
+    def source(self, name: str) -> _AskedToForget:
         """The flows with a sighting in a source."""
         if name not in self._run.before.sources:
             raise LakeError(f"{self._run.lake}: has no source {name!r:.80}; bronze.sources has all; nothing was done")
@@ -153,9 +153,9 @@ class _Request:
             for flow in pc.unique(near[FLOW_ID]).to_pylist() if len(near) else ():
                 if flow_numbers(near.filter(pc.equal(near[FLOW_ID], pa.scalar(flow, pa.binary())))) & numbers:
                     found.add(flow)
-        return _Asked(pa.array(sorted(found), pa.binary()), is_of, source=name)
+        return _AskedToForget(pa.array(sorted(found), pa.binary()), is_of, source=name)
 
-    def node(self, text: str) -> _Asked:
+    def node(self, text: str) -> _AskedToForget:
         """The flows that a node took part in."""
         spans = rows_in(self._run, SPANS_TABLE.name, ["node", "node_name"])
         named = set(spans.filter(pc.equal(spans["node_name"], text))["node"].to_pylist())
@@ -178,14 +178,14 @@ class _Request:
             both = (pc.equal(rows[name], pa.scalar(node, pa.binary())) for name in ("node", "peer"))
             return bools(pc.fill_null(pc.or_(*both), False))
 
-        return _Asked(pa.array(sorted(found), pa.binary()), is_of, node=node)
+        return _AskedToForget(pa.array(sorted(found), pa.binary()), is_of, node=node)
 
     def _hops(self) -> Sequence[pa.Table]:
         return [rows_in(self._run, "silver.hops", OF_HOPS, [file]) for file in self._run.files("silver.hops")]
 
     # -- forgetting
 
-    def forget(self, asked: _Asked, spark: Callable[[], SparkSession]) -> Gone:
+    def forget(self, asked: _AskedToForget, spark: Callable[[], SparkSession]) -> Gone:
         """Publish the lake without what is asked for."""
         run, names = self._run, dict(self._carried.names)
         ever = (-EVER, EVER) * 2
@@ -214,7 +214,7 @@ class _Request:
             raise LakeError(f"{self._run.lake}: {said}: give `forget` a session (`spark`); nothing was done")
         spark()
 
-    def _sources(self, gone: Gone, asked: _Asked) -> dict[str, StoredSource]:
+    def _sources(self, gone: Gone, asked: _AskedToForget) -> dict[str, StoredSource]:
         """The sources; one of which nothing is left has no name any more."""
         found = {}
         for name, source in gone.sources.items():
@@ -231,7 +231,7 @@ class _Request:
                 found[name] = source
         return found
 
-    def _put_notes(self, gone: Gone, asked: _Asked) -> None:
+    def _put_notes(self, gone: Gone, asked: _AskedToForget) -> None:
         run, rows = self._run, notes_of_messages(gone.messages)
         if asked.node:
             spans = rows_in(run, SPANS_TABLE.name, ["node", "last_seen_at_ns"])
@@ -245,7 +245,7 @@ class _Request:
     def _has_notes(self) -> bool:
         return FORGOTTEN_TABLE.name in self._run.before.tables
 
-    def _put_spans(self, asked: _Asked) -> None:
+    def _put_spans(self, asked: _AskedToForget) -> None:
         """Take away who captured when, of a source or a node; then flows are judged anew."""
         if not (asked.source or asked.node):
             return

@@ -41,7 +41,7 @@ from hopwire.capture.reader import Wanted
 from hopwire.capture.sources import Source, list_sources, parts_of, read_source
 from hopwire.capture.times import ns_from_text
 from hopwire.errors import SettingsError
-from hopwire.lake.stream import PIECES, CaptureStream, StreamOptions
+from hopwire.lake.stream import PIECES, CaptureStream, CaptureStreamOptions
 from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place, RemotePath, place_of
 
@@ -163,7 +163,7 @@ class HopwireSource(DataSource):
         asked = read_options(self.options)
         wanted = asked.wanted if asked.is_pieces else replace(asked.wanted, columns=_checked(schema))
         places = tuple(map(path_from_text, asked.paths))
-        options = StreamOptions(places, wanted, ON_FAULT[asked.faults], asked.max_rows, asked.is_pieces)
+        options = CaptureStreamOptions(places, wanted, ON_FAULT[asked.faults], asked.max_rows, asked.is_pieces)
         return CaptureStream(options, to_arrow_schema(schema))
 
 

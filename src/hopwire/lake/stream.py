@@ -6,7 +6,8 @@ The offset of a stream is a position for each segment: behind the last whole bat
 sealed and was read to its end has its size. What lies between two offsets never changes, so a micro-batch that is done
 again after a death has the same rows.
 
-A micro-batch takes batches of all segments in the order of time (`admission.py`): `maxRowsPerBatch` sightings at most,
+A micro-batch takes batches of all segments in the order of time (`step_admission.py`): `maxRowsPerBatch` sightings at
+most,
 unless a single batch has more. `trigger(availableNow=True)` takes what is there at the begin, and ends. Segments are
 followed as they grow; Parquet is read once; recordings of the network are left out, since they cannot be read on.
 
@@ -29,11 +30,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from hopwire.capture.reader import Wanted
 from hopwire.capture.sources import Source, SourceKind, list_sources, read_source
 from hopwire.errors import SettingsError
-from hopwire.lake.admission import ReadSource, StepLimits, admit_after
+from hopwire.lake.step_admission import ReadSource, StepLimits, admit_after
 from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place, RemotePath, place_of
 
-__all__ = ["PIECES", "CaptureStream", "StreamOptions"]
+__all__ = ["PIECES", "CaptureStream", "CaptureStreamOptions"]
 
 MAX_BYTES = 256 * MEBIBYTE  # of captures for one micro-batch
 ALL = StepLimits(2**62, 2**62)
@@ -49,7 +50,7 @@ PIECES = pa.schema(
 
 
 @dataclass(frozen=True)
-class StreamOptions:
+class CaptureStreamOptions:
     """What a stream reads, and how."""
 
     places: tuple[Place, ...]
@@ -70,7 +71,7 @@ class _PiecePartition(InputPartition):
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads captures as they grow."""
 
-    def __init__(self, options: StreamOptions, schema: pa.Schema) -> None:
+    def __init__(self, options: CaptureStreamOptions, schema: pa.Schema) -> None:
         self._options, self._schema = options, schema
         self._target: dict[str, Source] | None = None  # what there was when the query began, if it is to end there
 

@@ -20,7 +20,7 @@ from hopwire.node.notices import Notice, Notices
 from hopwire.node.recruiting import Recruiter
 from hopwire.node.router import Inbox, Router
 from hopwire.node.share import in_slices
-from hopwire.node.spawn import choice_within, spawned, wants_stream, without_callback
+from hopwire.node.spawn import RECEIPT, choice_within, spawned, wants_stream, without_callback
 from hopwire.node.stepping import Stepping
 from hopwire.node.supervision import Life
 from hopwire.node.threads import ActorThreads, Threads
@@ -275,7 +275,9 @@ class Running:
             self._router.unanswered(envelope, handler.where)
 
     def _fail(self, envelope: Envelope, handler: Handler, error: BaseException) -> None:
-        self.life.log(logging.WARNING, handler.where, error)
+        points = envelope.message.callback_points  # whoever waits for more than a receipt is told anyway
+        level = logging.INFO if any(point != RECEIPT for point in points) else logging.WARNING
+        self.life.log(level, handler.where, error)
         if self._router.telemetry is not None:
             self._router.telemetry.failed(error)
         self._router.fail(envelope, error, handler.where)

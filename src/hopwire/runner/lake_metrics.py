@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hopwire.errors import LakeError
-from hopwire.lake.status import LakeStatus, lake_status
+from hopwire.lake.lake_standing import LakeStatus, lake_status
 from hopwire.node.metric_families import MetricFamily, Series, text_from_families
 from hopwire.places import Place
 from hopwire.runner.health import PROMETHEUS

@@ -168,7 +168,11 @@ class Zmtp:
         self.reads_exactly = self.is_whole = False
         self.wanted = 0  # bytes to read and no more; 0 where that does not matter
         self._ahead = self._large_end = 0  # bytes between two large frames, and where the last of them ended
-        self._usual_between = (b"", b"")  # how the bytes between two large frames begin and end, around a meta frame
+        self._usual_between = (
+            b"",
+            b"",
+            0,
+        )  # how bytes between large frames begin and end around a meta frame; how many
         self._piece = b""  # what came of a frame that is read as one object
         self.replies: Frames = []  # what has to be sent back
         self.is_ready = False
@@ -222,9 +226,9 @@ class Zmtp:
 
     def _took_between(self, count: int) -> list[Frames]:
         """Read the bytes between two large frames if they are as those before but for the meta frame; else nothing."""
-        head, tail = self._usual_between
+        head, tail, usual = self._usual_between
         piece = bytes(self._view[self._end : self._end + count])
-        if not head or not piece.startswith(head) or not piece.endswith(tail):
+        if count != usual or not piece.startswith(head) or not piece.endswith(tail):
             return []
         message = self._frames
         message.append(piece[len(head) : -len(tail)])
@@ -238,7 +242,7 @@ class Zmtp:
         tail = piece[-len(EMPTY_MORE) - LONG_HEAD :]
         head = piece[: -len(meta) - len(tail)]
         if tail.startswith(EMPTY_MORE) and len(head) in (SHORT_HEAD, LONG_HEAD):
-            self._usual_between = head, tail
+            self._usual_between = head, tail, len(piece)  # the head says how long the meta frame is
 
     def _took_whole(self) -> list[Frames]:
         messages: list[Frames] = []
