@@ -1,4 +1,4 @@
-"""Processes that are killed in the middle of what they take out of a lake."""
+"""Processes that are killed in the middle of what they write into a lake, or take out of it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-KILLED = """
+# how a program begins that is killed before its commit or manifest of the number `left`
+DYING = """
 import json, os, sys
-from datetime import date
 import hopwire.lake.delta_log as delta_log
-import hopwire.lake.retention as retention
 import hopwire.lake.store as store
-from hopwire.lake.expiry import expire
-from hopwire.lake.forgetting import forget
-from hopwire.lake.settings import LakeSettings
-
-AT_ONCE = LakeSettings(keep_snapshots=1, keep_seconds=1e-9)
-PLAIN = LakeSettings(compression="none")
 
 def die_at(function):
     def counted(*args, **kwargs):
@@ -31,6 +24,18 @@ def die_at(function):
 
 delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
 store.put_new = die_at(store.put_new)
+"""
+
+REMOVING = """
+from datetime import date
+import hopwire.lake.retention as retention
+from hopwire.lake.expiry import expire
+from hopwire.lake.forgetting import forget
+from hopwire.lake.settings import LakeSettings
+
+AT_ONCE = LakeSettings(keep_snapshots=1, keep_seconds=1e-9)
+PLAIN = LakeSettings(compression="none")
+
 retention._sweep = die_at(retention._sweep)
 retention._forget_log = die_at(retention._forget_log)
 for point, call in json.loads(sys.argv[1]):
@@ -45,4 +50,4 @@ for point, call in json.loads(sys.argv[1]):
 
 def kill_at(calls: Mapping[int, str]) -> None:
     """Let processes call `expire` or `forget`, each killed before its commit, manifest or removal of this number."""
-    subprocess.run([sys.executable, "-c", KILLED, json.dumps(list(calls.items()))], check=True)
+    subprocess.run([sys.executable, "-c", DYING + REMOVING, json.dumps(list(calls.items()))], check=True)

@@ -23,6 +23,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import LakeRun, files_of, read_arrow, read_manifest, writing
 from hopwire.lake.worker import INGESTED
 from tests.cli.running import hopwire
+from tests.lake.killing import DYING
 
 SCHEMA = pa.schema([("date", pa.date32()), ("flow_id", pa.binary()), ("left_at_ns", pa.int64())])
 pytestmark = pytest.mark.slow
@@ -155,24 +156,10 @@ def test_parts_of_sources_are_merged_in_all_tables_and_sources_know_their_new_pa
         assert names == {part for each in parts.values() for part in each}
 
 
-KILLED = """
-import os, sys
-import hopwire.lake.delta_log as delta_log
-import hopwire.lake.store as store
+KILLED = f"""{DYING}
 from hopwire.lake.compaction import compact
 
-def die_at(function):
-    def counted(*args, **kwargs):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), 9)
-        return function(*args, **kwargs)
-    return counted
-
 left = int(sys.argv[2])
-delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
-store.put_new = die_at(store.put_new)
 compact(sys.argv[1])
 """
 

@@ -40,6 +40,7 @@ from hopwire.lake.store import (
 )
 from hopwire.lake.tables import all_tables
 from hopwire.security import OPEN
+from tests.lake.killing import DYING
 from tests.lake.pure import put_rows
 
 SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())])
@@ -117,29 +118,14 @@ def head_numbers(lake: Path, table: str = "t") -> list[int]:
     return sorted(found)
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-import hopwire.lake.delta_log as delta_log
-import hopwire.lake.store as store
+KILLED = f"""{DYING}
 from tests.lake.test_store import SCHEMA, write
 
-def die_at(step, function):
-    def counted(*args, **kwargs):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), 9)
-        return function(*args, **kwargs)
-    return counted
-
 left = int(sys.argv[2])
-delta_log.DeltaLog.commit = die_at("commit", delta_log.DeltaLog.commit)
-store.put_new = die_at("manifest", store.put_new)
 with store.writing(sys.argv[1]) as run:
     for table in ("gold.t", "gold.u", "gold.v"):
         run.put(table, "two", SCHEMA, [write(run, table, "two", [2])])
-    run.publish({}, "")
+    run.publish({{}}, "")
 """
 
 

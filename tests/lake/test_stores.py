@@ -30,6 +30,7 @@ from hopwire.model.units import NS_PER_MINUTE
 from hopwire.places import Place, list_below, look_at, place_of, put, read_file, remove_files, upload
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import make_sightings, write_segment
+from tests.lake.killing import DYING
 from tests.lake.test_store import SCHEMA
 from tests.s3_server import S3Server
 
@@ -129,24 +130,10 @@ def test_compaction_and_retention_work_in_a_bucket(bucket: str, tmp_path: Path) 
 
 # -- what goes wrong
 
-KILLED = """
-import os, sys
-import hopwire.lake.delta_log as delta_log
-import hopwire.lake.store as store
+KILLED = f"""{DYING}
 from hopwire.lake.build import build, no_spark
 
-def die_at(function):
-    def counted(*args, **kwargs):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), 9)
-        return function(*args, **kwargs)
-    return counted
-
 left = int(sys.argv[3])
-delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
-store.put_new = die_at(store.put_new)
 build(no_spark, sys.argv[1], sys.argv[2])
 """
 
