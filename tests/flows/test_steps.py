@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopwire.flows.rules import Rules
-from hopwire.flows.steps import ClosedFlows, FlowTables, StepState, begin, step
+from hopwire.flows.steps import ALONE, ClosedFlows, FlowTables, JudgedParts, StepState, begin, step
 from tests.flows.networks import Network, SourcePart
 from tests.flows.story import SIGHTINGS
 
 
-def after(steps: Iterable[list[SourcePart]]) -> StepState:
+def after(steps: Iterable[list[SourcePart]], share: JudgedParts = ALONE) -> StepState:
     """What is known after some steps."""
     state = begin(SIGHTINGS, Rules())
     for parts in steps:
         rows = pa.concat_tables([each.sightings for each in parts])
-        state = step(state, rows, [span for each in parts for span in each.spans])
+        state = step(state, rows, [span for each in parts for span in each.spans], share)
     return state
 
 
@@ -60,3 +61,19 @@ def test_any_cutting_in_any_order_gives_the_same_rows(seed: int, count: int, is_
     parts = in_time(parts) if is_in_time else chance.sample(parts, len(parts))
     size = -(-len(parts) // count)
     assert_same(after([parts[first : first + size] for first in range(0, len(parts), size)]), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_flows_that_are_judged_in_parts_are_the_same(count: int) -> None:
+    chance = Random(count)
+    parts = in_time(Network(chance, minutes=2).parts(3))
+    sizes: list[int] = []
+
+    def one_by_one(work: Callable[[Any], Any], some: Sequence[Any]) -> list[Any]:
+        sizes.append(len(some))
+        return [work(part) for part in some]
+
+    shared = after([parts[:4], parts[4:]], JudgedParts(count, one_by_one, least_rows=1))
+    assert_same(shared, after([parts]))
+    assert max(sizes) == count

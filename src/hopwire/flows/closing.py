@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, ints, one_array
 from hopwire.flows.coverage import Coverage, LifeSpan, Offset
-from hopwire.flows.groups import NO_TIME, Groups, codes, distinct_lists
+from hopwire.flows.groups import NEVER, NO_TIME, Groups, codes, distinct_lists
 from hopwire.flows.hop_columns import HopColumns
 from hopwire.flows.rules import Rules
 from hopwire.model.units import NS_PER_MINUTE
@@ -45,6 +45,7 @@ __all__ = [
     "Horizon",
     "HorizonColumns",
     "changed_since",
+    "final_horizons",
     "horizon_columns",
     "horizons",
     "minutes_in",
@@ -70,11 +71,18 @@ class HorizonColumns(NamedTuple):
     nodes: pa.ListArray  # sorted
 
     @classmethod
-    def of(cls, known: Mapping[bytes, Horizon]) -> HorizonColumns:
-        """Give horizons by their flows as columns."""
-        until = np.array([each.until_ns for each in known.values()], dtype=np.int64)
-        nodes = pa.array([sorted(each.nodes) for each in known.values()], pa.list_(pa.binary()))
-        return cls(pa.array(list(known), pa.binary()), until, nodes)
+    def joined(cls, parts: Iterable[HorizonColumns]) -> HorizonColumns:
+        """Give the rows of all parts."""
+        some = list(parts)
+        flows = pa.concat_arrays([pa.array([], pa.binary()), *(each.flows for each in some)])
+        nodes = pa.concat_arrays([pa.array([], pa.list_(pa.binary())), *(each.nodes for each in some)])
+        return cls(flows, np.concatenate([np.zeros(0, dtype=np.int64), *(each.until_ns for each in some)]), nodes)
+
+    def looking_at(self, since: Mapping[bytes, int], first_ns: int) -> Iterator[bytes]:
+        """Give the flows that look at a node after a time that is given for it; `first_ns` is the first of them."""
+        late = self.where(self.until_ns >= first_ns)
+        rows = zip(late.flows.to_pylist(), late.until_ns.tolist(), late.nodes.to_pylist(), strict=True)
+        return (flow for flow, until, nodes in rows if any(since.get(node, NEVER) <= until for node in nodes))
 
     def where(self, mask: Bools) -> HorizonColumns:
         """Give the rows that the mask marks."""
@@ -82,16 +90,18 @@ class HorizonColumns(NamedTuple):
         return HorizonColumns(self.flows.filter(kept), self.until_ns[mask], self.nodes.filter(kept))
 
 
-def horizons(
-    hops: pa.Table, requests: pa.Table, rules: Rules, frontier: Frontier | None = None
-) -> dict[bytes, Horizon]:
-    """Give the horizon of each flow; with a frontier, of each flow that is final."""
+def horizons(hops: pa.Table, requests: pa.Table, rules: Rules) -> dict[bytes, Horizon]:
+    """Give the horizon of each flow."""
     found = horizon_columns(hops, requests, rules)
-    if frontier is not None:
-        found = found.where(frontier.are_final(found))
     flows, nodes = found.flows.to_pylist(), found.nodes.to_pylist()
     made = map(Horizon, found.until_ns.tolist(), map(frozenset, nodes))
     return dict(zip(flows, made, strict=True))
+
+
+def final_horizons(hops: pa.Table, requests: pa.Table, rules: Rules, frontier: Frontier) -> HorizonColumns:
+    """Give the horizon of each flow that is final, as columns."""
+    found = horizon_columns(hops, requests, rules)
+    return found.where(frontier.are_final(found))
 
 
 def horizon_columns(hops: pa.Table, requests: pa.Table, rules: Rules) -> HorizonColumns:

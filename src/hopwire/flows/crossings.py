@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -40,6 +41,7 @@ __all__ = [
     "ClockBounds",
     "ClockLine",
     "Crossing",
+    "CrossingColumns",
     "FittedLine",
     "Life",
     "TimeRange",
@@ -89,11 +91,7 @@ def window_of(crossing: Crossing) -> int:
 
 def quickest_crossings(sightings: pa.Table) -> list[Crossing]:
     """Give the quickest crossing for each pair of lives in each window, of sightings such as `link` takes."""
-    found = _crossings(sightings)
-    source, target, took, _, left, *lives, window = found.columns
-    numbers = [number_codes(column) for column in (*lives, window)]
-    pairs = Groups(pack(source, target, *numbers), took, left)
-    return found.take(pairs.first, pairs.sizes)
+    return CrossingColumns.of(sightings).quickest()
 
 
 def quickest(crossings: Iterable[Crossing]) -> list[Crossing]:
@@ -112,23 +110,65 @@ def quickest(crossings: Iterable[Crossing]) -> list[Crossing]:
 
 def crossings_of(sightings: pa.Table) -> list[Crossing]:
     """Give all crossings that count."""
-    found = _crossings(sightings)
-    return found.take(np.arange(len(found.columns[0])), np.ones(len(found.columns[0]), dtype=np.int64))
+    return CrossingColumns.of(sightings).all()
 
 
-class _Crossings(NamedTuple):
-    """Crossings as columns, in the order of Crossing; nodes are numbers."""
+@dataclass(frozen=True, slots=True)
+class CrossingColumns:
+    """All crossings that count, as columns in the order of Crossing; nodes are numbers.
+
+    A step has some ten thousand crossings, and asks for few of them one by one.
+    """
 
     nodes: list[bytes]
     columns: tuple[Ints, ...]
 
-    def take(self, rows: Ints, messages: Ints) -> list[Crossing]:
+    @classmethod
+    def of(cls, sightings: pa.Table) -> CrossingColumns:
+        """Give the crossings of sightings such as `link` takes."""
+        return _crossings(sightings)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def window(self) -> Ints:
+        """The window of each crossing."""
+        return self.columns[-1]
+
+    def where(self, mask: Bools) -> CrossingColumns:
+        """Give the crossings that the mask marks."""
+        return CrossingColumns(self.nodes, tuple(column[mask] for column in self.columns))
+
+    def without(self, others: Counter[Crossing]) -> CrossingColumns:
+        """Give the crossings but for some, each as often as it is named."""
+        if not others:
+            return self
+        left, is_kept = Counter(others), np.ones(len(self), dtype=np.bool_)
+        for number, each in enumerate(self.all()):
+            if left[each]:
+                left[each] -= 1
+                is_kept[number] = False
+        return self.where(is_kept)
+
+    def all(self) -> list[Crossing]:
+        """Give each crossing."""
+        return self._take(np.arange(len(self)), np.ones(len(self), dtype=np.int64))
+
+    def quickest(self) -> list[Crossing]:
+        """Give the quickest crossing for each pair of lives in each window, with the number of messages of all."""
+        source, target, took, _, left, *lives, window = self.columns
+        numbers = [number_codes(column) for column in (*lives, window)]
+        pairs = Groups(pack(source, target, *numbers), took, left)
+        return self._take(pairs.first, pairs.sizes)
+
+    def _take(self, rows: Ints, messages: Ints) -> list[Crossing]:
         source, target, took, _, *more = (column[rows].tolist() for column in self.columns)
         names = ([self.nodes[code] for code in end] for end in (source, target))
         return list(map(Crossing, *names, took, messages.tolist(), *more))
 
 
-def _crossings(sightings: pa.Table) -> _Crossings:
+def _crossings(sightings: pa.Table) -> CrossingColumns:
     rows = sightings.filter(pa.array(_can_tell(sightings)))
     (key,), _ = codes(rows["message_key"])
     (flow,), _ = codes(rows["correlation_id"])
@@ -140,7 +180,7 @@ def _crossings(sightings: pa.Table) -> _Crossings:
     out, came = _single(way, is_in, at // WINDOW_NS, at)
     took, window = at[came] - at[out], np.maximum(at[out], at[came]) // WINDOW_NS
     columns = (source[out], target[out], took, took, at[out], incarnation[out], incarnation[came], window)
-    return _Crossings(nodes.to_pylist(), columns)
+    return CrossingColumns(nodes.to_pylist(), columns)
 
 
 def _can_tell(sightings: pa.Table) -> Bools:

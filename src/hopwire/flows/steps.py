@@ -24,19 +24,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopwire.columnar import bools
 from hopwire.flows.clocks import ClockFold, rows_from_clocks
-from hopwire.flows.closing import MINUTE_BYTES, Frontier, Horizon, changed_since, horizons, minutes_in
+from hopwire.flows.closing import MINUTE_BYTES, Frontier, HorizonColumns, changed_since, final_horizons, minutes_in
 from hopwire.flows.coverage import Coverage, coverage_from_rows
-from hopwire.flows.crossings import WINDOW_NS, Crossing, crossings_of, quickest, window_of
+from hopwire.flows.crossings import WINDOW_NS, Crossing, CrossingColumns, crossings_of, quickest, window_of
 from hopwire.flows.findings import Contract, Known
 from hopwire.flows.flows import judge_flows
-from hopwire.flows.groups import NEVER, in_order
+from hopwire.flows.groups import NEVER, codes, in_order
 from hopwire.flows.hops import FLOW_ID, link, with_flow_ids
 from hopwire.flows.matching import read_sightings
 from hopwire.flows.requests import judge_requests
@@ -46,10 +48,12 @@ from hopwire.flows.spans import PlacedSpan, SourceSpan, joined_spans, placed
 from hopwire.model.units import NS_PER_MINUTE
 
 __all__ = [
+    "ALONE",
     "CONTRACT",
     "ClosedFlows",
     "ClosedPart",
     "FlowTables",
+    "JudgedParts",
     "StepState",
     "advance",
     "answered_in",
@@ -105,7 +109,7 @@ class ClosedPart(Protocol):
     def answered(self) -> Counter[Contract]:
         """How many requests of each contract were answered, in flows that are here."""
 
-    def put(self, tables: FlowTables, known: Mapping[bytes, Horizon]) -> None:
+    def put(self, tables: FlowTables, known: HorizonColumns) -> None:
         """Add flows that are final."""
 
     def named(self, flows: set[bytes]) -> set[bytes]:
@@ -137,7 +141,7 @@ class ClosedFlows:
         self._nothing = nothing
         self._parts: dict[int, FlowTables] = {}
         self._part_of: dict[bytes, int] = {}
-        self._minutes: dict[int, dict[bytes, Horizon]] = {}  # flows by the minute of their horizon
+        self._horizons: dict[int, HorizonColumns] = {}  # of the flows of each part
         self._windows: dict[int, list[Crossing]] = {}  # the quickest crossings of each window
         self._count = 0
         self.answered: Counter[Contract] = Counter()
@@ -147,16 +151,15 @@ class ClosedFlows:
         """All rows."""
         return self._nothing.plus(*self._parts.values())
 
-    def put(self, tables: FlowTables, known: Mapping[bytes, Horizon]) -> None:
+    def put(self, tables: FlowTables, known: HorizonColumns) -> None:
         """Add flows that are final."""
-        if not known:
+        if not len(known.flows):
             return
         self._count += 1
         self._parts[self._count] = tables
         self.answered += answered_in(tables.requests)
-        self._part_of |= dict.fromkeys(known, self._count)
-        for flow, horizon in known.items():
-            self._minutes.setdefault(horizon.until_ns // NS_PER_MINUTE, {})[flow] = horizon
+        self._part_of |= dict.fromkeys(known.flows.to_pylist(), self._count)
+        self._horizons[self._count] = known
 
     def named(self, flows: set[bytes]) -> set[bytes]:
         """Give those of the flows that are here."""
@@ -164,13 +167,8 @@ class ClosedFlows:
 
     def looking_at(self, since: Mapping[bytes, int]) -> set[bytes]:
         """Give the flows that look at a node at a time after one that is given for the node."""
-        first = min(since.values(), default=NEVER) // NS_PER_MINUTE
-        return {
-            flow
-            for minute in [minute for minute in self._minutes if minute >= first]
-            for flow, horizon in self._minutes[minute].items()
-            if any(since[node] <= horizon.until_ns for node in since.keys() & horizon.nodes)
-        }
+        first = min(since.values(), default=NEVER)
+        return {flow for known in self._horizons.values() for flow in known.looking_at(since, first)}
 
     def unhandled(self, identities: set[bytes]) -> set[bytes]:
         """Give the flows with a question of one of these contracts that nobody handled."""
@@ -181,9 +179,9 @@ class ClosedFlows:
             found.update(rows.filter(pc.is_in(rows["identity"], wanted))[FLOW_ID].to_pylist())
         return found
 
-    def horizons(self) -> dict[bytes, Horizon]:
+    def horizons(self) -> HorizonColumns:
         """Give the horizons of all flows."""
-        return {flow: horizon for known in self._minutes.values() for flow, horizon in known.items()}
+        return HorizonColumns.joined(self._horizons.values())
 
     def windows(self) -> list[Crossing]:
         """Give the quickest crossings of all windows."""
@@ -199,9 +197,8 @@ class ClosedFlows:
             self.answered -= answered_in(out.requests)
             taken.append(out.sightings)
             self._parts[part] = rows.where(lambda flow: pc.invert(pc.is_in(flow, names)))
-        for known in self._minutes.values():
-            for flow in flows & known.keys():
-                del known[flow]
+            known = self._horizons[part]
+            self._horizons[part] = known.where(~bools(pc.is_in(known.flows, names)))
         return pa.concat_tables([self._nothing.sightings, *taken])
 
     def crossings_after(self, window: int) -> list[Crossing]:
@@ -217,6 +214,31 @@ class ClosedFlows:
         """Find the crossings of the flows that are here anew."""
         self._windows = {}
         self.count(crossings_of(self.tables.sightings))
+
+
+def _one_by_one(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+    return [work(part) for part in parts]
+
+
+@dataclass(frozen=True)
+class JudgedParts:
+    """How judging is shared: flows in so many parts, each by itself, by who does the same to many things."""
+
+    count: int = 1
+    each: Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]] = _one_by_one
+    least_rows: int = 20_000  # sightings of a part: fewer are not worth the parting
+
+    def parts(self, rows: pa.Table) -> list[pa.Table]:
+        """Give sightings with their flows in parts; a flow is in one part."""
+        count = min(self.count, len(rows) // self.least_rows)
+        if count < 2:
+            return [rows]
+        (flow,), names = codes(rows[FLOW_ID])
+        part = flow * count // len(names)
+        return [rows.filter(pa.array(part == number)) for number in range(count)]
+
+
+ALONE = JudgedParts()
 
 
 @dataclass(frozen=True)
@@ -242,19 +264,23 @@ def begin(sightings: pa.Schema, rules: Rules, closed: ClosedPart | None = None) 
     return StepState(rules, nothing, closed or ClosedFlows(nothing))
 
 
-def step(state: StepState, sightings: pa.Table, spans: Iterable[SourceSpan]) -> StepState:
+def step(state: StepState, sightings: pa.Table, spans: Iterable[SourceSpan], share: JudgedParts = ALONE) -> StepState:
     """Take in new sightings, and the spans of the sources that they are from."""
     state = replace(state, parts=_together((*state.parts, *spans)))
-    return advance(state, sightings, placed(joined_spans(state.parts)))
+    return advance(state, sightings, placed(joined_spans(state.parts)), share=share)
 
 
 def advance(
-    state: StepState, sightings: pa.Table, known: Sequence[PlacedSpan], again: Iterable[bytes] = ()
+    state: StepState,
+    sightings: pa.Table,
+    known: Sequence[PlacedSpan],
+    again: Iterable[bytes] = (),
+    share: JudgedParts = ALONE,
 ) -> StepState:
     """Take in new sightings; the spans of all sources are known, and some closed flows are to be opened again."""
-    old = len(state.open.sightings)
+    old, rules = len(state.open.sightings), state.rules
     rows = pa.concat_tables([state.open.sightings.drop_columns([FLOW_ID]), sightings])
-    wanted = set(again)
+    wanted, still = set(again), set(pc.unique(state.open.sightings[FLOW_ID]).to_pylist())
     while True:
         state, fold = _folded(state, rows, known)
         clocks = rows_from_clocks(known, fold.clocks())
@@ -262,10 +288,10 @@ def advance(
         opening = wanted | state.closed.looking_at(changed_since(state.coverage, coverage))
         of_flows = with_flow_ids(rows, coverage, state.rules)
         new = of_flows.slice(old, len(sightings))
-        opening |= state.closed.named(_flows_of(of_flows, new, coverage, state.rules))
+        opening |= state.closed.named(_flows_of(of_flows, new, coverage, state.rules) - still)
         if not opening:
-            judged = judge_sightings(of_flows, coverage, state.rules)
-            answered = frozenset(state.closed.answered + answered_in(judged.requests))
+            judged = share.each(partial(judge_sightings, coverage=coverage, rules=rules), share.parts(of_flows))
+            answered = frozenset(sum((answered_in(part.requests) for part in judged), state.closed.answered))
             changed = {contract[0] for contract in answered ^ state.answered}
             opening = state.closed.unhandled(changed) if changed else set()
         if not opening:
@@ -273,9 +299,9 @@ def advance(
         taken, wanted = state.closed.take(opening), set()
         state = replace(state, counted=state.counted + Counter(crossings_of(taken)))
         rows = pa.concat_tables([rows, taken.drop_columns([FLOW_ID])])
-    flows = judge_flows(judged.hops, judged.requests, Known(coverage, state.rules, answered))
-    state = replace(state, clocks=clocks, coverage=coverage, answered=answered)
-    return _closed(state, replace(judged, flows=flows), fold)
+    facts, frontier = Known(coverage, rules, answered), Frontier.of(coverage, fold.booting, rules)
+    ended = share.each(partial(_Ended.of, known=facts, frontier=frontier), judged)
+    return _closed(replace(state, clocks=clocks, coverage=coverage, answered=answered), ended)
 
 
 def _place(span: SourceSpan) -> tuple[str, bytes, int, int]:
@@ -299,16 +325,15 @@ def _together(parts: Iterable[SourceSpan]) -> tuple[SourceSpan, ...]:
 
 def _folded(state: StepState, rows: pa.Table, known: Sequence[PlacedSpan]) -> tuple[StepState, ClockFold]:
     """Fold the clocks on, from the last window that was complete; from the base, if it was not complete after all."""
-    found = Counter(crossings_of(rows))
-    if state.counted - found:  # a crossing of a flow that was closed does not count any more
+    found = CrossingColumns.of(rows)
+    if state.counted and state.counted - Counter(found.all()):  # a crossing of a closed flow does not count any more
         state.closed.count_again()
         state = replace(state, counted=Counter(), fold=state.base.copy(), folded=Counter())
-    found -= state.counted
+    found = found.without(state.counted)
     if _until(found, state.fold.window) != state.folded:
         state = replace(state, fold=state.base.copy(), folded=Counter())
     since, end = state.fold.window, max(state.fold.window, _complete_window(known, state))
-    newer = (each for each in found.elements() if each.window > since)
-    later = quickest([*state.closed.crossings_after(since), *newer])
+    later = quickest([*state.closed.crossings_after(since), *found.where(found.window > since).quickest()])
     fold = state.fold.copy()
     fold.nodes |= {each.span.node for each in known}
     fold.add(each for each in later if each.window <= end)
@@ -318,8 +343,8 @@ def _folded(state: StepState, rows: pa.Table, known: Sequence[PlacedSpan]) -> tu
     return state, fold
 
 
-def _until(crossings: Counter[Crossing], window: int) -> Counter[Crossing]:
-    return Counter({each: count for each, count in crossings.items() if each.window <= window})
+def _until(crossings: CrossingColumns, window: int) -> Counter[Crossing]:
+    return Counter(crossings.where(crossings.window <= window).all())
 
 
 def _complete_window(known: Sequence[PlacedSpan], state: StepState) -> int:
@@ -369,19 +394,33 @@ def _in_order(hops: pa.Table) -> pa.Table:
     return rows.drop_columns(["at"])
 
 
-def _closed(state: StepState, judged: FlowTables, fold: ClockFold) -> StepState:
+@dataclass(frozen=True)
+class _Ended:
+    """Flows that were judged: those that are final with their horizons, and the others."""
+
+    final: HorizonColumns
+    closing: FlowTables
+    open: FlowTables
+    crossings: CrossingColumns  # of flows that are final
+
+    @classmethod
+    def of(cls, judged: FlowTables, known: Known, frontier: Frontier) -> _Ended:
+        """Judge the flows of hops and requests, and find those that are final."""
+        tables = replace(judged, flows=judge_flows(judged.hops, judged.requests, known))
+        final = final_horizons(tables.hops, tables.requests, known.rules, frontier)
+        closing = tables.where(lambda flow: pc.is_in(flow, final.flows))
+        still = tables.where(lambda flow: pc.invert(pc.is_in(flow, final.flows)))
+        return cls(final, closing, still, CrossingColumns.of(closing.sightings))
+
+
+def _closed(state: StepState, parts: Sequence[_Ended]) -> StepState:
     """Close the flows that are final, and keep the others open."""
-    frontier = Frontier.of(state.coverage, fold.booting, state.rules)
-    final = horizons(judged.hops, judged.requests, state.rules, frontier)
-    names = pa.array(sorted(final), pa.binary())
-    closing = judged.where(lambda flow: pc.is_in(flow, names))
-    state.closed.put(closing, final)
-    found = Counter(crossings_of(closing.sightings))
-    more = found - state.counted
-    state.closed.count(more.elements())
-    return replace(
-        state,
-        open=judged.where(lambda flow: pc.invert(pc.is_in(flow, names))),
-        counted=state.counted - found,
-        folded=state.folded - more,
-    )
+    counted, folded = state.counted, state.folded
+    for part in parts:
+        state.closed.put(part.closing, part.final)
+        more = part.crossings.without(counted)
+        state.closed.count(more.quickest())
+        counted = counted - Counter(part.crossings.all()) if counted else counted
+        folded = folded - _until(more, state.fold.window)
+    first, *others = (part.open for part in parts)
+    return replace(state, open=first.plus(*others), counted=counted, folded=folded)

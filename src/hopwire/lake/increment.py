@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,6 @@ import pyarrow.dataset as ds
 
 from hopwire.errors import WholeNeeded
 from hopwire.flows.clocks import ClockFold
-from hopwire.flows.closing import HorizonColumns
 from hopwire.flows.contract_parts import OF_MESSAGES, PART_SCHEMA, added_parts, contracts_of, parts_of
 from hopwire.flows.coverage import Coverage, coverage_from_rows
 from hopwire.flows.crossings import Crossing
@@ -50,7 +49,8 @@ from hopwire.flows.minutes import (
     unsigned_minutes,
 )
 from hopwire.flows.spans import SourceSpan, placed
-from hopwire.flows.steps import CONTRACT, FlowTables, StepState, advance, answered_in, unhandled_in
+from hopwire.flows.steps import CONTRACT, FlowTables, JudgedParts, StepState, advance, answered_in, unhandled_in
+from hopwire.lake.at_once import CORES, at_once, threads_for
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.gold.quality import quality_rows
 from hopwire.lake.inheritance import Inherited, inherited_of
@@ -66,6 +66,7 @@ from hopwire.lake.store import LakeRun, dataset_of, read_whole
 from hopwire.lake.stored_flows import StoredFlows, TableFiles
 from hopwire.lake.tables import Table, all_tables
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
+from hopwire.places import Place
 
 __all__ = ["OWN", "STEPPED", "LakeCounts", "begin_steps", "step_tables"]
 
@@ -76,6 +77,7 @@ STEPPED = (
 OWN = (CARRIED_TABLE.name, CLOSED_TABLE.name, CROSSINGS_TABLE.name, OPEN_TABLE.name)  # what only steps need
 PIECE_ROWS = 100_000  # sightings that are judged at a time: enough for numpy, and some hundred megabytes
 MINUTE_US = NS_PER_MINUTE // NS_PER_US
+SHARE = JudgedParts(CORES, at_once)  # flows are judged in threads
 SIGHTING_KEY = ["segment", "node", "incarnation", "sequence"]
 
 
@@ -114,6 +116,40 @@ def begin_steps(
     _Increment(run, settings, names, basis_of).begin(crossings, index, counts)
 
 
+@dataclass(frozen=True)
+class _PartToWrite:
+    """Rows of a table that become files of one name."""
+
+    table: Table
+    place: Place
+    name: str
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
+class _TablePut:
+    """A table as it is to be: files that it has, and rows that are to be written."""
+
+    table: Table
+    kept: Iterable[StoredFile]
+    closed: Sequence[_PartToWrite]
+    opened: _PartToWrite | None  # rows that the next step replaces
+    files: Sequence[StoredFile]  # that are written already
+
+    @property
+    def parts(self) -> list[_PartToWrite]:
+        """All rows that are to be written."""
+        return [*self.closed, *([self.opened] if self.opened else [])]
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        return {file.path for file in self.kept}
+
+    def keeps(self, file: StoredFile) -> bool:
+        """Tell whether the table keeps a file that it has."""
+        return file.path in self._paths
+
+
 @dataclass
 class _Increment:
     """One step on its way: from what the last step left, or from nothing."""
@@ -123,7 +159,8 @@ class _Increment:
     names: Mapping[bytes, str]
     basis_of: Callable[[Table], str]
     before: Carried | None = None
-    parts: int = 0  # that were written
+    parts: int = 0  # that were begun
+    waiting: list[_TablePut] = field(default_factory=list)  # tables whose rows are to be written
 
     @property
     def is_new(self) -> bool:
@@ -190,6 +227,7 @@ class _Increment:
             contracts=[tuple(row.values()) for row in counts.contracts.to_pylist()],
         )
         self._put_whole(CARRIED_TABLE.name, rows_from_carried(carried))
+        self._write_all()
 
     def batches(self, name: str, *columns: str) -> Iterator[pa.Table]:
         """Read some columns of a table as it is at this moment, some rows at a time."""
@@ -209,7 +247,7 @@ class _Increment:
         state, closed = self._begun(sightings.schema)
         known, again = placed(spans), set() if self.is_new else closed.touching(self._renamed)
         for first in range(0, max(len(sightings), 1), PIECE_ROWS):
-            state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known, again)
+            state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known, again, SHARE)
             again = set()
             self._refuse_large(state.open)
             on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
@@ -290,13 +328,14 @@ class _Increment:
         schema = all_tables()["gold.contracts"].schema
         self._put_whole("gold.contracts", pa.Table.from_pylist(contracts_of(parts), schema))
         self._put_quality(hops, spans)
-        index = index_rows(fresh.hops, HorizonColumns.of(closed.fresh.horizons()), most_off_ns(state.coverage))
+        index = index_rows(fresh.hops, closed.fresh.horizons(), most_off_ns(state.coverage))
         self._put_flows(CLOSED_TABLE.name, closed, index, None)
         crossings = rows_from_crossings(closed.fresh.windows(), self.run.before.number + 1)
         self._put(CROSSINGS_TABLE.name, self._files(CROSSINGS_TABLE.name).closed, [], crossings)
         self._put_whole(OPEN_TABLE.name, state.open.sightings)
         unhandled = closed.unhandled_count + Counter(unhandled_in(fresh.requests)["identity"].to_pylist())
         self._put_whole(CARRIED_TABLE.name, rows_from_carried(self._carry(state, closed, signed, unhandled, parts)))
+        self._write_all()
         self._check_counts(state, closed, hops)
 
     def _check_counts(self, state: StepState, closed: StoredFlows, hops: _HopChange) -> None:
@@ -365,29 +404,44 @@ class _Increment:
         opened: pa.Table | None = None,
         files: Sequence[StoredFile] = (),
     ) -> None:
-        """Write rows, and put a table that has them and some files of before."""
+        """Let a table have rows, which are to be written, and some files of before."""
         table = all_tables()[name]
-        written = [file for some in (rows, *rest) for file in self._write(table, some)[0]]
-        open_files, part = self._write(table, opened) if opened is not None else ([], "")
-        step = StoredStep(self.run.name, part, sum(file.row_count for file in open_files))
-        paths = {file.path for file in kept}
-        self.run.put(
-            name,
-            self.basis_of(table),
-            table.stored_schema,
-            [*files, *written, *open_files],
-            keep=lambda file: file.path in paths,
-            made_from=table.reads,
-            step=step,
+        closed = [self._part(table, some) for some in (rows, *rest)]
+        self.waiting.append(
+            _TablePut(table, kept, closed, self._part(table, opened) if opened is not None else None, files)
         )
 
-    def _write(self, table: Table, rows: pa.Table) -> tuple[list[StoredFile], str]:
+    def _part(self, table: Table, rows: pa.Table) -> _PartToWrite:
         self.parts += 1
-        part = part_name(self.run.name, self.parts)
-        output = TableOutput(self.run.place(table.name), part, table.layout(self.names), self.settings)
-        for batch in rows.select(table.schema.names).cast(table.schema).combine_chunks().to_batches():
+        return _PartToWrite(table, self.run.place(table.name), part_name(self.run.name, self.parts), rows)
+
+    def _write_all(self) -> None:
+        """Write the rows of all tables that wait, at once, and put the tables."""
+        parts = [part for each in self.waiting for part in each.parts]
+        parts.sort(key=lambda part: part.rows.nbytes, reverse=True)  # the largest is begun first
+        files = at_once(self._written, parts, threads_for(self.run.lake))
+        written = {part.name: some for part, some in zip(parts, files, strict=True)}
+        for each in self.waiting:
+            added = [file for part in each.parts for file in written[part.name]]
+            opened = each.opened.name if each.opened else ""
+            step = StoredStep(self.run.name, opened, sum(file.row_count for file in written.get(opened, ())))
+            self.run.put(
+                each.table.name,
+                self.basis_of(each.table),
+                each.table.stored_schema,
+                [*each.files, *added],
+                keep=each.keeps,
+                made_from=each.table.reads,
+                step=step,
+            )
+        self.waiting.clear()
+
+    def _written(self, part: _PartToWrite) -> list[StoredFile]:
+        output = TableOutput(part.place, part.name, part.table.layout(self.names), self.settings)
+        schema = part.table.schema
+        for batch in part.rows.select(schema.names).cast(schema).combine_chunks().to_batches():
             output.add(batch)
-        return output.close(), part
+        return output.close()
 
     # -- minutes
 

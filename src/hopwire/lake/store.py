@@ -42,6 +42,7 @@ from pyarrow import fs
 
 from hopwire.disk import NO_FOLLOW, NO_WAIT, OWNER_ONLY, is_regular, make_directory, not_regular
 from hopwire.errors import LakeBusy, LakeError
+from hopwire.lake.at_once import at_once, threads_for
 from hopwire.lake.delta_log import DATE, DeltaLog, refuse_symlink, uri_refusal
 from hopwire.lake.manifest import (
     FORMAT,
@@ -523,11 +524,14 @@ class LakeRun:
         number = self.before.number + 1
         note = {"hopwire.run": self.name, "hopwire.manifest": str(number)}
         tables = dict(self.before.tables)
-        for name, change in self.tables.items():
-            version = self.log(name).commit(
-                change.files, change.schema, self.file_mode, note, has_same_rows=change.has_same_rows
-            )
-            tables[name] = msgspec.structs.replace(change.stored, version=version)
+
+        def commit(name: str) -> StoredTable:
+            change, log = self.tables[name], self.log(name)
+            version = log.commit(change.files, change.schema, self.file_mode, note, has_same_rows=change.has_same_rows)
+            return msgspec.structs.replace(change.stored, version=version)
+
+        names = list(self.tables)
+        tables |= zip(names, at_once(commit, names, threads_for(self.lake)), strict=True)
         removal = self.before.removal if removal is None else removal
         after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains), removal)
         check_manifest(after)
@@ -598,9 +602,11 @@ def _undo_dead_runs(run: LakeRun) -> None:
     A table that somebody else has changed is refused, unless the change was undone already.
     """
     note = {"hopwire.run": run.name, "hopwire.undo": "true"}
-    for name, stored in run.before.tables.items():
-        log = run.log(name)
-        if log.head == stored.version:
+    logs = {name: run.log(name) for name in run.before.tables}
+    heads = at_once(lambda log: log.head, list(logs.values()), threads_for(run.lake))
+    for (name, stored), head in zip(run.before.tables.items(), heads, strict=True):
+        log = logs[name]
+        if head == stored.version:
             continue
         if {file.path for file in log.files()} == {file.path for file in log.files(stored.version)}:
             continue

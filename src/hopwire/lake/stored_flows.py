@@ -30,7 +30,7 @@ import pyarrow.dataset as ds
 
 from hopwire.columnar import Ints, ints
 from hopwire.errors import WholeNeeded
-from hopwire.flows.closing import Horizon
+from hopwire.flows.closing import HorizonColumns
 from hopwire.flows.crossings import Crossing
 from hopwire.flows.findings import Contract
 from hopwire.flows.groups import NO_TIME
@@ -148,7 +148,7 @@ class StoredFlows:
         """The same, of flows that the lake had."""
         return self._answered
 
-    def put(self, tables: FlowTables, known: Mapping[bytes, Horizon]) -> None:
+    def put(self, tables: FlowTables, known: HorizonColumns) -> None:
         """Add flows that are final."""
         self.fresh.put(tables, known)
 

@@ -34,6 +34,7 @@ from hopwire.capture.sources import Source, SourceKind, read_placed
 from hopwire.errors import PlaceError
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans
+from hopwire.lake.at_once import at_once
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes, rows_of_sightings
 from hopwire.lake.intake import Intake
 from hopwire.lake.manifest import EDGE_BYTES, StoredFile, hash_of_bytes, part_name
@@ -226,8 +227,8 @@ class _PartOutputs:
 
     def close(self) -> dict[str, list[StoredFile]]:
         self._split()
-        files = {name: output.close() for name, output in self._outputs.items()}
-        return {name: each for name, each in files.items() if each}
+        files = at_once(TableOutput.close, list(self._outputs.values()))
+        return {name: each for name, each in zip(self._outputs, files, strict=True) if each}
 
 
 def _together(*files: dict[str, list[StoredFile]]) -> dict[str, list[StoredFile]]:
