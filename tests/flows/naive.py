@@ -29,6 +29,7 @@ A flow without a correlation id is a tuple here, since how its bytes are made is
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -270,7 +271,13 @@ def hop(
         "verdict": (arrival or seen)["verdict"],
         "hop_count": seen["hops"],
         "repeat": "",
+        "becomes": bytes.fromhex(seen["dead_note"]) if is_of_gateway(seen) else b"",
     }
+
+
+def is_of_gateway(seen: Row) -> bool:
+    """Whether a message goes from one node of a gateway to the other: its note is the key that it goes on with."""
+    return seen["direction"] in ("in", "out") and bool(re.fullmatch("[0-9a-f]{32}", seen["dead_note"]))
 
 
 def roles(message: Row) -> Row:

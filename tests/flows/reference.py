@@ -57,7 +57,7 @@ def cause_of(number: int, hops: list[Hop]) -> Cause:
     for other, each in enumerate(hops):
         at = came(each)
         if each["flow_id"] == hop["flow_id"] and each["to_node"] == hop["from_node"] and at and at < left(hop):
-            is_same = each["message_key"] == hop["message_key"]  # then the request is the same too
+            is_same = hop["message_key"] in (each["message_key"], each["becomes"])  # then the request is the same too
             before.append((is_same, is_same or is_of_request(each, hop), at, other))
     if not before:
         return Cause(-1)

@@ -172,6 +172,7 @@ def test_circle_is_cut_where_it_goes_back_in_time() -> None:
         "home_receiver": [b"", b""],
         "callback_key": [0, 0],
         "repeat": ["", ""],
+        "becomes": [b"", b""],
         "fate": ["arrived", "arrived"],
     }
     nodes = {"message_key": [b"0", b"1"], "from_node": [A, B], "to_node": [B, A]}
@@ -194,6 +195,7 @@ def test_chain_of_a_million_is_a_matter_of_seconds() -> None:
         "home_receiver": b"",
         "callback_key": 0,
         "repeat": "",
+        "becomes": b"",
         "fate": "arrived",
     }
     names = {
@@ -272,3 +274,15 @@ def test_what_was_told_hangs_below_its_question_and_is_no_hop() -> None:
 def test_steps_within_a_node_are_steps_of_the_flow() -> None:
     story = Story().hop(A, B, 0, 1, b"q").local(B, 2, b"on").hop(B, C, 3, 4, b"further")
     assert tree(story) == {b"q": (None, 0, True), b"on": (b"q", 1, True), b"further": (b"on", 2, True)}
+
+
+def test_message_that_became_another_at_a_border_is_the_parent_of_the_other() -> None:
+    story = Story().hop(A, B, 0, 1, b"q", **asking(A, 1)).hop(A, B, 0.2, 1.2, b"other", **asking(A, 2))
+    story.hop(B, C, 2, 2.1, b"q", dead_note=(b"p" * 16).hex(), **asking(A, 1))
+    story.hop(B, C, 2.3, 2.4, b"other", dead_note=(b"n" * 16).hex(), **asking(A, 2))
+    story.hop(C, D, 3, 4, b"p" * 16, **asking(C, 7)).hop(C, D, 3, 4, b"n" * 16, **asking(C, 8))
+    (flow,) = story.flows().to_pylist()
+    steps = flow["steps"]
+    above = {step["message_key"]: steps[step["parent"]]["message_key"] for step in steps if step["from_node"] == C}
+    assert above == {b"p" * 16: b"q", b"n" * 16: b"other"}
+    assert not any(step["is_parent_guessed"] for step in steps)

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from hopwire.errors import WireError
-from hopwire.flows.keys import KEY_BYTES, message_keys
+from hopwire.flows.keys import KEY_BYTES, message_key, message_keys
 from hopwire.model import CallbackPoint, Message, RoutingEntry
 from hopwire.wire.arrow import batch_from_messages
+from hopwire.wire.extension import MAGIC, Extension, extension_of, with_extension
 from hopwire.wire.formats import V3, V5, V6
 
 MESSAGE = Message(
@@ -106,3 +107,14 @@ def test_row_that_is_not_a_message_has_no_key_and_slices_have_the_same() -> None
     assert message_keys(batch.slice(2, 1)).to_pylist() == [last]
     assert message_keys(pa.Table.from_batches([batch, batch])).to_pylist() == [first, None, last] * 2
     assert message_keys(batch.slice(0, 0)).to_pylist() == []
+
+
+@pytest.mark.parametrize("wire_format", [V5, V6])
+def test_key_of_one_message_is_its_key_among_many(wire_format: Any) -> None:
+    named = with_extension(MESSAGE, Extension(message_id=b"id", attempt=2))
+    for each in (MESSAGE, MESSAGE.replace(body_frames=()), MESSAGE.replace(correlation_id=b"", version=3), named):
+        batch = batch_from_messages([each], [wire_format])
+        ids = pa.array([extension_of(each).message_id], pa.binary())
+        assert message_keys(batch.append_column("message_id", ids)).to_pylist() == [message_key(each)]
+    damaged = MESSAGE.replace(extensions=(MAGIC + b"\xc1",))
+    assert message_key(damaged) == message_key(MESSAGE)

@@ -293,6 +293,7 @@ HOP_FIELDS = (
     "is_corrected", "wire_format", "identity", "version", "version_raw", "partition", "distribution", "hop_count",
     "ttl_ticks", "size_bytes", "home_node", "home_receiver", "callback_key", "is_reply", "awaits", "outcome_kind",
     "outcome_reason", "verdict", "dead_reason", "repeat", "told", "told_reason", "is_insisted", "is_control",
+    "becomes",
 )  # fmt: skip
 REQUEST_FIELDS = (
     "callback_receiver_node_identity", "callback_receiver_identity", "callback_key", "correlation_id", "home_node",

@@ -133,14 +133,14 @@ MESSAGE = with_extension(
 
 def test_nothing_inside_is_told_on_the_way_out() -> None:
     out = crossed(MESSAGE, "", WayHome(b"\0border", b"gw@acme", 4711), ttl_ticks=9)
-    assert (out.routing, out.socket_identity, out.signature, out.domain) == ((), b"", b"", "")
+    assert (out.routing, out.hops, out.socket_identity, out.signature, out.domain) == ((), 0, b"", b"", "")
     assert (out.receiver_identity, out.receiver_node_identity) == (b"", b"")
     home = out.callback_receiver_identity, out.callback_receiver_node_identity, out.callback_key
     assert home == (b"\0border", b"gw@acme", 4711)
     assert not any(b"member" in repr(value).encode() for value in (out,))
 
 
-def test_flow_partition_body_hops_and_points_stay() -> None:
+def test_flow_partition_body_and_points_stay_and_hops_on_the_way_in() -> None:
     over = crossed(MESSAGE, "acme", WayHome(b"\0border", b"gw", 4711), ttl_ticks=9)
     for name in ("identity", "version", "partition", "body_frames", "correlation_id", "callback_points", "hops"):
         assert getattr(over, name) == getattr(MESSAGE, name)

@@ -3,9 +3,10 @@
 *The tree* says what caused each hop.
 
 - The parent of a hop is an arrival at the node that the hop leaves, before the hop leaves: the last arrival of the same
-  message; else the last arrival of the same request; else the last arrival of any message of the flow. Both times are
-  of one clock. B sees m at 10.000 s and n at 10.100 s, and sends r at 10.150 s: the parent of r is the arrival of n. B
-  sends m on at 10.150 s, or answers m: the parent is the arrival of m.
+  message, or of what became this message at a border between two networks; else the last arrival of the same request;
+  else the last arrival of any message of the flow. Both times are of one clock. B sees m at 10.000 s and n at 10.100
+  s, and sends r at 10.150 s: the parent of r is the arrival of n. B sends m on at 10.150 s, or answers m: the parent is
+  the arrival of m.
 - The parent is a guess if it is of another message and of no common request, and is not the only arrival before:
   `is_parent_guessed`. In the example, the parent of r is a guess.
 - What an asker was told has the question as its parent.
@@ -186,6 +187,10 @@ def _parents(hops: HopColumns) -> tuple[Ints, Bools]:
     place = pack(flow, node)
     request = np.append(hops.request, hops.request[here])
     of_same = filled_forward(Groups(pack(place, key), at, sequence), is_arrival)[:size]
+    made_of = np.append(hops.key, hops.becomes[here])
+    if (made_of != key).any():  # something has crossed a border
+        of_border = filled_forward(Groups(pack(place, made_of), at, sequence), is_arrival)[:size]
+        of_same = np.where(of_same < 0, of_border, of_same)
     of_request = filled_forward(Groups(pack(place, request), at, sequence), is_arrival)[:size]
     of_request[~hops.has_home] = -1
     before = filled_forward(Groups(place, at, sequence), is_arrival)

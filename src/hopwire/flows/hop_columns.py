@@ -51,6 +51,11 @@ class HopColumns:
     def _node_codes(self) -> tuple[list[Ints], pa.Array]:
         return codes(self["from_node"], self["to_node"], self["home_node"])
 
+    @cached_property
+    def _key_codes(self) -> tuple[Ints, pa.Array]:
+        (key,), keys = codes(self["message_key"])
+        return key, keys
+
     @property
     def flow(self) -> Ints:
         """The flow of each hop."""
@@ -61,10 +66,19 @@ class HopColumns:
         """The ids of the flows, by their codes."""
         return self._flow_codes[1]
 
-    @cached_property
+    @property
     def key(self) -> Ints:
         """The message of each hop."""
-        return codes(self["message_key"])[0][0]
+        return self._key_codes[0]
+
+    @property
+    def becomes(self) -> Ints:
+        """The message that each message goes on as behind a border; for all others the message itself."""
+        becomes, (key, keys) = self["becomes"], self._key_codes
+        is_other = bools(pc.fill_null(pc.greater(pc.binary_length(becomes), 0), False))
+        if not is_other.any():
+            return key
+        return np.where(is_other, ints(pc.index_in(becomes, keys), len(keys)), key)
 
     @property
     def source(self) -> Ints:

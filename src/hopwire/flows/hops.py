@@ -39,6 +39,9 @@ An arrival without a departure may also be a *repeat* of an arrival before. B sa
 | C sees it at 10.5 s with the same signature, for one receiver, and it counts no more hops than at B | `replayed` |
 | C sees it at 10.5 s, and it counts one hop more than at B | none: a router passed it on |
 
+A gateway to a partner network is two nodes in one process. What crosses from the one to the other is seen to leave and
+to arrive as between any two nodes, and the note of the sighting is the key of the message that it becomes there.
+
 A sighting of direction `local` is a hop from a node to itself, which left and arrived at the same time. A sighting of
 direction `dead` or `told` is a hop that goes nowhere.
 
@@ -68,6 +71,7 @@ from hopwire.flows.groups import (
     nullable,
     pack,
 )
+from hopwire.flows.keys import KEY_BYTES
 from hopwire.flows.matching import Matches, SightingColumns, match, minutes_of, read_sightings
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import AWAITS, FATE, FATE_NAMES, HOP_SCHEMA, REPEATS, in_schema
@@ -108,6 +112,7 @@ STREAMS = pa.array([STREAM], pa.binary())
 NOT_ANSWERS = pa.array([RECEIPT, STREAM, KINO_RECEIPT, KINO_EXCEPTION], pa.binary())
 NO_FLOW = pa.array(NO_CORRELATION, pa.binary())
 EMPTY = pa.scalar(b"", pa.binary())
+KEY_NOTE = f"^[0-9a-f]{{{2 * KEY_BYTES}}}$"
 
 
 def link(sightings: pa.Table, coverage: Coverage, rules: Rules) -> pa.Table:
@@ -211,6 +216,7 @@ def _hops(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate: In
         "verdict": one_array(sightings["verdict"]).take(pa.array(np.where(has_come, matches.came, rows))),
         "repeat": pa.array(REPEATS).take(pa.array(repeat)),
         "is_route_wrong": pa.array(_is_route_wrong(sightings, seen)[rows]),
+        "becomes": _becomes(sightings, seen).take(taken),
     }
     columns |= {name: one_array(sightings[source]).take(taken) for name, source in COPIED.items()}
     return in_schema(HOP_SCHEMA, columns)
@@ -259,6 +265,22 @@ def _words(sightings: pa.Table, seen: SightingColumns, taken: pa.Array) -> dict[
         "told_reason": pc.if_else(is_told, pc.fill_null(code, ""), ""),
     }
     return {name: column.take(taken) for name, column in found.items()}
+
+
+def _is_within_gateway(sightings: pa.Table, seen: SightingColumns) -> Bools:
+    is_key = pc.match_substring_regex(one_array(sightings["dead_note"]), KEY_NOTE)
+    found: Bools = bools(pc.fill_null(is_key, False)) & ~seen.is_lone
+    return found
+
+
+def _becomes(sightings: pa.Table, seen: SightingColumns) -> pa.Array:
+    """Give the key of the message that each message becomes within a gateway; empty for all others."""
+    note = one_array(sightings["dead_note"])
+    rows = np.flatnonzero(_is_within_gateway(sightings, seen))
+    places = np.full(len(note), len(rows))
+    places[rows] = np.arange(len(rows))
+    keys = [bytes.fromhex(text) for text in note.take(pa.array(rows)).to_pylist()]
+    return pa.array([*keys, b""], pa.binary()).take(pa.array(places))
 
 
 # -- the fate of a hop, its repeat, its trace
@@ -334,6 +356,7 @@ def _repeats(sightings: pa.Table, seen: SightingColumns, matches: Matches, fate:
     elsewhere = _arrivals_before(seen, signature)[came]
     hops = ints(sightings["hops"])
     is_copied = (elsewhere >= 0) & is_signed[came] & is_unicast & (hops[came] <= hops[elsewhere])
+    is_copied &= ~_is_within_gateway(sightings, seen)[came]
     repeat[over[~is_again & is_copied]] = 2
     return repeat
 
@@ -351,11 +374,12 @@ def _is_route_wrong(sightings: pa.Table, seen: SightingColumns) -> Bools:
     """Tell where the trace of a unicast message does not end with the node that the message left, or is too short.
 
     A message from B that counts 2 hops names its routers as `A B`. The trace `A C` does not end with B, and the trace
-    `B` has fewer routers than hops. A message without a trace is not wrong.
+    `B` has fewer routers than hops. A message without a trace is not wrong. Nor is a message within a
+    gateway: no router passed it on.
     """
     (router, source), values = codes(sightings["route_node"], seen.nodes.take(pa.array(seen.source)))
     is_traced = (ints(sightings["trace_options"]) & TRACE_ROUTING) > 0
-    is_traced &= (ints(sightings["distribution"]) == 0) & ~seen.is_lone
+    is_traced &= (ints(sightings["distribution"]) == 0) & ~seen.is_lone & ~_is_within_gateway(sightings, seen)
     count = ints(sightings["route_count"])
     is_elsewhere = has_bytes(values)[router] & (router != source)
     is_wrong: Bools = is_traced & (is_elsewhere | (count < ints(sightings["hops"])))

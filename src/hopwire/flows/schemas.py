@@ -113,6 +113,7 @@ HOPS = (
     Column("is_control",      pa.bool_(),  "whether nodes say it among themselves: greetings, signs of life, routes"),
     Column("repeat",          pa.string(), "of an arrival that repeats one before: duplicate or replayed"),
     Column("is_route_wrong",  pa.bool_(),  "whether the trace of routers does not end with from_node, or is too short"),
+    Column("becomes",         pa.binary(), "within a gateway: message_key as which it goes on in the other network"),
 )
 # fmt: on
 HOP_SCHEMA = schema_from_columns(HOPS)

@@ -19,6 +19,9 @@ from it. A node needs only the declaration, so this module loads no Arrow.
 A promise that ends by an answer in the capture has no row of direction `told`. All other promises have one: its reason
 is the name of the error, such as `Timeout`, and its note is the text of the error. The reason is `answered` where the
 question may have left the node, and the answer comes from the node itself.
+
+A gateway to a partner network is two nodes. What crosses from the one to the other has rows of direction `out` and
+`in`, as between any two nodes; their note is the key (`flows/keys.py`) of the message that it becomes there.
 """
 
 from __future__ import annotations
@@ -54,6 +57,6 @@ class Sighting(NamedTuple):
     peer: bytes                # identity of the node at the other end; of a `local` message this node; else empty
     frames: Sequence[bytes]    # the message as it was on the wire
     reason: str = ""           # why a dead letter went no further, what an asker was told, why sightings are missing
-    note: str = ""             # the reason in words, where there is more to say
+    note: str = ""             # the reason in words, where there is more to say; or what a message becomes at a border
     skipped: int = 0           # how many sightings are missing here
 # fmt: on

@@ -15,6 +15,8 @@ answer. Nobody gives a receipt for a message that only waits here; the receipt c
 | `rate` of messages from the partner | those behind wait in their inboxes, and their senders for credit |
 | the time that a message has left, or `LONGEST_SECONDS` | `expired` |
 
+A capture has what crosses as a hop between the two nodes of the gateway, with the key of the message that it becomes.
+
 A message waits for room on the far side in the line of its contract, and no other contract waits with it.
 """
 
@@ -62,6 +64,7 @@ from hopwire.node.spawn import (
     wants_stream,
     words_of,
 )
+from hopwire.node.tap import Tap
 from hopwire.node.waiters import Waiters
 from hopwire.routing import Route, Tables
 from hopwire.routing.borders import NO_HOME, Bar, WayHome, bar_inside, bar_outside, chosen, crossed, offers
@@ -94,6 +97,7 @@ class Shore(NamedTuple):
     announce: Announce
     onward: list[Callable[[Message], bool]]  # those who pass on what is said to streams
     new_key: Callable[[], int]
+    tap: Tap | None = None
 
 
 class _Budget:
@@ -342,6 +346,7 @@ class BorderCrossing:
         said = crossed(message, partner, home, receiver, ticks_from_seconds(left) if envelope.deadline else 0)
         question = self._remember(home.key, message, said, envelope.deadline, left) if home.key else None
         passing = Envelope(said, envelope.deadline, may_wait=True, choice=choice)
+        _write_down(near, far, envelope.message, said)
         self.tally["messages"] += 1
         self.tally["size_bytes"] += envelope.size_bytes()
         nodes, full = far.router.route(passing, barred, partial(self._bar, far.tables, message.contract))
@@ -471,6 +476,7 @@ class BorderCrossing:
         answer = with_extension(
             answer, said, receiver_identity=home.receiver, receiver_node_identity=home.node, ttl_ticks=message.ttl_ticks
         )
+        _write_down(self._far, self._near, message, answer)
         self.tally["answers"] += 1
         envelope = Envelope(answer, question.deadline, may_wait=bool(part))
         _, full = router.route(envelope)
@@ -497,7 +503,7 @@ class BorderCrossing:
                 self._close(key)
             if not question.is_received:  # a receipt for a copy says nothing new
                 question.is_received = True
-                self._tell(question, Outcome("received", detail=self._near.here.hex()))
+                self._tell(question, Outcome("received", detail=self._near.here.hex()), heard=message)
             return
         is_further_on = outcome.contract not in ("", words_of(question.asked.contract))
         if part:  # the end of a stream may have overtaken a part
@@ -506,15 +512,15 @@ class BorderCrossing:
             question.is_over = True
         elif not (outcome.reason == NO_ANSWER and is_further_on):  # another branch of the flow may still answer
             self._close(key)
-        self._tell(question, self._discreet(outcome, is_further_on) if self._is_inward else outcome, part)
+        self._tell(question, self._discreet(outcome, is_further_on) if self._is_inward else outcome, part, message)
 
     def _discreet(self, outcome: Outcome, is_further_on: bool) -> Outcome:
         """Give an outcome as a partner may hear it: without names of nodes, and of contracts that it does not know."""
         detail = outcome.detail if outcome.kind == "failed" else ""
         return Outcome(outcome.kind, outcome.reason, detail, INSIDE if is_further_on else outcome.contract)
 
-    def _tell(self, question: _Passed, outcome: Outcome, part: int = 0) -> None:
-        """Tell whoever asked what became of the question; the node that says so is this gateway."""
+    def _tell(self, question: _Passed, outcome: Outcome, part: int = 0, heard: Message | None = None) -> None:
+        """Tell whoever asked what became of the question, as the far side said; it is this gateway that says so."""
         near, asked = self._near, question.asked
         told = outcome_of(asked, outcome, near.here)
         if told is None:
@@ -523,6 +529,8 @@ class BorderCrossing:
             contract = (outcome.contract or words_of(asked.contract))[:DETAIL_CHARACTERS]
             words = (outcome.reason[:DETAIL_CHARACTERS], outcome.detail[:DETAIL_CHARACTERS], contract, near.here)
             told = told.replace(body_frames=(body_from_payload(Outcome(outcome.kind, *words)),))
+        if heard is not None:
+            _write_down(self._far, near, heard, told)
         told = near.router.vouched(asked, told)
         near.router.route(Envelope(numbered(told, part) if part else told))
 
@@ -628,6 +636,14 @@ class BorderCrossing:
     ) -> bool:
         """No answer is handed over as it is."""
         return False
+
+
+def _write_down(source: Shore, target: Shore, message: Message, goes_on: Message) -> None:
+    """Have in the captures that a message went from one node of a gateway to the other, and as what it goes on."""
+    if source.tap is not None:
+        source.tap.saw_crossing(message, goes_on, target.here, is_in=False)
+    if target.tap is not None:
+        target.tap.saw_crossing(message, goes_on, source.here, is_in=True)
 
 
 def _taken_of(message: Message) -> int:

@@ -280,7 +280,9 @@ class Node:
 
     def _shore(self) -> Shore:
         """Give what a crossing to another network needs of this node."""
-        return Shore(self.identity, self._router, self._tables, self._announce, self._feeds.onward, _new_keys())
+        return Shore(
+            self.identity, self._router, self._tables, self._announce, self._feeds.onward, _new_keys(), self._tap
+        )
 
     def _own_identity(self) -> bytes:
         return _guid() if self._kept is None else self._kept.read(_guid())

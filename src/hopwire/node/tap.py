@@ -47,8 +47,9 @@ class Tap:
         keep_shipped: bool = True,
     ) -> None:
         from hopwire.capture import CaptureWriter, SegmentShipper
+        from hopwire.flows.keys import message_key
 
-        self._node = node
+        self._node, self._key_of = node, message_key
         self._writer = CaptureWriter(directory, node, incarnation=incarnation, node_name=name)
         self._shipper: SegmentShipper | None = None
         if ship is not None:
@@ -100,6 +101,12 @@ class Tap:
     def saw_local(self, message: Message) -> None:
         """A message goes from an actor or a hub of this node to another."""
         self._writer.offer(self.now_ns(), Direction.LOCAL, self._node, _frames_of(message))
+
+    def saw_crossing(self, message: Message, goes_on: Message, other: bytes, *, is_in: bool) -> None:
+        """A message crosses from one node of a gateway to the other, and goes on there as another message."""
+        direction = Direction.IN if is_in else Direction.OUT
+        frames = _frames_of(message.replace(socket_identity=b""))
+        self._writer.offer(self.now_ns(), direction, other, frames, "", self._key_of(goes_on).hex())
 
     async def stop(self) -> None:
         """Write what waits, and close."""

@@ -92,7 +92,8 @@ def crossed(
 ) -> Message:
     """Give a message as it goes on behind a border; `partner` is where it came from, empty on the way out.
 
-    The way so far stays inside: on the way out it begins anew, at the gateway. Frames of others do not cross.
+    The way so far stays inside: on the way out it begins anew, at the gateway, and hops are counted anew.
+    Frames of others do not cross.
     """
     extension = replace(extension_of(message), partner=partner)
     return with_extension(
@@ -105,6 +106,7 @@ def crossed(
         callback_key=home.key,
         callback_points=message.callback_points if home.key else (),
         routing=message.routing if partner else (),
+        hops=message.hops if partner else 0,
         ttl_ticks=ttl_ticks,
         socket_identity=b"",
         domain="",

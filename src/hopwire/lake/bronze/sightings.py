@@ -23,7 +23,7 @@ MEANINGS = {
     "peer":        "identity of the node at the other end; empty for the node's own actors",
     "frames":      "the message as it was on the wire",
     "reason":      "why a dead letter went no further, or why sightings are missing",
-    "note":        "the same in words, where there is more to say",
+    "note":        "the same in words, where there is more to say; or the key of what it becomes at a border",
     "skipped":     "how many sightings are missing here",
 }
 # fmt: on

@@ -56,7 +56,7 @@ NOT_SEEN = ("frames", "skipped")  # columns of a sighting that a message does no
 CHANGED = {  # columns of a sighting that say something else beside a message, which has reasons of its own
     "direction": Column("direction",   pa.string(), "in, out, local, dead or told"),
     "reason":    Column("dead_reason", pa.string(), "why a dead letter went no further, or what an asker was told"),
-    "note":      Column("dead_note",   pa.string(), "the same in words, where there is more to say"),
+    "note":      Column("dead_note",   pa.string(), "the same in words; or the key of what it becomes at a border"),
 }
 REPEATED = {
     each.name: CHANGED.get(each.name, each) for each in SIGHTINGS_TABLE.columns if each.name not in NOT_SEEN
