@@ -129,3 +129,22 @@ def test_very_many_at_once_to_a_peer_that_is_slow_are_hardly_ever_sent_twice() -
             assert b._outgoing.message_count - before <= MANY + budget
 
     run(story)
+
+
+@pytest.mark.slow
+def test_a_network_that_loses_a_third_of_everything_answers_two_hundred_questions_a_second() -> None:
+    async def story(network: Network) -> int:
+        async with network.node() as a, network.node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            hub, asked = b.hub(), list[asyncio.Future[Greeting]]()
+            network.faults = Faults(drop=0.3, delay=0.001)
+            for number in range(600):
+                question = hub.ask(Greet(str(number)), Greeting, timeout=15, at_least_once=True)
+                asked.append(asyncio.ensure_future(question))
+                await asyncio.sleep(0.005)
+            ends = await asyncio.gather(*asked, return_exceptions=True)
+            network.faults = Faults()
+            return sum(isinstance(end, Greeting) for end in ends)
+
+    assert run(story) == 600

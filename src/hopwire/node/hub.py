@@ -885,6 +885,7 @@ class Hub:
     def _take_outcome(self, key: int, promise: Promise, outcome: Outcome) -> None:
         if outcome.kind == "received":
             node = bytes.fromhex(outcome.detail)
+            promise.receipts += 1
             if node != promise.taken_by:  # a receipt for a copy says nothing new, and must not bring the next copy
                 promise.taken_by = node
                 tell_news(promise)

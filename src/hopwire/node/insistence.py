@@ -77,6 +77,7 @@ class Insistence:
                 message, avoid = message.replace(receiver_node_identity=promise.taken_by), ()
             extension = Extension(message_id=message_id, attempt=promise.attempts)
             promise.attempts += 1
+            promise.receipts = 0
             promise.news = timing.loop.create_future()
             began = timing.clock()
             again = Envelope(with_extension(message, extension), envelope.deadline, may_wait=True)
@@ -105,13 +106,16 @@ class Insistence:
             if await self._has_news(promise, LOOK_SECONDS):
                 break
         if not promise.taken_by and not _is_over(promise):
-            await self._for_receipt(promise)
-            if promise.taken_by and promise.attempts == 1:
-                self._retries.measured(promise.taken_by, timing.clock() - began)
+            sent_at = timing.clock()
+            await self._for_receipt(promise, sent_at)
+            if promise.taken_by:
+                self._retries.received()
+                if promise.attempts == 1:
+                    self._retries.measured(promise.taken_by, timing.clock() - began, sent_at)
         if promise.taken_by and not promise.future.done():
             await self._for_answer(promise)
 
-    async def _for_receipt(self, promise: Promise) -> None:
+    async def _for_receipt(self, promise: Promise, sent_at: float) -> None:
         """Wait for a receipt until it is late, and resends are left; a pause in which the loop was held is repeated."""
         timing, retries = self._timing, self._retries
         pause = retries.late_after(promise.sent_to)
@@ -120,18 +124,36 @@ class Insistence:
         began = timing.clock()
         while not await self._has_news(promise, pause):
             was_held = timing.clock() - began > HELD * pause  # a receipt may have come and not been read
-            if (not was_held or pause >= LONGEST_RETRY_SECONDS) and retries.may_send(timing.clock()):
-                return
+            if not was_held or pause >= LONGEST_RETRY_SECONDS:
+                is_lost = retries.is_overtaken(promise.sent_to, sent_at)
+                if retries.may_send(timing.clock(), is_lost=is_lost):
+                    promise.overtaken += is_lost  # the node is there, so the next pause need not be longer
+                    return
             pause, began = min(2 * pause, max(pause, LONGEST_RETRY_SECONDS)), timing.clock()
 
     async def _for_answer(self, promise: Promise) -> None:
-        """Wait for the answer of a node that has the question; what this node itself has cannot get lost."""
+        """Wait for the answer of a node that has the question; what this node itself has cannot get lost.
+
+        A node that is asked again has the answer, or says that it has the question. Who hears neither asks once more
+        soon, for that was lost; who hears that the question is there waits for twice as long as before.
+        """
         promise.news = self._timing.loop.create_future()
-        pause = min(ASK_AGAIN_SECONDS * _doubled(promise), LONGEST_ASK_SECONDS)
         while promise.taken_by == self._node and not await self._has_news(promise, LONGEST_ASK_SECONDS):
             pass
+        if not promise.receipts and await self._is_unheard(promise):
+            return
+        pause = min(ASK_AGAIN_SECONDS * 2 ** min(promise.waited, MOST_DOUBLINGS), LONGEST_ASK_SECONDS)
+        promise.waited += 1
         if promise.taken_by and not _is_over(promise):
             await self._has_news(promise, pause * (1 + JITTER * self._timing.chance()))
+
+    async def _is_unheard(self, promise: Promise) -> bool:
+        """Wait for a word of a node that was asked again; gives whether none came, and resends are left."""
+        retries, timing = self._retries, self._timing
+        pause = retries.late_after((promise.taken_by,)) * (1 + JITTER * timing.chance())
+        if await self._has_news(promise, pause) or promise.receipts:
+            return False
+        return retries.may_send(timing.clock(), is_lost=True)
 
     async def _has_news(self, promise: Promise, seconds: float) -> bool:
         assert promise.news is not None
@@ -141,8 +163,8 @@ class Insistence:
 
 
 def _doubled(promise: Promise) -> int:
-    """Give 1, 2, 4 ... for the first, second, third attempt."""
-    return 1 << min(promise.attempts - 1, MOST_DOUBLINGS)
+    """Give 1, 2, 4 ... for the first, second, third attempt, without those that were overtaken."""
+    return 1 << min(promise.attempts - promise.overtaken - 1, MOST_DOUBLINGS)
 
 
 def _is_over(promise: Promise) -> bool:

@@ -94,6 +94,9 @@ class Promise(msgspec.Struct):
     news: asyncio.Future[None] | None = None  # done when a receipt came, or the message is lost, since the last attempt
     taken_by: bytes = b""  # the node that the receipt came from
     attempts: int = 0  # of a message that is sent until the promise is kept
+    overtaken: int = 0  # attempts that were lost, since later messages arrived
+    receipts: int = 0  # since the last attempt
+    waited: int = 0  # pauses for the answer after a receipt, each twice as long as the one before
     parts: StreamParts | None = None  # of a stream; the future is done when the stream has ended
     last: str = ""  # what was heard of it and did not end the promise
     is_in_line: bool = False  # whether the question waits here for credit, and was not even written
