@@ -468,3 +468,23 @@ def test_who_is_lost_makes_room_for_others() -> None:
     script.hear(Rumours(b"n0", START, (gone, record_of("late"))))
     assert "late" in script.living()
     assert len(script.members.ring) == MAX_MEMBERS
+
+
+def test_records_of_all_members_take_only_so_many_bytes_and_who_is_lost_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proofs = tuple((f"domain-{number}", bytes(100)) for number in range(60))
+    large = [replace(record_of(f"n{number}"), proofs=proofs) for number in range(12)]
+    script = alone()
+    monkeypatch.setattr("hopwire.cluster.members.MOST_BYTES", script.members.size_bytes + 10 * large[0].size_bytes + 50)
+    commands = script.hear(Rumours(b"n0", START, tuple(large)))
+    left_out = [command.node for command in commands if isinstance(command, Warn)]
+    assert left_out == [b"n10", b"n11"]
+    assert len(script.living()) == 11  # and this node
+    grown = replace(large[3], sequence=2, key=bytes(500))
+    (warning,) = [each for each in script.hear(Rumours(b"n0", START, (grown,))) if isinstance(each, Warn)]
+    assert (warning.what, warning.node) == ("too_large_records", b"n3")
+    gone = replace(record_of("n7", sequence=2), status=LEFT)
+    script.hear(Rumours(b"n0", START, (gone, large[10])))
+    assert "n10" in script.living()
+    assert script.members.size_bytes == sum(each.size_bytes for each in script.members._records.values())

@@ -80,6 +80,7 @@ MOST_RECORDS = 400  # in one message: about 64 KB
 MOST_ACCUSED = 100
 MOST_WANTED = 64  # owners in one question for routes
 ROUTES_AT_A_TIME = 1000  # in one answer: about 64 KB
+RECORD_BYTES, WORD_BYTES, PROOF_BYTES = 900, 64, 160  # of a record, a word and a proof, beside what they say
 MOST_PROOFS = 64  # in one record: domains that one node hosts
 DOMAIN_CHARACTERS, HOST_PROOF_BYTES = 255, 288  # a proof has a key id of up to 255 bytes and 33 bytes more
 ROUTES_HASH_BYTES = 16
@@ -107,6 +108,14 @@ class MemberRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def age(self) -> tuple[int, int]:
         """What is larger in a newer record."""
         return self.incarnation, self.sequence
+
+    @property
+    def size_bytes(self) -> int:
+        """About what the record takes in memory."""
+        words = sum([WORD_BYTES + len(word) for word in self.capabilities])
+        proofs = sum([PROOF_BYTES + len(domain) + len(proof) for domain, proof in self.proofs])
+        own = len(self.node) + len(self.uri) + len(self.routes_hash) + len(self.key) + len(self.signature)
+        return RECORD_BYTES + own + words + proofs
 
 
 class Accusation(msgspec.Struct, frozen=True, array_like=True, gc=False):

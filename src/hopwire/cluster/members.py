@@ -47,9 +47,9 @@ Rules:
 The trap: a ring in one's own eyes. When many members die at once, the dead are still monitors of each other. Whoever is
 dismissed leaves its place to the next one in front, who begins to monitor, finds nobody there, and accuses too.
 
-Limits: `MAX_MEMBERS` in all, lost ones included, which make room for others; accusers of each member; claims; records
-and accusations that wait to be passed on; answers to `Compare` in each period. A start may not lie more than 24 h
-ahead.
+Limits: `MAX_MEMBERS` in all and `MOST_BYTES` of their records, lost ones included, which make room for others; accusers
+of each member; claims; records and accusations that wait to be passed on; answers to `Compare` in each period. A start
+may not lie more than 24 h ahead.
 """
 
 from __future__ import annotations
@@ -135,6 +135,7 @@ ALONE_BEATS = 5  # between two knocks of a node that has no neighbour, after som
 RISE_BEATS, MOST_RISES = 30, 3  # after its start in which a node goes above a later start of itself, and how often
 KNOCKS_TO_WARN = 5  # without an answer
 MAX_MEMBERS = 20_000
+MOST_BYTES = 64 * 1024 * 1024  # that all records take: 20,000 with a certificate and some proofs each
 MOST_ACCUSERS = 8  # of one member
 MOST_CLAIMS = 1000  # names that other processes want to have
 MOST_WAITING = 2000  # records, and accusations, that wait to be passed on; what is left out is found by comparing
@@ -197,6 +198,7 @@ class Members:
         self.suspects: dict[bytes, Suspicion] = {}
         self.digest, self.buckets = 0, [0] * BUCKETS
         self.count = 0  # of living members, this node included
+        self.size_bytes = 0  # of all records that were learned
         self._enter(me)
         self.links: set[bytes] = set()
         self.routes = RouteExchange(me.node, me.incarnation, self.links, self._living_record)
@@ -262,6 +264,7 @@ class Members:
         """Know what another knows, from a table that many share: for simulations of members that have met long ago."""
         self._base, self.ring, self._records = table, other.ring.shared(), {self.me.node: self.me}
         self.digest, self.buckets, self.count = other.digest, list(other.buckets), other.count
+        self.size_bytes = self.me.size_bytes  # what many share is not counted
 
     # -- steps
 
@@ -564,13 +567,16 @@ class Members:
         if known is None and not self._has_room():
             self._commands.append(Warn("too_many_members", node, record.uri))
             return False
+        if not self._has_bytes(record, known):
+            self._commands.append(Warn("too_large_records", node, record.uri))
+            return False
         loss = self.lost.get(node)
         if known is not None and loss is None:
             self._withdraw(known)
         if known is None or known.incarnation != record.incarnation or known.uri != record.uri:
             self._unreached.discard(node)
         if record.status == LEFT:
-            self._records[node] = record
+            self._keep(record)
             self._lose(node, "left", now_ns, is_new=loss is None)
         else:
             self._return(record, known, loss)
@@ -588,6 +594,21 @@ class Members:
         if len(self.ring) >= MAX_MEMBERS and self.lost:
             self._drop(next(iter(self.lost)))
         return len(self.ring) < MAX_MEMBERS
+
+    def _has_bytes(self, record: MemberRecord, known: MemberRecord | None) -> bool:
+        """Tell whether a record fits beside all others, if need be in place of those that were lost first."""
+        more = record.size_bytes - (0 if known is None else known.size_bytes)
+        for lost in list(self.lost) if more > 0 and self.size_bytes + more > MOST_BYTES else ():
+            if lost != record.node:
+                self._drop(lost)
+            if self.size_bytes + more <= MOST_BYTES:
+                break
+        return more <= 0 or self.size_bytes + more <= MOST_BYTES
+
+    def _keep(self, record: MemberRecord) -> None:
+        before = self._records.get(record.node)
+        self.size_bytes += record.size_bytes - (0 if before is None else before.size_bytes)
+        self._records[record.node] = record
 
     def _refuse(self, record: MemberRecord, source: bytes, verdict: str, now_ns: int) -> None:
         """Do not believe a record; keep it in mind if its process may have the name later."""
@@ -656,7 +677,7 @@ class Members:
                 self._commands.append(JudgeRoutes(node, is_moved))
 
     def _enter(self, record: MemberRecord) -> None:
-        self._records[record.node] = record
+        self._keep(record)
         hashed = _hash(record)
         self.digest ^= hashed
         self.buckets[_bucket(record.node)] ^= hashed
@@ -1005,5 +1026,6 @@ class Members:
         if self._base:
             self._records, self._base = {**self._base, **self._records}, {}
         del self.lost[node]
-        self._records.pop(node, None)
+        dropped = self._records.pop(node, None)
+        self.size_bytes -= 0 if dropped is None else dropped.size_bytes
         self.ring.remove(node)

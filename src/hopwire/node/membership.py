@@ -104,7 +104,7 @@ ANSWER_SECONDS, ROUTES_PER_SECOND = 0.05, 20_000  # between two answers with all
 FUTURE_NS = 24 * 60 * NS_PER_MINUTE  # an incarnation is the time of a start: from then on nobody could come after it
 BY_NUMBER = {fmt.number: fmt for fmt in FORMATS}
 CALLED = "called:"  # a word of a hello and of a record: the name of the node, for people to read
-LEFT_OUT = ("too_many_members", "too_many_routes")  # each is counted as a dead letter
+LEFT_OUT = ("too_many_members", "too_large_records", "too_many_routes")  # each is counted as a dead letter
 OWN_NAMES = "give each process its own identity= or name="
 # fmt: off
 REPORTS = {
@@ -119,6 +119,7 @@ REPORTS = {
     "set_back":         "others know a later start of this node at {uri}, and ignore this one: its clock was set back; "
                         "set the clock right and start the node again",
     "too_many_members": "node {peer} at {uri} is not taken as a member: there are too many; does somebody invent them?",
+    "too_large_records": "the record of {peer} at {uri} is not taken: those of all members take too much memory",
     "too_many_routes":  "routes of {peer} at {uri} are left out: those of all members take too much memory",
     "too_many_peers":   "node {peer} at {uri} is not met: there are too many peers",
     "unanswered":       "{uri} gave {detail}: is it running, are address and keys right, does it refuse us?",
