@@ -132,6 +132,14 @@ def test_incarnations_have_one_clock_until_that_cannot_be() -> None:
     assert talk.coverage.offsets_ns == {A: 0, B: 2 * SECOND}
 
 
+def test_one_direction_alone_does_not_refute_the_clock_of_the_life_before() -> None:
+    ahead, restarts = {A: always(0), B: set_ahead(-30 * SECOND, 300 * SECOND)}, {B: (300 * SECOND,)}
+    talk = Talk(ahead, restarts).say((A, B), seconds=600, every=1).say((B, A), seconds=300, every=1)
+    assert talk.coverage.clocks == {A: A, B: A}, "both have one clock still, though B was set back"
+    assert not talk.coverage.changes
+    assert Talk(ahead, restarts).say(*TO_AND_FRO, seconds=600, every=1).coverage.changes, "both directions refute it"
+
+
 @pytest.mark.slow
 def test_clock_that_is_set_while_the_node_runs_is_doubtful_about_then_and_right_elsewhere() -> None:
     since = 7 * HOUR + 100 * SECOND

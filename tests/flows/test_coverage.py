@@ -75,6 +75,14 @@ def test_stretches_are_found_as_a_loop_would(spans: list[LifeSpan], asked: list[
     ]
 
 
+def test_message_can_pass_unseen_while_a_killed_node_had_not_written_what_it_saw() -> None:
+    of = Coverage([LifeSpan(b"B", 0, 100, 1), LifeSpan(b"B", 200, 300, 2)]).of(pa.array(NODES))
+    begin = np.array([99, 100, 102, 103])  # B was killed, and its last written sighting is at 100
+    nobody, killed = np.zeros(4, dtype=np.int64), np.ones(4, dtype=np.int64)  # A does not capture
+    rules = Rules(unwritten_ns=2)
+    assert of.can_pass_unseen(nobody, killed, begin, begin + 50, rules).tolist() == [True, True, True, False]
+
+
 def test_clock_that_changes_is_corrected_by_incarnation_and_time() -> None:
     changes = {b"A": {1: [Offset(0, 0, 0.1)], 3: [Offset(0, 50)]}}
     coverage = Coverage(offsets_ns={b"A": 7, b"B": 5}, changes=changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -52,6 +53,15 @@ def test_one_that_comes_twice_is_a_duplicate_where_it_came() -> None:
     found = fates(beats(30, twice={11}))
     assert found[11] == ["arrived", "duplicate"]
     assert all(fate == ["arrived"] for second, fate in found.items() if second != 11)
+
+
+def test_order_alone_decides_where_clocks_are_not_known_against_each_other() -> None:
+    story = Story(seconds=7200)
+    for second in (10, 20):
+        story.out(A, B, second * 1000, b"m").came(B, A, (second + 3600) * 1000, b"m")
+    apart = link(story.sightings, replace(story.coverage, clocks={A: A, B: B}), Rules())
+    assert apart["fate"].to_pylist() == ["arrived", "arrived"]
+    assert "arrived" not in story.hops()["fate"].to_pylist(), "with one clock, nothing takes an hour"
 
 
 def test_of_many_on_their_way_at_a_time_only_one_is_lost() -> None:

@@ -80,6 +80,14 @@ def test_gap_at_the_end_is_open_until_the_next_source() -> None:
     assert LifeSpan(b"A", SECOND, 10 * SECOND, 1) in skips_of(placed([two, one]))
 
 
+def test_open_gap_goes_on_from_its_own_begin() -> None:
+    late = skip(6, 3)._replace(seen_at_ns=2 * SECOND)  # the clock was set back, from 5 s to 2 s
+    one, two = span(*seen(4, 5), late), span(*seen(9), segment="t")
+    assert one.last_seen_at_ns == 5 * SECOND
+    assert placed([one, two])[1].gaps == (Gap(9, 8, 2 * SECOND, 9 * SECOND),)
+    assert span(*seen(4, 5), late, *seen(9), rows=1).gaps == (Gap(6, 8, 2 * SECOND, 9 * SECOND),)
+
+
 def test_gaps_of_one_second_are_one() -> None:
     rows = [Sighting(b"A", "", 1, 2 * each, SECOND + each, "in", b"", (b"x",)) for each in range(1000)]
     found = span(*rows, rows=7)

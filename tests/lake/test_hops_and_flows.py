@@ -12,11 +12,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopwire.flows.coverage import LifeSpan
 from hopwire.flows.findings import Known
+from hopwire.flows.oversized import OF_REQUEST
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import REQUEST_SCHEMA
 from hopwire.flows.spans import Gap, SourceSpan
 from hopwire.lake.bronze.spans import rows_from_spans
-from hopwire.lake.gold.flows import OF_REQUEST, flows, judge_of
+from hopwire.lake.gold.flows import flows, judge_of
 from hopwire.lake.gold.requests import requests
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.clocks import clocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -38,6 +38,7 @@ from tests.lake.captures import make_capture, make_sightings, write_segment
 pytestmark = pytest.mark.slow
 
 Rows = dict[str, list[str]]
+SMALL_TREES = LakeSettings(max_flow_rows=3)
 
 
 def no_spark() -> SparkSession:
@@ -52,12 +53,12 @@ class CutCaptures:
     domains: Domains
     files: tuple[Path, ...]
 
-    def build(self, lake: Path, live: Path, some: Iterable[Path]) -> Built:
+    def build(self, lake: Path, live: Path, some: Iterable[Path], settings: LakeSettings | None = None) -> Built:
         """Build a lake from those that are there already, and some more."""
         live.mkdir(exist_ok=True)
         for path in some:
             shutil.copy(path, live)
-        return build(no_spark, live, lake, domains=self.domains)
+        return build(no_spark, live, lake, domains=self.domains, settings=settings)
 
 
 def write_part(path: Path, rows: pa.Table, is_sealed: bool = True) -> Path:
@@ -106,6 +107,14 @@ def whole(cut: CutCaptures, tmp_path_factory: pytest.TempPathFactory) -> Rows:
     return rows_of(lake)
 
 
+@pytest.fixture(scope="module")
+def whole_of_large_flows(cut: CutCaptures, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    lake = tmp_path_factory.mktemp("large") / "lake"
+    build(no_spark, cut.place, lake, domains=cut.domains, settings=SMALL_TREES)
+    assert sum(read_arrow(lake, "gold.flows")["is_oversized"].to_pylist()) > 10
+    return rows_of(lake)
+
+
 @pytest.mark.parametrize(("count", "seed"), [(5, None), (7, 2)])
 def test_any_cutting_in_any_order_gives_the_tables_of_one_build(
     cut: CutCaptures, whole: Rows, tmp_path: Path, count: int, seed: int | None
@@ -134,6 +143,15 @@ def test_compaction_between_steps_changes_no_row(
         assert max(map(days.count, days)) <= 3, "closed rows, rows of open flows, a source that may grow"
 
 
+def test_flows_that_are_larger_than_their_trees_are_judged_by_steps(
+    cut: CutCaptures, whole_of_large_flows: Rows, tmp_path: Path
+) -> None:
+    size = -(-len(cut.files) // 3)
+    for first in range(0, len(cut.files), size):
+        step(tmp_path / "lake", cut.files[first : first + size], domains=cut.domains, settings=SMALL_TREES)
+    assert_same(rows_of(tmp_path / "lake"), whole_of_large_flows)
+
+
 def too_large(*_: Any) -> None:
     raise WholeNeeded("a flow is too large")
 
@@ -143,25 +161,28 @@ def too_large(*_: Any) -> None:
 def test_step_goes_on_from_a_lake_that_spark_has_judged(
     cut: CutCaptures,
     whole: Rows,
+    whole_of_large_flows: Rows,
     tmp_path: Path,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     is_by_table: bool,
 ) -> None:
+    settings, expected = LakeSettings(), whole
     if is_by_table:
         monkeypatch.setattr("hopwire.lake.build.whole_tables", too_large)
+        settings, expected = SMALL_TREES, whole_of_large_flows
     lake, live = tmp_path / "lake", tmp_path / "live"
     live.mkdir()
     half = len(cut.files) * 3 // 4
     for path in cut.files[:half]:
         shutil.copy(path, live)
-    build(spark, live, lake, domains=cut.domains, settings=LakeSettings(step_rows=1))
+    build(spark, live, lake, domains=cut.domains, settings=replace(settings, step_rows=1))
     assert read_manifest(lake).tables["silver.closed_flows"].row_count == len(read_arrow(lake, "gold.flows"))
-    built = cut.build(lake, live, cut.files[half:])
+    built = cut.build(lake, live, cut.files[half:], settings)
     assert built.tables == STEPPED
     crossings = read_arrow(lake, "silver.crossings")
     assert set(crossings["build"].to_pylist()) == {1, 2}, "the step has gone on from what Spark has found"
-    assert_same(rows_of(lake), whole)
+    assert_same(rows_of(lake), expected)
 
 
 class WorkersHere:
@@ -190,10 +211,19 @@ def test_whole_lake_in_parts_and_pieces_has_the_rows_of_a_step(
     assert_same(rows_of(tmp_path / "lake"), whole)
 
 
-def test_flow_that_is_larger_than_its_tree_is_left_to_spark(
+def test_whole_lake_has_flows_that_are_larger_than_their_trees(
+    cut: CutCaptures, whole_of_large_flows: Rows, tmp_path: Path
+) -> None:
+    settings = replace(SMALL_TREES, step_rows=1)
+    build(WorkersHere, cut.place, tmp_path / "lake", domains=cut.domains, settings=settings)  # type: ignore[arg-type]
+    assert_same(rows_of(tmp_path / "lake"), whole_of_large_flows)
+
+
+def test_flow_that_fits_into_no_process_is_left_to_spark(
     cut: CutCaptures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = LakeSettings(step_rows=1, max_flow_rows=5)
+    settings = LakeSettings(step_rows=1)
+    monkeypatch.setattr("hopwire.lake.whole.FLOW_ROWS", 5)
     monkeypatch.setattr("hopwire.lake.build._Build.make", too_large)
     with pytest.raises(WholeNeeded):
         build(WorkersHere, cut.place, tmp_path / "lake", domains=cut.domains, settings=settings)  # type: ignore[arg-type]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from hopwire.flows.oversized import TOGETHER
 from hopwire.flows.rules import Rules
-from hopwire.lake.gold.requests import TOGETHER, _judge
+from hopwire.lake.gold.requests import _judge
 from tests.flows.story import Story, answering, asking
 
 A, B, C = b"A", b"B", b"C"

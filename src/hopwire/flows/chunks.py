@@ -18,7 +18,7 @@ import pyarrow as pa
 from hopwire.columnar import Ints, ints
 from hopwire.flows.groups import Groups, codes, pack
 
-__all__ = ["GroupChunk", "GroupPiece", "Summariser", "pieces", "whole_chunks"]
+__all__ = ["GroupChunk", "GroupPiece", "Summariser", "TableFunction", "pieces", "whole_chunks"]
 
 CHUNK_ROWS = 50_000  # of one chunk, unless a group is larger: enough for numpy, and some tens of megabytes
 

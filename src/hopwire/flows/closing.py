@@ -48,6 +48,7 @@ __all__ = [
     "final_horizons",
     "horizon_columns",
     "horizons",
+    "latest_of_requests",
     "minutes_in",
 ]
 
@@ -111,6 +112,13 @@ def horizon_columns(hops: pa.Table, requests: pa.Table, rules: Rules) -> Horizon
     ends = (columns.source, columns.target, columns.home)
     nodes = distinct_lists(np.concatenate([columns.flow] * len(ends)), np.concatenate(ends), columns.nodes, len(until))
     return HorizonColumns(columns.flows, until, nodes)
+
+
+def latest_of_requests(requests: pa.Table, rules: Rules) -> int:
+    """Give the latest time that the verdict on one flow looks at for some of its requests."""
+    _, silences = _silences(requests, rules)
+    latest = max([*silences, int(ints(requests["asked_at_ns"]).max())])
+    return latest + max(rules.unwritten_ns, rules.duplicate_window_ns) + rules.patience_ns
 
 
 def _until(columns: HopColumns, requests: pa.Table, rules: Rules) -> Ints:

@@ -37,11 +37,10 @@ from hopwire.flows.closing import MINUTE_BYTES, Frontier, HorizonColumns, change
 from hopwire.flows.coverage import Coverage, coverage_from_rows
 from hopwire.flows.crossings import WINDOW_NS, Crossing, CrossingColumns, crossings_of, quickest, window_of
 from hopwire.flows.findings import Contract, Known
-from hopwire.flows.flows import judge_flows
 from hopwire.flows.groups import NEVER, codes, in_order
 from hopwire.flows.hops import FLOW_ID, link, with_flow_ids
 from hopwire.flows.matching import read_sightings
-from hopwire.flows.requests import judge_requests
+from hopwire.flows.oversized import flows_of, requests_of
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import CLOCK_SCHEMA, FLOW_SCHEMA, HOP_SCHEMA, REQUEST_SCHEMA
 from hopwire.flows.spans import PlacedSpan, SourceSpan, joined_spans, placed
@@ -383,7 +382,7 @@ def judge_sightings(rows: pa.Table, coverage: Coverage, rules: Rules) -> FlowTab
     """Give the hops and requests of sightings with their flows; the flows are judged when all requests are known."""
     rows = in_order(rows, FLOW_ID, "message_key", "seen_at_ns", *SIGHTING)
     hops = _in_order(link(rows, coverage, rules))
-    requests = judge_requests(hops, coverage, rules)
+    requests = requests_of(hops, coverage, rules)
     return FlowTables(rows, hops, requests)
 
 
@@ -406,7 +405,7 @@ class _Ended:
     @classmethod
     def of(cls, judged: FlowTables, known: Known, frontier: Frontier) -> _Ended:
         """Judge the flows of hops and requests, and find those that are final."""
-        tables = replace(judged, flows=judge_flows(judged.hops, judged.requests, known))
+        tables = replace(judged, flows=flows_of(judged.hops, judged.requests, known))
         final = final_horizons(tables.hops, tables.requests, known.rules, frontier)
         closing = tables.where(lambda flow: pc.is_in(flow, final.flows))
         still = tables.where(lambda flow: pc.invert(pc.is_in(flow, final.flows)))

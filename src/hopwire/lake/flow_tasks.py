@@ -11,8 +11,8 @@ A flow waits if it has a question that nobody handled. The finding `unknown_vers
 answered in any flow, and this is known when all tasks of `judge` have ended. Such flows are few.
 
 The judge is that of a step (`flows/steps.py`). A part is judged in pieces of whole flows. A flow that is too large for
-its tree, or too large for one process, is refused: `too_large` says so, and then the tables are built one after the
-other by Spark, which cuts such flows.
+one process (`flow_rows`) is refused: `too_large` says so, and then the tables are built one after the other by Spark,
+which holds no flow as a whole.
 
 The trap: sightings of one flow must be in one part. `flow_names` gives the flow without its minute, which is not known
 before clocks are, and sightings of different names never meet.
@@ -34,7 +34,6 @@ from hopwire.flows.closing import horizon_columns
 from hopwire.flows.contract_parts import OF_MESSAGES, parts_of
 from hopwire.flows.crossings import Crossing, quickest_crossings
 from hopwire.flows.findings import Contract, Known
-from hopwire.flows.flows import judge_flows
 from hopwire.flows.groups import codes
 from hopwire.flows.histograms import OF_REQUESTS, latencies_of, minutes_asked
 from hopwire.flows.hops import FLOW_ID, flow_names, with_flow_ids
@@ -47,6 +46,7 @@ from hopwire.flows.minutes import (
     security_of,
     signed_in,
 )
+from hopwire.flows.oversized import flows_of
 from hopwire.flows.steps import FlowTables, answered_in, judge_sightings, unhandled_in
 from hopwire.lake.dataframes import AgedOutput
 from hopwire.lake.exchange import parts_by, read_part, write_parts
@@ -96,6 +96,7 @@ class FlowJob(msgspec.Struct, frozen=True):
     part_count: int
     minute_count: int
     recent_ns: int  # rows of later times have files of their own
+    flow_rows: int  # sightings of one flow that fit into one process
 
     def path(self, kind: str, number: int) -> Place:
         """Give the file of one task."""
@@ -224,7 +225,7 @@ class _JudgedPart:
         self.linked = self.waiting = 0
 
     def report(self, sightings: pa.Table) -> JudgeReport:
-        for piece in _pieces(sightings, self.known.rules.max_flow_rows):
+        for piece in _pieces(sightings, self.job.flow_rows):
             self._judge(piece)
         for kind in (LINKS, SECURITY, LATENCIES):
             self._exchange(kind)
@@ -245,14 +246,13 @@ class _JudgedPart:
     def _judge(self, sightings: pa.Table) -> None:
         coverage, rules = self.known.coverage, self.known.rules
         found = judge_sightings(with_flow_ids(sightings, coverage, rules), coverage, rules)
-        _refuse_large(found, rules.max_flow_rows)
         unhandled = unhandled_in(found.requests)
         waiting = pc.unique(unhandled[FLOW_ID].combine_chunks())
         hops, requests = self._settled(found, waiting) if len(waiting) else (found.hops, found.requests)
         index = index_rows(found.hops, horizon_columns(found.hops, found.requests, rules), most_off_ns(coverage))
         self._write(HOPS, found.hops)
         self._write(REQUESTS, found.requests)
-        self._write(FLOWS, judge_flows(hops, requests, self.known))
+        self._write(FLOWS, flows_of(hops, requests, self.known))
         self._write(CLOSED_TABLE.name, index)
         self.answered += answered_in(found.requests)
         self.unhandled += Counter(unhandled["identity"].to_pylist())
@@ -299,13 +299,13 @@ MINUTE_KEYS: dict[str, Callable[[pa.Table], tuple[Any, ...]]] = {
 }
 
 
-def _pieces(sightings: pa.Table, max_flow_rows: int) -> Iterator[pa.Table]:
-    """Give whole flows, about as many as are judged at a time; a flow with more hops than its tree is refused."""
+def _pieces(sightings: pa.Table, flow_rows: int) -> Iterator[pa.Table]:
+    """Give whole flows, about as many as are judged at a time; a flow that does not fit into a process is refused."""
     if not len(sightings):
         return
     (flow,), _ = codes(flow_names(sightings))
     sizes = np.bincount(flow)
-    if sizes.max() > 2 * max_flow_rows:  # a hop has two sightings at most
+    if sizes.max() > flow_rows:
         raise _TooLarge(f"a flow has {sizes.max():,} sightings")
     if len(sightings) <= PIECE_ROWS * 3 // 2:
         yield sightings
@@ -313,13 +313,6 @@ def _pieces(sightings: pa.Table, max_flow_rows: int) -> Iterator[pa.Table]:
     piece = ((np.cumsum(sizes) - sizes) // PIECE_ROWS)[flow]
     for number in np.unique(piece).tolist():
         yield sightings.filter(pa.array(piece == number)).combine_chunks()
-
-
-def _refuse_large(found: FlowTables, max_flow_rows: int) -> None:
-    flows = pa.chunked_array([*found.hops[FLOW_ID].chunks, *found.requests[FLOW_ID].chunks], pa.binary())
-    largest = pc.max(flows.value_counts().field("counts")).as_py() or 0
-    if largest > max_flow_rows:
-        raise _TooLarge(f"a flow has {largest:,} steps")
 
 
 # -- finish
@@ -364,7 +357,7 @@ def finish_part(
 
 def _waited(part: int, job: FlowJob, known: Known) -> pa.Table:
     hops, requests = (read_part([job.path(f"waiting-{kind}", part)], 0) for kind in ("hops", "requests"))
-    return judge_flows(hops, requests, known)
+    return flows_of(hops, requests, known)
 
 
 def _bytes(rows: pa.Table) -> bytes:

@@ -10,8 +10,8 @@
 
 The tables are the same as those of a whole build on Spark, row for row. Where the last
 step is of no use (a source was replaced by another, a message came again and a crossing may be mistaken), all sightings
-of the lake are new. Where there are too many for one process, or a flow is too large, `WholeNeeded` is raised before
-anything is published: then Spark judges the lake as a whole.
+of the lake are new. Where there are too many for one process, `WholeNeeded` is raised before anything is published:
+then Spark judges the lake as a whole.
 """
 
 from __future__ import annotations
@@ -249,9 +249,8 @@ class _Increment:
         for first in range(0, max(len(sightings), 1), PIECE_ROWS):
             state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known, again, SHARE)
             again = set()
-            self._refuse_large(state.open)
+            self._refuse_many(state.open)
             on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
-        self._refuse_large(closed.fresh.tables)
         self._put_all(state, closed, new, spans)
 
     def _new_rows(self) -> pa.Table:
@@ -291,12 +290,10 @@ class _Increment:
         )
         return state, closed
 
-    def _refuse_large(self, tables: FlowTables) -> None:
-        """Leave flows that are larger than their trees to Spark, which cuts them."""
-        flows = pa.chunked_array([*tables.hops[FLOW_ID].chunks, *tables.requests[FLOW_ID].chunks], pa.binary())
-        largest = pc.max(flows.value_counts().field("counts")).as_py() or 0
-        if largest > self.settings.max_flow_rows or len(tables.sightings) > self.settings.step_rows:
-            raise WholeNeeded("a flow is too large for one process")
+    def _refuse_many(self, opened: FlowTables) -> None:
+        """Leave flows that stay open to Spark, if they have more sightings than one process judges."""
+        if len(opened.sightings) > self.settings.step_rows:
+            raise WholeNeeded(f"flows that are still open have {len(opened.sightings):,} sightings")
 
     @cached_property
     def _renamed(self) -> set[bytes]:

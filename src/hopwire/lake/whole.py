@@ -59,6 +59,7 @@ __all__ = ["whole_tables"]
 PART_ROWS = 80_000  # sightings of a part: a part is judged at once
 SPREAD_ROWS = 250_000  # sightings of a task that spreads: about a hundred megabytes
 MINUTE_ROWS = 500_000  # sightings for each task that makes minutes: minutes are small, and should have few files
+FLOW_ROWS = 500_000  # sightings of one flow that a task judges: some two gigabytes
 MIN_PARTS, MAX_PARTS = 8, 1_024
 RESULT = pa.schema([("number", pa.int64()), ("report", pa.binary())])
 
@@ -81,7 +82,8 @@ def whole_tables(
     make_place(run.work, settings.file_mode)
     for table in (*JUDGED, *BY_MINUTE):
         run.place(table)
-    job = FlowJob(str(run.lake), str(run.work), run.name, parts, max(rows // MINUTE_ROWS, 2), recent_ns)
+    minutes = max(rows // MINUTE_ROWS, 2)
+    job = FlowJob(str(run.lake), str(run.work), run.name, parts, minutes, recent_ns, FLOW_ROWS)
     _Whole(spark, run, settings, names, basis_of, job, progress).make()
 
 
@@ -102,12 +104,11 @@ class _Whole:
         job, settings, names = self.job, self.settings, dict(self.names)
         spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(path))]
         tasks = _spread_tasks(self.run)
-        most = 2 * settings.max_flow_rows  # sightings: a hop has two at most
-        share = max(most // max(len(tasks), 1), 1)
+        share = max(job.flow_rows // max(len(tasks), 1), 1)
         spread = self._jobs(
             "sightings by flow", len(tasks), lambda n: spread_files(n, tasks[n], job, settings, share), SpreadReport
         )
-        _refuse_large(spread, most)
+        _refuse_large(spread, job.flow_rows)
         found = self._jobs("crossings", job.part_count, lambda n: cross_part(n, job, len(tasks)), list[Crossing])
         crossings = quickest(each for some in found for each in some)
         inherited = inherited_of(self.run.before)

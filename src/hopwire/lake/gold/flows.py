@@ -6,44 +6,26 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hopwire.flows.chunks import Summariser, whole_chunks
+from hopwire.flows.chunks import Summariser, TableFunction
 from hopwire.flows.closing import horizon_columns
 from hopwire.flows.findings import Known
-from hopwire.flows.flows import added, judge_flows, totals_of
-from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS, HOP_SCHEMA, REQUEST_SCHEMA
+from hopwire.flows.oversized import ASKED, OF_REQUEST, REQUEST, TOTALS, FlowRun, apart, flow_runs
+from hopwire.flows.schemas import FLOW_SCHEMA, FLOWS
 from hopwire.lake.dataframes import Batches, Judged
 from hopwire.lake.inheritance import Inherited
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.clocks import coverage_of
-from hopwire.lake.silver.closed_flows import index_rows, most_off_ns
+from hopwire.lake.silver.closed_flows import index_of_part, index_rows, joined_index, most_off_ns
 from hopwire.lake.silver.hops import by_time
 from hopwire.lake.tables import table
 
-__all__ = ["OF_REQUEST", "flows", "judge_of"]
+__all__ = ["flows", "judge_of"]
 
 READS = ("silver.hops", "gold.requests", "silver.clocks")
-REQUEST = "request"  # the column that has a request; null in rows of hops
-OF_REQUEST = (
-    "correlation_id",
-    "message_key",
-    "identity",
-    "version",
-    "version_raw",
-    "home_node",
-    "told",
-    "is_told_otherwise",
-    "reached_node",
-    "outcome",
-    "is_reused",
-    "is_callback_unreached",
-    "is_unhandled",
-    "asked_at_ns",
-    "deadline_ns",
-)
+INDEX = "index"  # the column that has a row of silver.closed_flows, beside totals
 ROWS_OF_A_BATCH = 1_000  # flows are long rows
 
 
@@ -63,7 +45,8 @@ def flows(
     known = Known(coverage_of(clocks), settings.rules, _answered(requests).union(before))
     asked = requests.select("flow_id", F.struct(*OF_REQUEST).alias(REQUEST))
     rows = hops.unionByName(asked, allowMissingColumns=True)
-    together = rows.repartition("flow_id").sortWithinPartitions("flow_id", F.col(REQUEST).isNotNull(), *by_time())
+    order = [F.col(REQUEST).isNotNull(), *by_time(), *(F.col(f"{REQUEST}.{name}") for name in ASKED)]
+    together = rows.repartition("flow_id").sortWithinPartitions("flow_id", *order)
     return Judged(together, judge_of(known), FLOW_SCHEMA, judge_of(known, with_index=True))
 
 
@@ -81,28 +64,40 @@ def judge_of(known: Known, *, with_index: bool = False) -> Batches:
     """
     off_ns = most_off_ns(known.coverage)
 
+    def indexed(rows: pa.Table) -> pa.Table:
+        return index_of_part(*apart(rows), known.rules, off_ns)
+
     def judge_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for run in whole_chunks(batches, ["flow_id"], known.rules.max_flow_rows, Summariser(_totals, added)):
-            hops, requests = _apart(run.rows)
-            totals = None if run.more is None else added(pa.concat_tables([totals_of(hops, requests), run.more]))
-            yield from judge_flows(hops, requests, known, totals).to_batches(max_chunksize=ROWS_OF_A_BATCH)
+        for run in flow_runs(batches, known, _with_index(indexed) if with_index else None):
+            yield from run.flows.to_batches(max_chunksize=ROWS_OF_A_BATCH)
             if with_index:
-                rules = known.rules
-                index = index_rows(hops, horizon_columns(hops, requests, rules), off_ns, is_cut=run.more is not None)
-                yield from index.to_batches()
+                yield from _index(run, known, off_ns).to_batches()
 
     return judge_batches
 
 
-def _totals(rows: pa.Table) -> pa.Table:
-    return totals_of(*_apart(rows))
+def _index(run: FlowRun, known: Known, off_ns: int) -> pa.Table:
+    if run.more is None:
+        return index_rows(run.hops, horizon_columns(run.hops, run.requests, known.rules), off_ns)
+    first = index_of_part(run.hops, run.requests, known.rules, off_ns)
+    return joined_index(pa.concat_tables([first, _index_in(run.more)]))
 
 
-def _apart(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Hops and requests, each with its own columns."""
-    is_request = pc.is_valid(rows[REQUEST])
-    hops = rows.filter(pc.invert(is_request)).select(HOP_SCHEMA.names)
-    asked = rows.filter(is_request)
-    parts = asked[REQUEST].combine_chunks()
-    columns = {"flow_id": asked["flow_id"]} | {name: pc.struct_field(parts, name) for name in OF_REQUEST}
-    return hops, pa.table(columns).cast(pa.schema([REQUEST_SCHEMA.field(name) for name in columns]))
+def _with_index(indexed: TableFunction) -> Summariser:
+    """Give the summary of rows that do not fit: their totals, and beside them what the index says of them."""
+
+    def of(rows: pa.Table) -> pa.Table:
+        return _beside(TOTALS.of(rows), indexed(rows))
+
+    def both(parts: pa.Table) -> pa.Table:
+        return _beside(TOTALS.added(parts.drop_columns([INDEX])), joined_index(_index_in(parts)))
+
+    return Summariser(of, both)
+
+
+def _beside(totals: pa.Table, index: pa.Table) -> pa.Table:
+    return totals.append_column(INDEX, index.to_struct_array().combine_chunks())
+
+
+def _index_in(parts: pa.Table) -> pa.Table:
+    return pa.Table.from_struct_array(parts[INDEX].combine_chunks())

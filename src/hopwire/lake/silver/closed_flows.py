@@ -13,15 +13,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import ints, one_array
-from hopwire.flows.closing import HorizonColumns
+from hopwire.flows.closing import HorizonColumns, horizon_columns, latest_of_requests
 from hopwire.flows.coverage import Coverage, offsets_at
 from hopwire.flows.groups import NO_TIME, Groups
+from hopwire.flows.rules import Rules
 from hopwire.lake.tables import Column, Table, declare
 from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["ANY_TIME", "CLOSED_TABLE", "hash_of_flow", "index_rows", "most_off_ns"]
+__all__ = [
+    "ANY_TIME",
+    "CLOSED_TABLE",
+    "hash_of_flow",
+    "index_of_part",
+    "index_rows",
+    "joined_index",
+    "most_off_ns",
+]
 
-ANY_TIME = 2**62  # a flow that is too large for its tree looks at all times, and has any number of sightings
+ANY_TIME = 2**62  # in older lakes: a flow that is too large for its tree looks at all times
 
 # fmt: off
 COLUMNS = (
@@ -66,24 +75,56 @@ def most_off_ns(coverage: Coverage) -> int:
     return most + NS_PER_SECOND
 
 
-def index_rows(hops: pa.Table, known: HorizonColumns, off_ns: int, *, is_cut: bool = False) -> pa.Table:
-    """Give the rows of flows, from all their hops and their horizons; of a flow that is cut, there are more hops."""
+def index_rows(hops: pa.Table, known: HorizonColumns, off_ns: int) -> pa.Table:
+    """Give the rows of flows, from all their hops and their horizons."""
     left, came = (ints(hops[name], NO_TIME) for name in ("left_at_ns", "arrived_at_ns"))
     begun = np.where(left == NO_TIME, came, np.where(came == NO_TIME, left, np.minimum(left, came)))
     seen = sum(ints(pc.is_valid(hops[name])) for name in ("left_sequence", "arrived_sequence"))
     flows = Groups(ints(pc.index_in(one_array(hops["flow_id"]), known.flows)))
-    first, last, size = flows.least(begun), flows.most(np.maximum(left, came)), len(flows)
-    any_time = np.full(size, ANY_TIME)
+    first, last = flows.least(begun), flows.most(np.maximum(left, came))
     columns = {
         "flow_hash": np.array([hash_of_flow(flow) for flow in known.flows.to_pylist()], dtype=np.int64),
         "flow_id": known.flows,
-        "horizon_ns": any_time if is_cut else known.until_ns,
+        "horizon_ns": known.until_ns,
         "nodes": known.nodes,
         "started_at_ns": first,
-        "ended_at_ns": any_time if is_cut else last,
+        "ended_at_ns": last,
         "first_seen_at_ns": first - off_ns,
-        "last_seen_at_ns": any_time if is_cut else last + off_ns,
-        "sighting_count": any_time if is_cut else flows.total(np.asarray(seen)),
+        "last_seen_at_ns": last + off_ns,
+        "sighting_count": flows.total(np.asarray(seen)),
     }
     order = pa.array(np.argsort(columns["flow_hash"], kind="stable"))
     return pa.table(columns, schema=CLOSED_TABLE.schema).take(order)
+
+
+def index_of_part(hops: pa.Table, requests: pa.Table, rules: Rules, off_ns: int) -> pa.Table:
+    """Give the row of a part of one flow: of some of its hops, or of some of its requests, or of both.
+
+    The patience is added always: another part may have a message that was not seen to arrive.
+    """
+    if len(hops):
+        known = horizon_columns(hops, requests, rules)
+        return index_rows(hops, known._replace(until_ns=known.until_ns + rules.patience_ns), off_ns)
+    flow, asked = requests["flow_id"][0].as_py(), ints(requests["asked_at_ns"])
+    row = {
+        "flow_hash": hash_of_flow(flow),
+        "flow_id": flow,
+        "horizon_ns": latest_of_requests(requests, rules),
+        "nodes": [],
+        "started_at_ns": int(asked.min()),
+        "ended_at_ns": int(asked.max()),
+        "first_seen_at_ns": int(asked.min()) - off_ns,
+        "last_seen_at_ns": int(asked.max()) + off_ns,
+        "sighting_count": 0,
+    }
+    return pa.Table.from_pylist([row], CLOSED_TABLE.schema)
+
+
+def joined_index(parts: pa.Table) -> pa.Table:
+    """Give the row of a flow, from the rows of its parts."""
+    row = {name: parts[name][0].as_py() for name in ("flow_hash", "flow_id")}
+    row |= {name: pc.min(parts[name]).as_py() for name in ("started_at_ns", "first_seen_at_ns")}
+    row |= {name: pc.max(parts[name]).as_py() for name in ("horizon_ns", "ended_at_ns", "last_seen_at_ns")}
+    row["nodes"] = sorted(pc.unique(pc.list_flatten(parts["nodes"])).to_pylist())
+    row["sighting_count"] = pc.sum(parts["sighting_count"]).as_py()
+    return pa.Table.from_pylist([row], CLOSED_TABLE.schema)

@@ -42,8 +42,9 @@ def hops(messages: DataFrame, clocks: DataFrame, settings: LakeSettings) -> Judg
 
 
 def by_time() -> list[Column]:
-    """Give the order of hops: time first, then columns that make the order the same in every build."""
-    return [F.coalesce("left_at_ns", "arrived_at_ns"), *map(F.col, ("from_node", "to_node", *SEEN, "message_key"))]
+    """Give the order of hops: time first, then columns that make the order the same in every build, and in a step."""
+    names = ("from_node", "to_node", *SEEN, "message_key")
+    return [F.coalesce("left_at_ns", "arrived_at_ns"), *(F.col(name).asc_nulls_last() for name in names)]
 
 
 def _linker(coverage: Coverage, rules: Rules) -> Batches:
