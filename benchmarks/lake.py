@@ -376,11 +376,12 @@ def show_scaling(sizes: Sequence[Measured]) -> None:
             f"{each.messages:,}",
             *_figures(each, each.build)[:2],
             f"{each.build / each.seconds(SCAN):.2f} x",
+            *each.cpu_figures(BUILD_CASE),
             *(f"{each.peak[kind] / GB:.2f}" for kind in (JVM, WORKERS, ALL)),
         ]
         for each in sizes
     ]
-    header = ["messages", "s", "us each", "of the scan", "JVM GB", "workers GB", "all GB"]
+    header = ["messages", "s", "us each", "of the scan", "CPU s", "CPU of the scan", "JVM GB", "workers GB", "all GB"]
     show_table("Lake, whole build", header, rows)
     show_table(
         "Lake, targets of the whole build",
@@ -439,11 +440,19 @@ def _scale(spark: SparkSession, kept: Path, place: Path, scaling: Sequence[int])
     for messages in scaling:
         data = made(spark, kept, messages)
         sizes.append(Measured(in_workers(spark, data, reading), 0))
-        scans = [_timed(place / "written", partial(scanned, spark, data))[0] for _ in range(WARM_SCANS // 2)]
-        sizes[-1].rounds[SCAN] = scans[2:]
+        scans = [_measured_scan(spark, data, place) for _ in range(WARM_SCANS // 2)][2:]
+        sizes[-1].rounds[SCAN], sizes[-1].cpu[SCAN] = map(list, zip(*scans, strict=True))
         built(spark, data, place, sizes[-1])
+        print(f"{messages:,}: built in {sizes[-1].build:.0f} s", flush=True)
     show_scaling(sizes)
     PLOT.write_text(svg_from_panels("hopwire: building a lake", panels_from(sizes)))
+
+
+def _measured_scan(spark: SparkSession, data: Data, place: Path) -> tuple[float, float]:
+    """Scan, and give the seconds and the seconds of CPU time."""
+    before = cpu_seconds()
+    seconds, _ = _timed(place / "written", partial(scanned, spark, data))
+    return seconds, cpu_seconds() - before
 
 
 def main() -> None:
