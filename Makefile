@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # what is typed: source and tests, and the scripts beside them
 TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py examples/foreign/*.py)
 
-.PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz chaos chaos-cluster clean tools
+.PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz long chaos chaos-cluster clean tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
@@ -83,6 +83,9 @@ docs: $(READY) ## write the generated documents anew, and make the site of all p
 
 fuzz: $(READY) ## run the fuzz tests for long: FUZZ_CASES=1000000
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m fuzz --fuzz-cases $(FUZZ_CASES) --timeout 0
+
+long: $(READY) ## run what takes minutes, and what can be tried more often, for long
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long --networks 500 --timeout 0
 
 chaos: $(READY) ## let networks suffer for long, and say what held: CHAOS_ARGS="--seconds 150 --seed 1 --report FILE"
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)

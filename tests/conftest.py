@@ -24,24 +24,29 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 SPARK_SETTINGS = ROOT / "tests" / "lake" / "conf"
-hypothesis.settings.register_profile("hopwire", deadline=None)  # a deadline would judge the machine, not the code
-hypothesis.settings.load_profile("hopwire")
+EXAMPLES, LONG_EXAMPLES = 40, 1_000  # of everything that Hypothesis tries: in `make test`, and in `make long`
 NOT_INSTALLED = re.compile(r"NOT INSTALLED: (\w+)")  # how tests that need a program are skipped
 DEMO_SECONDS = 300  # it takes a minute where nothing else runs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fuzz-cases", type=int, default=200_000, help="mutated inputs for each fuzz test")
+    parser.addoption("--long", action="store_true", help="only what can be tried for longer, and for long")
+    parser.addoption("--fuzz-cases", type=int, default=60_000, help="mutated inputs for each fuzz test")
     parser.addoption("--pictures", type=Path, help="put pictures of every page into this directory")
-    parser.addoption("--networks", type=int, default=20, help="random networks for the lake to judge")
+    parser.addoption("--networks", type=int, default=8, help="random networks for the lake to judge")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    # a deadline would judge the machine, not the code
+    examples = LONG_EXAMPLES if config.getoption("--long") else EXAMPLES
+    hypothesis.settings.register_profile("hopwire", deadline=None, max_examples=examples)
+    hypothesis.settings.load_profile("hopwire")
     os.environ["SPARK_CONF_DIR"] = str(SPARK_SETTINGS)  # processes that tests start have it too
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _choose(config, items)
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))  # one worker, so one JVM
@@ -54,6 +59,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
         if getattr(config.option, "loadgroup", False):
             _tell_group(item)
+
+
+def _choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make long` runs; or everything else, if it is `make long` that runs."""
+    is_long = config.getoption("--long")
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        is_only = item.get_closest_marker("long") is not None
+        is_property = hypothesis.is_hypothesis_test(getattr(item, "obj", None))
+        has_more = is_property or "is_long" in getattr(item, "fixturenames", ())
+        (chosen if (is_only or has_more if is_long else not is_only) else others).append(item)
+    items[:] = chosen
+    config.hook.pytest_deselected(items=others)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -92,6 +111,12 @@ def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str
         monkeypatch.setenv(name, value)
     yield s3_server.new_bucket()
     s3_server.refuse()
+
+
+@pytest.fixture(scope="session")
+def is_long(request: pytest.FixtureRequest) -> bool:
+    """Whether a test is to do as much as it can: `make long` says so."""
+    return bool(request.config.getoption("--long"))
 
 
 @pytest.fixture(scope="session")

@@ -445,7 +445,7 @@ ACTIONS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(ACTIONS, st.randoms(use_true_random=False), st.sampled_from([0.0, 0.2, 0.6]))
 def test_whatever_is_lost_on_the_way_all_know_the_routes_of_all_in_the_end(
     actions: list[tuple[str, int, int]], chance: Random, loss: float

@@ -202,7 +202,7 @@ def test_clocks_that_come_to_know_each_other_are_alike_from_then_on() -> None:
 
 
 @given(st.lists(st.integers(0, 200), max_size=4), st.integers(0, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 def test_clocks_are_the_same_however_the_windows_come(cuts: list[int], seed: int) -> None:
     ahead = [always(0), drifting(60), set_ahead(5 * SECOND, 700 * SECOND), set_ahead(-7 * SECOND, 400 * SECOND)]
     talk = Talk({A: ahead[seed], B: ahead[(seed + 1) % 4], C: ahead[(seed + 2) % 4]}, {B: (700 * SECOND,)})

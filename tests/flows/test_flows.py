@@ -221,7 +221,7 @@ STEP = st.tuples(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(STEP, min_size=1, max_size=25))
 def test_columns_come_to_the_same_as_loops(steps: list[tuple[int, int, list[int], int, int, str, int]]) -> None:
     story = Story(A, B, C)

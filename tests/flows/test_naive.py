@@ -330,7 +330,7 @@ def differences(world: World, loops: Judged) -> list[tuple[list[Row], list[Row]]
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(NODES, min_size=2, max_size=4), st.lists(MOVES, min_size=1, max_size=8))
 def test_judge_finds_in_small_worlds_what_loops_find(nodes: list[Node], moves: list[Move]) -> None:
     world = World(nodes, moves)
@@ -339,7 +339,6 @@ def test_judge_finds_in_small_worlds_what_loops_find(nodes: list[Node], moves: l
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
 @given(st.lists(NODES, min_size=2, max_size=2), st.lists(BEATS, min_size=2, max_size=6))
 def test_judge_matches_equal_messages_as_loops_do(nodes: list[Node], beats: list[Move]) -> None:
     world = World(nodes, [beats[0]._replace(kind="tell"), *beats[1:]])

@@ -18,7 +18,7 @@ import pyspark
 from hopwire.lake.java import SCRIPT_HOME, find_java
 
 HOST = "127.0.0.1"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0  # for a Java to begin, however slow the machine
 DEPLOY = "org.apache.spark.deploy"
 
 

@@ -1,5 +1,7 @@
 """A build on a real cluster gives what a build on one machine gives, though workers are killed in the middle of it.
 
+`make test` has the cluster whose lake is in a bucket, and kills one worker; `make long` kills two, one after the other.
+
 The traffic is simulated, with all faults: so what both give is compared with the truth too.
 """
 
@@ -14,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.domains_file import domains_from_file
-from hopwire.lake.build import build
+from hopwire.lake.build import build, no_spark
 from hopwire.lake.increment import OWN
 from hopwire.lake.simulation import check_lake, simulate_here
 from hopwire.lake.store import read_arrow
@@ -33,7 +35,7 @@ import os, signal, sys, threading, time
 from fnmatch import fnmatch
 from pathlib import Path
 from hopwire.domains_file import domains_from_file
-from hopwire.lake.build import build
+from hopwire.lake.build import build, no_spark
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.session import session
 from hopwire.places import list_below, place_of
@@ -83,6 +85,13 @@ def rows_of(lake: Path | str, table: str) -> list[str]:
     return sorted(map(repr, read_arrow(lake, table).to_pylist()))
 
 
+def assert_true(lake: Path | str, network: Path) -> None:
+    checked = check_lake(lake, network / "truth")
+    assert [tally for tally in checked.tallies if tally.missed or tally.false] == [], checked.differences
+    assert {tally.fault for tally in checked.tallies} == {"", *FAULTS}
+
+
+@pytest.mark.long
 def test_cluster_builds_what_one_machine_builds_though_workers_are_killed(spark: SparkSession, tmp_path: Path) -> None:
     network, lake, alone = tmp_path / "network", tmp_path / "lake", tmp_path / "alone"
     simulate_here(SimulateSettings(messages=MESSAGES), network)
@@ -97,12 +106,10 @@ def test_cluster_builds_what_one_machine_builds_though_workers_are_killed(spark:
     for table in all_tables().keys() - OWN:  # what a next step begins with depends on who went before
         assert rows_of(lake, table) == rows_of(alone, table), table
     assert not (lake / "_hopwire" / "staging").exists()
-    checked = check_lake(lake, network / "truth")
-    assert [tally for tally in checked.tallies if tally.missed or tally.false] == [], checked.differences
-    assert {tally.fault for tally in checked.tallies} == {"", *FAULTS}
+    assert_true(lake, network)
 
 
-def test_cluster_builds_in_a_bucket_though_a_worker_is_killed(spark: SparkSession, bucket: str, tmp_path: Path) -> None:
+def test_cluster_builds_in_a_bucket_though_a_worker_is_killed(bucket: str, tmp_path: Path) -> None:
     """Spark itself has no way to the bucket: its Python workers read and write."""
     network, captures, lake = tmp_path / "network", f"{bucket}/captures", f"{bucket}/lake"
     simulate_here(SimulateSettings(messages=MESSAGES), network)
@@ -113,9 +120,10 @@ def test_cluster_builds_in_a_bucket_though_a_worker_is_killed(spark: SparkSessio
         assert build_on(cluster.url, captures, network / "domains.toml", lake, [victim.pid]) == "killed [1]"
         assert victim.wait(10) == -9
     domains = domains_from_file(str(network / "domains.toml"))
-    build(spark, network / "captures", tmp_path / "alone", domains=domains)
+    build(no_spark, network / "captures", tmp_path / "alone", domains=domains)
     for table in all_tables().keys() - OWN:
         assert rows_of(lake, table) == rows_of(tmp_path / "alone", table), table
+    assert_true(lake, network)
     logs = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.suffix in (".log", "")]
     stored = [read_file(place_of(bucket) / each.name, 2**30) for each in list_below(place_of(bucket))]
     assert not any(b"never-seen-anywhere" in each for each in (*logs, *stored))

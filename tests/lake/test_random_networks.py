@@ -258,6 +258,7 @@ def check_network(peers: list[Peer], events: list[Event], seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
+@pytest.mark.usefixtures("is_long")
 def test_lake_and_promises_agree_whatever_goes_wrong(pytestconfig: pytest.Config) -> None:
     networks = (
         st.lists(PEERS, min_size=2, max_size=4),

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hopwire.capture import read_capture, sightings_from_batch
@@ -321,7 +321,6 @@ async def ended(awaitable: Any) -> str:
 
 @given(st.lists(STEPS, min_size=1, max_size=12))
 @example([Step("ask", 0, "a", 1), Step("wrong", 0, "a", 1)])
-@settings(max_examples=100, deadline=None)
 @pytest.mark.slow
 def test_both_ways_tell_the_same_story(steps: list[Step]) -> None:
     assert tell_story(steps, is_express=True) == tell_story(steps, is_express=False)
@@ -329,7 +328,6 @@ def test_both_ways_tell_the_same_story(steps: list[Step]) -> None:
 
 @given(st.lists(STEPS, min_size=1, max_size=8), st.sampled_from(("hopwire-2", "hopwire-1", "legacy")))
 @example([Step("ask", 0, "a", 3), Step("wrong", 0, "bb", 3), Step("ask", 0, "a", 3)], "hopwire-2")
-@settings(max_examples=60, deadline=None)
 @pytest.mark.slow
 def test_both_ways_tell_the_same_story_where_everything_is_signed(steps: list[Step], scheme: str) -> None:
     assert tell_story(steps, True, scheme=scheme) == tell_story(steps, False, scheme=scheme)

@@ -104,3 +104,10 @@ def test_a_page_without_bodies_shows_neither_bodies_nor_what_could_read_them(
         assert discreet.get(address).status_code == 400, address
     assert "/sql" not in discreet.get("/flows").text
     assert discreet.get("/export/otlp?flow=order-001").status_code == 200
+
+
+def test_parts_of_a_file_are_sent_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_files, "BLOCK_BYTES", 10)
+    parts = [b"abc", b"", b"defghij", b"k" * 25, b"lm"]
+    assert list(page_files._in_blocks(iter(parts))) == [b"abcdefghij", b"k" * 25, b"lm"]
+    assert list(page_files._in_blocks(iter([]))) == []

@@ -25,6 +25,7 @@ __all__ = ["MAX_FLOWS", "MAX_ROWS", "PageFile", "export_file", "flows_file", "sq
 
 MAX_FLOWS = 5_000  # in a file for other tools, which seldom open more
 MAX_ROWS = 1_000_000  # in a Parquet file
+BLOCK_BYTES = 65_536  # that are sent at once: each time costs a turn of the server and of a thread
 PARQUET = "application/vnd.apache.parquet"
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
@@ -53,7 +54,19 @@ def export_file(views: LakeViews, form: str, query: Mapping[str, str], shows_bod
         ids, name = ask.flow_ids(views, wanted, names, MAX_FLOWS), "flows"
     ending, media_type, _, _ = EXPORT_FORMATS[form]
     made = FlowExport(views.lake, ids, views.manifest).written(form)
-    return PageFile(f"{UNSAFE.sub('_', name)[:80]}.{ending}", media_type, made)
+    return PageFile(f"{UNSAFE.sub('_', name)[:80]}.{ending}", media_type, _in_blocks(made))
+
+
+def _in_blocks(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Put parts together, many of which are some bytes, to blocks that are worth sending."""
+    waiting = bytearray()
+    for part in parts:
+        waiting += part
+        if len(waiting) >= BLOCK_BYTES:
+            yield bytes(waiting)
+            waiting.clear()
+    if waiting:
+        yield bytes(waiting)
 
 
 def _known_flow(views: LakeViews, text: str) -> bytes:
