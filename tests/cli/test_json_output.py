@@ -45,7 +45,7 @@ DECODED = (
 BUILT = (
     '{"lake": "LAKE", "sources_read": ["x.arrows"], "tables_built": ["gold.links"], '
     '"tables": {"gold.links": {"row_count": 0, "size_bytes": 0}}, "faults": ["x.arrows: is a FIFO"], '
-    '"bad": ["x.arrows"]}\n'
+    '"bad": ["x.arrows"], "too_old": 0}\n'
 )
 
 

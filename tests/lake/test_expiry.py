@@ -165,20 +165,26 @@ def assert_checked(lake: Path, full: Path, truth: Path) -> None:
     assert (missed.gone, missed.is_same) == (0, False), "more is gone than has left on purpose"
 
 
+def expired_in(lake: Path) -> int:
+    return sum(source.expired for source in read_manifest(lake).sources.values())
+
+
 def test_what_comes_late_is_not_taken_in_and_counted(made: MadeDays, tmp_path: Path) -> None:
     lake, days, captures = tmp_path / "lake", made.days, made.place / "captures"
     step(lake, days[1])
     expire(lake, date(2026, 1, 2))
-    before = flows_of(lake)
-    step(lake, [*days[0], *days[2]])
+    before, gone = flows_of(lake), expired_in(lake)
+    built = build(no_spark, captures, lake)
     found = flows_of(lake)
     assert not [flow for flow in found if flow.startswith("day-0")]
+    assert built.too_old == expired_in(lake) - gone > 44
+    assert built.left_out.startswith(f"{built.too_old} sightings are left out: the lake is kept from 2026-01-02 on")
     assert set(before) < set(found)
     sources = {row["segment"]: row for row in read_arrow(lake, "bronze.sources").to_pylist()}
     assert (sources["anna-00.arrows"]["row_count"], sources["anna-00.arrows"]["expired"]) == (45, 44)
     assert_balanced(lake)
     number = read_manifest(lake).number
-    build(no_spark, captures, lake)
+    assert build(no_spark, captures, lake).left_out == "", "what was left out before is not told again"
     assert_balanced(lake)
     assert flows_of(lake) == found
     assert not [row["faults"] for row in read_arrow(lake, "bronze.sources").to_pylist() if row["faults"]]

@@ -96,6 +96,8 @@ def build(
         built = replace(built, manifest=compact_lake(lake).manifest)
     for fault in built.faults:
         complain(fault)
+    if built.left_out:
+        complain(built.left_out)
     _complain_of_stale(built)
     if as_json:
         say(json.dumps(_built_to_json(built)))
@@ -147,6 +149,7 @@ def _built_to_json(built: Built) -> dict[str, Any]:
         "tables": {name: {"row_count": each.row_count, "size_bytes": each.size_bytes} for name, each in stored},
         "faults": built.faults,
         "bad": built.bad,
+        "too_old": built.too_old,
     }
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -43,7 +44,7 @@ from hopwire.lake.store import LakeRun, manifest_numbers, read_manifest, read_wh
 from hopwire.lake.tables import Table, all_tables, in_order
 from hopwire.lake.whole import whole_tables
 from hopwire.lake.worker import IngestTask
-from hopwire.model.units import NS_PER_MINUTE
+from hopwire.model.units import NS_PER_MINUTE, NS_PER_SECOND
 from hopwire.places import Place, named_place, place_of
 from hopwire.security import OPEN, Domains
 
@@ -77,6 +78,16 @@ class Built:
     tables: tuple[str, ...]  # tables that were made anew
     faults: tuple[str, ...]  # faults of the sources that were read, one line each
     bad: tuple[str, ...] = ()  # sources that could not be read, or not in full: someone should look at them
+    too_old: int = 0  # sightings that were read, and are from before the day that the lake is kept from
+
+    @property
+    def left_out(self) -> str:
+        """What was not taken in since it is too old, in a line; empty if there is nothing."""
+        if not self.too_old:
+            return ""
+        day = _day_of(self.manifest.removal.before_ns)
+        verb = "sighting is" if self.too_old == 1 else "sightings are"
+        return f"{self.too_old:,} {verb} left out: the lake is kept from {day} on; gold.quality counts them as expired"
 
 
 def build(
@@ -197,7 +208,14 @@ def _built(
     faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in known[name].faults]
     faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
     bad += [shown_name(fault.path.name) for fault in foreign if fault.detail != LEFT_ALONE]
-    return Built(named_place(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad))
+    before = run.before.sources
+    too_old = sum(known[name].expired - (before[name].expired if name in before else 0) for name in read)
+    return Built(named_place(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad), max(too_old, 0))
+
+
+def _day_of(at_ns: int) -> date:
+    """Give the day of a time, in UTC."""
+    return datetime.fromtimestamp(at_ns // NS_PER_SECOND, UTC).date()
 
 
 def _bytes_of(rows: pa.Table) -> pa.Buffer:

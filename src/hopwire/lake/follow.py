@@ -247,6 +247,8 @@ class Follower:
         for fault in built.faults:
             if not fault.partition(":")[0].endswith(OPEN_SUFFIX):  # half a batch of an open segment is no news
                 self._say(fault)
+        if built.left_out:
+            self._tell(built.left_out)
         self._count(built, _rows_of(built.manifest.sources) - self._row_count, time.monotonic() - begun)
 
     def _count(self, built: Built, count: int, seconds: float) -> None:
@@ -256,6 +258,7 @@ class Follower:
             version=built.manifest.number,
             step_count=notes.step_count + 1,
             sighting_count=notes.sighting_count + count,
+            too_old=notes.too_old + built.too_old,
             last_step_at_ns=self._clock_ns(),
             last_step_rows=count,
             last_step_seconds=seconds,

@@ -32,6 +32,7 @@ class FollowNotes:
     version: int = 0  # of the lake, after the last step
     step_count: int = 0  # since it started
     sighting_count: int = 0  # since it started
+    too_old: int = 0  # of these: from before the day that the lake is kept from, and not in the lake
     last_step_at_ns: int = 0
     last_step_rows: int = 0
     last_step_seconds: float = 0.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,15 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from hopwire.lake.store import read_arrow
+from hopwire.lake.manifest import Manifest
+from hopwire.lake.store import log_of, read_arrow, read_manifest
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
-from hopwire.places import Place
+from hopwire.places import Place, place_of
 from hopwire.report.words import spellings, text_or_hex
 
 __all__ = ["find_flows", "flow_ids_like", "ids_like", "node_names", "read_flow"]
 
 FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "silver.clocks"
 SERVICE = (OWN_PREFIX.decode(), KINO_PREFIX.decode())  # prefixes of the identities that nodes use among themselves
+LATEST = [("started_at_ns", "descending"), ("flow_id", "ascending")]
+EVER = (-(2**63), 2**63 - 1)  # when flows of a file began of which nothing is known
 
 Test: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -48,8 +52,16 @@ def find_flows(
         ds.field("started_at_ns") >= since_ns if since_ns is not None else None,
         ds.field("started_at_ns") < until_ns if until_ns is not None else None,
     )
-    looked_at = ["flow_id", "started_at_ns", "nodes", "contracts", *(["findings"] if findings else [])]
-    narrow = read_arrow(lake, FLOWS, looked_at, where)
+    is_all = where is None and nodes is None and contract is None and not findings and with_service
+    manifest = read_manifest(lake)
+    files = _FlowFiles.of(lake, manifest)
+    looked_at = [
+        *("flow_id", "started_at_ns"),
+        *(["nodes"] if nodes is not None else []),
+        *(["contracts"] if contract is not None or not with_service else []),
+        *(["findings"] if findings else []),
+    ]
+    narrow = read_arrow(lake, FLOWS, looked_at, where, manifest, files.with_latest(limit) if is_all else None)
     if nodes is not None:
         narrow = narrow.filter(_has(narrow["nodes"], _any_of(pa.array(list(nodes), pa.binary()))))
     if contract is not None:
@@ -59,11 +71,59 @@ def find_flows(
         narrow = narrow.filter(_has(narrow["findings"], lambda found: kinds(pc.struct_field(found, "kind"))))
     if not with_service:
         narrow = narrow.filter(_has(narrow["contracts"], _is_of_users))
-    order = pc.sort_indices(narrow, [("started_at_ns", "descending"), ("flow_id", "ascending")])[:limit]
-    chosen = narrow["flow_id"].take(order)
-    rows = read_arrow(lake, FLOWS, columns, ds.field("flow_id").isin(chosen.combine_chunks()))
-    latest = pc.sort_indices(rows, [("started_at_ns", "descending"), ("flow_id", "ascending")])
-    return rows.take(latest), len(narrow)
+    order = pc.sort_indices(narrow, LATEST)[:limit]
+    chosen = narrow.take(order)
+    is_chosen = ds.field("flow_id").isin(chosen["flow_id"].combine_chunks())
+    rows = read_arrow(lake, FLOWS, columns, is_chosen, manifest, files.with_times(chosen["started_at_ns"]))
+    count = manifest.tables[FLOWS].row_count if is_all else len(narrow)
+    return rows.take(pc.sort_indices(rows, LATEST)), count
+
+
+@dataclass(frozen=True)
+class _FlowFiles:
+    """The files of gold.flows: of how many flows each knows the begin, and from when to when these are."""
+
+    files: Mapping[Place, tuple[int, tuple[int, int]]]
+
+    @classmethod
+    def of(cls, lake: Place | str, manifest: Manifest) -> _FlowFiles:
+        """Look into the log of the table; a lake that lacks the table says so when the table is read."""
+        if FLOWS not in manifest.tables:
+            return cls({})
+        log = log_of(place_of(lake), FLOWS)
+        known = log.statistics(manifest.tables[FLOWS].version)
+        names = ("num_records", "null_count.started_at_ns", "min.started_at_ns", "max.started_at_ns")
+        columns = (known[name].to_pylist() if name in known.column_names else [None] * len(known) for name in names)
+        return cls(
+            {
+                log.place / path: (0, EVER) if None in values else (values[0] - values[1], (values[2], values[3]))
+                for path, *values in zip(known["path"].to_pylist(), *columns, strict=True)
+            }
+        )
+
+    def with_latest(self, limit: int) -> set[Place]:
+        """Give the files that may have one of the latest flows, as many as the limit.
+
+        Files have flows of 8 to 9 h, 9 to 10 h and 9 to 11 h, a hundred each: the latest fifty are in the last two.
+        """
+        least, count = EVER[0], 0
+        for rows, (low, high) in sorted(self.files.values(), key=lambda file: file[1], reverse=True):
+            if (low, high) == EVER:
+                continue
+            least, count = low, count + rows
+            if count >= limit:
+                break
+        return {path for path, (_, (_, high)) in self.files.items() if count < limit or high >= least}
+
+    def with_times(self, times: pa.ChunkedArray) -> set[Place]:
+        """Give the files that may have flows that began at one of some times; null is a begin that nobody knows."""
+        if times.null_count:
+            return set(self.files)
+        wanted = np.sort(times.to_numpy())
+        places = {path: np.searchsorted(wanted, low) for path, (_, (low, _)) in self.files.items()}
+        return {
+            path for path, place in places.items() if place < len(wanted) and wanted[place] <= self.files[path][1][1]
+        }
 
 
 def flow_ids_like(lake: Place | str, text: str, limit: int) -> list[bytes]:

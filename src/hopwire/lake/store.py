@@ -28,7 +28,7 @@ import socket
 import time
 import uuid
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -236,10 +236,16 @@ def read_arrow(
     columns: Sequence[str] | None = None,
     where: ds.Expression | None = None,
     manifest: Manifest | None = None,
+    among: Container[Place] | None = None,
 ) -> pa.Table:
-    """Read a table, or some of its columns and rows, without Spark; a LakeError names the file that is damaged."""
+    """Read a table, or some of its columns and rows, without Spark; a LakeError names the file that is damaged.
+
+    With `among` only some of its files are read.
+    """
     manifest = manifest or read_manifest(lake)
     log, files = _files(lake, name, manifest)
+    if among is not None:
+        files = [file for file in files if log.place / file.path in among]
     schema = schema_of(lake, name, manifest)
     if not files:
         return schema.empty_table().select(schema.names if columns is None else list(columns))
