@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from hopwire.model import CallbackPoint, Message
 from hopwire.security import Domain, Domains, Key, Listener, Recipient, ReplayWindows, Verdict, sign, verify
-from hopwire.security.known_seal import seal_of, seal_to_sign
+from hopwire.security.known_seal import SealedMeta, seal_of, seal_to_sign
+from hopwire.wire import encode
+from hopwire.wire.known import known_meta
 
 HERE, ELSEWHERE = Recipient(b"here", 5), Recipient(b"elsewhere", 5)
 LISTENER = Listener((HERE,), since_ns=100)
@@ -39,7 +41,10 @@ def test_a_seal_signs_as_the_law_does(scheme: str, key: int, correlation_id: byt
     assert seal is not None
     message = QUESTION.replace(callback_key=key, correlation_id=correlation_id, ttl_ticks=ttl, body_frames=(body,))
     signed = sign(message, domains, 1000, NONCE, HERE)
-    assert seal.sign(key, correlation_id, ttl, body, 1000, NONCE) == signed.signature
+    meta = known_meta(QUESTION.replace(signature=bytes(seal.size)))
+    assert meta is not None
+    written = SealedMeta(meta, seal).write(key, correlation_id, ttl, body, 1000, NONCE)
+    assert written == encode(signed)[-1]
     other = seal_of(signed, domains, LISTENER)
     assert other is not None
     replay = ReplayWindows(10**18, 10)

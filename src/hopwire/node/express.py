@@ -26,7 +26,7 @@ from hopwire.node.envelope import Envelope
 from hopwire.node.spawn import RECEIPT, STREAM, spawned
 from hopwire.routing import forwarded
 from hopwire.security import Domains, Recipient
-from hopwire.security.known_seal import KnownSeal, seal_to_sign
+from hopwire.security.known_seal import KnownSeal, SealedMeta, seal_to_sign
 from hopwire.wire.known import KnownMeta, known_meta
 
 __all__ = ["KnownMessage", "arrived"]
@@ -68,8 +68,8 @@ class KnownMessage:
         self.wants_receipt = RECEIPT in points
         self.is_answerable = len(points) == 1 and points[0] not in (RECEIPT, STREAM)  # by one answer, and nothing else
         self.metas: dict[int, KnownMeta | None] = {}
-        self._seals: dict[tuple[int, Recipient], tuple[KnownMeta, KnownSeal] | None] = {}
-        self._last: tuple[int, Recipient | None, tuple[KnownMeta, KnownSeal] | None] = NO_SEAL
+        self._seals: dict[tuple[int, Recipient], SealedMeta | None] = {}
+        self._last: tuple[int, Recipient | None, SealedMeta | None] = NO_SEAL
         self._domains: Domains | None = None  # that the seals were made with
         self.answers: dict[type[Payload], KnownMessage | None] = {}
 
@@ -99,10 +99,8 @@ class KnownMessage:
         """Give such a message as it leaves this node; what is traced, and would get an entry here, is not known."""
         return forwarded(self.message.replace(correlation_id=bytes(length), socket_identity=b""), "", b"")
 
-    def sealed(
-        self, length: int, recipient: Recipient, domains: Domains, now_ns: int
-    ) -> tuple[KnownMeta, KnownSeal] | None:
-        """Give the same with what signs such a message for a process; None if such messages are not signed."""
+    def sealed(self, length: int, recipient: Recipient, domains: Domains, now_ns: int) -> SealedMeta | None:
+        """Give the same, signed for a process; None if such messages are not signed."""
         last_length, last_recipient, found = self._last  # found last: to compare costs less than to look up
         if recipient is last_recipient and length == last_length and domains is self._domains:
             return found
@@ -118,15 +116,13 @@ class KnownMessage:
         self._last = length, recipient, found
         return found
 
-    def _new_seal(
-        self, length: int, recipient: Recipient, domains: Domains, now_ns: int
-    ) -> tuple[KnownMeta, KnownSeal] | None:
+    def _new_seal(self, length: int, recipient: Recipient, domains: Domains, now_ns: int) -> SealedMeta | None:
         message = self._leaving(length)
         domain = domains.find(message.identity)
         message = message.replace(domain="" if domain is None else domain.name, signature=b"")
         seal = seal_to_sign(message, domains, now_ns, recipient)
         meta = None if seal is None else known_meta(message.replace(signature=bytes(seal.size)))
-        return None if seal is None or meta is None else (meta, seal)
+        return None if seal is None or meta is None else SealedMeta(meta, seal)
 
     def forget_seals(self) -> None:
         """Make the seals anew: the domain signs with another key."""

@@ -20,7 +20,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain, count, repeat
+from operator import rshift
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
@@ -957,4 +958,4 @@ def _new_keys() -> Callable[[], int]:
 
 def _random_keys() -> list[int]:
     numbers = struct.unpack(f"<{KEYS_AT_A_TIME}Q", os.urandom(8 * KEYS_AT_A_TIME))
-    return [number >> 1 for number in numbers if number > 1]  # the formats carry a signed number
+    return list(filter(None, map(rshift, numbers, repeat(1))))  # the formats carry a signed number

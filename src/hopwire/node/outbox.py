@@ -26,7 +26,7 @@ from hopwire.node.mailbox import BoundedQueue, Overflow
 from hopwire.node.share import in_slices
 from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
 from hopwire.node.waiters import ELSEWHERE, OtherPlaces
-from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, pack_train
+from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, USUAL, pack_train
 
 __all__ = ["CONTROL_MESSAGES", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
 
@@ -171,9 +171,21 @@ class Outboxes(ABC):
         outbox = self._peers.get(uri)
         if outbox is None or self._is_closed:
             return "unreachable"
+        queued = outbox.queued
+        if (
+            queued
+            and not is_control
+            and len(frames) == USUAL
+            and size_bytes <= self._alone_bytes
+            and outbox.size_bytes + size_bytes <= outbox.max_bytes
+            and len(queued) + outbox.putters.called < outbox.max_items
+        ):  # nearly all: behind others that wait for the end of this turn
+            queued.append(((frames, self._number(), IN_TRAIN, monotonic_ns()), size_bytes))
+            outbox.size_bytes += size_bytes
+            return ""
         if is_control and self._says_directly(uri, frames):
             return ""
-        queued, now = outbox.queued, monotonic_ns()
+        now = monotonic_ns()
         waiting = len(queued)
         if outbox.size_bytes + size_bytes > outbox.max_bytes or waiting + outbox.putters.called >= outbox.max_items:
             reason = self._make_room(uri, outbox, size_bytes, is_control)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import struct
 import time
 from collections.abc import Callable, Container
 from itertools import chain
@@ -53,6 +54,7 @@ __all__ = ["CONTROL_PAYLOADS", "Adapt", "Customs", "Incoming", "Outgoing", "Take
 
 log = logging.getLogger("hopwire.node")
 NONCES_AT_A_TIME = 256
+_NONCES = struct.Struct(f"{NONCE_BYTES}s" * NONCES_AT_A_TIME)
 LATE_NS = 5 * NS_PER_MS  # less is no lateness
 LEARN_SECONDS = 0.002  # between two messages that are learned: a sender that never repeats itself costs little
 ASK_FOR_CREDIT_SECONDS = 1.0  # after which a sender that waits for credit asks for it
@@ -257,12 +259,10 @@ class Outgoing:
         sealed = known.sealed(len(correlation_id), recipient, self._domains, now_ns)
         if sealed is None:
             return None
-        meta, seal = sealed
-        if not seal.is_current(now_ns):
+        if not sealed.is_current(now_ns):
             known.forget_seals()
             return None
-        signature = seal.sign(key, correlation_id, ticks, body, now_ns, self._new_nonce())
-        return meta.write_signed(key, signature, correlation_id, ticks)
+        return sealed.write(key, correlation_id, ticks, body, now_ns, self._new_nonce())
 
     async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
         """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible.
@@ -424,12 +424,11 @@ class Outgoing:
 
 def _new_nonces() -> Callable[[], bytes]:
     """Nonces of chance, drawn for many at a time: a call of the system for each costs as much as its signature."""
-    return chain.from_iterable(iter(_random_nonces, [])).__next__
+    return chain.from_iterable(iter(_random_nonces, ())).__next__
 
 
-def _random_nonces() -> list[bytes]:
-    drawn = os.urandom(NONCE_BYTES * NONCES_AT_A_TIME)
-    return [drawn[at : at + NONCE_BYTES] for at in range(0, len(drawn), NONCE_BYTES)]
+def _random_nonces() -> tuple[bytes, ...]:
+    return _NONCES.unpack(os.urandom(_NONCES.size))
 
 
 def _size_bytes(frames: Frames) -> int:
@@ -557,6 +556,7 @@ class Incoming:
         sender, router, trust = frames[0], self._router, self._trust
         arrived_at, is_plain, homes = self._timing.clock(), not trust.is_signing, self._homes
         now, now_ns, last, inbox = arrived_at - self._late, 0 if is_plain else time.time_ns(), None, None
+        seal, replay, since_ns = None, trust.replay_of(None), trust.since_ns
         for entry in entries:
             body, _, _, found = entry
             if found is None:
@@ -564,11 +564,14 @@ class Incoming:
                 continue
             known, key, signature, correlation_id, ticks = found
             try:
-                if not is_plain and not trust.is_sealed(
-                    known.seal, signature, key, correlation_id, ticks, body, now_ns
-                ):
-                    self._take_safely(_frames_of(frames, entry), read, connection, True)
-                    continue
+                if not is_plain:
+                    if known.seal is not seal:
+                        seal, replay = known.seal, trust.replay_of(known.seal)
+                    if seal is None or not seal.is_valid(
+                        signature, key, correlation_id, ticks, body, now_ns, replay, since_ns
+                    ):
+                        self._take_safely(_frames_of(frames, entry), read, connection, True)
+                        continue
                 home = homes.get(known.receiver) if known.receiver else None
                 if home is not None:
                     if home.take_known(known.contract, key, correlation_id, body):

@@ -50,6 +50,7 @@ from hopwire.security import (
     verify,
 )
 from hopwire.security.known_seal import KnownSeal, seal_of
+from hopwire.security.replay import Replay
 from hopwire.wire.connection import claimed_node
 
 __all__ = ["HELLO", "Alive", "Trust", "identities_of"]
@@ -288,20 +289,14 @@ class Trust:
         """Give what judges messages such as this one, which was believed, if such messages are signed."""
         return seal_of(message, self._domains, self._here) if self.is_signing and message.signature else None
 
-    def is_sealed(
-        self,
-        seal: KnownSeal | None,
-        signature: bytes,
-        key: int,
-        correlation_id: bytes,
-        ttl_ticks: int,
-        body: bytes,
-        now_ns: int,
-    ) -> bool:
-        """Tell whether a known message is plainly believed; False says nothing: `is_believed` judges the whole."""
-        return seal is not None and seal.is_valid(
-            signature, key, correlation_id, ttl_ticks, body, now_ns, self._replay, self._here.since_ns
-        )
+    def replay_of(self, seal: KnownSeal | None) -> Replay:
+        """Give the memory of what was let in under the key of a seal; without one, that of all keys."""
+        return self._replay if seal is None else self._replay.window(seal.scope)
+
+    @property
+    def since_ns(self) -> int:
+        """Since when this node listens."""
+        return self._here.since_ns
 
 
 def identities_of(routes: Routes) -> tuple[bytes, ...]:

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 __all__ = ["MOST_PASSES", "Waking"]
 
 MOST_PASSES = 8  # in one turn of the loop
+Future = asyncio.Future
 
 Woken: TypeAlias = tuple[Context, Callable[..., object], asyncio.Future[Any]]
 
@@ -46,8 +47,9 @@ class Waking:
 
     def set_result(self, future: Any, result: Any) -> None:
         """Give a future, or what is like one, its result, and let the task go on that waits for it."""
-        waiting = future._callbacks if self._loop is not None and type(future) is asyncio.Future else None
-        if self._loop is None or not waiting or len(waiting) > 1:
+        loop = self._loop
+        waiting = future._callbacks if loop is not None and type(future) is Future else None
+        if not waiting or len(waiting) > 1 or loop is None:
             future.set_result(result)
             return
         ((callback, context),) = waiting
@@ -56,7 +58,7 @@ class Waking:
         self._woken.append((context, callback, future))
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self.run, context=self._context)
+            loop.call_soon(self.run, context=self._context)
 
     def hold(self) -> None:
         """Promise that `run` is called at the end of what is being done."""

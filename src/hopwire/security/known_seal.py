@@ -4,9 +4,12 @@ What is signed of such messages is known but for a few places (`schemes.py` says
 
     label, stamp ... sent at, TTL, nonce    domain, numbers ... callback key    ... correlation id ...    body
 
-So the bytes are written once, and afterwards only what changes. Both signing and judging are those of `signing.py`,
-which remains the law: the places are found by writing, what would be written is compared with what `signed_bytes`
-gives before it is used, and whatever is not plainly valid is judged by `verify`.
+So the bytes are written once, and afterwards only what changes; what stands before the first change is hashed once.
+Both signing and judging are those of `signing.py`, which remains the law: the places are found by writing, what would
+be written is compared with what `signed_bytes` gives before it is used, and whatever is not plainly valid is judged by
+`verify`.
+
+A `SealedMeta` writes the meta frame of such a message together with its signature: one step instead of three.
 
 The trap: keys come and go with time. A seal is good for one key, and asks again whenever the validity of any key of the
 domain may have changed.
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from hmac import compare_digest
 
 from hopwire.errors import SecurityError
@@ -28,19 +32,21 @@ from hopwire.security.schemes import (
     SCHEMES,
     Recipient,
     Stamp,
-    keyed_in_two,
+    mac,
+    pads,
     read_signature,
     signed_bytes,
     stamp_bytes,
 )
 from hopwire.security.signing import Listener, has_shrunk
-from hopwire.wire.known import fixed_between, places_of
+from hopwire.wire.known import KnownMeta, places_of
 
-__all__ = ["KnownSeal", "seal_of", "seal_to_sign"]
+__all__ = ["KnownSeal", "SealedMeta", "seal_of", "seal_to_sign"]
 
-_REST = struct.Struct("<qq16s")  # of a stamp: sent at, TTL, nonce
+_CHANGING = f"qq{NONCE_BYTES}s"  # of a stamp: sent at, TTL, nonce
+_REST = struct.Struct(f"<{_CHANGING}")
 _ONES, _TWOS = 0x0101010101010101, 0x0202020202020202  # numbers that differ in every byte
-_LENGTH = 8  # bytes of the length in front of the body
+_NUMBER_BYTES = 8  # of the callback key, and of the length in front of the body
 
 
 class KnownSeal:
@@ -50,59 +56,64 @@ class KnownSeal:
         "_begins_ns",
         "_domain",
         "_ends_ns",
-        "_fixed",
         "_from_ns",
         "_key",
-        "_mac",
-        "_pack",
-        "_scope",
-        "_signed_by",
+        "_unpack",
         "_until_ns",
+        "begin",
+        "end",
+        "fixed",
         "has_recipient",
+        "pack",
+        "scope",
         "size",
         "start",
     )
 
     def __init__(self, message: Message, domain: Domain, key: Key, scheme: str, recipient: Recipient) -> None:
-        self._domain, self._key, self._scope = domain, key, (domain.name, key.id)
+        self._domain, self._key, self.scope = domain, key, (domain.name, key.id)
         self.has_recipient = SCHEMES[scheme].has_recipient
         stamp = Stamp(key.id, 0, 0, bytes(NONCE_BYTES), recipient)
         self.start = stamp_bytes(stamp, scheme)[: -_REST.size]
         self.size = len(self.start) + _REST.size + MAC_BYTES
-        self._mac = keyed_in_two(key.secret, domain.algorithm)
-        fixed, made = _places(message, scheme, self.start)
-        self._fixed, self._pack = fixed, made.pack
-        self._from_ns, self._until_ns, self._signed_by = math.inf, -math.inf, False
+        self._unpack = struct.Struct(f"<{len(self.start)}s{_CHANGING}{MAC_BYTES}s").unpack
+        (first, *self.fixed), self.pack = _places(message, scheme, self.start)
+        inner, self.end = pads(key.secret, domain.algorithm)  # what begins the outer hash
+        begun = inner()
+        begun.update(first)
+        self.begin = begun.copy  # the inner hash of all such messages, up to the first value that changes
+        self._from_ns, self._until_ns = math.inf, -math.inf  # when the domain signs with this key, as far as was asked
         self._begins_ns = -math.inf if key.not_before_ns is None else key.not_before_ns  # what `Key.is_valid_at` asks
         self._ends_ns = math.inf if key.not_after_ns is None else key.not_after_ns
 
-    def written(self, rest: bytes, callback_key: int, correlation_id: bytes, size_bytes: int) -> bytes:
-        """Give what is signed in front of the body; `rest` is what a stamp says anew."""
-        first, second, third, fourth, last = self._fixed
-        return self._pack(first, rest, second, callback_key, third, correlation_id, fourth, size_bytes, last)
-
-    def sign(
-        self, callback_key: int, correlation_id: bytes, ttl_ticks: int, body: bytes, sent_at_ns: int, nonce: bytes
+    def mac(
+        self, sent_at_ns: int, ttl_ticks: int, nonce: bytes, callback_key: int, correlation_id: bytes, body: bytes
     ) -> bytes:
-        """Give the signature of a message; the caller has asked whether the seal is current."""
-        rest = _REST.pack(sent_at_ns, ttl_ticks, nonce)
-        first, second, third, fourth, last = self._fixed  # what `written` does, without a call
-        written = self._pack(first, rest, second, callback_key, third, correlation_id, fourth, len(body), last)
-        return self.start + rest + self._mac(written, body)
+        """Give the MAC of a message; `SealedMeta.write` and `is_valid` do the same without a call."""
+        second, third, fourth = self.fixed
+        written = self.pack(
+            sent_at_ns, ttl_ticks, nonce, second, callback_key, third, correlation_id, fourth, len(body)
+        )
+        inside, outside = self.begin(), self.end()
+        inside.update(written + body)
+        outside.update(inside.digest())
+        return outside.digest()
 
     def is_current(self, at_ns: int) -> bool:
         """Tell whether the domain signs with this key; asked anew when the validity of a key may have changed."""
-        if not self._from_ns <= at_ns < self._until_ns:
-            changes = [
-                change
-                for key in self._domain.keys
-                for change in (key.not_before_ns, key.not_after_ns)
-                if change is not None
-            ]
-            self._from_ns = max((each for each in changes if each <= at_ns), default=-math.inf)
-            self._until_ns = min((each for each in changes if each > at_ns), default=math.inf)
-            self._signed_by = self._domain.key_at(at_ns) is self._key
-        return self._signed_by
+        if self._from_ns <= at_ns < self._until_ns:
+            return True
+        if self._domain.key_at(at_ns) is not self._key:
+            return False
+        changes = [
+            change
+            for key in self._domain.keys
+            for change in (key.not_before_ns, key.not_after_ns)
+            if change is not None
+        ]
+        self._from_ns = max((each for each in changes if each <= at_ns), default=-math.inf)
+        self._until_ns = min((each for each in changes if each > at_ns), default=math.inf)
+        return True
 
     def is_valid(
         self,
@@ -116,25 +127,75 @@ class KnownSeal:
         since_ns: int,
     ) -> bool:
         """Tell whether `verify` would call a message valid; False says nothing: ask `verify`."""
-        start = self.start
-        if len(signature) != self.size or not signature.startswith(start):
+        if len(signature) != self.size:
             return False
-        at = len(start)
-        rest, mac = signature[at:-MAC_BYTES], signature[-MAC_BYTES:]
-        first, second, third, fourth, last = self._fixed
-        written = self._pack(first, rest, second, callback_key, third, correlation_id, fourth, len(body), last)
-        if not compare_digest(self._mac(written, body), mac):
+        start, sent_at_ns, signed_ticks, nonce, mac = self._unpack(signature)
+        if start != self.start:
             return False
-        sent_at_ns, signed_ticks, nonce = _REST.unpack(rest)
-        if sent_at_ns < 0 or signed_ticks < 0 or not has_shrunk(ttl_ticks, signed_ticks):
+        second, third, fourth = self.fixed
+        inside, outside = self.begin(), self.end()
+        inside.update(
+            self.pack(sent_at_ns, signed_ticks, nonce, second, callback_key, third, correlation_id, fourth, len(body))
+        )
+        inside.update(body)
+        outside.update(inside.digest())
+        if not compare_digest(outside.digest(), mac):
+            return False
+        if sent_at_ns < 0 or not (0 < ttl_ticks <= signed_ticks or has_shrunk(ttl_ticks, signed_ticks)):
             return False
         if not self._begins_ns <= at_ns < self._ends_ns or (not self.has_recipient and sent_at_ns <= since_ns):
             return False
-        return replay.admit(self._scope, nonce, sent_at_ns, at_ns)
+        return replay.admit(self.scope, nonce, sent_at_ns, at_ns)
 
 
-def _places(message: Message, scheme: str, start: bytes) -> tuple[tuple[bytes, ...], struct.Struct]:
-    """Find what changes in the bytes that are signed in front of the body."""
+class SealedMeta:
+    """Writes the meta frames of known messages with their signatures under one seal."""
+
+    __slots__ = ("_fixed", "_pack", "_seal", "is_current")
+
+    def __init__(self, meta: KnownMeta, seal: KnownSeal) -> None:
+        first, second, third, fourth, last = meta.fixed
+        self._seal, self._fixed = seal, (first, second + seal.start, third, fourth, last)
+        (_, key), _, (_, flow), (_, ttl) = meta.places
+        codes = (key, f"{_CHANGING}{MAC_BYTES}s", flow, ttl, "")
+        form = "".join(f"{len(fixed)}s{code}" for fixed, code in zip(self._fixed, codes, strict=True))
+        self._pack = struct.Struct(f"<{form}").pack
+        self.is_current = seal.is_current
+
+    def write(
+        self, callback_key: int, correlation_id: bytes, ttl_ticks: int, body: bytes, sent_at_ns: int, nonce: bytes
+    ) -> bytes:
+        """Write the meta frame of a message, signed; the caller has asked whether the seal is current."""
+        seal = self._seal
+        second, third, fourth = seal.fixed
+        inside, outside = seal.begin(), seal.end()
+        inside.update(
+            seal.pack(sent_at_ns, ttl_ticks, nonce, second, callback_key, third, correlation_id, fourth, len(body))
+        )
+        inside.update(body)
+        outside.update(inside.digest())
+        first, second, third, fourth, last = self._fixed
+        return self._pack(
+            first,
+            callback_key,
+            second,
+            sent_at_ns,
+            ttl_ticks,
+            nonce,
+            outside.digest(),
+            third,
+            correlation_id,
+            fourth,
+            ttl_ticks,
+            last,
+        )
+
+
+def _places(message: Message, scheme: str, start: bytes) -> tuple[tuple[bytes, ...], Callable[..., bytes]]:
+    """Find what changes in the bytes that are signed in front of the body: what stands between, and what writes both.
+
+    What stands before the first change is not written: it is the same in all such messages.
+    """
     size = len(message.correlation_id)
     first = message.replace(body_frames=(b"",), callback_key=_ONES, correlation_id=b"\1" * size)
     ones, twos = b"\1" * _REST.size, b"\2" * _REST.size
@@ -146,7 +207,11 @@ def _places(message: Message, scheme: str, start: bytes) -> tuple[tuple[bytes, .
         (f"{size}s",       signed_bytes(first.replace(correlation_id=b"\2" * size), scheme, start + ones)),
     )
     # fmt: on
-    return fixed_between(data, (*places_of(data, others), (len(data) - _LENGTH, "Q")))
+    (stamp_at, _), (key_at, _), (flow_at, _) = places_of(data, others)
+    begun, second = data[:stamp_at], data[stamp_at + _REST.size : key_at]
+    third, fourth = data[key_at + _NUMBER_BYTES : flow_at], data[flow_at + size : -_NUMBER_BYTES]
+    form = f"<{_CHANGING}{len(second)}sq{len(third)}s{size}s{len(fourth)}sQ"
+    return (begun, second, third, fourth), struct.Struct(form).pack
 
 
 def seal_to_sign(message: Message, domains: Domains, at_ns: int, recipient: Recipient) -> KnownSeal | None:
@@ -178,10 +243,8 @@ def _seal(message: Message, domain: Domain, key: Key, scheme: str, recipient: Re
         return None
     try:
         seal = KnownSeal(message, domain, key, scheme, recipient)
-        rest = bytes(_REST.size)
-        wanted = signed_bytes(message, scheme, seal.start + rest)
+        wanted = mac(key.secret, domain.algorithm, signed_bytes(message, scheme, seal.start + bytes(_REST.size)))
     except SecurityError:
         return None
-    body = message.body_frames[0]
-    written = seal.written(rest, message.callback_key, message.correlation_id, len(body))
-    return seal if written + body == wanted else None
+    found = seal.mac(0, 0, bytes(NONCE_BYTES), message.callback_key, message.correlation_id, message.body_frames[0])
+    return seal if found == wanted else None

@@ -75,6 +75,7 @@ class ReplayWindow:
         self._in_order: deque[_Entry] = deque()  # what was let in, each sent later than the one before
         self._latest_ns = -1  # of these
         self._belated: list[_Entry] = []  # the rest, as a heap
+        self._calm_until_ns = -1  # up to then nothing grows old that is remembered
 
     def __len__(self) -> int:
         return len(self._in_order) + len(self._belated)
@@ -84,9 +85,21 @@ class ReplayWindow:
 
     def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
         """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
-        earliest_ns, in_order, nonces = now_ns - self.window_ns, self._in_order, self._seen.get(scope)
+        in_order, nonces = self._in_order, self._seen.get(scope)
         if nonces is None:
             nonces = self._seen[scope] = set()
+        if (
+            now_ns <= self._calm_until_ns
+            and self._latest_ns < sent_at_ns <= now_ns + self.skew_ns
+            and nonce not in nonces
+            and len(in_order) + len(self._belated) < self.capacity
+            and sent_at_ns > self._floors.get(scope, self.floor_ns)
+        ):  # nearly all: later than what came before, and nothing is forgotten for it; the rest says the same at length
+            nonces.add(nonce)
+            self._latest_ns = sent_at_ns
+            in_order.append((sent_at_ns, scope, nonce))
+            return True
+        earliest_ns = now_ns - self.window_ns
         while in_order and in_order[0][0] < earliest_ns:
             self._forget(*in_order.popleft())
         while self._belated and self._belated[0][0] < earliest_ns:
@@ -102,7 +115,12 @@ class ReplayWindow:
             heappush(self._belated, (sent_at_ns, scope, nonce))
         if len(in_order) + len(self._belated) > self.capacity:
             self._forget_oldest()
+        self._calm_until_ns = self._oldest_ns() + self.window_ns
         return True
+
+    def _oldest_ns(self) -> int:
+        """Give when the oldest message that is remembered was sent; there is one."""
+        return min(entries[0][0] for entries in (self._in_order, self._belated) if entries)
 
     def _forget_oldest(self) -> None:
         belated, in_order = self._belated, self._in_order
@@ -126,7 +144,11 @@ class ReplayWindows:
 
     def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
         """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
+        return self.window(scope).admit(scope, nonce, sent_at_ns, now_ns)
+
+    def window(self, scope: Scope) -> ReplayWindow:
+        """Give the window of a scope, for whoever asks it for many messages."""
         window = self._windows.get(scope)
         if window is None:
             window = self._windows[scope] = self._new()
-        return window.admit(scope, nonce, sent_at_ns, now_ns)
+        return window

@@ -68,6 +68,7 @@ __all__ = [
     "keyed_all",
     "keyed_in_two",
     "mac",
+    "pads",
     "read_signature",
     "signed_bytes",
     "stamp_bytes",
@@ -279,7 +280,7 @@ def mac(secret: bytes, algorithm: str, data: bytes | memoryview) -> bytes:
 @lru_cache(maxsize=256)  # hashing the key once saves a third of the time of a short message
 def keyed(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview], bytes]:
     """Give the function that computes the HMAC under one key."""
-    inner, outer = _pads(secret, algorithm)
+    inner, outer = pads(secret, algorithm)
 
     def compute(data: bytes | memoryview) -> bytes:
         inside, outside = inner(), outer()
@@ -292,7 +293,7 @@ def keyed(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview], bytes
 
 def keyed_all(secret: bytes, algorithm: str, data: memoryview, starts: list[int], stops: list[int]) -> list[bytes]:
     """Give the HMACs of many stretches of a buffer under one key: no call of Python for each."""
-    inner, outer = _pads(secret, algorithm)
+    inner, outer = pads(secret, algorithm)
     found: list[bytes] = []
     keep = found.append
     for start, stop in zip(starts, stops, strict=True):
@@ -304,7 +305,7 @@ def keyed_all(secret: bytes, algorithm: str, data: memoryview, starts: list[int]
 
 
 @lru_cache(maxsize=256)
-def _pads(secret: bytes, algorithm: str) -> tuple[Callable[[], HASH], Callable[[], HASH]]:
+def pads(secret: bytes, algorithm: str) -> tuple[Callable[[], HASH], Callable[[], HASH]]:
     """Give the functions that begin an inner and an outer hash.
 
     This is RFC 2104 with two hashes that have taken their pads already. It takes half the time of the module `hmac`.
@@ -320,7 +321,7 @@ def _pads(secret: bytes, algorithm: str) -> tuple[Callable[[], HASH], Callable[[
 @lru_cache(maxsize=256)
 def keyed_in_two(secret: bytes, algorithm: str) -> Callable[[bytes | memoryview, bytes], bytes]:
     """Give the function that computes the HMAC of some bytes and what follows them, under one key."""
-    inner, outer = _pads(secret, algorithm)
+    inner, outer = pads(secret, algorithm)
 
     def compute(data: bytes | memoryview, rest: bytes) -> bytes:
         inside, outside = inner(), outer()

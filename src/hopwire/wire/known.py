@@ -203,9 +203,17 @@ class KnownMetas(Generic[T]):
                 return None
             if meta_size != size:
                 layouts = self._layouts.get(meta_size)
-                size, layout = meta_size, layouts[0] if layouts and not layouts[0].is_signed else None
+                size, layout = meta_size, layouts[0] if layouts else None
             found: Found[T] | None = None
-            if layout is not None:  # what `find` does first, without a call
+            if layout is None:
+                pass
+            elif layout.is_signed:  # what `find` does first, without a call
+                first, key, second, signature, third, correlation_id, fourth, ticks, last = layout.unpack_from(
+                    train, meta_at
+                )
+                if (first, second, third, fourth, last) == layout.last_fixed and (what := layout.last) is not None:
+                    found = (what, key, signature, correlation_id, ticks)
+            else:
                 first, key, second, correlation_id, third, ticks, last = layout.unpack_from(train, meta_at)
                 if (first, second, third, last) == layout.last_fixed and (what := layout.last) is not None:
                     found = (what, key, b"", correlation_id, ticks)
