@@ -172,7 +172,7 @@ def poor_machine(tmp_path: Path) -> dict[str, str]:
     return {**kept, "PATH": str(tools), "LC_ALL": "C"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(300)  # a Spark of its own
 def test_build_on_a_machine_without_java_finds_umlauts_and_says_what_it_did(
