@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # what is typed: source and tests, and the scripts beside them
 TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py examples/foreign/*.py)
 
-.PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz long chaos chaos-cluster clean tools
+.PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz long chaos chaos-cluster chaos-proxy clean tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
@@ -92,6 +92,9 @@ chaos: $(READY) ## let networks suffer for long, and say what held: CHAOS_ARGS="
 
 chaos-cluster: $(READY) ## the same for a cluster of ten members and two rendezvous: CHAOS_ARGS="--seconds 300 --seed 1"
 	@$(BIN)/python -m tests.chaos.cluster $(CHAOS_ARGS)
+
+chaos-proxy: $(READY) ## two nodes on a network that cuts, stalls, delays, doubles: CHAOS_ARGS="--seconds 300 --seed 1"
+	@$(BIN)/python -m tests.attacks.faulty_proxy $(CHAOS_ARGS)
 
 lock: $(READY) ## choose the newest versions of everything for requirements.lock
 	@$(PIP) install uv
