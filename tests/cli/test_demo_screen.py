@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytest
 from rich.console import Console
 
 from hopwire.cli import demo
+from hopwire.demo.agreement import Disagreement
 from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 from hopwire.demo.trouble import TROUBLES
 
 
-def printed(monkeypatch: pytest.MonkeyPatch, keep: Path | None, **changes: object) -> list[str]:
+def printed(
+    monkeypatch: pytest.MonkeyPatch, keep: Path | None, show: Callable[..., None] = demo.show_day, **changes: object
+) -> list[str]:
     monkeypatch.setattr(demo, "_show_flow", lambda console, lake: console.print("order-001"))
     many = {f"a_rather_long_reason_{number}": 1_000 * number for number in range(9)}
     values: dict[str, object] = {
@@ -26,24 +30,42 @@ def printed(monkeypatch: pytest.MonkeyPatch, keep: Path | None, **changes: objec
         "balance": {"rows_in": 5_579, "message_count": 5_569, "quarantine_count": 10, "skipped_rows": 0},
     }  # fmt: skip
     console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False, color_system=None)
-    demo.show_day(console, DaySummary(**{**values, **changes}), Path("build/demo/lake"), keep, 81.0)  # type: ignore[arg-type]
+    show(console, DaySummary(**{**values, **changes}), Path("build/demo/lake"), keep, 81.0)  # type: ignore[arg-type]
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return [str(line).rstrip() for line in text.splitlines()]
 
 
-def test_no_line_is_wrapped_and_the_first_screen_has_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_fits_one_screen_with_what_make_says_and_the_next_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, Path("build/demo"))
     assert max(map(len, lines)) <= 80
-    first = lines[:24]
+    assert len(lines) <= 24 - 2
     for name in TROUBLES:  # one line each, so none is wrapped
-        assert sum(line[2:].startswith(f"{name} ") for line in first) == 1
-    assert any("hubs and lake agree on every single one" in line for line in first)
-    assert sum(line.startswith("hubs ") for line in first) == 1
+        assert sum(line[2:].startswith(f"{name} ") for line in lines) == 1
+    assert sum(line.startswith("hubs ") for line in lines) == 1
+    assert any(line.startswith("lake ") and "agrees on each: " in line for line in lines)
+
+
+def test_what_differs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, None, differences=[Disagreement("order-001", "Timeout", "answered")])
+    assert not any("agrees" in line for line in lines)
+    assert any("HUBS AND LAKE DO NOT AGREE on 1:" in line for line in lines)
+    assert any("order-001: the hub saw Timeout, the lake shows answered" in line for line in lines)
+
+
+def test_the_report_fits_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(
+        monkeypatch, Path("build/demo"), show=lambda console, summary, lake, *_: demo.report_day(console, summary, lake)
+    )
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("balance ") and line.endswith("adds up") for line in lines)
+    assert "hopwire flows lives build/demo/lake" in lines[-1]
 
 
 def test_it_ends_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "hopwire ui build/demo/lake" in printed(monkeypatch, Path("build/demo"))[-1]
-    assert "http://127.0.0.1:8710/" in printed(monkeypatch, Path("build/demo"))[-1]
+    kept = printed(monkeypatch, Path("build/demo"))
+    assert "hopwire ui build/demo/lake" in kept[-1]
+    assert "http://127.0.0.1:8710/" in kept[-1]
+    assert "build/demo/report.txt" in kept[-2]
     assert "hopwire ui DIR/lake" in printed(monkeypatch, None)[-1]
 
 

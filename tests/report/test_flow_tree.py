@@ -14,6 +14,7 @@ from hopwire.report.flow_tree import (
     lines_of_flow,
     remark_of_step,
     request_line,
+    witnesses_of,
 )
 from tests.flows.story import Story, answering, asking, telling
 
@@ -158,3 +159,50 @@ def test_request_that_was_lost_with_its_node_says_so() -> None:
     assert request_line(request, {B: "beta"}).text == (
         "orders.place from A: LOST at beta: it arrived there, and beta ended before it could answer"
     )
+
+
+def blind(detail: str) -> dict[str, Any]:
+    return {"kind": "missing_capture", "node": B, "detail": detail, "message_key": b"q"}
+
+
+def test_what_a_node_did_instead_of_looking_is_said_in_the_same_words_everywhere() -> None:
+    step: dict[str, Any] = {"from_node": A, "to_node": B, "is_reply": False, "repeat": "", "outcome_kind": ""}
+    step |= dict.fromkeys(("told", "dead_reason", "outcome_reason"), "")
+    finding = blind("ended with sightings unwritten")
+    known = witnesses_of({"findings": [finding]})
+    words = "beta ended with sightings unwritten"
+    assert remark_of_step({**step, "fate": "unwitnessed"}, NAMES, known).text == words
+    assert remark_of_step({**step, "fate": "unwitnessed"}, NAMES).text == "beta wrote nothing down then"
+    unsent = {**step, "fate": "unsent", "from_node": B, "to_node": A}
+    assert remark_of_step(unsent, NAMES, known).text == "nobody saw beta send it: it ended with sightings unwritten"
+    assert "(ended with sightings unwritten)" in finding_line(finding, NAMES)
+    (request,) = Story().hop(A, B, 0, 1, b"q", **asking()).requests().to_pylist()
+    request |= {"outcome": "lost", "lost_from_node": A, "lost_to_node": B, "reason": "no_answer"}
+    assert f"LOST at beta or on the way there from alpha: {words}" in request_line(request, NAMES, known).text
+    assert "LOST between alpha and beta" in request_line({**request, "reason": "hop_lost"}, NAMES, known).text
+
+
+def test_an_open_request_says_until_when_and_which_capture_ends_before() -> None:
+    second = 10**9
+    (request,) = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=10_000_000)).requests().to_pylist()
+    request |= {"outcome": "open", "asked_at_ns": 10 * second, "deadline_ns": 11 * second}
+
+    def line(end_s: float, **changes: Any) -> str:
+        ends = witnesses_of({"findings": []}, {A: int(end_s * second)})
+        return request_line({**request, **changes}, NAMES, ends).text.partition(": ")[2]
+
+    ending = "an answer may still come, and the capture of alpha ends at 00:00:12.500"
+    assert line(12.5) == f"open until 00:00:16.000: {ending}"
+    assert line(12.5, deadline_ns=None) == f"open until 00:01:10.000: {ending}"
+    assert line(17) == "open: an answer may have come that nobody wrote down"
+    assert line(17, home_node=C) == "open: C captured nothing, and nobody else saw an answer"
+    assert request_line(request, NAMES).text.endswith(": open")
+
+
+def test_a_step_near_the_end_says_which_capture_ends_when() -> None:
+    flow = flow_of(lost_answer())
+    step = {**flow["steps"][0], "fate": "in_flight", "left_at_ns": 10 * 10**9}
+    for end_s, words in ((9, "the capture of beta ends at 00:00:09.000, before it could arrive"),
+                         (700, "the capture of beta ends before it could arrive")):  # fmt: skip
+        known = witnesses_of({"findings": []}, {B: end_s * 10**9})
+        assert remark_of_step(step, NAMES, known) == (words, False)

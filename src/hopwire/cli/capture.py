@@ -26,7 +26,7 @@ from hopwire.capture.sources import Source, list_sources, read_source, survey
 from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.place_arguments import place_argument
-from hopwire.cli.terminal import plain_table, say, screen
+from hopwire.cli.terminal import plain_table, print_whole, say, screen
 from hopwire.errors import SettingsError
 from hopwire.model.names import is_control
 from hopwire.model.units import NS_PER_TICK
@@ -109,11 +109,11 @@ def _segment_to_json(segment: Segment) -> dict[str, Any]:
 def _show_segments(segments: list[Segment]) -> None:
     table = plain_table()
     for name in ("state", "node"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     for name in ("rows", "skipped", "bytes"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("from", "for", "segment"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for segment in segments:
         summary = segment.summary
         begin = time_text(summary.first_seen_at_ns)[:SECONDS] + "Z" if summary.row_count else ""
@@ -124,7 +124,7 @@ def _show_segments(segments: list[Segment]) -> None:
         nodes = ", ".join(node_label(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
         style = STYLES.get(segment.state, "")
         table.add_row(segment.state, nodes, *counts, begin, span, printable(segment.path.name), style=style)
-    screen().print(table)
+    print_whole(screen(), table)
 
 
 # -- cat
@@ -132,8 +132,10 @@ def _show_segments(segments: list[Segment]) -> None:
 
 def cat(
     directory: Directory,
-    since: Annotated[str | None, typer.Option("--since", help="From this time on, in UTC.", show_default=False)] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Before this time.", show_default=False)] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", "--from", help="From this time on, in UTC.", show_default=False)
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", "--to", help="Before this time.", show_default=False)] = None,
     node: Annotated[
         list[str] | None, typer.Option("--node", help="Only this node, by name or identity.", show_default=False)
     ] = None,
@@ -168,8 +170,8 @@ def cat(
     segments = [survey(source) for source in sources]
     faults = _FaultTeller()
     wanted: _ReaderOptions = {
-        "since": ns_from_text(since, "--since") if since else None,
-        "until": ns_from_text(until, "--until") if until else None,
+        "since": ns_from_text(since, "--since/--from") if since else None,
+        "until": ns_from_text(until, "--until/--to") if until else None,
         "nodes": _nodes_named(node, segments) if node else None,
         "on_fault": faults.tell,
     }

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -26,18 +27,18 @@ from hopwire.cli.exits import ExitCode
 from hopwire.cli.flows import glyphs_of
 from hopwire.cli.terminal import error_screen, plain_table, say, screen
 from hopwire.cli.ui import serve_page
-from hopwire.disk import local_path, make_directory
+from hopwire.disk import local_path, make_directory, replace_file
 from hopwire.errors import SettingsError
-from hopwire.report.flow_tree import lines_of_flow, request_line, took
+from hopwire.report.flow_tree import lines_of_flow, request_line, took, witnesses_of
 from hopwire.report.words import plural
 
 if TYPE_CHECKING:
     from hopwire.demo.agreement import Disagreement
     from hopwire.demo.day_summary import DaySummary, LinkTraffic, TroubleMet
 
-__all__ = ["demo", "show_day"]
+__all__ = ["demo", "report_day", "show_day"]
 
-LAKE = "lake"
+LAKE, REPORT = "lake", "report.txt"
 EXAMPLE = "order-001"  # the flow that is shown as a tree
 SHOWN_DIFFERENCES = 5
 LABEL_WIDTH = 14
@@ -59,8 +60,9 @@ def demo(
 
     Five nodes find each other through a rendezvous and talk over ZeroMQ in all four wire formats, while messages are
     dropped, doubled and forged, a node is killed, and a link is cut for a while. Spark makes tables of their captures.
-    Then the tables are compared with what the nodes saw. All this takes about a minute. The
-    command ends with 1 if nodes and tables do not agree. Without Spark only the network runs.
+    Then the tables are compared with what the nodes saw. All this takes about a minute. What is shown fits one screen;
+    with --keep the file report.txt has more. The command ends with 1 if nodes and tables do not agree. Without Spark
+    only the network runs.
     """
     # not with the command line: a user's own contracts may have the names of those of the demonstration
     from hopwire.demo.day_summary import summarise, summary_to_json
@@ -76,6 +78,8 @@ def demo(
             build_lake(day, lake, on_step)
         on_step("")
         summary = summarise(day, lake)
+        if keep and lake:
+            _write_report(keep / REPORT, summary, lake)
         if as_json:
             say(json.dumps({**summary_to_json(summary), "missing": missing}))
         else:
@@ -117,7 +121,7 @@ def _steps() -> Iterator[Callable[[str], None]]:
 
 
 def show_day(console: Console, summary: DaySummary, lake: Path | None, keep: Path | None, seconds: float) -> None:
-    """Show a day, and where to look further."""
+    """Show a day on one screen, and where to look further."""
     build = ", then Spark made tables of it" if lake else ""
     times = f"{summary.seconds:.0f} s{build}: {seconds:.0f} s in all"
     console.print(Text(f"Six processes talked for {times}.\n", "bold"))
@@ -125,13 +129,28 @@ def show_day(console: Console, summary: DaySummary, lake: Path | None, keep: Pat
     console.print()
     _show_agreed(console, summary)
     if lake:
-        console.print()
-        console.print(_links(summary.links))
-        console.print()
-        _show_counts(console, summary)
-        console.print()
-        _show_flow(console, lake)
-        _show_commands(console, keep, lake)
+        _show_page(console, keep, lake)
+
+
+def report_day(console: Console, summary: DaySummary, lake: Path) -> None:
+    """Show what else there is to say of a day, beside what fits one screen."""
+    given_up = ", ".join(f"{node} by {plural(count, 'other')}" for node, count in summary.given_up.items()) or "nobody"
+    _show_count(console, "cluster", f"{plural(summary.members, 'member')} by one rendezvous; given up: {given_up}")
+    console.print()
+    console.print(_links(summary.links))
+    console.print()
+    _show_counts(console, summary)
+    console.print()
+    _show_flow(console, lake)
+    console.print(Text("\nLook further:", "bold"))
+    for command in ("flows ls {} --outcome lost", "flows show {} insisted-001", "flows lives {}"):
+        console.print(Text(f"  {_program()} {command.format(shlex.quote(str(lake)))}", "cyan"))
+
+
+def _write_report(path: Path, summary: DaySummary, lake: Path) -> None:
+    text = StringIO()
+    report_day(screen(text), summary, lake)
+    replace_file(path, "\n".join(line.rstrip() for line in text.getvalue().splitlines()).encode() + b"\n")
 
 
 def _links(links: list[LinkTraffic]) -> Table:
@@ -173,16 +192,19 @@ def _shown(met: TroubleMet) -> Text:
 
 
 def _show_agreed(console: Console, summary: DaySummary) -> None:
-    """Show what the members saw, and whether the lake says the same."""
+    """Show what the hubs saw, and whether the lake says the same."""
     asked = sum(summary.endings.values())
-    given_up = ", ".join(f"{node} by {plural(count, 'other')}" for node, count in summary.given_up.items()) or "nobody"
-    _show_count(console, "cluster", f"{plural(summary.members, 'member')} by one rendezvous; given up: {given_up}")
     _show_count(console, "hubs", _counted(summary.endings, f"{plural(asked, 'question')}: "))
     if not summary.has_lake:
         return
-    requests = sum(summary.outcomes.values())
-    _show_count(console, "lake", _counted(summary.outcomes, f"{plural(requests, 'request')}: "))
-    _show_agreement(console, summary.differences)
+    if not summary.differences:
+        verdict = "agrees on each: "
+        _show_count(
+            console, "lake", Text.assemble((verdict, "bold green"), _counted(summary.outcomes, verdict)[len(verdict) :])
+        )
+        return
+    _show_count(console, "lake", _counted(summary.outcomes))
+    _show_differences(console, summary.differences)
 
 
 def _show_counts(console: Console, summary: DaySummary) -> None:
@@ -213,10 +235,7 @@ def _show_count(console: Console, label: str, text: str | Text) -> None:
     console.print(Text.assemble((f"{label:<{LABEL_WIDTH}}", "cyan"), text))
 
 
-def _show_agreement(console: Console, differences: list[Disagreement]) -> None:
-    if not differences:
-        _show_count(console, "", Text("hubs and lake agree on every single one", "bold green"))
-        return
+def _show_differences(console: Console, differences: list[Disagreement]) -> None:
     _show_count(console, "", Text(f"HUBS AND LAKE DO NOT AGREE on {len(differences)}:", "bold red"))
     for each in differences[:SHOWN_DIFFERENCES]:
         _show_count(console, "", Text(f"{each.flow}: the hub saw {each.hub}, the lake shows {each.lake}", "red"))
@@ -228,7 +247,7 @@ def _show_flow(console: Console, lake: Path) -> None:
 
     names = node_names(lake)
     flow, requests = read_flow(lake, EXAMPLE.encode())
-    headline = "; ".join(request_line(each, names).text for each in requests)
+    headline = "; ".join(request_line(each, names, witnesses_of(flow)).text for each in requests)
     console.print(Text.assemble((f"{EXAMPLE}  ", "bold cyan"), (headline, "bold")))
     table = Table.grid(padding=(0, 2))
     for line in lines_of_flow(flow, names, glyphs=glyphs_of(console)):
@@ -241,15 +260,14 @@ def _short(duration_us: int | None) -> str:
     return took(None if duration_us is None else int(float(f"{duration_us:.3g}")))
 
 
-def _show_commands(console: Console, keep: Path | None, lake: Path) -> None:
+def _show_page(console: Console, keep: Path | None, lake: Path) -> None:
     if keep is None:
-        console.print(Text("\nhopwire demo --keep DIR keeps all of it, --ui shows it in a browser; then:", "bold"))
+        console.print(Text("hopwire demo --keep DIR keeps all of it and tells more, --ui shows it; or:", "bold"))
     else:
-        console.print(Text(f"\nEverything is in {keep}:", "bold"))
+        console.print(Text(f"Everything is in {keep}, and more about it in {keep / REPORT}:", "bold"))
     place = f"DIR/{lake.name}" if keep is None else shlex.quote(str(lake))
-    for command in ("flows ls {} --outcome lost", "flows show {} insisted-001", "ui {}"):
-        page = "    in a browser: http://127.0.0.1:8710/" if command.startswith("ui") else ""
-        console.print(Text.assemble((f"  {_program()} {command.format(place)}", "cyan"), (page, "dim")))
+    page = "    in a browser: http://127.0.0.1:8710/"
+    console.print(Text.assemble((f"  {_program()} ui {place}", "cyan"), (page, "dim")))
 
 
 def _program() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -31,6 +31,7 @@ from hopwire.report.flow_tree import (
     name_of,
     request_line,
     took,
+    witnesses_of,
 )
 from hopwire.report.jsonable import jsonable
 from hopwire.report.words import cut, nodes_called, plural, spellings, text_or_hex
@@ -50,6 +51,8 @@ __all__ = [
 WIDE, FAIR, NARROW = 120, 100, 70  # columns of the screen
 DATE, MILLISECONDS = len("2026-01-31T"), len("2026-01-31T12:00:00.000")
 SHOWN_STEPS = 200
+SHORTEST_ID = 12  # characters of an id that are shown in any case
+WIDTH_OF_GAPS = 16  # between columns, and for their titles
 WIDTH_OF_A_LEVEL = 14  # a tree may be indented by one level for so many columns of the screen
 SHOWN_IDS = 5  # of flows whose ids begin alike
 STYLES = {"lost": "bold red", "expired": "red", "late": "yellow", "failed": "red", "open": "cyan", "answered": "green"}
@@ -108,7 +111,7 @@ Findings = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--from", "--since", help="Only flows that began at this time or later, in UTC.", show_default=False),
+    typer.Option("--since", "--from", help="Only flows that began at this time or later, in UTC.", show_default=False),
 ]
 Service = Annotated[bool, typer.Option("--all", help="Also flows of messages that nodes send by themselves.")]
 
@@ -175,8 +178,8 @@ def chosen_flows(
         contract=wanted.contract,
         nodes=nodes_called(node, names) or spellings(node) if node else None,
         findings=wanted.findings,
-        since_ns=ns_from_text(wanted.since, "--from") if wanted.since else None,
-        until_ns=ns_from_text(wanted.until, "--until") if wanted.until else None,
+        since_ns=ns_from_text(wanted.since, "--since/--from") if wanted.since else None,
+        until_ns=ns_from_text(wanted.until, "--until/--to") if wanted.until else None,
         with_service=wanted.with_service or wanted.contract is not None,
     )
 
@@ -188,18 +191,27 @@ def _check(option: str, values: list[str] | None, known: Iterable[str]) -> None:
 
 
 def _listing(rows: list[dict[str, Any]], names: dict[bytes, str], width: int) -> Table:
+    """Give a table of flows: names of contracts are whole, ids give way to them, since the beginning of an id does."""
+    cells = [_cells(row, names, width) for row in rows]
+    longest = max(len(text_or_hex(row["identity"])) for row in rows)
+    others = sum(max(len(row[place]) for row in cells) for place in range(1, len(cells[0]) - 1 - (width >= WIDE)))
+    left = width - others - longest - WIDTH_OF_GAPS
     table = plain_table()
-    table.add_column("flow", overflow="fold" if width < NARROW else "ellipsis", no_wrap=width >= NARROW, style="cyan")
+    is_narrow = width < NARROW
+    table.add_column(
+        "flow", overflow="fold" if is_narrow else "ellipsis", no_wrap=not is_narrow, style="cyan",
+        max_width=None if is_narrow else max(left, SHORTEST_ID),
+    )  # fmt: skip
     table.add_column("outcome", no_wrap=True)
     if width >= NARROW:
         table.add_column("began", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True)
     table.add_column("hops", justify="right", no_wrap=True)
-    table.add_column("message", overflow="fold")
+    table.add_column("message", overflow="fold", min_width=min(longest, width // 3))
     if width >= WIDE:
-        table.add_column("nodes", overflow="fold")
-    for row in rows:
-        table.add_row(*_cells(row, names, width))
+        table.add_column("nodes", overflow="ellipsis", no_wrap=True)
+    for row in cells:
+        table.add_row(*row)
     return table
 
 
@@ -246,25 +258,33 @@ def show(
     Hops in bold are on the critical path, which leads to the last arrival. Captures are read straight, without a lake:
     then the id is a correlation id, and signatures are not judged.
     """
-    found, requests, names = _flow_straight(lake, flow) if _is_captures(lake) else _flow_of_lake(lake, flow)
+    shown = _flow_straight(lake, flow) if _is_captures(lake) else _flow_of_lake(lake, flow)
+    names = shown.names
     if as_json:
-        say(json.dumps({**flow_to_json(found, names), "requests": [flow_to_json(each, names) for each in requests]}))
+        requests = [flow_to_json(each, names) for each in shown.requests]
+        say(json.dumps({**flow_to_json(shown.flow, names), "requests": requests}))
     else:
-        _show(screen(), found, requests, names)
+        _show(screen(), shown)
 
 
-ShownFlow: TypeAlias = tuple[dict[str, Any], list[dict[str, Any]], dict[bytes, str]]  # with its requests, and names
+class _ShownFlow(NamedTuple):
+    """A flow with its requests, the names of nodes, and when the capture of each node ends."""
+
+    flow: dict[str, Any]
+    requests: list[dict[str, Any]]
+    names: dict[bytes, str]
+    ends_ns: dict[bytes, int]
 
 
-def _flow_of_lake(lake: Path, flow: str) -> ShownFlow:
-    from hopwire.lake.query import node_names, read_flow
+def _flow_of_lake(lake: Path, flow: str) -> _ShownFlow:
+    from hopwire.lake.query import capture_ends, node_names, read_flow
 
     flow_id = flow_called(lake, flow)
     complain_if_stale(lake)
-    return *read_flow(lake, flow_id), node_names(lake)
+    return _ShownFlow(*read_flow(lake, flow_id), node_names(lake), capture_ends(lake))
 
 
-def _flow_straight(captures: Path, flow: str) -> ShownFlow:
+def _flow_straight(captures: Path, flow: str) -> _ShownFlow:
     from hopwire.flows.rules import Rules
     from hopwire.lake.query import ids_like
     from hopwire.lake.straight import read_straight
@@ -272,7 +292,7 @@ def _flow_straight(captures: Path, flow: str) -> ShownFlow:
     read = read_straight(captures, on_fault=lambda fault: complain(str(fault)))
     ids = ids_like(read.flow_ids, flow, SHOWN_IDS + 1)
     flow_id = _only(ids, captures, flow, "hopwire capture cat")
-    return *read.flow(flow_id, Rules()), read.names
+    return _ShownFlow(*read.flow(flow_id, Rules()), read.names, read.ends_ns)
 
 
 def _is_captures(path: Path) -> bool:
@@ -305,16 +325,19 @@ def _only(ids: Sequence[bytes], lake: Path, flow: str, remedy: str) -> bytes:
     return ids[0]
 
 
-def _show(console: Console, flow: dict[str, Any], requests: list[dict[str, Any]], names: dict[bytes, str]) -> None:
+def _show(console: Console, shown: _ShownFlow) -> None:
+    flow, names = shown.flow, shown.names
+    witnesses = witnesses_of(flow, shown.ends_ns)
     console.print(_headline(flow), soft_wrap=True)
     console.print(Text(f"{time_text(flow['started_at_ns'])}  {_counts(flow)}", "dim"), soft_wrap=True)
     console.print()
-    lines = list(lines_of_flow(flow, names, SHOWN_STEPS, glyphs_of(console), console.width // WIDTH_OF_A_LEVEL))
+    levels = console.width // WIDTH_OF_A_LEVEL
+    lines = list(lines_of_flow(flow, names, SHOWN_STEPS, glyphs_of(console), levels, witnesses))
     console.print(_steps(lines, console.width))
     left_out = flow["hop_count"] - len(lines)
     if left_out > 0:
         console.print(Text(f"... {plural(left_out, 'more step')}; --json has {len(flow['steps']):,} of them", "dim"))
-    _show_remarks(console, "requests", [request_line(each, names) for each in requests[:SHOWN_STEPS]])
+    _show_remarks(console, "requests", [request_line(each, names, witnesses) for each in shown.requests[:SHOWN_STEPS]])
     _show_remarks(
         console, "findings", [Remark(finding_line(each, names), True) for each in flow["findings"][:SHOWN_STEPS]]
     )

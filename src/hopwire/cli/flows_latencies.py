@@ -42,10 +42,10 @@ def latencies(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--from", "--since", help="Only minutes from this time on, in UTC.", show_default=False),
+        typer.Option("--since", "--from", help="Only minutes from this time on, in UTC.", show_default=False),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--to", "--until", help="Only minutes before this time.", show_default=False)
+        str | None, typer.Option("--until", "--to", help="Only minutes before this time.", show_default=False)
     ] = None,
     everything: Service = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each contract.")] = False,
@@ -89,9 +89,9 @@ def _read(
 
     where = ds.scalar(True) if with_service else ~ds.field("is_control")
     if since is not None:
-        where &= ds.field("minute") >= pa.scalar(ns_from_text(since, "--from") // NS_PER_US, MINUTE)
+        where &= ds.field("minute") >= pa.scalar(ns_from_text(since, "--since/--from") // NS_PER_US, MINUTE)
     if until is not None:
-        where &= ds.field("minute") < pa.scalar(ns_from_text(until, "--to") // NS_PER_US, MINUTE)
+        where &= ds.field("minute") < pa.scalar(ns_from_text(until, "--until/--to") // NS_PER_US, MINUTE)
     if contract is not None:
         where &= ds.field("identity") == pa.scalar(contract.encode(), pa.binary())
     found: dict[_AskedContract, list[dict[str, Any]]] = defaultdict(list)

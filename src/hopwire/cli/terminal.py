@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from typing import IO
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -18,9 +19,10 @@ from rich.table import Table
 
 from hopwire.report.words import printable, printable_lines
 
-__all__ = ["error_screen", "plain_table", "redraw", "say", "screen", "size"]
+__all__ = ["error_screen", "plain_table", "print_whole", "redraw", "say", "screen", "size"]
 
 HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"  # what every terminal obeys
+WHOLE = 10_000  # wider than any line
 PIPED_WIDTH = 120  # wide enough for every column of a dissection
 
 
@@ -50,9 +52,9 @@ def redraw(lines: Iterable[str]) -> None:
     print(f"{HOME}{shown}{CLEAR_BELOW}", end="", flush=True)
 
 
-def screen() -> Console:
-    """Give the console of stdout; text is shown as it is, without markup."""
-    console = _GuardedConsole(markup=False, emoji=False, highlight=False)
+def screen(file: IO[str] | None = None) -> Console:
+    """Give the console of stdout or of a file; text is shown as it is, without markup."""
+    console = _GuardedConsole(markup=False, emoji=False, highlight=False, file=file)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
     return console
@@ -61,6 +63,12 @@ def screen() -> Console:
 def error_screen() -> Console:
     """Give the console of stderr, for progress."""
     return _GuardedConsole(stderr=True, markup=False, emoji=False, highlight=False)
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table with lines as long as they are: what somebody selects and copies, such as a name, stays whole."""
+    console.width = max(console.width, console.measure(table, options=console.options.update(max_width=WHOLE)).maximum)
+    console.print(table, soft_wrap=True)
 
 
 def plain_table() -> Table:

@@ -100,6 +100,11 @@ class Coverage:
             found[span.node] = min(begin, span.first_ns), max(end, span.last_ns)
         return found
 
+    @property
+    def ends_ns(self) -> dict[bytes, int]:
+        """When the last sighting of every node was, corrected."""
+        return {node: end for node, (_, end) in self.nodes.items()}
+
     @cached_property
     def stretches(self) -> tuple[list[LifeSpan], list[LifeSpan], list[LifeSpan]]:
         """The spans, the skips and the doubts, corrected."""
@@ -408,7 +413,7 @@ def _spans(rows: Iterable[dict[str, Any]], name: str) -> list[LifeSpan]:
     return [
         LifeSpan(row["node"], each["first_ns"], each["last_ns"], each["incarnation"], each.get("ending", OPEN))
         for row in rows
-        for each in row[name]
+        for each in row[name] or ()
     ]
 
 

@@ -44,7 +44,7 @@ KINDS = {
     "replayed":           "a signed message arrived again, later or from another node",
     "retransmitted":      "the sender sent it again by itself",
     "foreign_sender":     "the message arrived in the name of a node that never sent it there",
-    "missing_capture":    "the node takes part and did not capture, had just begun or ended, or skipped sightings",
+    "missing_capture":    "the node takes part, and saw too little to tell",
     "key_reused":         "several questions of the flow have one callback key",
 }
 # fmt: on

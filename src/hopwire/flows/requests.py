@@ -97,7 +97,7 @@ from hopwire.columnar import Bools, Ints, bools, ints
 from hopwire.flows.coverage import Coverage, NodeCoverage
 from hopwire.flows.groups import NEVER, NO_TIME, Groups, codes, equal_text, has_bytes, nullable, number_codes, pack
 from hopwire.flows.hop_columns import HopColumns
-from hopwire.flows.rules import Rules, deadlines
+from hopwire.flows.rules import Rules, deadlines, patience_over
 from hopwire.flows.schemas import OUTCOMES, REQUEST_SCHEMA, in_schema
 from hopwire.model.names import ENOUGH
 from hopwire.model.units import NS_PER_US
@@ -225,7 +225,7 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_expired |= hops.has_come & (hops.came > deadline[of])
     is_lost = hops.has_fate("lost") | (hops.is_dead & ~bools(pc.is_in(hops["dead_reason"], HARMLESS)))
     is_lost &= ~(has_failed & wants_receipt)
-    silence = np.where(ttl > 0, deadline + rules.patience_ns, asked_at + rules.patience_without_ttl_ns)
+    silence = patience_over(asked_at, deadline, rules)
     home = asked.home[first]
     goes_on = cover.goes_on(home, silence, rules)
     goes_on = np.where(cover.is_looking(home, silence), goes_on, silence < coverage.end_ns)  # else the end of all

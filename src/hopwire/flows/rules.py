@@ -20,7 +20,7 @@ from hopwire.columnar import Ints
 from hopwire.flows.groups import NEVER
 from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, NS_PER_TICK
 
-__all__ = ["Rules", "deadlines"]
+__all__ = ["Rules", "deadlines", "patience_over"]
 
 LONGEST_TTL_TICKS = 10**16  # thirty years; the original writes the largest number it has for longer
 
@@ -43,3 +43,11 @@ class Rules:
 def deadlines(begin_ns: Ints, ttl_ticks: Ints) -> Ints:
     """Give when a time to live is over; NEVER where there is no time to live."""
     return np.where(ttl_ticks > 0, begin_ns + np.minimum(ttl_ticks, LONGEST_TTL_TICKS) * NS_PER_TICK, NEVER)
+
+
+def patience_over(asked_ns: Ints, deadline_ns: Ints, rules: Rules) -> Ints:
+    """Give when the patience with a question is over: who was looking then, and saw no answer, knows that none came."""
+    without_ttl = asked_ns + rules.patience_without_ttl_ns
+    return np.where(
+        deadline_ns == NEVER, without_ttl, np.minimum(deadline_ns, NEVER - rules.patience_ns) + rules.patience_ns
+    )

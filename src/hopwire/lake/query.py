@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from hopwire.flows.coverage import coverage_from_rows
 from hopwire.lake.manifest import Manifest
 from hopwire.lake.store import log_of, read_arrow, read_manifest
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.places import Place, place_of
 from hopwire.report.words import spellings, text_or_hex
 
-__all__ = ["find_flows", "flow_ids_like", "ids_like", "node_names", "read_flow"]
+__all__ = ["capture_ends", "find_flows", "flow_ids_like", "ids_like", "node_names", "read_flow"]
 
 FLOWS, REQUESTS, CLOCKS = "gold.flows", "gold.requests", "silver.clocks"
 SERVICE = (OWN_PREFIX.decode(), KINO_PREFIX.decode())  # prefixes of the identities that nodes use among themselves
@@ -31,6 +32,11 @@ def node_names(lake: Place | str) -> dict[bytes, str]:
     """Give the identities of the nodes that captured, and their names."""
     rows = read_arrow(lake, CLOCKS, ["node", "node_name"])
     return dict(zip(rows["node"].to_pylist(), rows["node_name"].to_pylist(), strict=True))
+
+
+def capture_ends(lake: Place | str) -> dict[bytes, int]:
+    """Give when the capture of each node ends, corrected."""
+    return coverage_from_rows(read_arrow(lake, CLOCKS)).ends_ns
 
 
 def find_flows(

@@ -51,6 +51,11 @@ class StraightCaptures:
         return dict(zip(self.clocks["node"].to_pylist(), self.clocks["node_name"].to_pylist(), strict=True))
 
     @property
+    def ends_ns(self) -> dict[bytes, int]:
+        """When the capture of each node ends, corrected."""
+        return coverage_from_rows(self.clocks).ends_ns
+
+    @property
     def flow_ids(self) -> pa.Array:
         """The correlation ids of all messages."""
         return pc.unique(self.sightings["correlation_id"])

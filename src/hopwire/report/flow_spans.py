@@ -24,7 +24,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from hopwire.model.units import NS_PER_US
-from hopwire.report.flow_tree import finding_line, name_of, request_line
+from hopwire.report.flow_tree import finding_line, name_of, request_line, witnesses_of
 from hopwire.report.words import node_label, text_or_hex
 
 __all__ = ["Attribute", "ExportedFlow", "Span", "SpanEvent", "service_attributes", "service_name", "spans_of_flow"]
@@ -165,7 +165,7 @@ class _FlowSpans:
                 "hopwire.outcome": request["outcome"],
                 "hopwire.awaits": request["awaits"] or "",
                 "hopwire.attempts": request["attempts"] or 0,
-                "hopwire.words": request_line(request, self.names).text,
+                "hopwire.words": request_line(request, self.names, witnesses_of(self.flow)).text,
             }
             for name in ("reason", "deadline_ns"):
                 if request[name] is not None and request[name] != "":

@@ -10,18 +10,24 @@ a limited number of levels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hopwire.flows.findings import KINDS
+from hopwire.flows.groups import NEVER
+from hopwire.flows.rules import Rules, patience_over
 from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.model.units import NS_PER_TICK, NS_PER_US
 from hopwire.report.jsonable import jsonable
-from hopwire.report.words import cut, duration, node_label, printable, text_or_hex
+from hopwire.report.words import cut, duration, node_label, printable, text_or_hex, time_of_day
 
 __all__ = [
     "FlowLine",
     "Glyphs",
     "Remark",
+    "Witnesses",
     "contract_of_step",
     "finding_line",
     "flow_to_json",
@@ -31,10 +37,13 @@ __all__ = [
     "remark_of_step",
     "request_line",
     "took",
+    "witnesses_of",
 ]
 
 MAX_INDENT = 8  # levels, unless the caller wants fewer; deeper steps are not indented further
 NAME_LENGTH = 20
+BLIND = "wrote nothing down then"  # of a node, where no finding says more
+RULES = Rules()
 UNKNOWN_FATE, UNKNOWN_FINDING = (f"a {noun} that this hopwire does not know" for noun in ("fate", "finding"))
 
 
@@ -43,6 +52,16 @@ class Remark(NamedTuple):
 
     text: str
     is_bad: bool = False
+
+
+class Witnesses(NamedTuple):
+    """Who could have seen more of a flow: what nodes did instead of looking, and when the capture of each ends."""
+
+    blind: Mapping[bytes, str] = MappingProxyType({})
+    ends_ns: Mapping[bytes, int] = MappingProxyType({})
+
+
+NO_WITNESSES = Witnesses()
 
 
 class FlowLine(NamedTuple):
@@ -74,9 +93,9 @@ FATES = {
     # fate          what is said of the step, and whether it is bad news
     "arrived":      Remark(""),
     "lost":         Remark("LOST: left {from_node}, never came to {to_node}", True),
-    "in_flight":    Remark("the capture ends before it could arrive"),
-    "unwitnessed":  Remark("{to_node} wrote nothing down then"),
-    "unsent":       Remark("nobody saw {from_node} send it"),
+    "in_flight":    Remark("the capture of {to_node} ends{end}before it could arrive"),
+    "unwitnessed":  Remark("{to_node} {to_blind}"),
+    "unsent":       Remark("nobody saw {from_node} send it: it {from_blind}"),
     "duplicate":    Remark("came once more than it was sent", True),
     "foreign":      Remark("FOREIGN: {from_node} never sent it", True),
     "dead":         Remark("DEAD: {dead_reason}", True),
@@ -96,15 +115,23 @@ def name_of(node: bytes, names: Mapping[bytes, str]) -> str:
     return cut(node_label(node, names.get(node, "")), NAME_LENGTH) if node else "?"
 
 
+def witnesses_of(flow: Mapping[str, Any], ends_ns: Mapping[bytes, int] = MappingProxyType({})) -> Witnesses:
+    """Give who could have seen more of a flow, by its findings and by when captures end."""
+    blind = {each["node"]: printable(each["detail"]) for each in flow["findings"] if each["kind"] == "missing_capture"}
+    return Witnesses(blind, ends_ns)
+
+
 def lines_of_flow(
     flow: Mapping[str, Any],
     names: Mapping[bytes, str],
     limit: int | None = None,
     glyphs: Glyphs | None = None,
     max_indent: int = MAX_INDENT,
+    witnesses: Witnesses | None = None,
 ) -> Iterator[FlowLine]:
     """Give the steps of a flow as the lines of a tree, from top to bottom, at most `limit` lines."""
     steps: Sequence[Mapping[str, Any]] = flow["steps"]
+    witnesses = witnesses or witnesses_of(flow)
     for number, indent in _tree([step["parent"] for step in steps], limit, glyphs or Glyphs(), max_indent):
         step = steps[number]
         seen_at = step["left_at_ns"] if step["left_at_ns"] is not None else step["arrived_at_ns"]
@@ -119,7 +146,7 @@ def lines_of_flow(
             contract_of_step(step),
             way,
             took(step["latency_us"]),
-            remark_of_step(step, names),
+            remark_of_step(step, names, witnesses),
             step["is_critical"],
         )
 
@@ -159,7 +186,7 @@ def is_bad_step(fate: str, repeat: str | None, outcome_kind: str | None) -> bool
     return not FATES[fate].text and bool(outcome_kind) and outcome_kind not in FINE_OUTCOMES
 
 
-def remark_of_step(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
+def remark_of_step(step: Mapping[str, Any], names: Mapping[bytes, str], witnesses: Witnesses = NO_WITNESSES) -> Remark:
     """Say what became of a step, where there is something to say."""
     if step["fate"] not in FATES:
         return Remark(f"{printable(step['fate'])}: {UNKNOWN_FATE}", True)
@@ -169,6 +196,8 @@ def remark_of_step(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remar
     if remark.text:
         words = {end: name_of(step[end], names) for end in ("from_node", "to_node")}
         words |= {name: printable(step[name] or "") for name in ("dead_reason", "told")}
+        words |= {f"{end}_blind": witnesses.blind.get(step[f"{end}_node"]) or BLIND for end in ("from", "to")}
+        words["end"] = _end_of_capture(step, witnesses)
         return remark._replace(text=remark.text.format(**words))
     if step["outcome_kind"]:
         reason = f": {printable(step['outcome_reason'])}" if step["outcome_reason"] else ""
@@ -176,12 +205,21 @@ def remark_of_step(step: Mapping[str, Any], names: Mapping[bytes, str]) -> Remar
     return Remark("answer" if step["is_reply"] else "")
 
 
-def request_line(request: Mapping[str, Any], names: Mapping[bytes, str]) -> Remark:
+def _end_of_capture(step: Mapping[str, Any], witnesses: Witnesses) -> str:
+    """Give when the capture ends that a step should have arrived in, if the capture does not go on later."""
+    end_ns = witnesses.ends_ns.get(step["to_node"])
+    is_last = end_ns is not None and step["left_at_ns"] is not None and end_ns <= step["left_at_ns"] + RULES.patience_ns
+    return f" at {time_of_day(end_ns)}, " if end_ns is not None and is_last else " "
+
+
+def request_line(request: Mapping[str, Any], names: Mapping[bytes, str], witnesses: Witnesses = NO_WITNESSES) -> Remark:
     """Say what became of a request, and where a lost request was lost."""
     outcome, reason = request["outcome"], printable(request["reason"] or "")
     words = f"{text_or_hex(request['identity'])} from {name_of(request['home_node'], names)}: {outcome}"
     if outcome == "lost":
-        words = f"{words.removesuffix(outcome)}{_place(request, names)}"
+        words = f"{words.removesuffix(outcome)}{_place(request, names, witnesses)}"
+    elif outcome == "open":
+        words += _why_open(request, names, witnesses)
     elif reason:
         words += f": {reason}"
     if request["latency_us"] is not None:
@@ -202,10 +240,30 @@ def _told(request: Mapping[str, Any]) -> str:
     return f"its asker was told {printable(request['told'])}{reason}{contradicted}"
 
 
-def _place(request: Mapping[str, Any], names: Mapping[bytes, str]) -> str:
+def _why_open(request: Mapping[str, Any], names: Mapping[bytes, str], witnesses: Witnesses) -> str:
+    """Say until when an answer may come, and which capture ends before."""
+    if not witnesses.ends_ns:
+        return ""
+    deadline_ns = NEVER if request["deadline_ns"] is None else request["deadline_ns"]
+    until_ns = int(patience_over(np.array(request["asked_at_ns"]), np.array(deadline_ns), RULES))
+    home = name_of(request["home_node"], names)
+    end_ns = witnesses.ends_ns.get(request["home_node"])
+    if end_ns is None:
+        return f": {home} captured nothing, and nobody else saw an answer"
+    if end_ns > until_ns:
+        return ": an answer may have come that nobody wrote down"
+    ends = f"the capture of {home} ends at {time_of_day(end_ns)}"
+    return f" until {time_of_day(until_ns)}: an answer may still come, and {ends}"
+
+
+def _place(request: Mapping[str, Any], names: Mapping[bytes, str], witnesses: Witnesses) -> str:
     source = name_of(request["lost_from_node"] or b"", names)
     if request["lost_to_node"] is not None:
-        return f"LOST between {source} and {name_of(request['lost_to_node'], names)}"
+        target = name_of(request["lost_to_node"], names)
+        blind = witnesses.blind.get(request["lost_to_node"])
+        if request["reason"] == "no_answer" and blind:
+            return f"LOST at {target} or on the way there from {source}: {target} {blind}"
+        return f"LOST between {source} and {target}"
     if request["is_holder_gone"]:
         return f"LOST at {source}: it arrived there, and {source} ended before it could answer"
     if request["reason"] == "no_answer":

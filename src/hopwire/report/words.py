@@ -7,10 +7,11 @@ hex. `printable` is for one value, `printable_lines` for all lines that are abou
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
-from hopwire.model.units import NS_PER_MS, NS_PER_TICK, NS_PER_US, TICKS_PER_SECOND
+from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, NS_PER_TICK, NS_PER_US, TICKS_PER_SECOND
 
 __all__ = [
     "cut",
@@ -22,6 +23,7 @@ __all__ = [
     "printable_lines",
     "spellings",
     "text_or_hex",
+    "time_of_day",
     "unpacked",
 ]
 
@@ -95,6 +97,11 @@ def _decimal(ticks: int, name: str, ticks_per_unit: int) -> str:
     whole, rest = divmod(ticks, ticks_per_unit)
     digits = len(str(ticks_per_unit)) - 1
     return f"{whole}.{rest:0{digits}d}".rstrip("0").rstrip(".") + f" {name}"
+
+
+def time_of_day(ns: int) -> str:
+    """Give the time of the day in UTC, to the millisecond, of nanoseconds since 1970."""
+    return f"{datetime.fromtimestamp(ns // NS_PER_SECOND, UTC):%H:%M:%S}.{ns % NS_PER_SECOND // NS_PER_MS:03d}"
 
 
 # -- nodes

@@ -10,7 +10,7 @@ from hopwire.capture.times import time_text
 from hopwire.errors import SettingsError
 from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report.dissection import rows_from_dissection
-from hopwire.report.flow_tree import Remark, finding_line, name_of, request_line
+from hopwire.report.flow_tree import Remark, Witnesses, finding_line, name_of, request_line, witnesses_of
 from hopwire.report.words import cut, text_or_hex
 from hopwire.web import lake_questions as ask
 from hopwire.web.flow_search import number_from
@@ -48,6 +48,7 @@ def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
     address = f"/flow/{id_in_address(found['flow_id'])}"
     bad = found["bad"][:MAX_LOST]
     lost = _those(views, found, names, shown, bad)
+    witnesses = _witnesses(views, found)
     requests = ask.requests_of(views, found["flow_id"], MAX_REQUESTS)
     drawings = {}
     if shown:
@@ -66,7 +67,7 @@ def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
         "started_at": time_text(found["started_at_ns"]),
         **{key: found[key] for key in FLOW_VALUES},
         "node_names": [name_of(node, names) for node in found["nodes"]],
-        "requests": [_request(each, names) for each in requests],
+        "requests": [_request(each, names, witnesses) for each in requests],
         "findings": [{**each, "words": finding_line(each, names)} for each in found["findings"][:MAX_FINDINGS]],
         "finding_count": len(found["findings"]),
         "steps": [_step_values(step) for step in shown],
@@ -113,7 +114,11 @@ def _found_flow(views: LakeViews, text: str, first: int, count: int) -> dict[str
 def _steps(views: LakeViews, found: Mapping[str, Any], names: Mapping[bytes, str], first: int) -> list[FlowStep]:
     """The steps of a flow that were asked for, beside their hops."""
     hops = ask.hops_of(views, found["flow_id"], first, len(found["steps"])) if found["steps"] else []
-    return steps_of_flow(found["steps"], hops, names, first)
+    return steps_of_flow(found["steps"], hops, names, _witnesses(views, found), first)
+
+
+def _witnesses(views: LakeViews, found: Mapping[str, Any]) -> Witnesses:
+    return witnesses_of(found, ask.capture_ends(views))
 
 
 def _those(
@@ -128,12 +133,14 @@ def _those(
     others = [number for number in numbers if number not in known]
     if others:
         rows = ask.steps_called(views, found["flow_id"], others)
-        known |= {number: steps_of_flow([row], [], names, number)[0] for number, row in zip(others, rows, strict=True)}
+        witnesses = _witnesses(views, found)
+        pairs = zip(others, rows, strict=True)
+        known |= {number: steps_of_flow([row], [], names, witnesses, number)[0] for number, row in pairs}
     return [known[number] for number in numbers]
 
 
-def _request(request: Mapping[str, Any], names: Mapping[bytes, str]) -> dict[str, Any]:
-    remark: Remark = request_line(request, names)
+def _request(request: Mapping[str, Any], names: Mapping[bytes, str], witnesses: Witnesses) -> dict[str, Any]:
+    remark: Remark = request_line(request, names, witnesses)
     return {
         "words": remark.text,
         "is_bad": remark.is_bad,

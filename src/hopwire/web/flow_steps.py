@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopwire.flows.schemas import NO_CROSSINGS
-from hopwire.report.flow_tree import contract_of_step, name_of, remark_of_step, took
+from hopwire.report.flow_tree import Remark, Witnesses, contract_of_step, name_of, remark_of_step, took
 
 __all__ = ["INFERRED", "FlowStep", "steps_of_flow"]
 
@@ -103,12 +103,19 @@ class FlowStep:
 
 
 def steps_of_flow(
-    steps: Sequence[Mapping[str, Any]], hops: Sequence[Mapping[str, Any]], names: Mapping[bytes, str], first: int = 0
+    steps: Sequence[Mapping[str, Any]],
+    hops: Sequence[Mapping[str, Any]],
+    names: Mapping[bytes, str],
+    witnesses: Witnesses,
+    first: int = 0,
 ) -> list[FlowStep]:
     """Give steps of a flow that follow each other by time, the first of which has a number."""
     known = hops if _fit(steps, hops) else [{}] * len(steps)
     pairs = zip(steps, known, strict=False)
-    return [_step(number, step, hop, names) for number, (step, hop) in enumerate(pairs, first)]
+    return [
+        _step(number, step, hop, remark_of_step(step, names, witnesses), names)
+        for number, (step, hop) in enumerate(pairs, first)
+    ]
 
 
 def _fit(steps: Sequence[Mapping[str, Any]], hops: Sequence[Mapping[str, Any]]) -> bool:
@@ -116,8 +123,9 @@ def _fit(steps: Sequence[Mapping[str, Any]], hops: Sequence[Mapping[str, Any]]) 
     return len(hops) >= len(steps) and all(step["message_key"] == hop["message_key"] for step, hop in pairs)
 
 
-def _step(number: int, step: Mapping[str, Any], hop: Mapping[str, Any], names: Mapping[bytes, str]) -> FlowStep:
-    remark = remark_of_step(step, names)
+def _step(
+    number: int, step: Mapping[str, Any], hop: Mapping[str, Any], remark: Remark, names: Mapping[bytes, str]
+) -> FlowStep:
     return FlowStep(
         number,
         step["parent"],

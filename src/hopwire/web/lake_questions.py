@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from hopwire.flows.coverage import coverage_from_rows
+from hopwire.flows.schemas import CLOCK_SCHEMA
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
 from hopwire.report.flow_tree import is_bad_step
 from hopwire.web.flow_search import ORDERS, FlowSearch
@@ -18,6 +20,7 @@ from hopwire.web.time_chart import Bucket, bucket_width
 __all__ = [
     "PAGE_ROWS",
     "FlowCounts",
+    "capture_ends",
     "flow_called",
     "flow_ids",
     "flow_page",
@@ -78,6 +81,16 @@ class FlowCounts(NamedTuple):
 def node_names(views: LakeViews) -> dict[bytes, str]:
     """Give the nodes that captured, and their names."""
     return {row["node"]: row["node_name"] for row in views.rows("select node, node_name from silver.clocks")}
+
+
+def capture_ends(views: LakeViews) -> dict[bytes, int]:
+    """Give when the capture of each node ends, corrected."""
+
+    def ends() -> dict[bytes, int]:
+        rows = views.rows("select * from silver.clocks")
+        return coverage_from_rows(pa.Table.from_pylist(rows, CLOCK_SCHEMA)).ends_ns
+
+    return views.remembered(("capture_ends",), ends)
 
 
 def flow_totals(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) -> dict[str, int]:
