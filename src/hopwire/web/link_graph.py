@@ -16,7 +16,7 @@ from hopwire.web.svg import drawing, group, link, tag, titled
 __all__ = ["MAX_DRAWN", "LinkTotal", "link_graph", "link_matrix"]
 
 MAX_DRAWN = 300  # links in the drawing; the matrix and the table have all of them
-SIZE, RADIUS, CENTRE_X, CENTRE_Y, WIDTH = 520, 190, 500, 260, 1_000
+SIZE, RADIUS, CENTRE_X, CENTRE_Y, WIDTH = 520, 190, 370, 260, 740  # room for a name of 22 characters at each side
 CELL, EDGE = 34, 130
 WIDEST, NODE = 7.0, 9
 LOSSES = ((0.05, "much"), (0.01, "some"), (0.0, "little"))  # the least share that is lost, and its class
