@@ -164,10 +164,10 @@ def test_a_foreign_file_is_named_and_the_others_are_read(capture: Path) -> None:
 WRONG = [
     (["ls", "/no/such"], "/no/such: No such file or directory"),
     (["cat", "/no/such"], "/no/such: No such file or directory"),
-    (["cat", "{}", "--since", "now"], "--since: found 'now', expected a time such as 2026-01-31T12:00:00Z"),
+    (["cat", "{}", "--since", "now"], "--since/--from: found 'now', expected a time such as 2026-01-31T12:00:00Z"),
     (
         ["cat", "{}", "--since", "0001-01-01"],
-        "--since: found '0001-01-01', expected a time from "
+        "--since/--from: found '0001-01-01', expected a time from "
         "1677-09-21T00:12:43.145224192Z to 2262-04-11T23:47:16.854775807Z",
     ),
     (["cat", "{}", "--node", "gamma"], "--node: found 'gamma', the capture has alpha, beta"),

@@ -139,7 +139,7 @@ def test_show_takes_a_prefix_in_hex_and_gives_json(lake: Path) -> None:
         (["ls", "LAKE", "--finding", "gone"], "--finding: found 'gone', expected one of "),
         (["ls", "LAKE", "--from", "noon"], "--from: found 'noon'"),
         (["ls", "LAKE", "--from", "0001-01-01"], "--from: found '0001-01-01', expected a time from 1677-"),
-        (["ls", "LAKE", "--to", "9999-12-31"], "--until: found '9999-12-31', expected a time from 1677-"),
+        (["ls", "LAKE", "--to", "9999-12-31"], "--until/--to: found '9999-12-31', expected a time from 1677-"),
         (["show", "LAKE", "\udcff"], "has no flow '\\udcff'"),
     ],
 )
