@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
+from hopwire.node.outbox import EARLY_MESSAGES
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames, OutboxLimits
 from hopwire.testing import Network, run
@@ -82,6 +83,24 @@ def test_what_has_left_is_queued_no_more() -> None:
             await until(lambda: len(heard) == 10)
             assert not here.is_queued(uri, mark)
             assert {claimed_node(frames[0]) for frames in heard} == {b"here"}
+
+    asyncio.run(story())
+
+
+def test_most_of_a_long_turn_leaves_before_its_end_and_in_order() -> None:
+    async def story() -> None:
+        async with streams(b"there") as (_, uri, heard, _), streams(b"here") as (here, _, _, _):
+            here.connect(uri)
+            here.allow_trains(uri)
+            here.send(uri, FRAMES, 8)
+            await until(lambda: len(heard) == 1)
+            for number in range(3 * EARLY_MESSAGES):
+                here.send(uri, [b"", b"", b"%d" % number, b"meta"], 8)
+            waiting, _ = here.waiting()
+            assert waiting < EARLY_MESSAGES
+            await until(lambda: len(uncoupled(heard)) == 1 + 3 * EARLY_MESSAGES)
+            bodies = [frames[2] for frames in uncoupled(heard)[1:]]
+            assert bodies == [b"%d" % number for number in range(3 * EARLY_MESSAGES)]
 
     asyncio.run(story())
 

@@ -28,13 +28,15 @@ from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
 from hopwire.node.waiters import ELSEWHERE, OtherPlaces
 from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, USUAL, pack_train
 
-__all__ = ["CONTROL_MESSAGES", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
+__all__ = ["CONTROL_MESSAGES", "EARLY_MESSAGES", "NEVER_EARLY", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
 
 WAKE_AT_MOST = 256  # of those who wait for room, in one turn of the loop: what comes back has to be read meanwhile
 RETRY_SECONDS = 0.002  # after no more was taken for a peer
 CONTROL_MESSAGES, CONTROL_BYTES = 1000, 16 * 1024 * 1024  # so much more may wait if it is control messages
 
 MOST_FRAMES = TRAIN_FRAMES + 1  # of a message in a train, with the one in front that stays here
+NEVER_EARLY = 0  # messages that wait
+EARLY_MESSAGES = TRAIN_MESSAGES // 2  # so many leave before the end of a turn: their receiver works meanwhile
 IN_TRAIN, ALONE, CONTROL = range(3)  # how a message goes; control messages go alone, and nothing pushes them out
 
 # frames, a number that grows, how it goes, when it was queued
@@ -58,7 +60,7 @@ class Outbox(BoundedQueue[Item]):
         )
         self.takes_trains = self.dates_trains = False
         self.sent_at = 0
-        self.is_quiet, self.has_left = True, False  # at most one message in the last turn; one left at once in this
+        self.is_quiet, self.left = True, 0  # at most one message in the last turn; so many left before the end of this
         self.mean_bytes = 1  # of a message, in the last load
         self.is_even = True  # whether all that waits may go in trains: then no message is looked at by itself
         self.firsts = 0  # messages at the front that go first; `is_even` does not speak of them
@@ -130,9 +132,12 @@ class Outboxes(ABC):
     _on_refused: OnRefused
     _on_sent: OnSent | None
 
-    def __init__(self, limits: OutboxLimits | None, alone_bytes: int = TRAIN_BYTES) -> None:
+    def __init__(
+        self, limits: OutboxLimits | None, alone_bytes: int = TRAIN_BYTES, early_messages: int = EARLY_MESSAGES
+    ) -> None:
         self._limits = limits or OutboxLimits()
         self._alone_bytes = alone_bytes  # a larger message goes alone
+        self._early_messages = early_messages
         self._peers: dict[str, Outbox] = {}
         self._busy: dict[str, None] = {}  # peers with something to send, in the order in which it came
         self._flush_at: asyncio.Handle | None = None
@@ -182,6 +187,9 @@ class Outboxes(ABC):
         ):  # nearly all: behind others that wait for the end of this turn
             queued.append(((frames, self._number(), IN_TRAIN, monotonic_ns()), size_bytes))
             outbox.size_bytes += size_bytes
+            if len(queued) == self._early_messages:
+                outbox.left += self._early_messages
+                self._send_waiting(uri, outbox)
             return ""
         if is_control and self._says_directly(uri, frames):
             return ""
@@ -199,9 +207,9 @@ class Outboxes(ABC):
                 outbox.sent_at = now
                 return ""
             outbox.is_even = outbox.is_even and goes_first
-        is_alone = not waiting and outbox.is_quiet and not outbox.has_left
+        is_alone = not waiting and outbox.is_quiet and not outbox.left
         if is_alone and how == IN_TRAIN and self._sends_at_once(uri, frames, now):
-            outbox.has_left = True
+            outbox.left = 1
         else:
             item = (frames, self._number(), how, now)
             if goes_first:
@@ -211,7 +219,7 @@ class Outboxes(ABC):
                 queued.append((item, size_bytes))
             outbox.size_bytes += size_bytes
             if is_alone:
-                outbox.has_left = self._send_waiting(uri, outbox)
+                outbox.left = int(self._send_waiting(uri, outbox))
         if not waiting:
             outbox.sent_at = now
             self._busy[uri] = None
@@ -297,7 +305,7 @@ class Outboxes(ABC):
         self._flush_at = None
         for uri in list(self._busy):
             outbox = self._peers[uri]
-            outbox.is_quiet, outbox.has_left = len(outbox.queued) + outbox.has_left <= 1, False
+            outbox.is_quiet, outbox.left = len(outbox.queued) + outbox.left <= 1, 0
             if self._send_waiting(uri, outbox):
                 self._busy.pop(uri, None)
         if self._busy and not self._is_closed:

@@ -50,7 +50,7 @@ from hopwire.node.addresses import (
 from hopwire.node.admission import LOOK_SECONDS, REFUSALS, Admission
 from hopwire.node.certificate import Certificate
 from hopwire.node.notices import Notice, Notices, shown
-from hopwire.node.outbox import Outbox, Outboxes
+from hopwire.node.outbox import EARLY_MESSAGES, NEVER_EARLY, Outbox, Outboxes
 from hopwire.node.strangers import Strangers
 from hopwire.node.transport import (
     ADOPTED,
@@ -194,7 +194,8 @@ class Streams(Outboxes):
         self._waking = waking or Waking()
         self._gone_seconds = gone_seconds
         self._admission = None if tls is None else Admission(tls, identity)
-        super().__init__(limits, LARGE_BYTES)
+        # TLS encrypts and writes piece by piece, so its receiver begins early by itself, and long trains cost it less
+        super().__init__(limits, LARGE_BYTES, NEVER_EARLY if tls else EARLY_MESSAGES)
         self._identity, self._listen, self._advertise = identity, listen, advertise
         self._message_limits = message_limits or Limits()
         self._links: dict[str, _OutgoingLink] = {}
