@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 PYTHONS := $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 python
-PYTEST_ARGS ?= -q -n 2 --dist loadgroup
+PYTEST_ARGS ?= -q -n 3 --dist loadgroup
 FUZZ_CASES ?= 1000000
 CHAOS_ARGS ?= --seconds 150
 
@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # what is typed: source and tests, and the scripts beside them
 TYPED := src tests $(wildcard docs/*.py benchmarks/*.py benchmarks/peers/*.py examples/*.py examples/foreign/*.py)
 
-.PHONY: help demo quick test check lint format types imports fresh pure bench peers docs lock fuzz long chaos chaos-cluster chaos-proxy clean tools
+.PHONY: help demo quick test whole check lint format types imports fresh pure bench peers docs lock fuzz long chaos chaos-cluster chaos-proxy clean tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS='	' read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
@@ -29,13 +29,20 @@ demo: $(READY) ## run a small network and look at what it said
 quick: $(READY) ## check, and run every test without processes, Spark or much chance: for every save
 	@$(MAKE) --no-print-directory -j 2 check pure
 
-test: check tools ## check, then run every test
+test: lint format tools ## check, and run every test
+	@$(MAKE) --no-print-directory -j 2 whole types imports fresh \
+		|| { echo "red: a test above, or what a line with *** above names"; exit 1; }
+
+whole: $(READY)
 	@echo "== tests"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-tools: ## install tshark and chromium, which the tests of the dissector and of the page need, where that is possible
-	@for tool in tshark chromium; do \
-		command -v $$tool >/dev/null && continue; \
+tools: ## install what tests need of Debian, where that is possible: tshark, chromium, and libzmq for the programs in C
+	@for tool in tshark chromium libzmq3-dev; do \
+		case $$tool in \
+			libzmq3-dev) test -e /usr/include/zmq.h && continue ;; \
+			*) command -v $$tool >/dev/null && continue ;; \
+		esac; \
 		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 			echo "== install $$tool"; \
 			apt-cache show $$tool >/dev/null 2>&1 || apt-get update -qq >/dev/null 2>&1; \

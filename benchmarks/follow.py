@@ -1,10 +1,15 @@
 """A lake that follows a network as it talks: how far behind it is, what it costs, and how much is open.
 
     python -m benchmarks.follow [--rate 20000] [--seconds 120] [--boot 70] [--nodes 10] [--every 2] [--plot FILE]
+    python -m benchmarks.follow --speed 6 --rate 3000 --seconds 3600 --plot FILE       # an hour in ten minutes
 
 A process plays a network: its nodes ask one another, and each writes its own capture, by the writer of real nodes. In
 the first seconds (`--boot`) the network is quiet: while clocks are compared for the first time, flows stay open. Then
 it talks at the rate. Beside it runs `hopwire lake follow`. Once a second this process looks how the lake stands.
+
+With `--speed` the clock of the network is quicker than that of the machine: seconds and rate are those of the network.
+With a speed of 6 and a rate of 3,000, an hour is over after ten minutes, and the follower gets 18,000 sightings in each
+second. It ends about now, so that the hour began in the past. The lag is told in seconds of the machine.
 
 At the end the captures are sealed, the follower takes in the rest, and the totals of the lake are compared with what
 the nodes have offered. Rates and lags are wall time, on a machine that should have nothing else to do; what the
@@ -21,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -43,12 +48,32 @@ TICKS = os.sysconf("SC_CLK_TCK")
 MS = 1_000_000
 
 
+@dataclass(frozen=True)
+class PlayedClock:
+    """The clock of a network, which may be quicker than that of the machine."""
+
+    started_ns: int  # by the machine
+    began_ns: int  # by the network
+    speed: float
+
+    @classmethod
+    def of(cls, seconds: float, speed: float) -> PlayedClock:
+        """Begin so long ago that both clocks agree after so many seconds of the network."""
+        now = time.time_ns()
+        return cls(now, now - round((seconds - seconds / speed) * 1e9), speed)
+
+    def now_ns(self) -> int:
+        """What time it is for the network."""
+        return self.began_ns + round((time.time_ns() - self.started_ns) * self.speed)
+
+
 class PlayedNetwork:
     """Nodes that ask one another, each with a capture of its own."""
 
-    def __init__(self, place: Path, count: int) -> None:
+    def __init__(self, place: Path, count: int, clock: PlayedClock) -> None:
         self._names = [f"node-{number}".encode() for number in range(count)]
-        started = time.time_ns()
+        self._clock = clock
+        started = clock.now_ns()
         self._writers = {
             name: CaptureWriter(place, name, incarnation=started, node_name=name.decode()) for name in self._names
         }
@@ -94,29 +119,29 @@ class PlayedNetwork:
     def write(self) -> None:
         """Write what is due."""
         for writer in self._writers.values():
-            writer.tick(time.time_ns())
+            writer.tick(self._clock.now_ns())
 
     def close(self) -> dict[str, int]:
         """Seal all captures, and give how many sightings there were, offered and skipped."""
         for writer in self._writers.values():
-            writer.close(time.time_ns())
+            writer.close(self._clock.now_ns())
         statuses = [writer.status for writer in self._writers.values()]
         return {"offered": sum(each.offered for each in statuses), "skipped": sum(each.skipped for each in statuses)}
 
 
-def play(place: Path, rate: int, seconds: float, boot: float, nodes: int) -> None:
+def play(place: Path, rate: int, seconds: float, boot: float, nodes: int, clock: PlayedClock) -> None:
     """Be the network: talk for some seconds, then say how much was said."""
-    network = PlayedNetwork(place, nodes)
-    begun = last = time.monotonic()
+    network = PlayedNetwork(place, nodes, clock)
+    begun = last = clock.now_ns()
     owed = 0.0
-    while (now := time.monotonic()) - begun < boot + seconds:
-        owed += (now - last) * (QUIET_RATE if now - begun < boot else rate)
+    while (now := clock.now_ns()) - begun < (boot + seconds) * 1e9:
+        owed += (now - last) / 1e9 * (QUIET_RATE if now - begun < boot * 1e9 else rate)
         last = now
         count = int(owed) // 4 * 4
         owed -= count
-        network.talk(count, time.time_ns() - 10 * MS)
+        network.talk(count, now - 10 * MS)
         network.write()
-        time.sleep(max(0.0, TICK_SECONDS - (time.monotonic() - now)))
+        time.sleep(max(0.0, TICK_SECONDS - (clock.now_ns() - now) / 1e9 / clock.speed))
     print(json.dumps(network.close()))
 
 
@@ -124,8 +149,8 @@ def play(place: Path, rate: int, seconds: float, boot: float, nodes: int) -> Non
 class Look:
     """How things stand at a moment."""
 
-    at: float
-    lag: float
+    at: float  # seconds of the network
+    lag: float  # seconds of the machine
     open_sightings: int
     files: int
     memory_mb: float
@@ -133,19 +158,19 @@ class Look:
     rows: int
 
 
-def look(lake: Path, process: int, begun: float) -> Look | None:
+def look(lake: Path, process: int, clock: PlayedClock) -> Look | None:
     """Look at the lake and at its follower."""
+    now = clock.now_ns()
     try:
-        status = lake_status(lake, time.time_ns())
+        status = lake_status(lake, now)
         stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         memory = int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE / 2**20
     except (LakeError, OSError):
         return None
     cpu = sum(map(int, stat[11:15])) / TICKS
     rows = status.manifest.tables["bronze.sightings"].row_count
-    return Look(
-        time.monotonic() - begun, status.lag_seconds or 0.0, status.open_sightings, status.files, memory, cpu, rows
-    )
+    at, lag = (now - clock.began_ns) / 1e9, (status.lag_seconds or 0.0) / clock.speed
+    return Look(at, lag, status.open_sightings, status.files, memory, cpu, rows)
 
 
 def main() -> None:
@@ -155,18 +180,19 @@ def main() -> None:
     captures, lake = place / "captures", place / "lake"
     captures.mkdir(parents=True)
     own = [sys.executable, "-m", "benchmarks.follow", "--play", str(captures)]
-    numbers = [str(each) for each in (options.rate, options.seconds, options.boot, options.nodes)]
-    network = subprocess.Popen([*own, *numbers], stdout=subprocess.PIPE, text=True)
+    clock = PlayedClock.of(options.boot + options.seconds, options.speed)
+    played = (options.rate, options.seconds, options.boot, options.nodes, *astuple(clock))
+    network = subprocess.Popen([*own, *map(str, played)], stdout=subprocess.PIPE, text=True)
     command = [sys.executable, "-m", "hopwire.cli", "lake", "follow", str(captures), str(lake)]
     follower = subprocess.Popen([*command, "--every", str(options.every), "--max-rows", str(options.max_rows)])
-    begun, looks = time.monotonic(), []
+    looks = []
     while network.poll() is None and follower.poll() is None:
         time.sleep(1.0)
-        if found := look(lake, follower.pid, begun):
+        if found := look(lake, follower.pid, clock):
             looks.append(found)
     assert network.stdout
     said = json.loads(network.stdout.read())
-    while follower.poll() is None and (found := look(lake, follower.pid, begun)) and found.rows < said["offered"]:
+    while follower.poll() is None and (found := look(lake, follower.pid, clock)) and found.rows < said["offered"]:
         time.sleep(0.5)
     follower.send_signal(signal.SIGTERM)
     follower.wait()
@@ -179,10 +205,11 @@ def _print(looks: list[Look], options: argparse.Namespace, said: dict[str, int],
     loud = [each for each in looks if each.at > options.boot + 10]
     if len(loud) > 1:
         first, last = loud[0], loud[-1]
-        rate = (last.rows - first.rows) / (last.at - first.at)
+        rate = (last.rows - first.rows) / (last.at - first.at) * options.speed
         cost = (last.cpu_seconds - first.cpu_seconds) / max(last.rows - first.rows, 1)
         lags = [each.lag for each in loud]
-        print(f"published {rate:,.0f} sightings a second of {options.rate:,}; {1e6 * cost:.0f} us of CPU for each")
+        offered = options.rate * options.speed
+        print(f"published {rate:,.0f} sightings a second of {offered:,.0f}; {1e6 * cost:.0f} us of CPU for each")
         print(f"lag p50 {median(lags):.1f} s, max {max(lags):.1f} s; open sightings at most {_most(loud):,}")
         print(f"memory at most {max(each.memory_mb for each in loud):,.0f} MB; files at the end {last.files:,}")
     counted = len(read_arrow(lake, "bronze.sightings", ["sequence"]))
@@ -199,7 +226,9 @@ def _plot(looks: list[Look], options: argparse.Namespace) -> str:
         LinePanel(name.replace("_", " "), tuple((each.at, float(getattr(each, name))) for each in looks), unit)
         for name, unit in names.items()
     ]
-    return svg_from_panels(f"lake follow at {options.rate:,} sightings a second", panels)
+    offered = f"{options.rate * options.speed:,.0f} sightings a second"
+    quicker = f", {options.speed:g} seconds of the network in one" if options.speed != 1 else ""
+    return svg_from_panels(f"lake follow at {offered}{quicker}", panels)
 
 
 def _options() -> argparse.Namespace:
@@ -207,6 +236,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rate", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--boot", type=float, default=70.0)
+    parser.add_argument("--speed", type=float, default=1.0)
     parser.add_argument("--nodes", type=int, default=10)
     parser.add_argument("--every", type=float, default=2.0)
     parser.add_argument("--max-rows", type=int, default=100_000)
@@ -217,6 +247,8 @@ def _options() -> argparse.Namespace:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--play"]:
-        play(Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), float(sys.argv[5]), int(sys.argv[6]))
+        rate, seconds, boot, nodes, started, began, speed = sys.argv[3:]
+        clock = PlayedClock(int(started), int(began), float(speed))
+        play(Path(sys.argv[2]), int(rate), float(seconds), float(boot), int(nodes), clock)
     else:
         main()

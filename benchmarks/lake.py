@@ -3,6 +3,7 @@
     python benchmarks/lake.py --messages 1000000
     python benchmarks/lake.py --messages 1000000 --scaling 1000000,2000000,4000000
     python benchmarks/lake.py --data /tmp/bench          # keeps the captures for the next time
+    python benchmarks/lake.py --rounds 0 --scaling 10000000 --keep /tmp/lake     # the last lake stays
 
 One Spark on two cores, warm: a small lake is built first, by the way that a large one takes. The captures are
 simulated, of all formats and with all faults. Cases take turns, and ratios are those of one round. The scan reads the
@@ -303,10 +304,11 @@ def _timed(scratch: Path, case: Callable[[], int]) -> tuple[float, int]:
         shutil.rmtree(scratch)
 
 
-def built(spark: SparkSession, data: Data, place: Path, found: Measured) -> None:
-    """Build the whole lake, and see how long each table takes and how much memory."""
-    lake, times = place / "lake", dict[str, list[float]]()
-    shutil.rmtree(lake, ignore_errors=True)
+def built(spark: SparkSession, data: Data, place: Path, found: Measured, keep: Path | None = None) -> None:
+    """Build the whole lake, and see how long each table takes and how much memory; the lake may be kept somewhere."""
+    lake, times = keep or place / "lake", dict[str, list[float]]()
+    if keep is None:
+        shutil.rmtree(lake, ignore_errors=True)
 
     def progress(what: str, done: int, total: int) -> None:
         times.setdefault(what, []).append(time.perf_counter())
@@ -317,7 +319,8 @@ def built(spark: SparkSession, data: Data, place: Path, found: Measured) -> None
     found.build = time.perf_counter() - begin
     found.cpu[BUILD_CASE] = [cpu_seconds() - before]
     found.tables = {what: marks[-1] - marks[0] for what, marks in times.items()}
-    shutil.rmtree(lake)
+    if keep is None:
+        shutil.rmtree(lake)
 
 
 # -- showing
@@ -415,7 +418,13 @@ def _memory(peak: Peak) -> str:
     return f"{peak[ALL] / GB:.1f}, JVM {peak[JVM] / GB:.1f}"
 
 
-def run(messages: int = MESSAGES, rounds: int = 3, scaling: Sequence[int] = (), data: Path | None = None) -> None:
+def run(
+    messages: int = MESSAGES,
+    rounds: int = 3,
+    scaling: Sequence[int] = (),
+    data: Path | None = None,
+    keep: Path | None = None,
+) -> None:
     """Measure and print."""
     load = os.getloadavg()[0]
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -427,7 +436,7 @@ def run(messages: int = MESSAGES, rounds: int = 3, scaling: Sequence[int] = (), 
         if rounds:
             show(measure(spark, made(spark, kept, messages), place, rounds))
         if scaling:
-            _scale(spark, kept, place, scaling)
+            _scale(spark, kept, place, scaling, keep)
     finally:
         shutil.rmtree(place)
     print(f"\n{rounds} rounds; {os.cpu_count()} cores, load before: {load:.1f}.")
@@ -435,14 +444,14 @@ def run(messages: int = MESSAGES, rounds: int = 3, scaling: Sequence[int] = (), 
         print("The machine was busy: every figure is too high, and the ratios are rough.")
 
 
-def _scale(spark: SparkSession, kept: Path, place: Path, scaling: Sequence[int]) -> None:
+def _scale(spark: SparkSession, kept: Path, place: Path, scaling: Sequence[int], keep: Path | None) -> None:
     sizes = []
     for messages in scaling:
         data = made(spark, kept, messages)
         sizes.append(Measured(in_workers(spark, data, reading), 0))
         scans = [_measured_scan(spark, data, place) for _ in range(WARM_SCANS // 2)][2:]
         sizes[-1].rounds[SCAN], sizes[-1].cpu[SCAN] = map(list, zip(*scans, strict=True))
-        built(spark, data, place, sizes[-1])
+        built(spark, data, place, sizes[-1], keep if messages == scaling[-1] else None)
         print(f"{messages:,}: built in {sizes[-1].build:.0f} s", flush=True)
     show_scaling(sizes)
     PLOT.write_text(svg_from_panels("hopwire: building a lake", panels_from(sizes)))
@@ -464,11 +473,16 @@ def main() -> None:
         "--scaling", default="", help="sizes of further builds, commas between: draws benchmarks/lake.svg"
     )
     parser.add_argument("--data", type=Path, help="where captures are kept for the next time")
+    parser.add_argument(
+        "--keep", type=Path, help="where the last lake of --scaling stays: a directory that is not there"
+    )
     options = parser.parse_args()
+    if options.keep and options.keep.exists():
+        parser.error(f"--keep: {options.keep} is there already")
     if options.rounds and options.messages < SAMPLE:
         parser.error(f"--messages: found {options.messages}, expected {SAMPLE} or more")
     scaling = [int(word) for word in options.scaling.split(",") if word]
-    run(options.messages, options.rounds, scaling, options.data)
+    run(options.messages, options.rounds, scaling, options.data, options.keep)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,24 @@
 """Whether the lake of a year opens, lists and steps as fast as that of a day.
 
-    python benchmarks/year.py [DAYS] [SOURCES_A_DAY] [PLACE]
+    python -m benchmarks.year [--days 365] [--sources 8] [--at-once 5] [--place DIRECTORY]
 
-A day has a few small sources, each of some questions; a step takes in one day, and a lake is compacted now and then, as
-it would be. Each measurement is the least CPU time of some tries of this process with all its threads: opening the
-manifest and all tables, the list of flows, a question in SQL, the status, and a step of one more source.
+A day has a few small sources, each of some questions. Steps take in some days at once, so that a year is there after
+minutes; a lake is compacted now and then, as it would be. After a day, a month, a third of a year and a year the lake
+is measured, and a line is printed. Each number is the least CPU time of some tries of this process with all its
+threads: opening the manifest and all tables, the list of flows, a question in SQL, the status, and a step of one more
+source.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.lake_steps import SECOND, Traffic
+from benchmarks.lake_steps import NODES, SECOND, Traffic
 from hopwire.lake.build import step
 from hopwire.lake.compaction import compact
 from hopwire.lake.lake_standing import lake_status
@@ -24,9 +26,10 @@ from hopwire.lake.query import find_flows
 from hopwire.lake.sql import query
 from hopwire.lake.store import log_of, read_manifest
 
-TRIES = 3
+TRIES = 7
 ROWS = 40  # sightings of a source
-COMPACTED = 10  # days
+COMPACTED = 10  # steps
+DAY = 86_400 * SECOND
 
 
 def spent(work: Callable[[], Any]) -> float:
@@ -56,31 +59,56 @@ def measured(lake: Path, traffic: Traffic) -> dict[str, float]:
     }
 
 
+def grown(lake: Path, traffic: Traffic, days: range, sources: int, at_once: int) -> Iterator[int]:
+    """Take in days, some at once; give each day after which the lake is up to date."""
+    paths: list[Path] = []
+    steps = 0
+    for day in days:
+        for each in range(sources // len(NODES)):
+            traffic.shift = day * DAY + each * 3_600 * SECOND
+            paths += traffic.write(ROWS * len(NODES))
+        if (day + 1) % at_once and day + 1 < days.stop:
+            continue
+        step(lake, paths)
+        paths, steps = [], steps + 1
+        if steps % COMPACTED == 0:
+            compact(lake)
+        yield day + 1
+    compact(lake)
+
+
 def main() -> None:
-    """Print a line for each kind of work: a day, a year, and how many times as dear."""
-    days = int(sys.argv[1]) if len(sys.argv) > 1 else 365
-    sources = int(sys.argv[2]) if len(sys.argv) > 2 else 24
-    place = Path(sys.argv[3]) if len(sys.argv) > 3 else Path(tempfile.mkdtemp())
-    place.mkdir(exist_ok=True, parents=True)
-    found = []
-    for name, count in (("warm", 1), ("day", 1), ("year", days)):
-        captures, lake = place / f"{name}-captures", place / name
-        captures.mkdir()
-        traffic = Traffic(captures)
-        for number in range(count):
-            paths = []
-            for each in range(sources // 4):
-                traffic.shift = (number * 86_400 + each * 3_600) * SECOND
-                paths += traffic.write(ROWS * 4)
-            step(lake, paths)
-            if number % COMPACTED == COMPACTED - 1:
-                compact(lake)
-        compact(lake)
-        found.append(measured(lake, traffic))
-        print(f"{name}: {traffic.count:,} sightings, {len(read_manifest(lake).sources):,} sources", flush=True)
-    for work, day in found[1].items():
-        long = found[2][work]
-        print(f"{work:>10}: {day:7.1f} ms of CPU for a day, {long:7.1f} ms for {days} days: {long / day:.2f} x")
+    """Print what things cost after a day, and after more and more days."""
+    options = _options()
+    place = Path(options.place or tempfile.mkdtemp())
+    captures, lake = place / "captures", place / "lake"
+    captures.mkdir(parents=True)
+    traffic = Traffic(captures)
+    ages = sorted({1, 30, 120, options.days} & set(range(options.days + 1)))
+    first: dict[str, float] = {}
+    before = 0
+    for age in ages:
+        for day in grown(lake, traffic, range(before, age), options.sources, options.at_once):
+            print(f"{day} days", end="\r", flush=True)
+        before = age
+        if not first:
+            measured(lake, traffic)  # what is loaded with its first use counts for nobody
+        found = measured(lake, traffic)
+        first = first or found
+        manifest = read_manifest(lake)
+        files = sum(each.file_count for each in manifest.tables.values())
+        print(f"{age} days: {traffic.count:,} sightings, {len(manifest.sources):,} sources, {files:,} files")
+        for work, cost in found.items():
+            print(f"{work:>10}: {cost:7.1f} ms of CPU, {cost / first[work]:.2f} times that of a day", flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--sources", type=int, default=8, help="of a day")
+    parser.add_argument("--at-once", type=int, default=5, help="days of a step")
+    parser.add_argument("--place", default="")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

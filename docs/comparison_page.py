@@ -157,7 +157,7 @@ Collects spans that programs report, and shows them as traces.
 | what is recorded | spans, as far as libraries report them; usually a sample | every message with all its bytes, of every node that captures |
 | a message that never arrived | a span without a child | `lost`, with the two nodes and the evidence; `unwitnessed` where nobody could have seen it |
 | clocks | adjusted within a trace, by the order of its spans | compared over all traffic of two nodes; raw and corrected, with the band of error |
-| when | seconds later | after a build; a running node is seen by `hopwire top` and `capture cat --follow` |
+| when | seconds later | after a build, or seconds later with `hopwire lake follow`; a running node is seen by `hopwire top`, on the page (`ui --join`) and by `capture cat --follow` |
 | any language, any protocol | yes | only what went over hopwire |
 
 `hopwire flows export --to otlp` brings flows into Jaeger. `NodeSettings(telemetry=True)` makes spans as messages go.

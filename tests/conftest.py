@@ -9,12 +9,17 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+import typer.main
 
+from tests.chaos.small_disk import SmallDisk, mounted
+from tests.chaos.wires import NotPossibleError
 from tests.s3_server import S3Server
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ DEMO_SECONDS = 300  # it takes a minute where nothing else runs
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="only what can be tried for longer, and for long")
     parser.addoption("--fuzz-cases", type=int, default=60_000, help="mutated inputs for each fuzz test")
-    parser.addoption("--pictures", type=Path, help="put pictures of every page into this directory")
+    parser.addoption("--pictures", type=Path, help="put the pictures of the documentation into this directory")
     parser.addoption("--networks", type=int, default=8, help="random networks for the lake to judge")
 
 
@@ -42,13 +47,15 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("hopwire", deadline=None, max_examples=examples)
     hypothesis.settings.load_profile("hopwire")
     os.environ["SPARK_CONF_DIR"] = str(SPARK_SETTINGS)  # processes that tests start have it too
+    # Typer builds the tree of all commands for each call, which takes longer than most commands do
+    vars(typer.main)["get_command"] = cache(typer.main.get_command)
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _choose(config, items)
     for item in items:
-        if item.get_closest_marker("spark"):
+        if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))  # one worker, so one JVM
         if "demo_run" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("demo"))  # one worker, so one run
@@ -95,6 +102,16 @@ def _tell_group(item: pytest.Item) -> None:
     """Write the group of a test behind its id: xdist 3.8 does so where pytest 9.2 does not look (pytest-xdist#1386)."""
     if (group := item.get_closest_marker("xdist_group")) and hasattr(item, "_id"):
         item._id = item._id.parse(f"{item.nodeid}@{group.args[0]}")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """A disk of its own, which can be full at any time; needs root."""
+    with ExitStack() as stack:
+        try:
+            yield stack.enter_context(mounted(tmp_path / "disk"))
+        except NotPossibleError as error:
+            pytest.skip(f"no disk can be mounted here: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +93,16 @@ class _Door:
 
 
 def main() -> None:
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from moto.core import serialize
+    from moto.moto_server.werkzeug_app import create_backend_app
     from werkzeug.serving import make_server
 
+    # a list of keys would parse the same times again and again, and cost more than all other requests together
+    times = vars(serialize)
+    times["parse_to_aware_datetime"] = cache(times["parse_to_aware_datetime"])
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, _Door(DomainDispatcherApplication(create_backend_app)), threaded=True)
+    # moto's own dispatcher looks at 170 directories before each request, to find out that the service is S3
+    server = make_server("127.0.0.1", 0, _Door(create_backend_app("s3")), threaded=True)
     print(server.server_port, flush=True)
     server.serve_forever()
 

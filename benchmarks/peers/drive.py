@@ -32,7 +32,7 @@ class Plan:
     """How a peer is measured."""
 
     body_bytes: tuple[int, ...] = (256, 65_536)
-    seconds: float = 0.8  # for each figure; a run of everything takes less than six minutes
+    seconds: float = 0.8  # for each figure; a run of everything takes less than eight minutes
     warm_up_seconds: float = 0.3
     in_flight: int = 1_000
     sessions: tuple[int, ...] = ()  # of the processes whose processor time counts, beside our own

@@ -39,6 +39,7 @@ __all__ = [
     "HopwireError",
     "LakeBusy",
     "LakeError",
+    "LakeTaken",
     "NoRoute",
     "NotInDomain",
     "PayloadError",
@@ -197,6 +198,10 @@ class BalanceError(LakeError):
 
 class LakeBusy(LakeError):
     """Another process writes to the lake at this moment."""
+
+
+class LakeTaken(LakeBusy):
+    """Another process follows captures into the lake, and goes on with it."""
 
 
 class WholeNeeded(LakeError):

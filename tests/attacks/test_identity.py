@@ -17,7 +17,7 @@ from tests.attacks.stranger import Stranger, said
 from tests.attacks.test_death import free_port
 from tests.attacks.victim import node_of
 from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_one_link import NOWHERE, told, until
+from tests.node.test_one_link import NOWHERE, streams_of, told, until
 from tests.node.test_processes import child
 
 KINDS = ["open", "signed"]
@@ -51,19 +51,40 @@ def test_what_was_believed_of_a_connection_ends_with_the_connection() -> None:
     told(story)
 
 
-def test_who_takes_the_name_of_a_living_connection_over_begins_as_a_stranger() -> None:
+def test_who_takes_the_name_of_a_silent_connection_over_begins_as_a_stranger() -> None:
     async def story() -> None:
         async with Node() as node:
-            name = connection_name(b"peer", bytes(8))
+            name, streams = connection_name(b"peer", bytes(8)), streams_of(node)
             with Stranger(node.uri, name) as peer, Stranger(node.uri, name) as copy:
                 peer.greet()
                 peer.send(said(Hello(b"peer", 5, NOWHERE)))
                 await until(lambda: name in node._membership._trust.callers.nodes)
+                silent = streams._names[name]
+                silent.has_stirred, streams._stirred_at[silent] = False, -1e9
                 copy.greet()
                 copy.send(said(Bye(b"peer", 5)))  # in one piece with the handshake
                 await until(lambda: node.dead_letters.counts["bad_control"])
                 assert name not in node._membership._trust.callers.nodes
                 assert node.peers == (b"peer",)
+
+    told(story)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_has_recorded_the_name_of_a_connection_cuts_no_link(kind: str) -> None:
+    async def story() -> None:
+        async with node_of(kind) as a, node_of(kind, peers=(a.uri,)) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            await until(lambda: a._membership._trust.callers.of(b.identity))
+            taken, streams = connection_of(a, b), streams_of(a)
+            former = streams._names[taken]
+            for number in range(1, 4):
+                with Stranger(a.uri, taken) as copy:  # from the same host, as everybody behind a proxy
+                    copy.greet()
+                    await until(lambda number=number: streams.closed["name_taken"] == number)  # type: ignore[misc]
+                assert (await b.hub().ask(Greet("x"), Greeting)).text == "hello x"
+            assert streams._names[taken] is former
 
     told(story)
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from hopwire.cluster import peers
 from hopwire.cluster.announce import Hello, Routes, RoutesWanted
 from hopwire.node import Actor, Node, NodeSettings
 from hopwire.node.outbox import CONTROL_MESSAGES
@@ -62,5 +63,36 @@ def test_a_peer_announces_so_many_routes_and_no_more(is_all: bool) -> None:
             assert node.dead_letters.counts["bad_control"] == 1
             taken(node, said(Routes(b"X", 1, 4, 3, more[20:25], routes)))
             assert len(routes_of(node._tables.remote, b"X")) == 15
+
+    run(story)
+
+
+def test_very_many_routes_of_a_plain_peer_come_in_pages_with_all_that_changes_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peers, "PAGE_ROUTES", 10)
+
+    async def story(network: Network) -> None:
+        async with network.node() as owner:
+            actors: list[Actor] = [Greeter() for _ in range(95)]
+            for actor in actors:
+                owner.host(actor)
+            await asyncio.sleep(1)
+            async with (
+                network.node(peers=[owner.uri]) as reader,
+                network.node(peers=[owner.uri], settings=NodeSettings(peer_routes=50)) as narrow,
+            ):
+                for actor in actors[:20]:  # pages go out between the changes
+                    await owner.unhost(actor)
+                    owner.host(Greeter())
+                await asyncio.sleep(3)  # of the story's clock: the revisions of beats are right, or all is asked for
+                known = {route.receiver for route in routes_of(reader._tables.remote, owner.identity)}
+                assert known == {route.receiver for route in owner._tables.local.public_routes()}
+                assert len(known) == 95
+                assert not reader.dead_letters.counts
+                assert len(routes_of(narrow._tables.remote, owner.identity)) == 50
+                asked = owner.statistics().messages_in
+                await asyncio.sleep(5)
+                assert owner.statistics().messages_in - asked <= 2 * 6  # beats alone
 
     run(story)

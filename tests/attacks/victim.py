@@ -56,7 +56,7 @@ class Victim:
 
 @contextmanager
 def victim(kind: str = "open", *peers: str, listen: str = "tcp://127.0.0.1:0") -> Iterator[Victim]:
-    """Start a node in a process of its own: `open`, `signed` or `encrypted`."""
+    """Start a node in a process of its own: `open`, `signed`, `signed member` or `encrypted`."""
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.attacks.victim", kind, listen, *peers],
@@ -75,7 +75,9 @@ def victim(kind: str = "open", *peers: str, listen: str = "tcp://127.0.0.1:0") -
 
 
 def node_of(kind: str, listen: str = "tcp://127.0.0.1:0", peers: tuple[str, ...] = ()) -> Node:
-    """Make a node that such a victim talks to."""
+    """Make a node that such a victim talks to; `signed member` is one of a cluster, or founds it."""
+    if kind == "signed member":
+        return Node(listen, join=peers, domains=DOMAINS["signed"])
     return Node(listen, peers=peers, domains=DOMAINS.get(kind, OPEN), tls=OURS if kind == "encrypted" else None)
 
 

@@ -27,7 +27,7 @@ def main(directory: str, settings: str) -> None:
         if order == "append":
             append_many(capture, int(number[0]), capture.status.offered, size=100)
         elif order == "break":
-            os.write = _write_half_and_die
+            os.pwritev = _write_half_and_die  # type: ignore[assignment]
         elif order == "limit":
             _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (int(number[0]) or hard, hard))
@@ -36,8 +36,9 @@ def main(directory: str, settings: str) -> None:
         print(asdict(capture.status), flush=True)
 
 
-def _write_half_and_die(fd: int, data: Any) -> int:
-    os.pwrite(fd, data[: len(data) // 2], os.fstat(fd).st_size)
+def _write_half_and_die(fd: int, parts: list[Any], position: int) -> int:
+    data = b"".join(parts)
+    os.pwrite(fd, data[: len(data) // 2], position)
     os.kill(os.getpid(), signal.SIGKILL)
     return 0
 

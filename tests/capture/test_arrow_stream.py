@@ -35,10 +35,12 @@ def stream(schema: pa.Schema) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["x.arrows", "x.open.arrows"])
-def test_every_cut_gives_the_batches_before_it_and_says_what_is_left(tmp_path: Path, name: str) -> None:
+def test_every_cut_gives_the_batches_before_it_and_says_what_is_left(tmp_path: Path, name: str, is_long: bool) -> None:
+    """Each cut near an end, and one of seven of the others; `make long` has them all."""
     path = tmp_path / name
     path.write_bytes(b"")
-    for size in range(len(WHOLE)):
+    near = {size for end in (0, *ENDS, len(WHOLE)) for size in range(end - 16, end + 17)}
+    for size in (size for size in range(len(WHOLE)) if is_long or size in near or size % 7 == 0):
         path.write_bytes(WHOLE[:size])
         found, faults = read_all(path)
         whole = sum(end <= size for end in ENDS[1:])

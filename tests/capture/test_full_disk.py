@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +13,9 @@ from hopwire.capture import sightings_from_batch as sightings_from
 from hopwire.capture.segment import RESERVE_BYTES, RESERVE_COUNT, reserve_paths
 from hopwire.flows.spans import joined_spans, lives_of, placed, skips_of, spans_from_batch
 from tests.capture.making import NODE, START, S, append_many, covered, frames, numbers, rows, writer
-from tests.chaos.small_disk import SmallDisk, mounted
-from tests.chaos.wires import NotPossibleError
+from tests.chaos.small_disk import SmallDisk
 
 LARGE = 3_000  # bytes of a frame, so that a batch takes more room than a mark
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    with ExitStack() as stack:
-        try:
-            yield stack.enter_context(mounted(tmp_path / "disk"))
-        except NotPossibleError as error:
-            pytest.skip(f"no disk can be mounted here: {error}")
 
 
 def refused(disk: SmallDisk, count: int = 10, **settings: Any) -> CaptureWriter:

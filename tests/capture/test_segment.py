@@ -45,13 +45,12 @@ def test_an_open_segment_knows_its_other_names() -> None:
 def refusing(after: int) -> Any:
     """Give a write that takes so many bytes in all, and then refuses, as a full disk does."""
     room = after
-    write = os.write
 
-    def limited(fd: int, data: memoryview) -> int:
+    def limited(fd: int, parts: list[Any], position: int) -> int:
         nonlocal room
         if not room:
             raise REFUSAL
-        taken = write(fd, data[:room])
+        taken = os.pwrite(fd, b"".join(parts)[:room], position)
         room -= taken
         return taken
 
@@ -63,7 +62,7 @@ def test_a_batch_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     segment = SegmentFile(tmp_path, "x", START)
     segment.append(records_from_sightings(BATCH))
     with monkeypatch.context() as patched:
-        patched.setattr(os, "write", refusing(room))
+        patched.setattr(os, "pwritev", refusing(room))
         with pytest.raises(OSError, match="No space left"):
             segment.append(records_from_sightings(BATCH))
     assert segment.path.stat().st_size == segment.size_bytes
@@ -73,7 +72,7 @@ def test_a_batch_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("room", [0, 10])
 def test_a_segment_that_cannot_begin_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
-    monkeypatch.setattr(os, "write", refusing(room))
+    monkeypatch.setattr(os, "pwritev", refusing(room))
     with pytest.raises(OSError, match="No space left"):
         SegmentFile(tmp_path, "x", START)
     assert list(tmp_path.iterdir()) == []
@@ -83,7 +82,7 @@ def test_a_segment_whose_end_finds_no_room_stays_open(tmp_path: Path, monkeypatc
     segment = SegmentFile(tmp_path, "x", START)
     segment.append(records_from_sightings(BATCH))
     with monkeypatch.context() as patched:
-        patched.setattr(os, "write", refusing(3))
+        patched.setattr(os, "pwritev", refusing(3))
         with pytest.raises(OSError, match="No space left"):
             segment.seal(is_synced=False)
     assert names(tmp_path) == ["x.open.arrows"]

@@ -23,6 +23,7 @@ import os
 import random
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -57,6 +58,7 @@ LONG_SECONDS = 60.0  # from which on a run has to measure how routes heal
 DOWN_SECONDS = 6.0  # without any rendezvous
 MOST_DESCRIPTORS = 60  # two for each of eleven others would be 22
 FLAT_MB, FLAT_DESCRIPTORS = 12, 15  # that a process may have more in its last quarter than in its second
+FOUND = "## What these runs found\n"  # a part of the page that people write
 FORCE = Force(stopped_seconds=(0.5, 10.0), wrong_seconds=(2.0, 12.0))
 
 
@@ -411,7 +413,7 @@ def cluster_page(report: Report, checks: Sequence[Check]) -> str:
             "",
             f"Ten members and two rendezvous as processes, for {report.ended_at - report.began_at:.0f} s: "
             f"`python -m tests.chaos.cluster --seconds {report.order.seconds:.0f} --rate {report.order.rate:.0f} "
-            f"--seed {report.order.seed}`. What they are given is in `tests/chaos/cluster.py`.",
+            f"--seed {report.order.seed}`. What they are given is in `tests/chaos/cluster.py`.{_code()}",
             "",
             "## What was done",
             "",
@@ -434,6 +436,27 @@ def cluster_page(report: Report, checks: Sequence[Check]) -> str:
     )
 
 
+def kept_part(report: Path) -> str:
+    """Give what people wrote below a report that is written anew: what runs found, and what was done about it."""
+    text = report.read_text() if report.exists() else ""
+    return text[text.index(FOUND) - 1 :] if FOUND in text else ""
+
+
+def _code() -> str:
+    """Name the code that runs, as git knows it; nothing where there is no git."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=Path(__file__).parent,
+        )
+    except OSError:
+        return ""
+    return f" The code was that of commit {done.stdout.strip()}." if done.returncode == 0 else ""
+
+
 def main() -> int:
     """Run, print, and give the exit code: 0 where everything held."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.cluster")
@@ -451,7 +474,7 @@ def main() -> int:
     page = cluster_page(report, checks)
     print(page)
     if options.report:
-        options.report.write_text(page + "\n")
+        options.report.write_text(page + "\n" + kept_part(options.report))
     return 0 if all(check.is_held for check in checks) else 1
 
 

@@ -116,7 +116,10 @@ async def main(role: ClusterRole) -> None:
         others = [asyncio.ensure_future(note_members(node, record, life))]
         others.append(asyncio.ensure_future(watch_loop(record, life)))
         if not role.is_door:
-            node.host(Worker(lambda flow: record.say("handled", flow, life)), partition=role.name[:1].encode())
+            node.host(
+                Worker(lambda flow: record.say("handled", flow, life, time.monotonic())),
+                partition=role.name[:1].encode(),
+            )
         print(node.uri, flush=True)
         await (be_door() if role.is_door else work(node, role, record, counts))
         for other in others:

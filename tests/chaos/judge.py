@@ -134,8 +134,8 @@ def _acknowledged(report: Report) -> Check:
 
 
 def _fate(report: Report, promise: Promise) -> str:
-    lives = report.recorded.handled.get(promise.flow, ())
-    if any(not promise.holder or member_of(life) == promise.holder for life in lives):
+    handled = report.recorded.handled.get(promise.flow, ())
+    if any(not promise.holder or member_of(each.life) == promise.holder for each in handled):
         return "handled"
     if promise.flow in report.recorded.given_up:
         return f"given up as {some(sorted(set(report.recorded.given_up[promise.flow])))}"
@@ -151,8 +151,9 @@ def _handled_once(report: Report) -> Check:
     handled = report.recorded.handled
     twice = [
         f"{flow} by {life}"
-        for flow, lives in handled.items()
-        for life, count in lives.items()
+        for flow, handlings in handled.items()
+        if len(handlings) > 1
+        for life, count in Counter(each.life for each in handlings).items()
         if count > 1 and "reaches" not in flow
     ]
     return Check("nothing is handled twice by one life", not twice, f"{len(handled):,} messages; twice: {some(twice)}")

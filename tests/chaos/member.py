@@ -235,7 +235,7 @@ async def main(role: Role) -> None:
             record.say("given up", letter.message.correlation_id.decode(), life, letter.reason)
 
     def note(flow: str) -> None:
-        record.say("handled", flow, life)
+        record.say("handled", flow, life, time.monotonic())
 
     counts: dict[str, Any] = {"life": life}
     async with node:

@@ -90,6 +90,7 @@ class Report:
     captures: Path
     began_at: float
     ended_at: float = 0.0
+    epoch: float = field(default_factory=lambda: time.time() - time.monotonic())  # of the monotonic clock, in seconds
     spells: list[Spell] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)  # members that went without being killed
     lives: list[Life] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
     ["asked", "a1-3-17", "send", "prompt", 10.2]         a1 in its fourth life began its call 17
     ["ended", "a1-3-17", "answered", 10.4, "b2"]         what the call came to; b2 gave the receipt
-    ["handled", "a1-3-17", "b2-0"]                       a handler of b2 in its first life began with the message
+    ["handled", "a1-3-17", "b2-0", 10.3]                 a handler of b2 in its first life began with the message
     ["given up", "a1-3-17", "b2-0", "expired"]           b2 made a dead letter of the message
     ["lag", "a1-3", 0.2, 10.7, 0.1]                      the loop of a1 did not turn for 0.2 s, until then, in which its
                                                          thread had the processor for 0.1 s
@@ -14,15 +14,16 @@ Times are seconds of the monotonic clock, which all processes of a machine share
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Lag", "Promise", "Record", "Recorded", "life_of", "member_of", "read_records"]
+__all__ = ["Handling", "Lag", "Promise", "Record", "Recorded", "life_of", "member_of", "read_records"]
 
 
 class Record:
@@ -49,6 +50,13 @@ class Promise:
     holder: str = ""  # who gave the receipt
 
 
+class Handling(NamedTuple):
+    """A handler of a life began with a message, at this time."""
+
+    life: str
+    at: float
+
+
 @dataclass(frozen=True, slots=True)
 class Lag:
     """The loop of a life did not turn for so long, until this time."""
@@ -64,7 +72,7 @@ class Recorded:
     """All that was written down."""
 
     promises: dict[str, Promise] = field(default_factory=dict)  # by flow
-    handled: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # by flow: how often by whom
+    handled: dict[str, list[Handling]] = field(default_factory=lambda: defaultdict(list))  # by flow
     given_up: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by flow: reasons
     lags: list[Lag] = field(default_factory=list)
     blind_at: list[float] = field(default_factory=list)  # in order
@@ -89,8 +97,8 @@ def read_records(directory: Path) -> Recorded:
                 found.promises[flow] = Promise(flow, call, temper, at)
             case ["ended", flow, told, at, holder]:
                 found.promises[flow] = replace(found.promises[flow], told=told, ended_at=at, holder=holder)
-            case ["handled", flow, life]:
-                found.handled[flow][life] += 1
+            case ["handled", flow, life, at]:
+                found.handled[flow].append(Handling(sys.intern(life), at))
             case ["given up", flow, _, reason]:
                 found.given_up[flow].append(reason)
             case ["lag", life, seconds, at, *worked]:

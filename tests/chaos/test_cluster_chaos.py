@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.cluster import cluster_checks, cluster_page, run_cluster
+from tests.chaos.cluster import FOUND, cluster_checks, cluster_page, kept_part, run_cluster
 from tests.chaos.network import Order
 from tests.chaos.troubles import Force
 
@@ -27,3 +27,10 @@ def test_no_promise_hangs_nothing_is_lost_and_routes_heal_in_a_cluster_of_proces
     assert "cut" in kinds or report.left_out
     held = [check._replace(is_held=True) for check in checks]
     assert "Everything held." in cluster_page(report, held)
+
+
+def test_what_people_wrote_below_a_report_stays_when_the_report_is_written_anew(tmp_path: Path) -> None:
+    report = tmp_path / "page.md"
+    assert kept_part(report) == ""
+    report.write_text(f"# Chaos\n\nEverything held.\n\n{FOUND}\n| run |\n")
+    assert kept_part(report) == f"\n{FOUND}\n| run |\n"

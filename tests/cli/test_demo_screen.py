@@ -69,6 +69,12 @@ def test_it_ends_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hopwire ui DIR/lake" in printed(monkeypatch, None)[-1]
 
 
+def test_a_long_path_is_not_broken_into_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = Path("a-rather-long-name-of-a-directory") / "within-another-one" / "demo"
+    lines = printed(monkeypatch, keep)
+    assert f"Everything is in {keep}, and more about it in {keep / 'report.txt'}:" in lines
+
+
 @pytest.mark.parametrize("count", [0, 1, 5, 40])
 def test_counts_that_do_not_fit_are_counted_together(count: int) -> None:
     counts = {f"word_{number}": 1_000 for number in range(count)}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from hopwire.cli.top import Picture, _lines
 from hopwire.errors import UnexpectedAnswer
 from hopwire.model import Contract, contract_of
 from hopwire.node import Actor, Address, Partner, handles
+from hopwire.node.departures import KnownDeparture
 from hopwire.node.overview import KnownContract, KnownMember
 from hopwire.node.status import (
     ContractPage,
@@ -230,6 +234,28 @@ def test_members_and_routes_of_a_node_are_listed(node: sync.Node) -> None:
         assert "hopwire.status.wanted v1" in hopwire("routes", node.uri).out
 
 
+@pytest.mark.slow
+def test_who_is_gone_is_listed_with_the_time_and_the_reason(node: sync.Node) -> None:
+    with sync.Node(peers=[node.uri], name="cellar\x1b[31m") as other:
+        other.knows(Order)
+        identity, uri = other.identity.decode(), other.uri
+    found = json.loads(hopwire("members", node.uri, "--json").out)["gone"]
+    [gone] = [each for each in found if each["node"] == identity]
+    assert (gone["uri"], gone["name"], gone["reason"], gone["why"]) == (
+        uri,
+        "cellar\x1b[31m",
+        "left",
+        "it said goodbye",
+    )
+    assert gone["gone_seconds"] >= 0
+    assert datetime.fromisoformat(gone["at"]).tzinfo is not None
+    [line] = [line for line in hopwire("members", node.uri).out.splitlines() if line.startswith(identity)]
+    assert re.fullmatch(rf"{identity} \(cellar\\x1b\[31m\)  {uri}  left .* s ago \(.* UTC\): it said goodbye", line)
+    picture = json.loads(hopwire("top", node.uri, "--once", "--json", "--every", "0.1").out)
+    assert identity in {each["node"] for each in picture["gone"]}
+    assert [each for each in picture["gone"] if each["name"] == "hopwire-cli"] == []  # commands come and go
+
+
 def wait_for_routes(node: sync.Node, count: int) -> None:
     """Wait until the node knows of so many handlers of an order."""
     events = node.events()
@@ -276,6 +302,15 @@ def test_what_does_not_fit_the_screen_is_counted() -> None:
     lines = _lines(picture, picture, 24, 80)
     assert len(lines) <= 24
     assert [line for line in lines if "more" in line] == ["  and 44 more", "  and 34 more"]
+    gone = [KnownDeparture(b"g%02d" % n, "", "tcp://c:1", 61.0, "dead", "it died", (b"m01", b"m02")) for n in range(9)]
+    lines = _lines(replace(picture, gone=gone), picture, 24, 80)
+    assert len(lines) <= 24
+    at = lines.index("gone  9")
+    assert lines[at : at + 3] == [
+        "gone  9",
+        "  g00  tcp://c:1  lost 61 s ago (23:58:59 UTC): it died, say 2 members",
+        "  g01  tcp://c:1  lost 61 s ago (23:58:59 UTC): it died, say 2 members",
+    ]
     assert len(_lines(picture, picture, None, 80)) > 90
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from hopwire import sync
 from hopwire.node.news import PeerLost
+from hopwire.runner.settings import DEFAULT, RunSettings
 from tests.cli.running import command, environment, hopwire
 from tests.runner.shop import Shop
 
@@ -31,6 +33,36 @@ def test_mistake_is_one_line(arguments: tuple[str, ...], words: str, monkeypatch
     assert outcome.code == 2
     assert words in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+def test_a_door_has_the_settings_of_a_node_without_its_actors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[RunSettings] = []
+
+    async def serve(settings: RunSettings, **_: object) -> None:
+        served.append(settings)
+
+    monkeypatch.setattr("hopwire.cli.rendezvous.serve", serve)
+    monkeypatch.setattr("hopwire.cli.rendezvous.set_up_logs", lambda *given: None)
+    assert hopwire("rendezvous").code == 0
+    [plain] = served
+    assert (plain["listen"], plain["name"], plain["join"]) == ("tcp://127.0.0.1:7400", "rendezvous", ())
+    assert plain.values["join"].origin != DEFAULT  # it waits for members, and founds a cluster
+    file = tmp_path / "node.toml"
+    file.write_text('actors = ["shop:make"]\nlisten = "tcp://127.0.0.1:7500"\nname = "a"\ndomains = "domains.toml"\n')
+    monkeypatch.setenv("HOPWIRE_JOIN", "tcp://127.0.0.1:7401")
+    outcome = hopwire("rendezvous", "-c", str(file), "--identity", "door-1", "--http", "0", "--name", "door")
+    assert (outcome.code, outcome.err) == (0, "")
+    door = served[1]
+    found = {name: door[name] for name in ("actors", "listen", "name", "identity", "join", "http", "domains")}
+    assert found == {
+        "actors": (),
+        "listen": "tcp://127.0.0.1:7500",
+        "name": "door",
+        "identity": "door-1",
+        "join": ("tcp://127.0.0.1:7401",),
+        "http": "0",
+        "domains": str(tmp_path / "domains.toml"),
+    }
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +82,14 @@ def test_whoever_follows_holds_the_same(changes: list[tuple[set[int], int]]) -> 
             follower.replace(newer.added, newer.version, hash_of(newer.added))
         assert follower.hash == owner.hash == hash_of(map(route, there))
         assert {*follower.routes()} == set(map(route, there))
+
+
+def test_names_that_are_long_are_not_remembered_by_whoever_hashes_them() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            hash_of([(b"\1actor", b"%d" % number + bytes(1_000_000), 1, b"")])
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hopwire.cluster import peers
 from hopwire.cluster.announce import AnnouncedRoute, Beat, Bye, Doubled, Hello, Routes, RoutesWanted
 from hopwire.cluster.events import (
     ApplyRoutes,
@@ -33,7 +34,7 @@ from hopwire.cluster.events import (
     Ticked,
     Warn,
 )
-from hopwire.cluster.peers import MAX_HEARSAY, MAX_PEERS, Cluster, step
+from hopwire.cluster.peers import MAX_HEARSAY, MAX_PEERS, Cluster, pages_of, step
 from hopwire.errors import SettingsError
 from hopwire.model import Payload, body_from_payload, payload_from_body
 from hopwire.model.units import NS_PER_SECOND
@@ -356,6 +357,34 @@ def test_what_comes_late_or_twice_does_no_harm() -> None:
 
 def test_who_asks_gets_all_routes() -> None:
     assert run(met(), Heard(RoutesWanted(b"B", 7)))[1] == [Say(B.uri, Routes(b"A", 1, 1, 0), b"B")]
+
+
+def test_very_many_routes_are_told_in_pages_that_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "PAGE_ROUTES", 4)
+    routes = tuple((b"\1actor", b"contract.%d" % number, 1, b"") for number in range(10))
+    owner = run(Cluster(B), RoutesChanged(added=routes[:9]), RoutesChanged(added=routes[9:]))[0]
+    pages = list(pages_of(owner.all_routes()))
+    assert [len(page.added) for page in pages] == [4, 4, 2]
+    reader, held = met(), set[AnnouncedRoute]()
+    for page in pages:
+        reader, commands = run(reader, Heard(page))
+        (applied,) = commands
+        assert isinstance(applied, ApplyRoutes)
+        held = {*(() if applied.is_all else held), *applied.added}
+    assert held == {*routes}
+    beat = Heard(Beat(b"B", 7, B.uri, owner.revision))
+    assert run(reader, beat)[1] == []
+    assert run(reader, Heard(pages[0]))[1] == []  # who knows all of this revision has no use for its pages
+    owner, (said,) = run(run(owner, Heard(hello_of(A, heard=7)))[0], RoutesChanged(removed=routes[:1]))
+    assert isinstance(said, Say)
+    assert isinstance(said.payload, Routes)
+    reader, (applied,) = run(reader, Heard(said.payload))
+    assert applied == ApplyRoutes(b"B", (), routes[:1], False)
+    for missed in range(3):  # what was known before does not matter
+        late = met()
+        for number, page in enumerate(pages_of(owner.all_routes())):
+            late = run(late, *[Heard(page)] * (number != missed))[0]
+        assert run(late, Heard(Beat(b"B", 7, B.uri, owner.revision)))[1] == [Say(B.uri, RoutesWanted(b"A", 1), b"B")]
 
 
 def test_changes_are_told_and_nothing_is_said_of_what_did_not_change() -> None:

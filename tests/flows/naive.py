@@ -375,6 +375,7 @@ def naive_requests(hops: Iterable[Row], coverage: Coverage, rules: Rules) -> lis
     return [request(group, coverage, rules) for group in groups.values() if any(map(is_question, group))]
 
 
+GAVE_UP = {"Timeout", "Cancelled", "Closed", "Expired"}  # promises that no word of another node has ended
 GIVEN_UP = ("Timeout", "Cancelled", "Closed", "Unreachable", "NoRoute", "QueueFull")  # by askers without an answer
 
 
@@ -403,7 +404,7 @@ def request(hops: list[Row], coverage: Coverage, rules: Rules) -> Row:
         "asked_at_ns": asked,
         "deadline_ns": asked + question["ttl_ticks"] * NS_PER_TICK if question["ttl_ticks"] else None,
         "reason": "",
-        **dict.fromkeys(("answered_at_ns", "answer_identity", "lost_from_node", "lost_to_node")),
+        **dict.fromkeys(("answered_at_ns", "answer_identity", "lost_from_node", "lost_to_node", "open_until_ns")),
         "reached_node": max(reached)[1] if reached else None,
         "last_seen_node": last_seen_node,
         "last_seen_at_ns": last_seen_at,
@@ -457,6 +458,9 @@ def came_home(hop: Row, hops: list[Row], home: bytes) -> str:
     if not (hop["is_reply"] and hop["to_node"] == home and is_told and hop["verdict"] not in WRONG):
         return ""
     copies = [each for each in hops if same(each, hop, "message_key")]
+    copies = [
+        each for each in copies if (each["hop_count"] == 0) == (hop["hop_count"] == 0)
+    ]  # else home made it itself
     came = sum(each["to_node"] == home and each["arrived_at_ns"] is not None for each in copies)
     ends = Counter(each["dead_reason"] for each in copies if each["fate"] == "dead" and each["from_node"] == home)
     came -= ends["duplicate"]  # what became of the copy before is what became of the reply
@@ -502,7 +506,7 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         taken -= {id(each) for each in replies if each["fate"] == "unwitnessed"}
     errors = {each["told"] for each in told_rows} - {"answered"}
     unsure = {id(each) for each in replies if not is_proven(each, request, coverage, rules)}
-    if errors & {"Timeout", "Cancelled", "Closed", "Expired"}:
+    if errors & GAVE_UP:
         taken -= unsure
     wanted = ANSWERS[request["awaits"]]
     answers = [each for each in replies if each["outcome_kind"] in wanted]
@@ -526,6 +530,9 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
     home_at |= {id(each): each["left_at_ns"] for each in kept}
     answers = sorted(answers + enough + kept, key=lambda each: home_at[id(each)])
     within = [each for each in hops if is_failure_within(each, request)]
+    unwanted = [each for each in hops if is_unwanted_word(each, request)]
+    if errors & GAVE_UP or (any(each["outcome_kind"] == "failed" for each in unwanted) and not is_believed):
+        within = []
     taken |= {id(each) for each in within}
     home_at |= {id(each): each["left_at_ns"] for each in within}
     failures = sorted(failures + within, key=lambda each: home_at[id(each)])
@@ -536,6 +543,11 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
                 told = {"answered_at_ns": home_at[id(each)], "answer_identity": identity}
                 told["is_outcome_guessed"] = is_guessed(each, request, coverage, rules)
                 return {"outcome": word, "reason": failed_for(each) if word == "failed" else "", **told}
+    if not told_rows and any(is_received_within(each, request, unwanted, coverage, rules) for each in hops):
+        return {"outcome": "answered", "is_outcome_guessed": True}
+    silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
+    if not told_rows and has_hidden_holder(hops, request, coverage, rules, silent_at):
+        return {"outcome": "open", "open_until_ns": silent_at}
     if any(is_expiry(each, deadline) for each in hops):
         return {"outcome": "expired"}
     harmless = (*HARMLESS, "handler_failed") if request["awaits"] == "receipt" else HARMLESS
@@ -545,7 +557,6 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         last = max(ended, key=first_seen)
         ends = {"lost_from_node": last["from_node"], "lost_to_node": last["to_node"] or None}
         return {"outcome": "lost", "reason": last["dead_reason"] or "hop_lost", **ends}
-    silent_at = asked + rules.patience_without_ttl_ns if deadline is None else deadline + rules.patience_ns
     is_over = is_seen_later(coverage, rules, home, silent_at)
     is_given_up = any(each["told"] in GIVEN_UP for each in told_rows)
     if is_over and (is_given_up or is_silence_seen(hops, request, coverage, rules, silent_at)):
@@ -557,7 +568,10 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         unseen = end_of_trace["to_node"] if end_of_trace["fate"] == "unwitnessed" else None
         ends = {"lost_from_node": request["last_seen_node"], "lost_to_node": unseen}
         return {"outcome": "lost", "reason": "no_answer", **ends}
-    return {"outcome": "open"}
+    for each in told_rows:
+        if each["told"] in ("HandlerFailed", "UnexpectedAnswer"):
+            return {"outcome": "failed", "reason": each["told_reason"], "answered_at_ns": each["left_at_ns"]}
+    return {"outcome": "open", "open_until_ns": silent_at}
 
 
 def is_guessed(hop: Row, request: Row, coverage: Coverage, rules: Rules) -> bool:
@@ -579,6 +593,21 @@ def is_silence_seen(hops: list[Row], request: Row, coverage: Coverage, rules: Ru
     if last == home:
         return latest["fate"] == "local" and tells_all(coverage, home, asked, silent_at)
     return not can_miss_answer(coverage, rules, last, home, asked, silent_at)
+
+
+def has_hidden_holder(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, silent_at: int) -> bool:
+    """Whether somebody was sent the question, and may have answered it while neither it nor home wrote anything."""
+    home, deadline = request["home_node"], request["deadline_ns"]
+    busy = {home, *(each["from_node"] for each in hops)}
+    for each in hops:
+        is_copy = each["message_key"] == request["message_key"] and not each["repeat"]
+        if not is_copy or each["fate"] in ("lost", "dead", *OF_OTHERS) or each["to_node"] in busy:
+            continue
+        if deadline is not None and (each["arrived_at_ns"] or 0) > deadline:
+            continue
+        if can_miss_answer(coverage, rules, each["to_node"], home, first_seen(each), silent_at):
+            return True
+    return False
 
 
 def is_odd_end(hop: Row, request: Row) -> bool:
@@ -605,6 +634,25 @@ def is_failure_within(hop: Row, request: Row) -> bool:
     return bool(
         is_failed and hop["from_node"] == request["home_node"] and (deadline is None or hop["left_at_ns"] <= deadline)
     )
+
+
+def is_unwanted_word(hop: Row, request: Row) -> bool:
+    """Whether home gave up a reply because nobody waited."""
+    return bool(hop["is_reply"] and hop["from_node"] == request["home_node"] and hop["dead_reason"] == "nobody_waits")
+
+
+def is_received_within(hop: Row, request: Row, unwanted: list[Row], coverage: Coverage, rules: Rules) -> bool:
+    """Whether a question ended at home after its receipt was given, or after its stream was read."""
+    home, ended = request["home_node"], hop["left_at_ns"]
+    if hop["from_node"] != home or hop["message_key"] != request["message_key"]:
+        return False
+    if request["awaits"] == "stream":
+        return hop["dead_reason"] == "expired" and tells_all(coverage, home, ended, ended + rules.unwritten_ns)
+    if request["awaits"] != "receipt":
+        return False
+    if hop["dead_reason"] == "handler_failed":
+        return True
+    return hop["dead_reason"] == "expired" and any(says_expired(each) for each in unwanted)
 
 
 def failed_for(hop: Row) -> str:
@@ -700,7 +748,9 @@ def flow(hops: list[Row], outcomes: list[str]) -> Row:
     fates = Counter(each["fate"] for each in hops)
     counted = [each for each in hops if each["fate"] not in OF_OTHERS and not each["repeat"]]
     started, ended = first_seen(hops[0]), max(map(last_seen, counted or hops))[0]
-    of_hops = "lost" if fates["lost"] or fates["dead"] else "open" if fates["in_flight"] else "delivered"
+    dead = {each["dead_reason"] for each in hops if each["fate"] == "dead"}
+    is_lost, is_expired = fates["lost"] or dead - {*HARMLESS}, "expired" in dead
+    of_hops = "lost" if is_lost else "expired" if is_expired else "open" if fates["in_flight"] else "delivered"
     return {
         **{name: hops[0][name] for name in ("flow_id", "correlation_id", "identity")},
         "outcome": min(outcomes, key=WORST_FIRST.index) if outcomes else of_hops,

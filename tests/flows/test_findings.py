@@ -173,3 +173,13 @@ def test_asker_that_was_told_otherwise_than_messages_tell_is_a_finding() -> None
     assert story.findings() == [("told_otherwise", A)]
     (finding,) = story.flows()["findings"].to_pylist()[0]
     assert finding["detail"] == "told Timeout, the messages say answered"
+
+
+def test_findings_of_a_kind_come_in_the_order_of_time_however_hops_come() -> None:
+    stories = [Story(seconds=9), Story(seconds=9)]
+    nodes = [(b"A", b"X", 0), (b"A", b"Z", 1), (b"A", b"Y", 2)]
+    for story, ways in zip(stories, (nodes, nodes[::-1]), strict=True):
+        for one, other, at in ways:
+            story.out(one, other, at, b"beat")
+    found = [[each["node"] for each in story.flows().to_pylist()[0]["findings"]] for story in stories]
+    assert found == [[b"X", b"Z", b"Y"]] * 2

@@ -58,6 +58,20 @@ def test_flow_without_requests_is_judged_by_its_hops() -> None:
     assert Story().out(A, B, 299_000, b"m").flows()["outcome"].to_pylist() == ["open"]
 
 
+@pytest.mark.parametrize("reason", ["duplicate", "nobody_waits", "unexpected_answer"])
+def test_flow_without_requests_is_delivered_in_spite_of_a_harmless_dead_letter(reason: str) -> None:
+    story = Story().hop(A, B, 0, 1, b"m").hop(A, B, 2, 3, b"m").dead(B, 3, b"m", reason)
+    (flow,) = story.flows().to_pylist()
+    assert (flow["outcome"], flow["lost_count"], flow["dead_count"]) == ("delivered", 0, 1)
+    assert story.dead(B, 4, b"n", "handler_failed").flows()["outcome"].to_pylist() == ["lost"]
+
+
+def test_flow_without_requests_is_expired_if_the_time_of_a_message_was_over_and_nothing_was_lost() -> None:
+    story = Story().hop(A, B, 0, 1, b"m").dead(B, 2, b"m", "expired").out(A, B, 299_000, b"n")
+    assert story.flows()["outcome"].to_pylist() == ["expired"]
+    assert story.out(A, B, 5, b"o").flows()["outcome"].to_pylist() == ["lost"]
+
+
 def test_replay_does_not_make_a_flow_longer() -> None:
     (flow,) = Story().hop(A, B, 0, 1, b"m").came(B, A, 9000, b"m").flows().to_pylist()
     assert flow["duration_us"] == 1000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.groups import NO_TIME, Groups, codes, filled_forward, nullable, pack
+from hopwire.flows.groups import NO_TIME, Groups, codes, filled_forward, nullable, other_places, pack
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5), st.booleans()), max_size=30)
 
@@ -73,3 +73,17 @@ def test_fill_forward_finds_the_last_before(rows: list[tuple[int, int, bool]]) -
 
 def test_times_that_are_none_are_null() -> None:
     assert nullable(np.array([5, NO_TIME])).to_pylist() == [5, None]
+
+
+PLACED = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([None, "x", "y"])), max_size=12)
+
+
+@given(PLACED, PLACED)
+def test_places_are_other_where_a_row_is_more_often_there_than_before(
+    before: list[tuple[int, str | None]], after: list[tuple[int, str | None]]
+) -> None:
+    schema = pa.schema([("place", pa.int64()), ("text", pa.string())])
+    old, new = (pa.table([[row[i] for row in rows] for i in range(2)], schema=schema) for rows in (before, after))
+    place = np.array([row[0] for row in (*before, *after)], dtype=np.int64)
+    other = {row[0] for row in {*before, *after} if before.count(row) != after.count(row)}
+    assert sorted(place[other_places(old, new, place)].tolist()) == sorted(other)

@@ -301,7 +301,7 @@ REQUEST_FIELDS = (
     "outcome", "reason", "answered_at_ns", "latency_us", "answer_identity", "lost_from_node", "lost_to_node",
     "reached_node", "last_seen_node", "last_seen_at_ns", "attempts", "hop_count", "is_reused",
     "is_callback_unreached", "told", "told_reason", "told_at_ns", "is_told_otherwise", "is_holder_gone",
-    "is_outcome_guessed", "is_insisted", "is_control",
+    "is_outcome_guessed", "open_until_ns", "is_insisted", "is_control",
 )  # fmt: skip
 FLOW_FIELDS = (
     "correlation_id", "identity", "outcome", "started_at_ns", "ended_at_ns", "duration_us", "hop_count",

@@ -393,8 +393,8 @@ def test_outcome_and_what_was_told_may_contradict(word: str, reply: dict[str, An
     assert story.requests()["is_told_otherwise"].to_pylist() == [is_contradicted]
 
 
-@pytest.mark.parametrize(("word", "outcome"), [("NoRoute", "lost"), ("HandlerFailed", "open")])
-def test_request_of_which_only_its_end_was_seen_is_lost_if_it_was_given_up(word: str, outcome: str) -> None:
+@pytest.mark.parametrize(("word", "outcome"), [("NoRoute", "lost"), ("HandlerFailed", "failed")])
+def test_request_of_which_only_its_end_was_seen_is_what_its_asker_was_told(word: str, outcome: str) -> None:
     told = f"{word.lower()}: words"
     (row,) = Story().told(A, 10, word, told, **asking(ttl_ticks=TTL)).requests().to_pylist()
     assert (row["outcome"], row["told"], row["attempts"], row["hop_count"]) == (outcome, word, 0, 0)
@@ -405,6 +405,41 @@ def test_request_that_was_given_up_is_lost_though_an_answer_could_have_come_unse
     story.skips.append(LifeSpan(A, BEGIN + 200 * MS, BEGIN + 400 * MS))
     assert story.requests()["outcome"].to_pylist() == ["open"]
     story.told(A, 1010, "Timeout", "timed_out: no answer", **asking(ttl_ticks=TTL))
+    assert story.requests()["outcome"].to_pylist() == ["lost"]
+
+
+def test_request_is_open_until_the_patience_of_the_lake_is_over() -> None:
+    def until(rules: Rules, **more: Any) -> int | None:
+        (row,) = Story(seconds=1).hop(A, B, 0, 1, b"q", **asking(**more)).requests(rules).to_pylist()
+        assert row["outcome"] == "open"
+        return None if row["open_until_ns"] is None else row["open_until_ns"] - BEGIN
+
+    hasty = Rules(patience_ns=2 * SECOND, patience_without_ttl_ns=9 * SECOND)
+    assert [until(rules, ttl_ticks=TTL) for rules in (Rules(), hasty)] == [6 * SECOND, 3 * SECOND]
+    assert [until(rules) for rules in (Rules(), hasty)] == [60 * SECOND, 9 * SECOND]
+    (row,) = Story().hop(A, B, 0, 1, b"q", **asking()).requests().to_pylist()
+    assert (row["outcome"], row["open_until_ns"]) == ("lost", None)
+
+
+def two_copies(came_to_b: float = 100) -> Story:
+    """A asks B, then C; C writes nothing, A is killed, and what B answers comes nowhere."""
+    question = asking(ttl_ticks=TTL)
+    story = Story().hop(A, B, 0, came_to_b, b"q", **question).out(A, C, 300, b"q", attempt=1, **question)
+    story.skips.append(LifeSpan(C, BEGIN - 500 * MS, BEGIN + 900 * MS))
+    return story.dead(B, 1500, b"r", "unreachable", **answering()).killed(A, 310, 9000)
+
+
+@pytest.mark.parametrize("came_to_b", [100, 1400])  # after the deadline it would be expired
+def test_request_is_open_where_the_holder_of_another_copy_may_have_answered_unseen(came_to_b: float) -> None:
+    assert two_copies(came_to_b).requests()["outcome"].to_pylist() == ["open"]
+
+
+def test_request_is_lost_if_the_holder_of_another_copy_would_have_been_seen_to_answer() -> None:
+    story = two_copies()
+    story.skips.clear()
+    assert story.came(C, A, 301, b"q", attempt=1, **asking(ttl_ticks=TTL)).requests()["outcome"].to_pylist() == ["lost"]
+    assert two_copies().dead(C, 302, b"q", "no_route", **asking()).requests()["outcome"].to_pylist() == ["lost"]
+    story = two_copies().told(A, 305, "Timeout", "timed_out: no answer", **asking(ttl_ticks=TTL))
     assert story.requests()["outcome"].to_pylist() == ["lost"]
 
 
@@ -559,3 +594,54 @@ def test_answer_of_another_kind_that_home_does_not_take_loses_nothing() -> None:
     odd = answering(identity=b"orders.odd", callback_points=points(b"orders.placed", b"orders.odd"))
     story = Story(seconds=1).hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 3, b"x", **odd)
     assert judged(story.dead(A, 3, b"x", "unexpected_answer", **odd))["outcome"] == "open"
+
+
+@pytest.mark.parametrize("told", [None, "Timeout", "Cancelled"])
+def test_word_of_a_handler_at_home_that_nobody_waited_for_is_no_failure(told: str | None) -> None:
+    story = Story(seconds=9).dead(A, 4, b"q", "handler_failed", **asking(ttl_ticks=TTL))
+    assert judged(story)["outcome"] == "failed"
+    if told:
+        story.told(A, 3, told, "words", **asking(ttl_ticks=TTL))
+    else:
+        story.dead(A, 4, b"e", "nobody_waits", **telling("failed", "ValueError"))
+    assert judged(story)["outcome"] != "failed"
+
+
+def test_second_word_of_handlers_at_home_does_not_undo_the_first() -> None:
+    story = Story(seconds=9).dead(A, 4, b"q", "handler_failed", **asking(ttl_ticks=TTL))
+    story.dead(A, 5, b"e", "nobody_waits", **telling("failed", "ValueError"))
+    story.told(A, 4, "HandlerFailed", "ValueError: words", **asking(ttl_ticks=TTL))
+    assert judged(story)["outcome"] == "failed"
+
+
+@pytest.mark.parametrize("told", ["HandlerFailed", "UnexpectedAnswer"])
+def test_word_that_only_the_asker_heard_is_a_failure(told: str) -> None:
+    row = judged(Story(seconds=9).told(A, 3, told, "no_answer: words", **asking(ttl_ticks=TTL)))
+    assert (row["outcome"], row["reason"], row["answer_identity"]) == ("failed", "no_answer", None)
+    assert not row["is_told_otherwise"]
+
+
+def test_receipt_within_a_node_was_given_if_the_message_ended_later() -> None:
+    question = asking(A, 1, b"hopwire.receipt", ttl_ticks=TTL)
+    failed = judged(Story(seconds=9).dead(A, 4, b"q", "handler_failed", **question))
+    assert (failed["outcome"], failed["is_outcome_guessed"], failed["latency_us"]) == ("answered", True, None)
+    story = Story(seconds=9).dead(A, 1001, b"q", "expired", **question)
+    assert judged(story)["outcome"] == "expired"
+    story.dead(A, 1002, b"e", "nobody_waits", **telling("undelivered", "expired"))
+    assert judged(story)["outcome"] == "answered"
+    story.told(A, 1000, "Timeout", "timed_out: words", **question)
+    assert judged(story)["outcome"] == "expired"
+
+
+def test_answer_that_home_made_itself_and_nobody_took_says_nothing_of_the_answer_of_another_node() -> None:
+    story = Story(seconds=9).hop(A, B, 0, 1, b"q", **insisting()).hop(B, A, 2, 3, b"r", **answering())
+    assert judged(story)["outcome"] == "answered"
+    assert judged(story.dead(A, 4, b"r", "nobody_waits", **answering(hops=0)))["outcome"] == "answered"
+    assert judged(story.dead(A, 4, b"r", "nobody_waits", **answering()))["outcome"] == "late"
+
+
+def test_stream_within_a_node_was_read_if_its_time_ended_later_and_nothing_was_told() -> None:
+    question = asking(A, 1, b"orders.placed", b"hopwire.stream", ttl_ticks=TTL)
+    story = Story(seconds=9).dead(A, 1001, b"q", "expired", **question)
+    assert (judged(story)["awaits"], judged(story)["outcome"]) == ("stream", "answered")
+    assert judged(story.told(A, 1000, "Timeout", "timed_out: words", **question))["outcome"] == "expired"

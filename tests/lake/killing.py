@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from random import Random
+
+from hopwire.lake.follow import Follower, FollowSettings, following
+from hopwire.lake.store import manifest_numbers
+from hopwire.places import Place
 
 # how a program begins that is killed before its commit or manifest of the number `left`
 DYING = """
@@ -51,3 +59,72 @@ for point, call in json.loads(sys.argv[1]):
 def kill_at(calls: Mapping[int, str]) -> None:
     """Let processes call `expire` or `forget`, each killed before its commit, manifest or removal of this number."""
     subprocess.run([sys.executable, "-c", DYING + REMOVING, json.dumps(list(calls.items()))], check=True)
+
+
+# a process that has loaded everything, and forks a follower for each line that it reads
+FOLLOWING = """
+import os, sys
+import deltalake, obstore, pyarrow.dataset, pyarrow.parquet
+from hopwire.lake.follow import Follower, FollowSettings, following
+from hopwire.lake.tables import all_tables
+all_tables()
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        try:
+            with following(sys.argv[2]) as lake:
+                settings = FollowSettings(max_rows=int(sys.argv[3]), every_seconds=0.01, compact_steps=4)
+                Follower([sys.argv[1]], lake, settings).run(lambda seconds: True)
+        finally:
+            os._exit(1)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("dead", flush=True)
+"""
+SHORTEST_SECONDS, LONGER = 0.02, 1.2
+
+
+def follow_to_the_end(captures: Place, lake: Place) -> None:
+    """Follow until there is nothing new."""
+    with following(lake) as held:
+        Follower([captures], held, FollowSettings(every_seconds=0.01)).run(lambda seconds: True, is_once=True)
+
+
+class FollowerLives:
+    """Followers of a lake that are killed one after the other, each after a time that chance says.
+
+    Lives get longer while they bring no new version of the lake: on a busy machine none would get anywhere.
+    """
+
+    def __init__(self, captures: Place | str, lake: Place, chance: Random, *, max_rows: int = 60) -> None:
+        command = [sys.executable, "-W", "ignore", "-c", FOLLOWING, str(captures), str(lake), str(max_rows)]
+        self._starter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._lake, self._chance, self._longest = lake, chance, 0.4
+        self._versions: set[int] = set()
+        self.kills = 0
+
+    def __enter__(self) -> FollowerLives:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._starter.communicate()
+
+    @property
+    def version_count(self) -> int:
+        """How many versions of the lake somebody has brought about."""
+        return len(self._versions)
+
+    def live(self) -> None:
+        """Start a follower, and kill it: when is chance, and nothing depends on it."""
+        assert self._starter.stdin
+        assert self._starter.stdout
+        self._starter.stdin.write("follow\n")
+        self._starter.stdin.flush()
+        child = int(self._starter.stdout.readline())
+        time.sleep(self._chance.uniform(SHORTEST_SECONDS, self._longest))
+        os.kill(child, signal.SIGKILL)
+        assert self._starter.stdout.readline() == "dead\n"
+        self.kills += 1
+        found = set(manifest_numbers(self._lake))
+        self._longest *= LONGER if self._versions >= found else 1.0
+        self._versions |= found

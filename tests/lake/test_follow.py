@@ -1,13 +1,9 @@
-"""A lake that follows captures: steps of bounded size, killed at any moment, give the tables of one build."""
+"""A lake that follows captures: steps of bounded size give the tables of one build."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -124,75 +120,6 @@ def test_step_takes_the_batches_of_all_nodes_in_the_order_of_time(captures: Path
 
 def test_batch_that_is_larger_than_the_limit_is_a_step_of_its_own(captures: Path) -> None:
     assert admit(find_sources(captures)[0], {}, StepLimits(1, 1)).row_count > 1
-
-
-STARTER = """
-import os, sys
-import deltalake, pyarrow.dataset, pyarrow.parquet
-from hopwire.lake.follow import Follower, FollowSettings, following
-from hopwire.lake.settings import LakeSettings
-from hopwire.lake.tables import all_tables
-all_tables()
-for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        try:
-            with following(sys.argv[2]) as lake:
-                settings = FollowSettings(max_rows=60, every_seconds=0.01, compact_steps=4)
-                Follower([sys.argv[1]], lake, settings).run(lambda seconds: True)
-        finally:
-            os._exit(1)
-    print(child, flush=True)
-    os.waitpid(child, 0)
-    print("dead", flush=True)
-"""
-
-
-class Lives:
-    """Followers that are killed: each is forked from a process that has loaded everything."""
-
-    def __init__(self, captures: Path, lake: Path) -> None:
-        command = [sys.executable, "-W", "ignore", "-c", STARTER, str(captures), str(lake)]
-        self._starter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def __enter__(self) -> Lives:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._starter.communicate()
-
-    def live(self, seconds: float) -> None:
-        """Start a follower, and kill it: when is chance, and nothing depends on it."""
-        assert self._starter.stdin
-        assert self._starter.stdout
-        self._starter.stdin.write("follow\n")
-        self._starter.stdin.flush()
-        child = int(self._starter.stdout.readline())
-        time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
-        assert self._starter.stdout.readline() == "dead\n"
-
-
-@pytest.mark.timeout(240)
-def test_kills_at_random_points_give_the_tables_of_one_build(network: Path, tmp_path: Path, is_long: bool) -> None:
-    lake, live, chance = tmp_path / "lake", tmp_path / "live", Random(7)
-    live.mkdir()
-    growing = [GrowingFile(source.path, live) for source in list_sources(network / "captures")]
-    kills, versions, longest = 0, set[int](), 0.4
-    wanted = 20 if is_long else 5
-    with Lives(live, lake) as lives:
-        while kills < wanted or growing or len(versions) < 4:
-            for each in growing[:3]:
-                each.grow(chance)
-            growing = [each for each in growing if not each.is_over]
-            lives.live(chance.uniform(0.02, longest))
-            kills += 1
-            found = store.manifest_numbers(lake)
-            longest *= 1.2 if versions.issuperset(found) else 1.0  # on a busy machine no life would get anywhere
-            versions.update(found)
-    follow_once(live, lake)
-    build(no_spark, live, tmp_path / "other")
-    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
 
 # -- bad input

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ from hopwire.lake.store import manifest_numbers, read_arrow, read_manifest
 from tests.cli.running import hopwire
 from tests.lake.days import ANNA, BERT, DAY, FIRST_DAY, SECOND, Days
 from tests.lake.killing import kill_at
-from tests.lake.test_increment import assert_same, no_spark, rows_of
+from tests.lake.test_increment import GrowingFile, assert_same, no_spark, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,3 +209,20 @@ def test_what_is_not_there_is_refused_in_one_line(lake: Path) -> None:
     assert (refused.code, refused.err.splitlines()) == (2, ["hopwire: name one of them: --source, --node or --flow"])
     said = json.loads(hopwire("lake", "forget", str(lake), "--flow", "anna-0-0", "--json").out)
     assert (said["flows"], said["sources"]) == (1, {"anna-0.arrows": 2, "bert-0.arrows": 2})
+
+
+def test_segments_go_on_behind_a_flow_that_was_forgotten(tmp_path: Path) -> None:
+    """The rows of the flow leave bronze.sightings, while the noise of the same part stays where it is."""
+    days, lake, live, chance = Days(tmp_path / "whole"), tmp_path / "lake", tmp_path / "live", Random(1)
+    days.see(ANNA, BERT, "in", FIRST_DAY, [b"noise"])
+    for each in range(20):
+        days.ask(b"flow-%d" % each, FIRST_DAY + (each + 1) * 1000 * SECOND)
+    live.mkdir()
+    growing = [GrowingFile(path, live) for path in days.write("0")]
+    step(lake, [each.grow(chance) for each in growing])
+    forget(lake, flow="flow-1")
+    while not all(each.is_over for each in growing):
+        step(lake, [each.grow(chance) for each in growing if not each.is_over])
+    build(no_spark, tmp_path / "whole", tmp_path / "one build")
+    forget(tmp_path / "one build", flow="flow-1")
+    assert_same(rows_of(lake), rows_of(tmp_path / "one build"))

@@ -21,19 +21,22 @@ from hopwire.capture.sources import list_sources, read_placed, read_source
 from hopwire.domains_file import domains_from_file
 from hopwire.errors import WholeNeeded
 from hopwire.flows.steps import advance
-from hopwire.lake import compaction, flow_tasks, increment, store, worker
+from hopwire.lake import compaction, flow_tasks, increment, store, stored_flows, worker
 from hopwire.lake.build import Built, build, step
 from hopwire.lake.compaction import compact
 from hopwire.lake.delta_log import DeltaLog
 from hopwire.lake.increment import OWN, STEPPED
+from hopwire.lake.manifest import StoredFile
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.store import files_of, read_arrow, read_manifest
+from hopwire.lake.stored_flows import TableFiles
 from hopwire.lake.tables import all_tables
-from hopwire.places import Place
+from hopwire.places import Place, put, remove_files
 from hopwire.security import Domains
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import make_capture, make_sightings, write_segment
+from tests.lake.days import Days
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +91,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> CutCaptures:
     return CutCaptures(place, domains_from_file(str(out / "domains.toml")), tuple(path for _, path in sorted(found)))
 
 
-def rows_of(lake: Path) -> Rows:
+def rows_of(lake: Place) -> Rows:
     """All rows of all tables that people read, sorted."""
     names = set(all_tables()) - set(OWN)
     return {name: sorted(map(repr, read_arrow(lake, name).to_pylist())) for name in sorted(names)}
@@ -115,7 +118,9 @@ def whole_of_large_flows(cut: CutCaptures, tmp_path_factory: pytest.TempPathFact
     return rows_of(lake)
 
 
-@pytest.mark.parametrize(("count", "seed"), [(5, None), (7, 2)])
+@pytest.mark.parametrize(
+    ("count", "seed"), [(3, None), (4, 2), *(pytest.param(7, seed, marks=pytest.mark.long) for seed in (None, 2, 3))]
+)
 def test_any_cutting_in_any_order_gives_the_tables_of_one_build(
     cut: CutCaptures, whole: Rows, tmp_path: Path, count: int, seed: int | None
 ) -> None:
@@ -235,7 +240,7 @@ class Died(BaseException):
 
 
 def test_step_that_dies_between_two_commits_leaves_the_lake_as_it_was(
-    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
     lake, live = tmp_path / "lake", tmp_path / "live"
     half = len(cut.files) // 2
@@ -254,7 +259,7 @@ def test_step_that_dies_between_two_commits_leaves_the_lake_as_it_was(
 
         return commit_or_die
 
-    for limit in (0, 4, 9, commits - 1):
+    for limit in range(commits) if is_long else (0, 9, commits - 1):
         monkeypatch.setattr(DeltaLog, "commit", dying(limit))
         with pytest.raises(Died):
             cut.build(lake, live, cut.files[half:])
@@ -297,20 +302,20 @@ def test_segments_that_grow_are_judged_by_what_is_new(
 class GrowingFile:
     """A segment that grows by whole batches and by halves of batches, and is sealed with its last."""
 
-    def __init__(self, given: Place, place: Path) -> None:
+    def __init__(self, given: Place, place: Place) -> None:
         path = Path(str(given))
         self.content, self.sealed = path.read_bytes(), place / path.name  # of a crash, the last name says `open` too
         self.path = place / f"{sealed_path(path).stem}.open.arrows"
         self.ends = [end for _, end in read_placed(list_sources(path)[0], lambda fault: None)]
         self.is_over = False
 
-    def grow(self, chance: Random) -> Path:
+    def grow(self, chance: Random) -> Place:
         """Write some more, and give where the file is now."""
         if self.ends:
-            self.path.write_bytes(self.content[: self.ends.pop(0) + chance.choice([0, 7, 500])])
+            put(self.path, self.content[: self.ends.pop(0) + chance.choice([0, 7, 500])])
             return self.path
-        self.path.unlink(missing_ok=True)
-        self.sealed.write_bytes(self.content)
+        remove_files(self.path)
+        put(self.sealed, self.content)
         self.is_over = True
         return self.sealed
 
@@ -339,6 +344,27 @@ def test_segments_that_grow_are_read_from_where_the_last_step_ended(
             compact(lake)
     assert sum(read) == len(read_arrow(lake, "bronze.sightings")), "no row was read twice"
     assert_same(rows_of(lake), whole)
+
+
+@pytest.mark.parametrize(("known", "is_once"), [(10**6, True), (0, False)])
+def test_hashes_of_closed_flows_are_read_once_as_long_as_they_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: int, is_once: bool
+) -> None:
+    read: list[str] = []
+
+    def counted(files: TableFiles, file: StoredFile, column: str) -> Any:
+        read.append(file.path)
+        return numbers(files, file, column)
+
+    numbers = TableFiles.numbers
+    monkeypatch.setattr(TableFiles, "numbers", counted)
+    monkeypatch.setattr(stored_flows, "MAX_KNOWN", known)
+    days = Days(tmp_path)
+    for number in range(4):
+        days.day(number, count=4)
+        step(tmp_path / "lake", days.write(f"{number}"))
+    assert read
+    assert (len(read) == len(set(read))) == is_once
 
 
 def test_segment_that_is_another_file_by_now_is_read_as_a_whole(cut: CutCaptures, tmp_path: Path) -> None:

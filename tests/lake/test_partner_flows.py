@@ -14,7 +14,7 @@ from hopwire.errors import HandlerFailed
 from hopwire.flows.rules import Rules
 from hopwire.model import Payload
 from hopwire.node import Actor, Context, Node, Partner, handles
-from hopwire.security import OPEN
+from hopwire.security import OPEN, Domain, Domains, Key
 from tests.lake.pure import judge_captures
 from tests.node.partner_networks import Listing, OrderDesk, Place, Placed
 
@@ -39,17 +39,24 @@ class Clerk(Actor):
         return Done(len(await asyncio.gather(*orders)))
 
 
-async def talk(directory: Path) -> None:
+def domains(*keys: str) -> Domains:
+    """Everything that is said, signed by keys that are called as their network is."""
+    chain = [Key(key, key.encode() * 16) for key in keys]
+    return Domains([Domain(name, chain, [f"{name}.*"]) for name in ("orders", "acme", "hopwire")])
+
+
+async def talk(directory: Path, is_signed: bool) -> None:
     """Let `acme` use the desk of `shop` in every way, each in a flow of its own."""
-    shop: dict[str, Any] = {"capture": directory / "shop"}
-    acme: dict[str, Any] = {"capture": directory / "acme"}
-    lent = Partner("acme", export=["orders.*"])
+    ours, theirs, link = [domains(key) if is_signed else OPEN for key in ("shop", "acme", "link")]
+    shop: dict[str, Any] = {"capture": directory / "shop", "domains": ours}
+    acme: dict[str, Any] = {"capture": directory / "acme", "domains": theirs}
+    lent = Partner("acme", export=["orders.*"], domains=link)
     async with (
         Node(join=[], identity=b"shop", **shop) as desk,
         Node(join=[desk.uri], identity=b"shop-gw", partners=[lent], **shop) as gateway,
     ):
         desk.host(OrderDesk())
-        borrowed = Partner("shop", [gateway.border("acme").uri], import_=["orders.*"])
+        borrowed = Partner("shop", [gateway.border("acme").uri], import_=["orders.*"], domains=link)
         async with (
             Node(join=[], identity=b"acme", **acme) as asker,
             Node(join=[asker.uri], identity=b"acme-gw", partners=[borrowed], **acme),
@@ -69,17 +76,20 @@ async def talk(directory: Path) -> None:
             assert await hub.ask(Several(5), Done, correlation_id=b"three") == Done(5)
 
 
-@pytest.fixture(scope="module")
-def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("partners")
-    asyncio.run(talk(directory))
+@pytest.fixture(scope="module", params=["unsigned", "signed"])
+def captured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp(request.param)
+    asyncio.run(talk(directory, request.param == "signed"))
     for side in ("shop", "acme"):
         shutil.copytree(directory / side, directory / "both", dirs_exist_ok=True)
     return directory
 
 
+KEYS = domains("shop", "acme", "link")  # who reads the captures of both has the keys of both
+
+
 def flows_of(captures: Path) -> dict[bytes, dict[str, Any]]:
-    flows = judge_captures(captures, OPEN, Rules()).flows.to_pylist()
+    flows = judge_captures(captures, KEYS, Rules()).flows.to_pylist()
     return {flow["correlation_id"]: flow for flow in flows if not flow["is_control"]}
 
 
@@ -100,6 +110,9 @@ def test_flow_over_two_networks_is_one_tree(captured: Path) -> None:
     there += reversed(there[:-1])
     assert way == [*pairwise(there)]
     assert [step["parent"] for step in flows[b"asked"]["steps"]] == [*range(-1, 9)]
+    hops = judge_captures(captured / "both", KEYS, Rules()).hops.to_pylist()
+    said = {hop["verdict"] for hop in hops if hop["correlation_id"] in FLOWS and hop["to_node"]}
+    assert said == ({"valid"} if captured.name.startswith("signed") else {"unsigned"})
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_no_table_has_bytes_or_times_that_people_cannot_read(name: str) -> None:
 
 
 def test_columns_that_are_names_already_have_no_others_beside_them() -> None:
-    names = [column.name for column in readable_columns([Column("receivers", pa.list_(pa.string()), "x")])]
+    names = [column.name for column in readable_columns((Column("receivers", pa.list_(pa.string()), "x"),))]
     assert names == ["receivers"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.lake.captures import SECRET, make_capture
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]  # a Spark of its own
 
 DOMAINS = """
 [domains.orders]
@@ -75,7 +75,7 @@ def test_secret_is_nowhere_but_in_the_workers(tmp_path: Path) -> None:
     (tmp_path / "d.toml").write_text(DOMAINS)
     environ = {**os.environ, "HOPWIRE_TEST_SECRET": SECRET.decode()}
     command = [sys.executable, "-c", BUILD, str(tmp_path)]
-    ended = subprocess.run(command, env=environ, capture_output=True, timeout=110, check=False)
+    ended = subprocess.run(command, env=environ, capture_output=True, timeout=350, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert b"valid" in ended.stdout
     written = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -24,7 +25,7 @@ from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run as hopwire
 from hopwire.errors import LakeError
 from hopwire.lake import build as runs
-from hopwire.lake import store
+from hopwire.lake import delta_log, store
 from hopwire.lake.build import Built
 from hopwire.lake.manifest import Manifest, StoredFile, stale_tables
 from hopwire.lake.parquet_output import ParquetFileWriter, TableLayout, stored_file
@@ -560,3 +561,36 @@ def test_a_flow_is_looked_for_in_few_row_groups(tmp_path: Path) -> None:
     assert len(excluded) == 8
     assert not excluded[3]
     assert sum(excluded) >= 6
+
+
+def test_log_that_a_run_before_opened_is_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    table = delta_log._delta().DeltaTable
+
+    def counted(place: str, **options: Any) -> DeltaTable:
+        opened.append(place)
+        found: DeltaTable = table(place, **options)
+        return found
+
+    monkeypatch.setattr("deltalake.DeltaTable", counted)
+    for number in range(4):
+        fill(tmp_path / "lake", f"part{number}", [number])
+    assert len(opened) == 1  # by the second run: the first has made the log
+    assert numbers_in(tmp_path / "lake") == [3]
+
+
+def test_log_of_another_lake_in_the_same_place_is_opened_anew(tmp_path: Path) -> None:
+    for first in (10, 20):
+        for number in range(3):
+            fill(tmp_path / "lake", f"part{number}", [first + number])
+        assert numbers_in(tmp_path / "lake") == [first + 2]
+        shutil.rmtree(tmp_path / "lake")
+
+
+def test_log_that_was_opened_and_was_changed_by_others_since_is_refused(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for number in range(3):
+        fill(lake, f"part{number}", [number])
+    write_deltalake(lake / "gold" / "t", pa.table([[7], ["7"]], schema=SCHEMA), mode="append")
+    with pytest.raises(LakeError, match="somebody else has written version 3"):
+        fill(lake, "more", [8])

@@ -6,11 +6,13 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from hopwire.errors import HopwireError
 from hopwire.flows.lives import lives_from_clocks
 from hopwire.flows.rules import Rules
+from hopwire.lake.query import ids_like
 from hopwire.lake.straight import read_straight
 from hopwire.security import OPEN
 from hopwire.testing import Network, run
@@ -54,6 +56,22 @@ def test_flow_straight_from_captures_is_the_flow_of_a_lake(captures: Path) -> No
             assert flow == row
             assert [each["told"] for each in requests] == ([None] if flow["outcome"] == "answered" else ["Unreachable"])
     assert {b"order-1", b"order-2"} <= set(read.flow_ids.to_pylist())
+
+
+def test_large_flow_straight_from_captures_is_cut_as_in_a_lake(captures: Path) -> None:
+    read = read_straight(captures)
+    whole, _ = read.flow(b"order-1", Rules())
+    flow, requests = read.flow(b"order-1", Rules(max_flow_rows=1))
+    assert (whole["is_oversized"], flow["is_oversized"]) == (False, True)
+    assert flow["steps"] == whole["steps"][:1]
+    assert flow["hop_count"] == whole["hop_count"] > 1
+    assert [each["outcome"] for each in requests] == ["answered"]
+
+
+def test_beginning_of_an_id_means_a_flow_of_users_where_there_is_one(captures: Path) -> None:
+    ids, of_users = pa.array([b"ab-0", b"ab-1", b"c-0"]), pa.array([b"ab-1"])
+    assert [ids_like(ids, of_users, text, 6) for text in ("ab", "ab-0", "c")] == [[b"ab-1"], [b"ab-0"], [b"c-0"]]
+    assert {b"order-1", b"order-2"} == set(read_straight(captures).flow_ids_of_users.to_pylist())
 
 
 def test_lives_say_who_died_and_came_back_under_another_identity(captures: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,12 +14,15 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from hopwire.capture.sources import list_sources, read_source
 from hopwire.errors import LakeError, SettingsError
 from hopwire.lake.build import build
+from hopwire.lake.expiry import expire
+from hopwire.lake.settings import LakeSettings
 from hopwire.lake.source import HopwireSource
 from hopwire.lake.store import read_arrow, read_manifest
 from hopwire.lake.stream import CaptureStream
 from hopwire.lake.stream_feed import feed_lake, take_pieces
 from tests.lake.captures import make_capture, make_sightings, write_segment
 from tests.lake.test_increment import GrowingFile, assert_same, no_spark, rows_of
+from tests.transcripts import blocks
 
 
 @pytest.fixture
@@ -104,6 +108,20 @@ def test_pieces_that_come_again_are_taken_once(captures: Path, tmp_path: Path) -
     assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
 
+def test_what_is_too_old_and_what_is_broken_is_told(captures: Path, tmp_path: Path) -> None:
+    lake, reader, told = tmp_path / "lake", stream_of(captures), list[str]()
+    end = reader.latestOffset({}, ReadAllAvailable())
+    take_pieces(lake, pieces_between(captures, {}, end))
+    newest = max(read_arrow(lake, "bronze.sightings")["seen_at_ns"].to_pylist())
+    expire(lake, date.fromtimestamp(newest / 1e9) + timedelta(days=2))
+    late = write_segment(captures / "late.arrows", make_sightings("late", 20))
+    late.write_bytes(late.read_bytes()[:-300])
+    grown = stream_of(captures).latestOffset(end, ReadAllAvailable())
+    take_pieces(lake, pieces_between(captures, end, grown), tell=told.append)
+    assert [line for line in told if line.startswith("late.arrows: ")], told
+    assert [line for line in told if "left out: the lake is kept from" in line], told
+
+
 def test_checkpoint_of_another_lake_is_refused(captures: Path, tmp_path: Path) -> None:
     reader = stream_of(captures)
     first = reader.latestOffset({}, ReadMaxRows(40))
@@ -129,7 +147,8 @@ def test_query_that_is_started_again_goes_on_where_its_checkpoint_ends(
         for each in growing:
             if not each.is_over:
                 each.grow(chance)
-    feed_lake(spark, [live], lake, tmp_path / "another checkpoint").awaitTermination()
+    few = LakeSettings(step_rows=20)  # so Spark judges the lake as a whole
+    feed_lake(spark, [live], lake, tmp_path / "another checkpoint", settings=few).awaitTermination()
     build(no_spark, live, tmp_path / "other")
     assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
@@ -144,3 +163,25 @@ def test_rows_of_a_stream_are_those_of_the_captures(captures: Path, tmp_path: Pa
     writer.trigger(availableNow=True).start().awaitTermination()
     total = sum(len(batch) for each in list_sources(captures) for batch in read_source(each))
     assert spark.read.parquet(out).distinct().count() == total
+
+
+def has_same_sightings(lake: Path, other: Path) -> bool:
+    return len(read_arrow(lake, "bronze.sightings")) == len(read_arrow(other, "bronze.sightings"))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_code_on_the_page_of_live_lakes_runs(captures: Path, tmp_path: Path, spark: SparkSession) -> None:
+    code, names = "\n".join(blocks("docs/howto/live-lakes.md", "python")), {"spark": spark}
+    for name in ("captures", "lake", "checkpoint"):
+        code = code.replace(f'"{name}"', repr(str(tmp_path / name)))
+    exec(compile(code, "live-lakes.md", "exec"), names)
+    query: Any = names["query"]
+    build(no_spark, captures, tmp_path / "other")
+    while query.isActive and not (query.lastProgress and has_same_sightings(tmp_path / "lake", tmp_path / "other")):
+        query.awaitTermination(0.1)
+    query.stop()
+    assert_same(rows_of(tmp_path / "lake"), rows_of(tmp_path / "other"))
+    sightings: Any = names["sightings"]
+    assert sightings.isStreaming
+    assert {"node", "sequence", "frames"} <= set(sightings.columns)

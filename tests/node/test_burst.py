@@ -9,7 +9,7 @@ import pytest
 
 from hopwire.node import Node, NodeSettings
 from hopwire.node.envelope import Envelope
-from hopwire.node.waiters import ELSEWHERE, OtherPlaces, Waiters
+from hopwire.node.waiters import ELSEWHERE, Lines, OtherPlaces, Waiters
 from tests.node.child import PATIENT
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_processes import child
@@ -64,6 +64,41 @@ def test_who_waits_is_woken_in_order_and_only_as_often_as_there_is_room() -> Non
         waiters.wake(9)
         await asyncio.gather(*tasks)
         assert (woken, waiters.called, len(waiters)) == ([0, 1, 2, 3, 4], 0, 0)
+
+    asyncio.run(story())
+
+
+def test_lines_have_their_turns_and_who_waits_alone_is_not_behind_all_others() -> None:
+    async def story() -> None:
+        lines, woken = Lines(), list[str]()
+
+        async def wait(line: str) -> None:
+            await lines.wait(line)
+            woken.append(line)
+
+        tasks = [asyncio.ensure_future(wait(line)) for line in "AAAAABBC"]
+        await asyncio.sleep(0)
+        for count in (4, 3):
+            lines.wake(count)
+            await asyncio.sleep(0)
+        assert "".join(woken) == "ABCABAA"
+        tasks[-4].cancel()  # the last of A
+        await asyncio.wait(tasks)
+        assert not lines
+
+    asyncio.run(story())
+
+
+def test_lines_of_whom_some_give_up_are_forgotten() -> None:
+    async def story() -> None:
+        lines = Lines()
+        woken, second, alone = (asyncio.ensure_future(lines.wait(line)) for line in "AAB")
+        await asyncio.sleep(0)
+        lines.wake(1)
+        woken.cancel()  # and the next of its line is woken
+        alone.cancel()
+        await asyncio.wait_for(second, 1)
+        assert (woken.cancelled(), alone.cancelled(), len(lines)) == (True, True, 0)
 
     asyncio.run(story())
 

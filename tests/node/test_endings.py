@@ -284,14 +284,48 @@ def test_a_timeout_says_what_was_waited_for_and_what_was_heard_last(call: str) -
 
 def test_a_timeout_after_a_receipt_says_that_there_was_one() -> None:
     async def story(network: Network) -> None:
-        async with network.node() as a, network.node(peers=[a.uri]) as b:
+        async with network.node(identity=b"shop") as a, network.node(peers=[a.uri]) as b:
             a.host(Sleeper())
             await b.knows(Greet)
-            with pytest.raises(Timeout, match=r"in 0\.9 s; last: received \(\d attempts?\)"):
+            with pytest.raises(Timeout, match=r"in 0\.9 s; taken by shop; last: received \(\d attempts?\)") as caught:
                 await b.hub().ask(Greet("x"), Greeting, timeout=0.9, at_least_once=True)
+            assert caught.value.node == b"shop"
             network.faults = Faults(drop=1.0)
-            with pytest.raises(Timeout, match=r"timed_out: no answer to greeter\.greet v1 in 1 s$"):
+            with pytest.raises(
+                Timeout, match=r"timed_out: no answer to greeter\.greet v1 in 1 s; sent to shop$"
+            ) as caught:
                 await b.hub().ask(Greet("x"), Greeting, timeout=1)
+            assert caught.value.node == b"shop"
+
+    run(story)
+
+
+def test_a_timeout_at_this_node_names_no_other() -> None:
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Sleeper())
+            with pytest.raises(Timeout, match=r"v1 in 1 s$") as caught:
+                await node.hub().ask(Greet("x"), Greeting, timeout=1)
+            assert caught.value.node == b""
+
+    run(story)
+
+
+GONE = [
+    (hw.Address(b"gone"), "unknown_node: greeter.greet v1 at this node: node gone is not known"),
+    (hw.Address(b"shop", b"\1gone"), "unknown_receiver: greeter.greet v1 at shop: receiver 0x01676f6e65 is not known"),
+]
+
+
+@pytest.mark.parametrize(("to", "text"), GONE, ids=["node", "actor"])
+def test_a_message_to_somebody_whom_nobody_knows_names_whom_it_looked_for(to: hw.Address, text: str) -> None:
+    async def story(network: Network) -> None:
+        async with network.node(identity=b"shop") as a, network.node(peers=[a.uri]) as b:
+            a.host(Greeter())
+            await b.knows(Greet)
+            with pytest.raises(NoRoute) as caught:
+                await b.hub().ask(Greet("x"), Greeting, timeout=1, to=to)
+            assert str(caught.value) == text
 
     run(story)
 

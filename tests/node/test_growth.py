@@ -11,14 +11,16 @@ import pytest
 from hopwire.cluster.announce import Hello
 from hopwire.cluster.peers import MAX_PEERS
 from hopwire.errors import NoRoute, SettingsError
-from hopwire.model import Message, Payload, body_from_payload, contract_of
+from hopwire.model import CallbackPoint, Message, Payload, RoutingEntry, body_from_payload, contract_of
 from hopwire.node import Node, NodeSettings, Overflow
+from hopwire.node.dead import KEPT_BYTES
 from hopwire.node.envelope import Envelope
 from hopwire.node.mailbox import Mailbox
+from hopwire.node.news import MessageGivenUp
 from hopwire.sync import _Portal
 from hopwire.testing import Network, run
 from hopwire.wire import encode
-from tests.node.stories import Greet, Greeting
+from tests.node.stories import Greet, Greeting, Sleeper
 
 MEGABYTE = 1024 * 1024
 
@@ -59,6 +61,56 @@ def test_dead_letters_keep_no_more_than_some_megabytes() -> None:
                 node._incoming.take_frames([b"stranger", b"", noise])
             kept = sum(len(frame) for letter in node.dead_letters.latest for frame in letter.frames)
             assert kept <= 64 * MEGABYTE
+
+    run(story)
+
+
+GREETED = Message(*contract_of(Greet), body_frames=(body_from_payload(Greet("x")),))
+LONG = [
+    GREETED.replace(correlation_id=bytes(MEGABYTE)),
+    GREETED.replace(callback_points=(CallbackPoint(bytes(MEGABYTE)),)),
+    GREETED.replace(routing=(RoutingEntry("x" * MEGABYTE),)),
+    GREETED.replace(callback_receiver_node_identity=bytes(MEGABYTE)),
+    GREETED.replace(body_frames=(b"",) * 22_000),
+]
+
+
+@pytest.mark.parametrize("message", LONG, ids=["flow", "points", "routing", "callback", "frames"])
+def test_what_is_very_long_beside_the_body_counts_in_queues_and_among_dead_letters(message: Message) -> None:
+    async def story(network: Network) -> None:
+        async with network.node(settings=NodeSettings(inbox_bytes=10 * MEGABYTE)) as node:
+            sleeper = Sleeper()
+            node.host(sleeper)
+            await asyncio.sleep(0)
+            for _ in range(40):
+                node._incoming.take_frames([b"stranger", *encode(message)[1:]])
+            waiting = node.statistics()
+            assert waiting.inbox_messages <= 10
+            assert node.dead_letters.counts["queue_full"] >= 29  # one may be at work
+            assert len(node.dead_letters.latest) <= KEPT_BYTES // MEGABYTE
+            sleeper.wake.set()
+
+    run(story)
+
+
+def test_events_and_details_hold_no_more_than_some_characters_of_names() -> None:
+    long = bytes(MEGABYTE)
+    unknown = [
+        GREETED.replace(identity=long),
+        GREETED.replace(receiver_node_identity=long),
+        GREETED.replace(receiver_identity=b"\1" + long),
+    ]
+
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            events = node.events()
+            for message in unknown:
+                node._incoming.take_frames([b"stranger", *encode(message)[1:]])
+            told = [await anext(events) for _ in unknown]
+        given_up = [event for event in told if isinstance(event, MessageGivenUp)]
+        assert [event.reason for event in given_up] == ["no_route", "unknown_node", "unknown_receiver"]
+        assert all(len(event.contract) + len(event.detail) <= 2000 for event in given_up)
+        assert all(len(letter.detail) <= 1000 for letter in node.dead_letters.latest)
 
     run(story)
 

@@ -54,6 +54,7 @@ CALLS = {
     "tell": "told",
     "broadcast": "told",
 }
+AT_LEAST_ONCE = ("ask at least once", "send at least once")
 CAN_ANSWER = (5, 6)  # V3 and V4 have no place for the node and the key of a callback
 CAN_SIGN = (4, 5, 6)  # V3 has no place for a signature
 
@@ -162,13 +163,13 @@ def test_every_call_to_other_processes_keeps_its_promise(world: World, way: Way,
         text, hub = world.new_text(), world.hubs[way]
         _, node, actor = world.others[0][WAYS.index(way)]
         address = {"anyone": None, "a node": Address(node), "an actor": Address(node, actor)}[to]
-        timeout = 10 if way.number in CAN_ANSWER else 0.05
-        assert await called(hub, call, text, address, timeout) == expected(way, call, text)
+        assert await called(hub, call, text, address, 10) == expected(way, call, text)
         if way.number in CAN_ANSWER:
             wanted = 4 if call == "broadcast" else 1
             while await heard(world, way, text) < wanted:
                 await asyncio.sleep(0.005)
-            assert await heard(world, way, text) == wanted
+            if call not in AT_LEAST_ONCE:  # whose messages are sent again where nothing is heard for long
+                assert await heard(world, way, text) == wanted
 
     world.run(story())
 
@@ -192,7 +193,7 @@ def test_every_call_from_another_process_to_this_one_keeps_its_promise(world: Wo
             if call != "broadcast":  # it may have left before this actor was announced
                 while text not in mirror.heard:
                     await asyncio.sleep(0.005)
-                assert mirror.heard.count(text) == 1
+                assert mirror.heard.count(text) == 1 or call in AT_LEAST_ONCE
         finally:
             await node.unhost(mirror)
 

@@ -12,6 +12,7 @@ from hopwire.errors import NoRoute
 from hopwire.model import Contract, Payload
 from hopwire.node import Actor, Address, Node, handles
 from hopwire.node.no_route import MOST_NAMED, MOST_REFUSALS, Refusals, Surmise, why_nobody
+from hopwire.security import OPEN, Domains
 from hopwire.testing import Network, run
 from tests.node.certificates import OURS, THEIRS
 from tests.node.stories import Greet, Greeter, Greeting
@@ -104,8 +105,8 @@ def test_who_finds_nobody_is_told_whose_signature_does_not_fit_and_who_gives_no_
     run(story)
 
 
-async def _why_silent(uri: str, words: str) -> None:
-    async with Node(peers=[uri]) as node:
+async def _why_silent(uri: str, words: str, own: Domains = OPEN) -> None:
+    async with Node(peers=[uri], domains=own) as node:
         with pytest.raises(NoRoute) as caught:
             await node.knows(Greet, timeout=0.1)
         while words not in str(caught.value):  # a slow machine has not dialled yet
@@ -127,6 +128,15 @@ def test_knows_says_why_an_address_does_not_answer() -> None:
         async with server:
             port = server.sockets[0].getsockname()[1]
             await _why_silent(f"tcp://127.0.0.1:{port}", "(it does not speak ZMTP)")
+
+    asyncio.run(asyncio.wait_for(story(), 20))
+
+
+def test_knows_says_that_keys_may_differ_where_a_node_is_connected_and_keeps_silent() -> None:
+    async def story() -> None:
+        async with Node(domains=domains(WRONG)) as there:
+            words = f"no answer from {there.uri} (connected, and no hello comes back: are the keys the same"
+            await _why_silent(there.uri, words, domains())
 
     asyncio.run(asyncio.wait_for(story(), 20))
 

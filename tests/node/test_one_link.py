@@ -8,6 +8,8 @@ import signal
 from collections.abc import Awaitable, Callable
 
 import pytest
+import zmq
+import zmq.asyncio
 
 from hopwire.cluster.announce import Bye, Credit, Hello
 from hopwire.cluster.events import Pace
@@ -21,6 +23,7 @@ from hopwire.node.streams import Streams
 from hopwire.wire import decode, encode
 from hopwire.wire.connection import connection_name
 from tests.attacks.stranger import Stranger
+from tests.attacks.test_death import free_port
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
 from tests.node.test_processes import child
 
@@ -226,5 +229,18 @@ def test_credit_and_pings_go_before_what_waits_for_a_peer_and_a_goodbye_does_not
                 waiting = [frames for frames, *_ in streams_of(node)._peers[NOWHERE].items()]
                 names = [b"hopwire.credit", b"hopwire.member.ping", b"hopwire.member.ack", b"", b"hopwire.bye"]
                 assert [decode(frames).identity if len(frames[2]) < 1000 else b"" for frames in waiting] == names
+
+    told(story)
+
+
+def test_a_hello_goes_before_credit_over_a_connection_that_is_opened_late() -> None:
+    async def story() -> None:
+        with zmq.asyncio.Context() as context, context.socket(zmq.ROUTER) as listener:
+            listener.linger, there = 0, f"tcp://127.0.0.1:{free_port()}"
+            async with Node(peers=[there]) as node:
+                node._outgoing.say(there, b"", Credit(node.identity, node._incarnation, b"greet", 1, 1, 1, 1))
+                listener.bind(there)
+                heard = [decode(await listener.recv_multipart()).identity for _ in range(2)]
+                assert heard == [b"hopwire.hello", b"hopwire.credit"]
 
     told(story)

@@ -44,3 +44,22 @@ def test_the_first_answer_stays_and_an_id_that_was_not_taken_is_new_again() -> N
     assert [seen.is_new(b"y"), seen.is_new(b"y")] == [True, False]
     seen.forget(b"y")
     assert seen.is_new(b"y")
+
+
+def test_answers_count_with_all_that_stands_beside_their_bodies() -> None:
+    seen, flow = SeenMessages(1000), bytes(ANSWER_BYTES // 10)
+    for number in range(100):
+        seen.is_new(b"%d" % number)
+        seen.answered(b"%d" % number, answer(1).replace(correlation_id=flow))
+    assert [number for number in range(100) if seen.answer_to(b"%d" % number)] == list(range(91, 100))
+
+
+def test_very_long_ids_are_known_again_and_cost_no_more_than_others() -> None:
+    seen, told = SeenMessages(1000), answer(1)
+    long, other = b"x" * 4000 + b"1", b"x" * 4000 + b"2"
+    assert [seen.is_new(long), seen.is_new(long), seen.is_new(other)] == [True, False, True]
+    assert sum(map(len, seen._ids)) < 100
+    seen.answered(long, told)
+    assert (seen.answer_to(long), seen.answer_to(other)) == (told, None)
+    seen.forget(other)
+    assert seen.is_new(other)

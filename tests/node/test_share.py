@@ -9,7 +9,7 @@ import pytest
 
 from hopwire.node import Actor, Hub, Node, handles
 from hopwire.node.share import AT_ONCE, FEWEST, SHARE_SECONDS, Share, in_slices
-from tests.node.stories import Count, Greet, Greeter, Greeting
+from tests.node.stories import Count, Counter, Greet, Greeter, Greeting
 from tests.node.turns import Turns
 
 
@@ -123,6 +123,31 @@ def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int
     handled = sorted(asyncio.run(asyncio.wait_for(story(), 60)))
     assert len(handled) > 20  # one, if the loop did not turn
     assert handled[-1] < 50  # 50 ms; 1,500 if nobody gives way, and 960 if each worker handles a message in each turn
+
+
+@pytest.mark.slow
+def test_a_question_does_not_wait_behind_all_messages_of_another_contract_that_are_told_at_once() -> None:
+    told = 0
+
+    async def tell(hub: Hub) -> None:
+        nonlocal told
+        await hub.tell(Count(0))
+        told += 1
+
+    async def story() -> int:
+        async with Node() as node:
+            node.host(Greeter())
+            node.host(Counter())
+            hub = node.hub()
+            telling = [asyncio.ensure_future(tell(hub)) for _ in range(8000)]
+            while not node._timing.hub_share.waiters:
+                await asyncio.sleep(0)
+            await hub.ask(Greet("Ada"), Greeting)
+            behind = told
+            await asyncio.gather(*telling)
+        return behind
+
+    assert asyncio.run(story()) < 6000  # 8,000, if all that was said before has to leave before
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def test_time_that_is_over_is_a_record_with_the_question(tmp_path: Path, is_know
         await fails(here.hub().ask(Greet("b"), Greeting, timeout=2, correlation_id=b"flow"))
 
     (told,) = ask_two_nodes(tmp_path, ask)
-    assert (told.word, told.note) == ("Timeout", "timed_out: no answer to greeter.greet v1 in 2 s")
+    assert (told.word, told.note) == ("Timeout", "timed_out: no answer to greeter.greet v1 in 2 s; sent to there")
     question = told.question
     assert (question.identity, question.version, question.correlation_id) == (b"greeter.greet", 1, b"flow")
     assert (question.callback_receiver_node_identity, question.body_frames) == (b"here", (b"",))

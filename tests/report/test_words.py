@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.report.words import cut, duration, node_label, nodes_called, plural, spellings, text_or_hex, unpacked
+from hopwire.report.words import (
+    cut,
+    duration,
+    node_label,
+    nodes_called,
+    noun_for,
+    plural,
+    spellings,
+    text_or_hex,
+    unpacked,
+)
 
 # fmt: off
 DURATIONS = [
@@ -80,6 +90,7 @@ def test_long_text_is_cut_and_says_so() -> None:
 def test_nouns_follow_their_count() -> None:
     assert [plural(count, "byte") for count in (0, 1, 2)] == ["0 bytes", "1 byte", "2 bytes"]
     assert plural(2, "entry", "entries") == "2 entries"
+    assert [noun_for(count, "byte") for count in (0, 1, 2)] == ["bytes", "byte", "bytes"]
 
 
 # -- nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.model.choice import Choice, Choose, number_of
@@ -24,7 +24,6 @@ def owners(tables: Tables, choices: list[Choice] = KEYS) -> list[bytes]:
 
 @pytest.mark.slow
 @given(HOMES, st.data())
-@settings(deadline=None, max_examples=30)
 def test_every_node_with_the_same_routes_gives_the_same_answer(homes: list[tuple[int, int]], data: Any) -> None:
     """Each node has its own actors here and all others elsewhere, and hears of them in an order of its own."""
     found = []
@@ -43,7 +42,6 @@ def test_every_node_with_the_same_routes_gives_the_same_answer(homes: list[tuple
 
 
 @given(HOMES, st.integers(0, 4))
-@settings(deadline=None, max_examples=25)
 def test_rings_that_changed_equal_rings_that_are_made_afresh(homes: list[tuple[int, int]], lost: int) -> None:
     tables, fresh = Tables(), Tables()
     for node, name in homes:

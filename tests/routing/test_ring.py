@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.model.choice import number_of
@@ -37,7 +37,6 @@ def test_keys_stay_where_they_are_from_version_to_version() -> None:
 
 
 @given(ACTORS, st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=25)
 def test_the_order_in_which_actors_came_and_went_does_not_matter(names: list[bytes], chance: object) -> None:
     changed = Ring()
     others = actors(30, "passing")
@@ -52,7 +51,6 @@ def test_the_order_in_which_actors_came_and_went_does_not_matter(names: list[byt
 
 
 @given(ACTORS, NAMES)
-@settings(deadline=None, max_examples=30)
 def test_only_keys_of_the_actor_that_comes_or_goes_move(names: list[bytes], one: bytes) -> None:
     without, ring = Ring([each for each in names if each != one]), Ring({*names, one})
     for before, after in zip(owners(without), owners(ring), strict=True):
@@ -62,7 +60,6 @@ def test_only_keys_of_the_actor_that_comes_or_goes_move(names: list[bytes], one:
 
 
 @given(ACTORS, st.lists(NAMES, max_size=6))
-@settings(deadline=None, max_examples=25)
 def test_excluded_actors_are_as_good_as_gone(names: list[bytes], excluded: list[bytes]) -> None:
     assert owners(Ring(names), *excluded) == owners(Ring([each for each in names if each not in excluded]))
 

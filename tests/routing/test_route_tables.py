@@ -421,8 +421,9 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("is_long")  # so that `make long` chooses it
 def test_any_order_of_operations_leaves_tables_as_if_built_afresh() -> None:
-    run_state_machine_as_test(AnyOrder, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(AnyOrder, settings=settings(stateful_step_count=40))
 
 
 def test_who_handles_a_contract_is_told_by_both_tables_those_here_first() -> None:

@@ -137,7 +137,7 @@ class NeverTwice(RuleBasedStateMachine):
 
 
 TestNeverTwice = pytest.mark.slow(NeverTwice.TestCase)
-TestNeverTwice.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestNeverTwice.settings = settings(stateful_step_count=50)
 
 
 def test_the_holder_of_one_key_shuts_out_nobody_who_has_another() -> None:

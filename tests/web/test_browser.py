@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import threading
 import time
@@ -23,10 +24,11 @@ from starlette.applications import Starlette
 from hopwire.capture import CaptureWriter
 from hopwire.model.sighting import Direction
 from hopwire.web.live import Live
-from hopwire.web.page_server import page_app
+from hopwire.web.page_server import MENU, page_app
 from tests.web.conftest import MARKUP
 from tests.web.test_live import PICTURE, sighting
 
+ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
     pytest.mark.slow,
@@ -40,7 +42,11 @@ ADDRESSES = {
     "quarantine": "/quarantine", "compare": "/compare?a=order-001&b=dropped-001", "versions": "/versions",
     "sql": "/sql?q=select+outcome,+count(*)+from+requests+group+by+1", "live": "/live",
 }  # fmt: skip
-PICTURED = ("overview", "flows", "flow", "lost", "bytes", "links", "quarantine", "live")  # in the documentation
+BEYOND = """() => [...document.querySelectorAll("main td, main svg, main pre")].filter(each => {
+    const box = each.getBoundingClientRect();
+    return box.width && box.right > window.innerWidth + 1;
+    }).map(each => each.tagName + ": " + each.textContent.slice(0, 40))"""
+PICTURED = ("overview", "lost", "bytes", "links")  # in docs/howto/page.md
 
 
 @contextmanager
@@ -154,6 +160,8 @@ def test_everything_can_be_reached_by_keys(tab: Page) -> None:
     tab.wait_for_url("**/flows")
     tab.keyboard.press("o")
     tab.wait_for_url("**/")
+    tab.keyboard.press("?")
+    assert tab.locator(".keys.lit").count() == 1
 
 
 def test_brushing_the_chart_narrows_the_flows_and_a_refresh_keeps_them(tab: Page) -> None:
@@ -209,7 +217,7 @@ def test_sql_is_answered_and_a_mistake_is_said(tab: Page) -> None:
     tab.locator("textarea").fill("select count(*) as lost from requests where outcome = 'lost'")
     tab.locator("button").click()
     tab.wait_for_url("**q=select**")
-    assert "1 rows" in shown(tab)
+    assert "1 row." in shown(tab)
     tab.locator("textarea").fill("select nothing")
     tab.locator("button").click()
     tab.locator("pre.bad").wait_for()
@@ -246,26 +254,33 @@ def test_print_leaves_out_what_one_cannot_press(tab: Page) -> None:
     tab.emulate_media(media="print")
     assert not tab.locator("header nav").is_visible()
     assert tab.locator(".waterfall").is_visible()
+    tab.set_viewport_size({"width": 700, "height": 900})  # about the width of a sheet of paper
+    for address in ADDRESSES.values():
+        tab.goto(address)
+        assert not tab.locator("form").first.is_visible(), address
+        cut = tab.evaluate(BEYOND)
+        assert cut == [], f"{address} is cut off on paper: {cut}"
 
 
-def test_pictures_of_the_pages_are_made(
-    browser: Browser, served: str, captures: Path, tmp_path: Path, request: pytest.FixtureRequest
+def test_pictures_of_the_documentation_are_made(
+    browser: Browser, served: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     place = request.config.getoption("--pictures") or tmp_path
-    place.mkdir(parents=True, exist_ok=True)
-    write(captures, range(40))
-    for scheme in ("light", "dark") if place != tmp_path else ("light",):
-        context = browser.new_context(
-            base_url=served, viewport={"width": 1280, "height": 800}, color_scheme=scheme, device_scale_factor=1.5
-        )
-        page = context.new_page()
-        for name in PICTURED:
-            page.goto(ADDRESSES[name])
-            if name == "live":
-                page.locator("#tail tr").first.wait_for()
-            page.screenshot(path=place / f"{name}-{scheme}.png")
-        context.close()
-    assert {path.stem.partition("-")[0] for path in place.glob("*-light.png")} == set(PICTURED)
+    page = browser.new_page(base_url=served, viewport={"width": 1120, "height": 700})
+    for name in PICTURED:
+        page.goto(ADDRESSES[name])
+        page.screenshot(path=place / f"{name}.png")
+    page.close()
+    guide = (ROOT / "docs" / "howto" / "page.md").read_text(encoding="utf-8")
+    assert re.findall(r"\(\.\./pictures/(\w+)\.png\)", guide) == list(PICTURED)
+
+
+def test_the_guide_names_every_view_and_its_addresses_lead_somewhere(tab: Page) -> None:
+    guide = (ROOT / "docs" / "howto" / "page.md").read_text(encoding="utf-8")
+    for address, word, what in MENU:
+        assert f"| {word} | `{address}` | {what}" in guide
+    for address in re.findall(r"`(/[^`]*)`", guide):
+        assert tab.request.get(address).ok, address
 
 
 def write(captures: Path, numbers: range) -> None:

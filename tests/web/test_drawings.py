@@ -72,6 +72,17 @@ def test_a_step_that_is_lost_has_a_cross() -> None:
     assert 'class="cross"' not in waterfall([step(0)], times(step(0)), "/flow/x")
 
 
+def test_what_is_critical_inferred_or_not_believed_is_marked_with_both_clocks_and_their_error() -> None:
+    steps = [step(0, is_critical=True), step(1, "unwitnessed"), step(2, verdict="invalid")]
+    both = {each.number: StepTimes(each.begin_ns, each.end_ns, 10, (each.begin_ns, each.end_ns)) for each in steps}
+    drawn = waterfall(steps, both, "/flow/x")
+    for marks in ("fate-arrived critical", "fate-unwitnessed inferred", "fate-arrived suspicious"):
+        assert f'class="step {marks}"' in drawn
+    assert "signature: invalid" in drawn
+    assert (drawn.count('class="band"'), drawn.count('class="raw"')) == (3, 3)
+    assert 'class="raw"' not in waterfall(steps, times(*steps), "/flow/x")
+
+
 def test_a_minimap_of_any_flow_has_few_marks() -> None:
     drawn = minimap(range(0, 5_000_000, 1_000), [7], "/flow/x?view=waterfall", range(100))
     assert 0 < drawn.count("<rect") <= MINIMAP_COLUMNS

@@ -69,3 +69,27 @@ def test_a_row_is_looked_for_in_the_files_that_may_have_it(demo_run: tuple[dict[
     assert ask.sighting(views, row["node"], life, number)["sequence"] == number
     assert views.near("bronze.sightings", sequence=(-9, -9)) == "bronze.sightings"
     views.close()
+
+
+def test_a_flow_is_read_from_the_files_that_have_it(versioned_lake: Path) -> None:
+    views = LakeViews(versioned_lake)
+    hops = views.rows("select flow_id, left_at_ns, arrived_at_ns, from_node, to_node, message_key from silver.hops")
+    ids = {each["flow_id"] for each in views.rows("select flow_id from gold.flows where not is_control limit 30")}
+    for flow_id in ids:
+        assert "read_parquet" in views.holding("gold.flows", "flow_id", flow_id)
+        found = ask.flow_called(views, flow_id, 0, 500)
+        shown = ask.hops_of(views, flow_id, found["begins_ns"], 0, 500)
+        assert len(shown) == found["step_count"] == sum(hop["flow_id"] == flow_id for hop in hops)
+        assert len(ask.requests_of(views, found, 50)) == found["request_count"]
+        assert ask.has_flow(views, flow_id)
+    assert views.holding("gold.flows", "flow_id", b"nobody") == "gold.flows"
+    assert ask.flow_called(views, b"nobody", 0, 500) == {}
+    views.close()
+
+
+def test_rows_of_which_one_time_is_unknown_are_looked_for_by_the_other(demo_run: tuple[dict[str, Any], Path]) -> None:
+    views = LakeViews(demo_run[1] / "lake")
+    near = views.near_any("silver.hops", left_at_ns=(-9, -9), arrived_at_ns=(0, 2**62))
+    assert "read_parquet" in near
+    assert views.row(f"select count(*) as n from {near}") == views.row("select count(*) as n from silver.hops")
+    views.close()

@@ -21,7 +21,7 @@ from hopwire.web import capture_tail, live_pages
 from hopwire.web.capture_tail import CaptureTail, rows_from_batch
 from hopwire.web.live import Live
 from hopwire.web.live_ring import LiveRing
-from hopwire.web.page_server import page_app
+from hopwire.web.page_server import FILTERS, page_app
 from hopwire.wire import encode
 
 MARKUP = "<script>x</script>"
@@ -157,7 +157,7 @@ async def _told(live: Live, query: dict[str, str], count: int) -> list[tuple[str
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(loader=PackageLoader("hopwire.web"), autoescape=True)
-    environment.filters |= {"grouped": str}
+    environment.filters |= FILTERS
     events = live_pages.events(live, query, environment, has_lake=False)
     found = []
     async with asyncio.timeout(30):
@@ -191,14 +191,19 @@ def test_too_many_readers_and_nonsense_are_refused() -> None:
     ]
 
 
-def test_a_member_that_is_gone_is_shown_until_it_is_back() -> None:
+def test_a_member_that_is_gone_is_shown_as_its_node_tells_of_it() -> None:
     live = Live({"tcp://here": None})  # type: ignore[dict-item]
-    members = [{"node": name, "uri": f"tcp://{name}"} for name in ("stock", "till")]
-    live.take("tcp://here", {"members": members})
-    assert live.gone == {"tcp://here": {}}
-    live.take("tcp://here", {"members": members[:1]})
-    live.take("tcp://here", {"trouble": "no answer"})
-    live.take("tcp://here", {"members": members[:1]})
-    assert [each["node"] for each in live.gone["tcp://here"].values()] == ["till"]
-    live.take("tcp://here", {"members": members})
-    assert live.gone == {"tcp://here": {}}
+    gone = [
+        {"node": name, "uri": f"tcp://{name}", "at": "2026-01-31T12:00:01.000Z", "reason": reason, "why": why}
+        for name, reason, why in (("till", "dead", MARKUP), ("stock", "left", "it said goodbye"))
+    ]
+    rates = dict.fromkeys(("messages_in", "messages_out", "bytes_in", "bytes_out"), 0.0)
+    picture = {"rates": rates, "counts": {}, "dead_letters": {}, "members": [], "contracts": {}, "partners": []}
+    live.take("tcp://here", {**picture, "gone": gone})
+    live.take("tcp://here", {"trouble": "no answer"})  # the last picture stays
+    [(_, data)] = asyncio.run(_told(live, {}, 1))
+    shown = data["html"]
+    assert '<span class="tag bad">lost</span> till' in shown
+    assert '<span class="tag bad">left</span> stock' in shown
+    assert "since 12:00:01" in shown
+    assert MARKUP not in shown

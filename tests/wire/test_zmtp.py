@@ -76,6 +76,31 @@ def test_large_frames_that_follow_one_another_are_not_copied() -> None:
     assert whole >= 3, "all but those before the pattern was known"
 
 
+@given(st.lists(SIZES, min_size=1, max_size=8), st.booleans())
+def test_a_train_that_comes_alone_is_read_as_any_other(sizes: list[int], reads_exactly: bool) -> None:
+    trains = [[bytes((n,)) * size] for n, size in enumerate(sizes)]
+    data = [HANDSHAKE, *(written([train]) for train in trains), *(written([[b"", b"b" * WHOLE, b"meta"]]),) * 4]
+    zmtp, found = Zmtp(Limits()), []
+    zmtp.reads_exactly = reads_exactly
+    for piece in data:  # each by itself, as far as there is room for it
+        while piece:
+            count = min(len(piece), zmtp.wanted or len(piece))
+            if zmtp.is_whole:
+                zmtp.put(piece[:count])
+            else:
+                room = zmtp.room()
+                count = min(count, len(room))
+                room[:count] = piece[:count]
+            found += zmtp.took(count)
+            piece = piece[count:]
+    assert found == [*trains, *[[b"", b"b" * WHOLE, b"meta"]] * 4]
+
+
+def test_a_train_above_the_limits_is_refused_also_if_it_comes_alone() -> None:
+    with pytest.raises(ZmtpError, match="more than 1000 bytes"):
+        heard(HANDSHAKE + written([[bytes(1001)]]), [len(HANDSHAKE), 5000], Limits(max_bytes=1000))
+
+
 USUAL = [[b"", bytes((size % 251,)) * size, meta] for size in (WHOLE, WHOLE + 1) for meta in (b"meta", b"m" * 300)]
 UNUSUAL = [[b"", b"small", b"meta"], [b"not empty", b"b" * WHOLE, b"meta"], [b"", b"b" * WHOLE], [b"m" * WHOLE]]
 PING = b"\x04\x07\x04PING\0\0"

@@ -30,7 +30,7 @@ from hopwire.errors import CaptureError
 from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place, open_file
 
-__all__ = ["BatchPlace", "MessageHead", "measure_stream", "read_head", "read_stream"]
+__all__ = ["BatchPlace", "MessageHead", "measure_stream", "place_of", "read_head", "read_stream"]
 
 CONTINUATION = b"\xff\xff\xff\xff"  # the first bytes of each message; then comes the length of its head
 PREFIX_BYTES = 8
@@ -198,15 +198,15 @@ def _head_from(data: bytes, size_bytes: int) -> MessageHead | None:
     body = _number(data, message, BODY_LENGTH_SLOT, "<q")
     if body < 0:
         return None
-    kind, at = _number(data, message, TYPE_SLOT, "<B"), _place(data, message, HEADER_SLOT)
+    kind, at = _number(data, message, TYPE_SLOT, "<B"), place_of(data, message, HEADER_SLOT)
     is_packed = kind == DICTIONARY
     if kind == BATCH and at is not None:
-        is_packed = _place(data, at + struct.unpack_from("<I", data, at)[0], COMPRESSION_SLOT) is not None
+        is_packed = place_of(data, at + struct.unpack_from("<I", data, at)[0], COMPRESSION_SLOT) is not None
     return MessageHead(size_bytes + body, is_packed)
 
 
-def _place(data: bytes, table: int, slot: int) -> int | None:
-    """Where a field of a FlatBuffers table lies, as its vtable says; None if the table does not have the field."""
+def place_of(data: bytes, table: int, slot: int) -> int | None:
+    """Say where a field of a FlatBuffers table lies, as its vtable says; None if the table does not have the field."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     if vtable < 0:
         raise struct.error("a table in front of the data")
@@ -217,5 +217,5 @@ def _place(data: bytes, table: int, slot: int) -> int | None:
 
 
 def _number(data: bytes, table: int, slot: int, form: str) -> int:
-    at = _place(data, table, slot)
+    at = place_of(data, table, slot)
     return 0 if at is None else int(struct.unpack_from(form, data, at)[0])

@@ -32,7 +32,7 @@ from hopwire.capture.settings import CaptureSettings
 from hopwire.model.sighting import Direction
 from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["SEEN_AT", "SKIPPED", "Buffer", "gap_row", "gap_rows", "sighting_count"]
+__all__ = ["SEEN_AT", "SKIPPED", "TRAIN", "Buffer", "gap_row", "gap_rows", "sighting_count"]
 
 SEQUENCE: Final = 0  # places in a row
 SEEN_AT: Final = 1

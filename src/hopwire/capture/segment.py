@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from errno import EDQUOT, EEXIST, EFBIG, ENOSPC
 from pathlib import Path
@@ -61,6 +61,7 @@ RESERVE_SUFFIX = ".reserve"
 NO_ROOM = frozenset({ENOSPC, EDQUOT, EFBIG})
 RESERVE_COUNT = 4  # each life that is killed while the disk is full leaves a mark in one of them
 RESERVE_BYTES = 4096  # a block of most disks; the schema and a mark take two thirds of it
+MAX_PARTS = 1000  # buffers of one write; Linux takes 1,024
 MAX_NODE_CHARACTERS = 40  # leaves room for everything else in a file name
 
 
@@ -82,7 +83,7 @@ def reserve_paths(directory: Path, node: bytes) -> list[Path]:
 
 
 def keep_reserve(path: Path, file_mode: int = OWNER_ONLY) -> None:
-    """Take room from the disk for later, if there is room and that was not done before."""
+    """Take room from the disk for later, if that was not done before; an OSError says that there is no room."""
     if os.path.lexists(path):
         if _is_reserve(path.lstat()):
             return
@@ -96,6 +97,7 @@ def keep_reserve(path: Path, file_mode: int = OWNER_ONLY) -> None:
         os.close(fd)
     if not is_whole:
         path.unlink()
+        raise OSError(ENOSPC, "no room for a reserve", str(path))
 
 
 def _is_reserve(found: os.stat_result) -> bool:
@@ -152,7 +154,7 @@ class SegmentFile:
         self._fd = _taken(reserve, self.path, file_mode) if reserve else create_file(self.path, file_mode)
         _hold(self._fd)
         try:
-            self._write(RECORDS.serialize())
+            self._write([RECORDS.serialize()])
             os.ftruncate(self._fd, self.size_bytes)  # of a reserve the first block stays, and has room for a mark
         except OSError:
             os.close(self._fd)
@@ -162,12 +164,15 @@ class SegmentFile:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Write a batch of records, whole or not at all."""
-        data = batch.serialize()
+        self.append_parts([batch.serialize()], Summary().plus(batch))
+
+    def append_parts(self, parts: Sequence[Any], summary: Summary) -> None:
+        """Write the bytes of a batch, whole or not at all; the summary is that of its rows."""
         if self.is_marked:
-            self._unmark(len(data))
-        self._write(data)
+            self._unmark(sum(map(len, parts)))
+        self._write(parts)
         self.is_marked = False
-        self.summary = self.summary.plus(batch)
+        self.summary = self.summary.joined(summary)
 
     def mark(self, batch: pa.RecordBatch) -> None:
         """Write a batch that is valid until the next batch takes its place."""
@@ -186,17 +191,18 @@ class SegmentFile:
                 # else the disk cannot tell: then the batch is tried without asking
         os.ftruncate(self._fd, self.size_bytes)
 
-    def _write(self, data: Any) -> None:
-        rest = memoryview(data)
-        os.lseek(self._fd, self.size_bytes, os.SEEK_SET)
+    def _write(self, parts: Sequence[Any]) -> None:
+        size = sum(map(len, parts))
         try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
+            taken = _write_at(self._fd, parts, self.size_bytes)
+            while taken < size:
+                rest = memoryview(b"".join(parts))[taken:]
+                taken += _write_at(self._fd, [rest], self.size_bytes + taken)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self._fd, self.size_bytes)
             raise
-        self.size_bytes += len(data)
+        self.size_bytes += size
 
     def sync(self) -> None:
         """Have the disk keep what was written."""
@@ -214,7 +220,7 @@ class SegmentFile:
                 return  # readers find the mark, and see that the segment was never sealed
             if os.fstat(self._fd).st_size != self.size_bytes:
                 return  # an earlier write failed and the file could not be cut back; readers will say so
-            self._write(END)
+            self._write([END])
             sync(self._fd)
             with suppress(OSError):  # a disk without room for the index can still rename the segment
                 index = SegmentIndex.of(self.size_bytes, self.summary)
@@ -223,6 +229,16 @@ class SegmentFile:
             _sync_directory(self.path.parent, sync)
         finally:
             os.close(self._fd)
+
+
+def _write_at(fd: int, parts: Sequence[Any], position: int) -> int:
+    """Write parts in one call, and give how many bytes the system took of them."""
+    if len(parts) > MAX_PARTS or not hasattr(os, "pwritev"):
+        parts = [b"".join(parts)]
+    if hasattr(os, "pwritev"):
+        return os.pwritev(fd, parts, position)
+    os.lseek(fd, position, os.SEEK_SET)
+    return os.write(fd, parts[0])
 
 
 def _taken(reserve: Path, path: Path, file_mode: int) -> int:

@@ -35,13 +35,19 @@ class Summary(msgspec.Struct, frozen=True):
         """Give the summary with a batch added, of sightings or of records; a train counts as its sightings."""
         if not batch.num_rows:
             return self
-        times = pc.min_max(batch.column("seen_at_ns")).as_py()
+        times, skipped = pc.min_max(batch.column("seen_at_ns")).as_py(), pc.sum(batch.column("skipped")).as_py() or 0
+        return self.joined(Summary(_sighting_count(batch), skipped, times["min"], times["max"], _nodes(batch)))
+
+    def joined(self, other: Summary) -> Summary:
+        """Give the summary of the rows of both."""
+        if not (self.row_count and other.row_count):
+            return self if self.row_count else other
         return Summary(
-            self.row_count + _sighting_count(batch),
-            self.skipped + (pc.sum(batch.column("skipped")).as_py() or 0),
-            min(times["min"], self.first_seen_at_ns) if self.row_count else times["min"],
-            max(times["max"], self.last_seen_at_ns) if self.row_count else times["max"],
-            {**self.nodes, **_nodes(batch)},
+            self.row_count + other.row_count,
+            self.skipped + other.skipped,
+            min(self.first_seen_at_ns, other.first_seen_at_ns),
+            max(self.last_seen_at_ns, other.last_seen_at_ns),
+            {**self.nodes, **other.nodes},
         )
 
     def overlaps(self, since_ns: int | None, until_ns: int | None) -> bool:

@@ -28,11 +28,11 @@ from threading import Lock
 from types import TracebackType
 from typing import Self
 
-import pyarrow as pa
-
-from hopwire.capture.buffer import SEEN_AT, SKIPPED, Buffer, gap_row, gap_rows, sighting_count
+from hopwire.capture.batch_bytes import BatchBytes
+from hopwire.capture.buffer import SEEN_AT, SKIPPED, TRAIN, Buffer, gap_row, gap_rows, sighting_count
 from hopwire.capture.records import Origin, Row, batch_from_rows
 from hopwire.capture.segment import SegmentFile, keep_reserve, reserve_paths, segment_name
+from hopwire.capture.segment_index import Summary
 from hopwire.capture.settings import CaptureSettings, Sync, is_batch_due, is_roll_due
 from hopwire.disk import local_path, make_directory
 from hopwire.errors import CaptureError
@@ -74,6 +74,7 @@ class CaptureWriter:
         self._directory = local_path(directory)
         self._settings = settings
         self._origin = Origin(node, node_name, incarnation)
+        self._bytes = BatchBytes(self._origin)
         self._buffer = Buffer(settings)
         self._disk = Lock()
         self._segment: SegmentFile | None = None
@@ -83,7 +84,7 @@ class CaptureWriter:
         self._written = 0
         self._skips_recorded = 0
         self._now_ns = 0
-        self._reserves = reserve_paths(self._directory, node)
+        self._reserves, self._has_reserves = reserve_paths(self._directory, node), False
         self._make_directory()
         self._keep_reserves()
 
@@ -94,9 +95,12 @@ class CaptureWriter:
             raise CaptureError(f"{self._directory}: no capture can be written here: {error.strerror}") from None
 
     def _keep_reserves(self) -> None:
+        self._has_reserves = True
         for reserve in self._reserves:
-            with suppress(OSError):  # a disk that is full already; perhaps a life before has left a reserve
+            try:
                 keep_reserve(reserve, self._settings.file_mode)
+            except OSError:  # a disk that is full already; perhaps a life before has left a reserve
+                self._has_reserves = False
 
     # -- the network's side
 
@@ -216,12 +220,12 @@ class CaptureWriter:
         """Write the next batch; if the disk refuses, keep the rows, seal the segment and return False."""
         rows = self._buffer.take()
         try:
-            batch = batch_from_rows(self._origin, rows)
-        except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+            parts = self._bytes.parts(rows)
+        except (TypeError, ValueError, OverflowError) as error:
             self._buffer.give_up("not_frames", f"{error}")
             return True
         try:
-            self._append(rows, batch)
+            self._append(rows, parts)
         except OSError as error:
             self._buffer.trouble = error.strerror or f"{error}"
             self._buffer.put_back()
@@ -230,16 +234,23 @@ class CaptureWriter:
         self._roll()
         return True
 
-    def _append(self, rows: list[Row], batch: pa.RecordBatch) -> None:
+    def _append(self, rows: list[Row], parts: list[bytes]) -> None:
         segment = self._segment or self._begin(rows[0][SEEN_AT])
-        segment.append(batch)
-        self._keep_reserves()
+        segment.append_parts(parts, self._summary(rows))
+        if not self._has_reserves:
+            self._keep_reserves()
         self._written += sighting_count(rows)
         self._skips_recorded += sum(row[SKIPPED] for row in rows)
         self._buffer.done()
         if self._settings.sync == Sync.BATCH:
             segment.sync()
         self._buffer.trouble = ""
+
+    def _summary(self, rows: list[Row]) -> Summary:
+        times = [row[SEEN_AT] for row in rows]
+        rows_and_gaps = sum(row[TRAIN] or 1 for row in rows)
+        nodes = {self._origin.node.hex(): self._origin.node_name}
+        return Summary(rows_and_gaps, sum(row[SKIPPED] for row in rows), min(times), max(times), nodes)
 
     def _mark_missing(self) -> None:
         """Have the capture say which sightings the disk refuses, as long as it refuses them.
@@ -270,6 +281,7 @@ class CaptureWriter:
 
     def _begin(self, opened_at_ns: int, reserve: Path | None = None) -> SegmentFile:
         self._number += 1
+        self._has_reserves = False  # looked at again once something is written
         make_directory(self._directory, self._settings.file_mode)
         name = segment_name(opened_at_ns, self._origin.node, self._number)
         self._segment = SegmentFile(self._directory, name, self._now_ns, self._settings.file_mode, reserve)

@@ -29,7 +29,7 @@ from hopwire.cli.place_arguments import place_argument
 from hopwire.cli.terminal import plain_table, print_whole, say, screen
 from hopwire.errors import SettingsError
 from hopwire.model.names import is_control
-from hopwire.model.units import NS_PER_TICK
+from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, NS_PER_TICK
 from hopwire.report.jsonable import jsonable
 from hopwire.report.words import cut, duration, node_label, nodes_called, plural, printable, spellings, text_or_hex
 from hopwire.wire import decode_batch
@@ -117,14 +117,20 @@ def _show_segments(segments: list[Segment]) -> None:
     for segment in segments:
         summary = segment.summary
         begin = time_text(summary.first_seen_at_ns)[:SECONDS] + "Z" if summary.row_count else ""
-        span = (
-            duration((summary.last_seen_at_ns - summary.first_seen_at_ns) // NS_PER_TICK) if summary.row_count else ""
-        )
+        span = _span(summary.last_seen_at_ns - summary.first_seen_at_ns) if summary.row_count else ""
         counts = (f"{count:,}" for count in (summary.row_count, summary.skipped, segment.size_bytes))
         nodes = ", ".join(node_label(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
         style = STYLES.get(segment.state, "")
         table.add_row(segment.state, nodes, *counts, begin, span, printable(segment.path.name), style=style)
     print_whole(screen(), table)
+    if not segments:
+        say("no captures here; a node writes them: hopwire node --capture DIRECTORY, or Node(capture=...)")
+
+
+def _span(nanoseconds: int) -> str:
+    """A stretch of time with its units; of more than a second no more than milliseconds."""
+    exact = NS_PER_MS if nanoseconds > NS_PER_SECOND else NS_PER_TICK
+    return duration(nanoseconds // exact * exact // NS_PER_TICK)
 
 
 # -- cat

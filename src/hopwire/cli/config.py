@@ -15,6 +15,7 @@ from hopwire.cli.node import (
     Drain,
     Grace,
     Http,
+    Identity,
     Insecure,
     Join,
     Listen,
@@ -31,11 +32,14 @@ from hopwire.runner.settings import OPTIONS, PREFIX
 
 __all__ = ["COMMANDS", "show"]
 
+WIDE = 110  # columns of the screen from which on there is room for what settings mean
+
 
 def show(
     actors: Places = None,
     config: Config = None,
     name: Name = None,
+    identity: Identity = None,
     listen: Listen = None,
     advertise: Advertise = None,
     peers: Peers = None,
@@ -63,13 +67,17 @@ def show(
         values = {name: {"value": each.value, "from": each.origin} for name, each in settings.values.items()}
         say(json.dumps(values))
         return
-    table = plain_table()
-    for title in ("setting", "value", "from", "variable", "meaning"):
+    console, table = screen(), plain_table()
+    titles = ("setting", "value", "from", "variable", "meaning")[: None if console.width >= WIDE else 3]
+    for title in titles:
         table.add_column(title, no_wrap=title != "meaning", style="cyan" if title == "setting" else "")
     for each, (value, origin) in settings.values.items():
         text = ", ".join(value) if isinstance(value, tuple) else json.dumps(value) if value != "" else ""
-        table.add_row(each, text.strip('"'), origin, f"{PREFIX}{each.upper()}", OPTIONS[each].meaning)
-    screen().print(table)
+        row = (each, text.strip('"'), origin, f"{PREFIX}{each.upper()}", OPTIONS[each].meaning)
+        table.add_row(*row[: len(titles)])
+    console.print(table)
+    if console.width < WIDE:
+        say(f"Variables are {PREFIX} and the name; a wider terminal shows what each means.")
 
 
 COMMANDS = (show,)

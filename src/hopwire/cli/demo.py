@@ -144,7 +144,7 @@ def report_day(console: Console, summary: DaySummary, lake: Path) -> None:
     _show_flow(console, lake)
     console.print(Text("\nLook further:", "bold"))
     for command in ("flows ls {} --outcome lost", "flows show {} insisted-001", "flows lives {}"):
-        console.print(Text(f"  {_program()} {command.format(shlex.quote(str(lake)))}", "cyan"))
+        console.print(Text(f"  {_program()} {command.format(shlex.quote(str(lake)))}", "cyan"), soft_wrap=True)
 
 
 def _write_report(path: Path, summary: DaySummary, lake: Path) -> None:
@@ -264,10 +264,10 @@ def _show_page(console: Console, keep: Path | None, lake: Path) -> None:
     if keep is None:
         console.print(Text("hopwire demo --keep DIR keeps all of it and tells more, --ui shows it; or:", "bold"))
     else:
-        console.print(Text(f"Everything is in {keep}, and more about it in {keep / REPORT}:", "bold"))
+        console.print(Text(f"Everything is in {keep}, and more about it in {keep / REPORT}:", "bold"), soft_wrap=True)
     place = f"DIR/{lake.name}" if keep is None else shlex.quote(str(lake))
     page = "    in a browser: http://127.0.0.1:8710/"
-    console.print(Text.assemble((f"  {_program()} ui {place}", "cyan"), (page, "dim")))
+    console.print(Text.assemble((f"  {_program()} ui {place}", "cyan"), (page, "dim")), soft_wrap=True)
 
 
 def _program() -> str:

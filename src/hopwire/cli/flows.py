@@ -193,7 +193,7 @@ def _check(option: str, values: list[str] | None, known: Iterable[str]) -> None:
 def _listing(rows: list[dict[str, Any]], names: dict[bytes, str], width: int) -> Table:
     """Give a table of flows: names of contracts are whole, ids give way to them, since the beginning of an id does."""
     cells = [_cells(row, names, width) for row in rows]
-    longest = max(len(text_or_hex(row["identity"])) for row in rows)
+    longest = max(len(word) for row in cells for word in row[5 - (width < NARROW)].plain.split())
     others = sum(max(len(row[place]) for row in cells) for place in range(1, len(cells[0]) - 1 - (width >= WIDE)))
     left = width - others - longest - WIDTH_OF_GAPS
     table = plain_table()
@@ -290,7 +290,7 @@ def _flow_straight(captures: Path, flow: str) -> _ShownFlow:
     from hopwire.lake.straight import read_straight
 
     read = read_straight(captures, on_fault=lambda fault: complain(str(fault)))
-    ids = ids_like(read.flow_ids, flow, SHOWN_IDS + 1)
+    ids = ids_like(read.flow_ids, read.flow_ids_of_users, flow, SHOWN_IDS + 1)
     flow_id = _only(ids, captures, flow, "hopwire capture cat")
     return _ShownFlow(*read.flow(flow_id, Rules()), read.names, read.ends_ns)
 

@@ -108,6 +108,7 @@ def _fed_by_spark(
                 max_rows=settings.max_rows,
                 every_seconds=settings.every_seconds if stop else None,
                 domains=domains,
+                tell=complain,
             )
             while not query.awaitTermination(1):
                 if stop and stop.is_set():

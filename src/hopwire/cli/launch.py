@@ -21,6 +21,7 @@ except ModuleNotFoundError:
     raise
 
 from hopwire.cli.exits import ExitCode, complain, guarded
+from hopwire.cli.held_memory import hold_memory
 from hopwire.cli.usage_examples import example_of
 
 __all__ = ["LIGHT", "app_of", "launch", "start"]
@@ -51,6 +52,7 @@ def start() -> int:
     if sys.argv[1:2] and sys.argv[1] in LIGHT:
         network = import_module("hopwire.cli.network")
         return launch(app_of(network.COMMANDS, network.GROUPS), None)
+    hold_memory(sys.argv[1:])
     return launch(import_module("hopwire.cli.main").app, None)
 
 

@@ -34,11 +34,14 @@ from hopwire.model import Codec, Contract, Payload, Version, contract_of
 from hopwire.model.payload import MAX_VERSION, PayloadContract
 from hopwire.node import Address, Node
 from hopwire.node.addresses import check_uri, host_of, is_ipc, path_of, port_of
+from hopwire.node.departures import KnownDeparture
 from hopwire.node.overview import KnownContract, KnownMember
 from hopwire.node.spawn import words_of
 from hopwire.node.status import (
     ContractPage,
     ContractPageWanted,
+    DepartedList,
+    DepartedWanted,
     KnownPartner,
     MemberPage,
     MemberPageWanted,
@@ -63,6 +66,7 @@ __all__ = [
     "Seconds",
     "Uri",
     "all_contracts",
+    "all_departed",
     "all_members",
     "all_names",
     "all_partners",
@@ -380,6 +384,15 @@ async def all_names(there: Joined, timeout: float) -> dict[bytes, str]:
         return {}
     names = {each.node: each.name for each in members} | {status.node: status.name}
     return {node: name for node, name in names.items() if name}
+
+
+async def all_departed(there: Joined, timeout: float) -> list[KnownDeparture]:
+    """Ask a node who is not there any more, commands that are done aside; one that does not know cannot say."""
+    try:
+        gone = (await there.ask_it(DepartedWanted(), DepartedList, timeout)).departed
+    except DeliveryError:
+        return []
+    return [each for each in gone if (each.name, each.reason) != (NAME, "left")]
 
 
 @asynccontextmanager

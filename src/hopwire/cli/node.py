@@ -35,6 +35,9 @@ Places: TypeAlias = Annotated[
 ]
 Config: TypeAlias = Annotated[Path | None, _option("--config", "-c", metavar="FILE", help="Settings in TOML.")]
 Name: TypeAlias = Annotated[str | None, _option("--name", metavar="NAME", help="What people call the node.")]
+Identity: TypeAlias = Annotated[
+    str | None, _option("--identity", metavar="TEXT", help="What other nodes know it by, over restarts.")
+]
 Listen: TypeAlias = Annotated[
     str | None, _option("--listen", metavar="URI", help="Where others reach the node: tcp://127.0.0.1:7400.")
 ]
@@ -85,6 +88,7 @@ def node(
     actors: Places = None,
     config: Config = None,
     name: Name = None,
+    identity: Identity = None,
     listen: Listen = None,
     advertise: Advertise = None,
     peers: Peers = None,

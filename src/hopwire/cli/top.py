@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hopwire.cli.members import called, member_to_json
+from hopwire.cli.members import called, departed_to_json, gone_words, member_to_json
 from hopwire.cli.network_client import (
     ConfigFile,
     Domains,
@@ -19,6 +19,7 @@ from hopwire.cli.network_client import (
     Seconds,
     Uri,
     all_contracts,
+    all_departed,
     all_members,
     all_partners,
     join,
@@ -27,6 +28,7 @@ from hopwire.cli.network_client import (
 from hopwire.cli.terminal import redraw, say, size
 from hopwire.model import Contract
 from hopwire.model.units import NS_PER_SECOND
+from hopwire.node.departures import KnownDeparture
 from hopwire.node.overview import KnownContract, KnownMember
 from hopwire.node.spawn import words_of
 from hopwire.node.status import KnownPartner, Status, StatusWanted
@@ -36,6 +38,7 @@ __all__ = ["pictures", "top"]
 
 RATES = ("messages_in", "messages_out", "bytes_in", "bytes_out")
 MOST_CONTRACTS = 500  # that are asked for each time
+MOST_GONE = 5  # that are shown of those who are not there any more
 SILENT_SECONDS = 2.0  # after two beats without a word a member is shown as silent
 OWN_PREFIX = "hopwire."  # contracts that nodes use among themselves
 
@@ -48,6 +51,7 @@ class Picture:
     members: list[KnownMember]
     contracts: list[KnownContract]
     partners: list[KnownPartner] = field(default_factory=list)
+    gone: list[KnownDeparture] = field(default_factory=list)
 
 
 def top(
@@ -99,7 +103,8 @@ async def _look(there: Joined, timeout: float) -> Picture:
     status = await there.ask_it(StatusWanted(), Status, timeout)
     members = [each for each in await all_members(there, timeout) if each.node != there.node.identity]
     contracts = await all_contracts(there, timeout, MOST_CONTRACTS)
-    return Picture(status, members, contracts, await all_partners(there, timeout))
+    partners, gone = await all_partners(there, timeout), await all_departed(there, timeout)
+    return Picture(status, members, contracts, partners, gone)
 
 
 def _rates(now: Status, before: Status) -> dict[str, float]:
@@ -119,6 +124,7 @@ def _to_json(now: Picture, before: Picture) -> dict[str, Any]:
         "members": [{**member_to_json(each), "is_silent": _is_silent(each)} for each in now.members],
         "contracts": {_words(each): [each.actors_here, each.node_count] for each in now.contracts},
         "partners": [partner_to_json(each) for each in now.partners],
+        "gone": [departed_to_json(each, status.now_ns) for each in now.gone],
     }
 
 
@@ -150,16 +156,22 @@ def _lines(now: Picture, before: Picture, height: int | None, width: int) -> lis
         f"credit: {each.full_lines} of {each.lines} lines full, {each.waiting} wait"
         for each in now.members
     ]
+    gone = [
+        f"  {called(each.node, each.name)}  {each.uri}  {gone_words(each, status.now_ns)}"
+        for each in now.gone[:MOST_GONE]
+    ]
+    more = len(now.gone) - len(gone)
+    gone = [f"gone  {len(now.gone)}", *gone, *([f"  and {more} more"] if more else [])] if gone else []
     shown = sorted((_words(each), each) for each in now.contracts)
     shown.sort(key=lambda each: each[0].startswith(OWN_PREFIX))
     contracts = [
         f"  {words}  {each.actors_here} here, {plural(each.node_count, 'node')} elsewhere{_origin(each)}"
         for words, each in shown
     ]
-    left = None if height is None else max(4, height - len(head) - 4)
+    left = None if height is None else max(4, height - len(head) - len(gone) - 4)
     some = _some(members, None if left is None else left // 2)
     rest = None if left is None else left - len(some)
-    head += [f"members  {status.members - 1}", *some, f"contracts  {status.contracts}", *_some(contracts, rest)]
+    head += [f"members  {status.members - 1}", *some, *gone, f"contracts  {status.contracts}", *_some(contracts, rest)]
     return head
 
 

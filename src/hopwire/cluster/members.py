@@ -245,6 +245,11 @@ class Members:
         """Tell whether a member is there."""
         return node not in self.lost and self.find(node) is not None
 
+    def accusers_of(self, node: bytes) -> tuple[tuple[bytes, bool], ...]:
+        """Give whose accusations a lost member did not answer, and whether each was of a connection that died."""
+        loss = self.lost.get(node)
+        return () if loss is None else tuple([(each.accuser, each.is_gone) for each in loss.accused])
+
     def _living_record(self, node: bytes) -> MemberRecord | None:
         return None if node in self.lost else self.find(node)
 

@@ -46,6 +46,12 @@ Members of one cluster (`members.py`) look after each other, and tell each other
 as this node is, gets no beats and no routes from here, and may be silent. A member that was heard in the last 15 beats
 holds its place. A link to a member that is not needed is closed 2 s after a goodbye: what is on its way still arrives.
 
+All routes of a node are one message, or pages: the first page is all that is known (`base` 0), each other page a change
+that follows the page before. The last page has the revision of the node. So whoever misses a page has another revision,
+and asks for all. A change of routes leaves room for the revisions of pages below its own:
+
+    A has 12,000 routes at revision 7, in three pages: 0 to 5, 5 to 6, 6 to 7. With the next change A is at 10.
+
 The trap: two processes with one identity. While a peer lives, another process with its identity is warned of as
 `duplicate`, told so itself, and not believed. Once the peer is gone, the process with the larger incarnation is the
 newer, and the older is warned of.
@@ -53,7 +59,7 @@ newer, and the older is warned of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -87,9 +93,10 @@ from hopwire.cluster.gossip import CAPABILITY as MEMBERS
 from hopwire.cluster.layers import RouteLayers
 from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["Cluster", "step"]
+__all__ = ["PAGE_ROUTES", "Cluster", "pages_of", "step"]
 
 MAX_PEERS = 1000  # each costs a connection and a beat a second; a peer that was dialled is let in beyond the limit
+PAGE_ROUTES = 5_000  # in one message: some hundred kilobytes, and some hundredths of a second for who reads them
 LEAVE_NS = 2 * NS_PER_SECOND  # messages inside the old connection of a peer still have to arrive
 HOLD_BEATS = 2  # a peer that was heard within so many beats lives
 HOLD_MEMBER_BEATS = 15  # a member says nothing over a link that it does not need
@@ -129,6 +136,17 @@ class Cluster:
     def all_routes(self) -> Routes:
         """Give everything that this node announces."""
         return Routes(self.me.node, self.me.incarnation, self.revision, 0, tuple(self.routes))
+
+
+def pages_of(routes: Routes) -> Iterator[Routes]:
+    """Give all routes of a node in messages of a bounded size, which follow each other."""
+    added = routes.added
+    parts = [added[at : at + PAGE_ROUTES] for at in range(0, len(added), PAGE_ROUTES)] or [added]
+    base, revision = 0, routes.revision - len(parts)
+    for part in parts:
+        revision += 1
+        yield Routes(routes.node, routes.incarnation, revision, base, part)
+        base = revision
 
 
 Step: TypeAlias = tuple[Cluster, list[Command]]
@@ -339,7 +357,8 @@ def _change_routes(cluster: Cluster, added: tuple[AnnouncedRoute, ...], removed:
     if not new and not gone:
         return cluster, []
     routes = cluster.routes.changed(new, gone)
-    said = Routes(cluster.me.node, cluster.me.incarnation, cluster.revision + 1, cluster.revision, new, gone)
+    revision = cluster.revision + max(1, -(-routes.size // PAGE_ROUTES))  # with room for pages
+    said = Routes(cluster.me.node, cluster.me.incarnation, revision, cluster.revision, new, gone)
     cluster = replace(cluster, routes=routes, revision=said.revision)
     return cluster, [Say(peer.uri, said, peer.node) for peer in cluster.peers.values() if not cluster.is_member(peer)]
 

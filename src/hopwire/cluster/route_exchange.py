@@ -13,7 +13,9 @@
     sends the routes to C as soon as they have come. So A answers its neighbours, and not the whole cluster.
 
 Nothing is held but what fits the digest in the record of its owner, whoever gives it. There is a limit for each owner,
-and one for all of them: without certificates a member can invent members, and give each of them routes.
+and one for all of them: without certificates a member can invent members, and give each of them routes. What is held,
+what is coming and what came too early count. Where it is too much, the owner with the most is left out (`RouteShares`).
+Who was left out is asked for again when the routes change, or when there is room again.
 
 The trap: a neighbour that gives wrong routes again and again. What is wrong is never asked for at once.
 """
@@ -28,11 +30,13 @@ from hopwire.cluster.events import Warn
 from hopwire.cluster.gossip import ROUTES_AT_A_TIME, MemberRecord, OwnedRoutes, RoutesAsked, RoutesGiven
 from hopwire.cluster.holdings import MODULUS, Holding, bytes_of, digest_of, hash_of
 from hopwire.cluster.member_events import HoldRoutes, MemberCommand, Tell
+from hopwire.cluster.route_shares import RouteShares
 
 __all__ = ["RouteExchange"]
 
 MOST_ROUTES = 200_000  # of one owner; twice as many are kept of one that adds and removes
 MOST_BYTES = 256 * 1024 * 1024  # that the routes of all owners take: about a million routes with short names
+ROOM_AGAIN = 3 / 4  # of these bytes: so many are taken at most when those are asked for again who were left out
 MOST_ASKERS = 16  # that wait for routes of one owner
 PULL_BEATS, PULLS_AT_A_TIME = 2, 64
 TRIES_AROUND = 2  # neighbours that are asked before the owner
@@ -74,9 +78,9 @@ class RouteExchange:
         self._wanted: dict[bytes, bytes] = {}  # owners whose routes are to be asked for, and whom to ask
         self._pulls: dict[bytes, _Pull] = {}
         self._askers: dict[bytes, dict[bytes, tuple[int, int, int]]] = {}  # who waits for routes of an owner
-        self._early: dict[bytes, OwnedRoutes] = {}  # routes that are newer than the record of their owner
-        self._sizes: dict[bytes, int] = {}  # about how many bytes are held of each other owner
-        self._size_bytes = 0  # of all of them
+        self._early: dict[bytes, tuple[OwnedRoutes, int]] = {}  # newer than the record of their owner, and their size
+        self._shares = RouteShares()  # about how many bytes are kept of each other owner
+        self._left_out: dict[bytes, None] = {}  # owners whose routes found no room
         self.beat = 0
         self.commands: list[MemberCommand] = []
 
@@ -98,24 +102,48 @@ class RouteExchange:
 
     def forget(self, owner: bytes) -> None:
         """Hold no routes of an owner that is gone, or of the process before."""
-        for kept in (self.holdings, self._pulls, self._wanted, self._askers, self._early):
+        self._wanted.pop(owner, None)
+        self._askers.pop(owner, None)
+        self._left_out.pop(owner, None)
+        self._clear(owner)
+        if self._left_out and self._shares.total_bytes <= ROOM_AGAIN * MOST_BYTES:
+            for other in self._left_out:
+                self._pulls.setdefault(other, _Pull(other, self.beat))
+            self._left_out.clear()
+
+    def _clear(self, owner: bytes) -> None:
+        for kept in (self.holdings, self._pulls, self._early):
             kept.pop(owner, None)
         self._count(owner)
 
     def _count(self, owner: bytes) -> None:
-        holding = self.holdings.get(owner)
-        size_bytes = 0 if holding is None else holding.size_bytes
-        self._size_bytes += size_bytes - self._sizes.pop(owner, 0)
-        if size_bytes:
-            self._sizes[owner] = size_bytes
+        """Note what is kept of an owner: what is held, what is coming, and what came too early."""
+        pull = self._pulls.get(owner)
+        coming = 0 if pull is None else pull.size_bytes
+        self._shares.note(owner, self._held_bytes(owner) + coming + self._early_bytes(owner))
 
-    def _is_crowded(self, owner: bytes, size_bytes: int) -> bool:
-        """Tell whether so many bytes more are too many for all owners together; if so, people are told."""
-        if self._size_bytes + size_bytes <= MOST_BYTES:
-            return False
-        record = self._find(owner)
-        self.commands.append(Warn("too_many_routes", owner, "" if record is None else record.uri))
-        return True
+    def _held_bytes(self, owner: bytes) -> int:
+        holding = self.holdings.get(owner)
+        return 0 if holding is None else holding.size_bytes
+
+    def _early_bytes(self, owner: bytes) -> int:
+        return self._early[owner][1] if owner in self._early else 0
+
+    def _is_crowded(self, owner: bytes, more_bytes: int) -> bool:
+        """Tell whether there is no room for so many bytes more of an owner; those who have more make way before that.
+
+        Whoever is left out is told to people.
+        """
+        leaving = self._shares.who_makes_way(owner, more_bytes, MOST_BYTES)
+        for other in [owner] if leaving is None else leaving:
+            record = self._find(other)
+            self.commands.append(Warn("too_many_routes", other, "" if record is None else record.uri))
+            self._left_out[other] = None
+        for other in leaving or ():
+            if other in self.holdings:
+                self.commands.append(HoldRoutes(other, (), (), True))
+            self._clear(other)
+        return leaving is None
 
     # -- one's own routes
 
@@ -142,11 +170,13 @@ class RouteExchange:
 
     def want(self, record: MemberRecord, source: bytes) -> bool:
         """Note that routes are to be asked for, if a record tells of newer ones."""
-        early = self._early.get(record.node)
+        early, _ = self._early.get(record.node, (None, 0))
         if early is not None and early.version <= record.routes_version:
             del self._early[record.node]
+            self._count(record.node)
             if early.incarnation == record.incarnation and self._take(record, early) == HELD:
                 self._pulls.pop(record.node, None)
+                self._count(record.node)
         pull = self._pulls.get(record.node)
         if pull is not None:
             pull.note(record)
@@ -191,6 +221,7 @@ class RouteExchange:
             pull = self._pulls[owner]
             pull.tries += 1
             pull.begin()
+            self._count(owner)
             source = neighbours[int(chance() * len(neighbours))] if neighbours else owner
             if pull.tries > TRIES_AROUND:
                 source = owner
@@ -247,12 +278,13 @@ class RouteExchange:
             taken = self._take(record, given)
             if taken == WRONG:  # somebody else is asked, after a while
                 self._pulls.setdefault(owner, _Pull(said.node, self.beat)).begin()
-                continue
-            if taken in (HELD, CROWDED):  # what finds no room is not asked for before it has changed
+            elif taken in (HELD, CROWDED):  # what finds no room is not asked for before it has changed
                 self._pulls.pop(owner, None)
                 self._wanted.pop(owner, None)
+            self._count(owner)
             if taken == MORE or (taken == HELD and self.holdings[owner].version < record.routes_version):
                 again.append(owner)
+        again = [owner for owner in again if owner not in self._left_out]  # by what came behind it
         left = [owner for owner, pull in self._pulls.items() if pull.source == said.node and owner not in again]
         if left and not again and len(said.given) > 1:  # what found no room in the answer
             again = left[:PULLS_AT_A_TIME]
@@ -269,6 +301,7 @@ class RouteExchange:
         if pull is not None and not given.base and not given.offset and pull.version != given.version:
             pull.begin(given.version)
             pull.note(record)
+            self._count(owner)
         promised = {} if pull is None else dict([pull.promised])
         digest = {**promised, record.routes_version: record.routes_hash}.get(given.version)
         if given.base:
@@ -276,35 +309,40 @@ class RouteExchange:
                 return WRONG
             if not holding.has_room(len(given.added), len(given.removed), MOST_ROUTES):
                 return WRONG
-            if self._is_crowded(owner, bytes_of(given.added) + bytes_of(given.removed)):
-                return CROWDED
             if is_early:
                 return self._keep(given)
             if digest_of(holding.hash_after(given.added, given.removed)) != digest:
                 return WRONG
+            if self._is_crowded(owner, bytes_of(given.added) + bytes_of(given.removed)):
+                return CROWDED
             holding.change(given.added, given.removed, given.version)
             self.commands.append(HoldRoutes(owner, given.added, given.removed, False))
         else:
             taken, routes, hashed = self._pages(given)
             if taken != HELD:
                 return taken
-            if self._is_crowded(owner, bytes_of(routes) - self._sizes.get(owner, 0)):
-                return CROWDED
+            self._count(owner)
             if is_early:
                 return self._keep(OwnedRoutes(owner, given.incarnation, 0, given.version, routes, (), 0, len(routes)))
             if digest_of(hashed) != digest:
                 return WRONG
+            if self._is_crowded(owner, bytes_of(routes) - self._held_bytes(owner)):
+                return CROWDED
             holding = self.holdings[owner] = Holding(record.incarnation)
             holding.replace(routes, given.version, hashed)
             self.commands.append(HoldRoutes(owner, routes, (), True))
         self._count(owner)
+        self._left_out.pop(owner, None)
         self.serve(owner)
         return HELD
 
     def _keep(self, given: OwnedRoutes) -> str:
-        """Keep routes until the record of their owner tells whether they are right."""
-        if given.owner in self._early or len(self._early) < MOST_EARLY:
-            self._early[given.owner] = given
+        """Keep routes until the record of their owner tells whether they are right; nobody makes way for them."""
+        owner, size_bytes = given.owner, bytes_of(given.added) + bytes_of(given.removed)
+        has_place = owner in self._early or len(self._early) < MOST_EARLY
+        more_bytes = size_bytes - self._early_bytes(owner)
+        if has_place and self._shares.who_makes_way(owner, more_bytes, MOST_BYTES) == []:
+            self._early[owner] = given, size_bytes
         return EARLY
 
     def _pages(self, given: OwnedRoutes) -> tuple[str, tuple[AnnouncedRoute, ...], int]:
@@ -318,7 +356,7 @@ class RouteExchange:
         if pull.version != given.version or len(pull.pages) != given.offset:
             return WRONG, (), 0
         size_bytes = bytes_of(given.added)
-        if self._is_crowded(given.owner, size_bytes + sum([each.size_bytes for each in self._pulls.values()])):
+        if self._is_crowded(given.owner, size_bytes):
             return CROWDED, (), 0
         pull.pages += given.added
         pull.size_bytes += size_bytes

@@ -19,7 +19,8 @@ and clocks come out the same however the captures were cut into steps. Each life
    when exactly. The times from the last crossing that fits the old line to the first that fits the new line are
    doubtful.
 6. *A new life* has the clock of the life before, until its own crossings contradict this within its boot. Then the life
-   is compared anew.
+   is compared anew. Where only one direction is seen, nothing can be compared: a crossing that is too quick by more
+   than any drift explains (0.3 s) leaves the life without a correction, and a smaller one changes nothing.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ __all__ = [
 BOOT_WINDOWS = 6  # a minute: in a shorter time even a busy pair may have no quick crossing
 RECENT_WINDOWS = 60  # ten minutes: long enough to tell a drift, short enough for a drift that changes with the heat
 SLACK_NS = 50 * NS_PER_US  # a crossing may be so much too quick, before anybody moves: what reading a clock costs
+BEYOND_DRIFT_NS = int(MAX_DRIFT * RECENT_WINDOWS * WINDOW_NS)  # farther off no drift brings a clock between two lives
 EVER_NS = -(2**62)  # since when the first version of a clock counts
 
 
@@ -217,9 +219,10 @@ class ClockFold:
         estimate = self._now[before]
         others = self._crossings_of(life, estimate.island)
         bounds = bounds_of(life, others, estimate.line)
-        is_missed = (bounds.ahead_ns < -SLACK_NS) & bounds.is_upper | (bounds.ahead_ns > SLACK_NS) & ~bounds.is_upper
         can_compare = bounds.is_upper.any() and not bounds.is_upper.all()
-        return None if is_missed.any() and can_compare else estimate
+        slack = SLACK_NS if can_compare else estimate.error_ns + BEYOND_DRIFT_NS
+        is_missed = (bounds.ahead_ns < -slack) & bounds.is_upper | (bounds.ahead_ns > slack) & ~bounds.is_upper
+        return None if is_missed.any() else estimate
 
     def _crossings_of(self, life: Life, island: Life) -> list[tuple[Crossing, ClockLine]]:
         """Give the recent crossings of a life with an island, each with the line of the other end."""

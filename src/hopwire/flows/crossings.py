@@ -55,6 +55,10 @@ __all__ = [
 
 MAX_DRIFT = 0.000_5  # as fast as systems slew a clock; a quartz is ten times better
 WINDOW_NS = 10 * NS_PER_SECOND  # even a quiet pair has a beat each way within it; a quartz drifts by less than 1 ms
+OF_CROSSINGS = [  # the columns of sightings that crossings are made of
+    "message_key", "correlation_id", "message_id", "callback_key", "node", "peer", "direction", "seen_at_ns",
+    "incarnation", "attempt",
+]  # fmt: skip
 ROUNDS = 50  # of the search for a drift: each leaves two thirds of what there is to search
 
 TimeRange: TypeAlias = tuple[int, int]  # from when to when
@@ -169,7 +173,9 @@ class CrossingColumns:
 
 
 def _crossings(sightings: pa.Table) -> CrossingColumns:
-    rows = sightings.filter(pa.array(_can_tell(sightings)))
+    rows = sightings.select(OF_CROSSINGS)
+    can_tell = _can_tell(rows)
+    rows = rows if can_tell.all() else rows.filter(pa.array(can_tell))
     (key,), _ = codes(rows["message_key"])
     (flow,), _ = codes(rows["correlation_id"])
     key = pack(key, flow, number_codes(ints(rows["callback_key"])))  # a message that changes its flow is another

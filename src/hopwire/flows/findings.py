@@ -74,13 +74,17 @@ class _FindingColumns(NamedTuple):
     message_key: pa.Array
     node: pa.Array
     detail: pa.Array
+    at: pa.Array  # when the hop began, or the request was asked
 
 
 def find(hops: HopColumns, requests: pa.Table, parent: Ints, known: Known) -> pa.Array:
-    """Give the findings of each flow, as lists in the order of the flows of the hops."""
+    """Give the findings of each flow, as lists in the order of the flows of the hops.
+
+    Findings of one kind come in the order of time, whatever order the hops have.
+    """
     flows = _Flows(hops, requests, parent, known)
     found = [(kind, columns) for kind, finder in FINDERS.items() if len((columns := finder(flows)).flow_id)]
-    no_bytes, no_text = pa.array([], pa.binary()), pa.array([], pa.string())
+    no_bytes, no_text, no_number = (pa.array([], kind) for kind in (pa.binary(), pa.string(), pa.int64()))
     flow = pa.concat_arrays([no_bytes, *(columns.flow_id for _, columns in found)])
     parts = {
         "kind": pa.concat_arrays([no_text, *(pa.repeat(kind, len(columns.flow_id)) for kind, columns in found)]),
@@ -89,7 +93,15 @@ def find(hops: HopColumns, requests: pa.Table, parent: Ints, known: Known) -> pa
         "detail": pa.concat_arrays([no_text, *(columns.detail for _, columns in found)]),
     }
     number = ints(pc.index_in(flow, hops.flows), -1)
-    order = np.argsort(number, kind="stable")
+    places = {
+        "number": pa.array(number),
+        "kind": pa.concat_arrays(
+            [no_number, *(pa.repeat(place, len(each.at)) for place, (_, each) in enumerate(found))]
+        ),
+        "at": pa.concat_arrays([no_number, *(columns.at for _, columns in found)]),
+        **{name: parts[name] for name in ("message_key", "node", "detail")},
+    }
+    order = ints(pc.sort_indices(pa.table(places), [(name, "ascending") for name in places]))
     order = order[number[order] >= 0]
     items = pa.StructArray.from_arrays([parts[field.name] for field in FINDING_TYPE], fields=list(FINDING_TYPE))
     return lists_of_groups(number[order], items.take(pa.array(order)), len(hops.flows))
@@ -115,13 +127,16 @@ def _of_rows(flows: _Flows, rows: Ints, detail: pa.Array | str, node: Ints) -> _
     hops, taken = flows.hops, pa.array(rows)
     text = pa.repeat(detail, len(rows)) if isinstance(detail, str) else detail.take(taken)
     names = hops.nodes.take(pa.array(node[rows]))
-    return _FindingColumns(hops["flow_id"].take(taken), hops["message_key"].take(taken), names, text)
+    at = pa.array(hops.begun[rows])
+    return _FindingColumns(hops["flow_id"].take(taken), hops["message_key"].take(taken), names, text, at)
 
 
 def _of_requests(flows: _Flows, where: Bools, node: str, detail: pa.Array | None = None) -> _FindingColumns:
     rows = flows.requests.filter(pa.array(where))
-    flow_id, message_key, names = (one_array(rows[name]) for name in ("flow_id", "message_key", node))
-    return _FindingColumns(flow_id, message_key, names, pa.repeat("", len(rows)) if detail is None else detail)
+    flow_id, message_key, names, at = (
+        one_array(rows[name]) for name in ("flow_id", "message_key", node, "asked_at_ns")
+    )
+    return _FindingColumns(flow_id, message_key, names, pa.repeat("", len(rows)) if detail is None else detail, at)
 
 
 # -- a function for each kind

@@ -20,8 +20,10 @@ takes twenty rounds.
 
 *The totals* add up: the totals of the parts of a flow are the totals of the flow. So a flow may be longer than fits.
 
-*The outcome* of a flow is the worst outcome of its requests. A flow without requests is `lost` if a hop is lost or
-ended as a dead letter, else `open` if a hop is in flight, else `delivered`.
+*The outcome* of a flow is the worst outcome of its requests. A flow without requests is `lost` if a message was lost,
+on its way or as a dead letter; else `expired` if the time of a message was over; else `open` if a hop is in flight;
+else `delivered`. A dead letter that is `HARMLESS` loses nothing (`hop_columns.py`): a message that came twice and was
+handled once is delivered.
 
 The trap: a wrong match, or a clock that was set back, could make a circle of parents. In a circle, a parent that is not
 before its hop is dropped.
@@ -59,6 +61,7 @@ __all__ = ["CauseTree", "added", "grow", "judge_flows", "totals_of"]
 OUTCOME_NAMES = pa.array(list(FLOW_OUTCOMES))
 OUTCOME_NUMBER = {name: number for number, name in enumerate(FLOW_OUTCOMES)}
 NO_REQUEST = len(FLOW_OUTCOMES)  # no outcome: better than any
+OF_LOSSES = ("loss_count", "expiry_count")  # they decide the outcome, and are no columns of a flow
 SUMS = (
     "hop_count",
     "message_count",
@@ -68,6 +71,7 @@ SUMS = (
     "in_flight_count",
     "request_count",
     "answered_count",
+    *OF_LOSSES,
 )
 LISTS = ("nodes", "contracts")
 TOTALS_SCHEMA = pa.schema(
@@ -138,10 +142,10 @@ def _steps(hops: HopColumns, tree: CauseTree, by_time: Groups, number: Ints) -> 
 def _outcomes(totals: pa.Table) -> pa.Array:
     """Give the outcome of each flow: of its worst request, or without any of its hops."""
     worst = ints(totals["worst"])
-    is_lost = (ints(totals["lost_count"]) > 0) | (ints(totals["dead_count"]) > 0)
+    has_some = (ints(totals[name]) > 0 for name in (*OF_LOSSES, "in_flight_count"))
     outcome = np.select(
-        [worst != NO_REQUEST, is_lost, ints(totals["in_flight_count"]) > 0],
-        [worst, OUTCOME_NUMBER["lost"], OUTCOME_NUMBER["open"]],
+        [worst != NO_REQUEST, *has_some],
+        [worst, *(OUTCOME_NUMBER[name] for name in ("lost", "expired", "open"))],
         OUTCOME_NUMBER["delivered"],
     )
     return OUTCOME_NAMES.take(pa.array(outcome))
@@ -297,6 +301,8 @@ def _totals_of_hops(hops: HopColumns) -> pa.Table:
         "lost_count": pa.array(groups.total(hops.has_fate("lost"))),
         "dead_count": pa.array(groups.total(hops.is_dead)),
         "in_flight_count": pa.array(groups.total(hops.has_fate("in_flight"))),
+        "loss_count": pa.array(groups.total(hops.is_lost)),
+        "expiry_count": pa.array(groups.total(hops.is_expired)),
         "request_count": nothing,
         "answered_count": nothing,
         "nodes": _distinct(

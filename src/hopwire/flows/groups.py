@@ -32,6 +32,7 @@ __all__ = [
     "lists_of_groups",
     "nullable",
     "number_codes",
+    "other_places",
     "pack",
 ]
 
@@ -194,6 +195,24 @@ def distinct_lists(group: Ints, code: Ints, names: pa.Array, size: int) -> pa.Ar
     sorted_names = names.take(order)
     pairs = pairs[has_bytes(sorted_names)[pairs % width]]
     return lists_of_groups(pairs // width, sorted_names.take(pa.array(pairs % width)), size)
+
+
+def other_places(before: pa.Table, after: pa.Table, place: Ints) -> Ints:
+    """Give a row of each place whose rows are not the same before and after; both tables are numbered as one.
+
+    `place` has a number for each row of both, and equal rows have equal places. Where a place has more rows or fewer
+    than before, no row is compared.
+    """
+    both = pa.concat_tables([before, after])
+    sign = np.repeat([-1, 1], [len(before), len(after)])
+    groups = Groups(place)
+    is_other = groups.total(sign) != 0
+    is_open = ~is_other[groups.of]
+    if is_open.any():
+        rows = both.append_column("=place", pa.array(groups.of)).append_column("=sign", pa.array(sign))
+        sums = rows.filter(pa.array(is_open)).group_by([*both.column_names, "=place"]).aggregate([("=sign", "sum")])
+        is_other[ints(sums.filter(pc.not_equal(sums["=sign_sum"], 0))["=place"])] = True
+    return np.asarray(groups.first[is_other])
 
 
 def in_order(rows: pa.Table, *names: str) -> pa.Table:

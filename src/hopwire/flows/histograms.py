@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
-from hopwire.flows.groups import Groups, codes, equal_text, lists_of_groups, number_codes, pack
+from hopwire.flows.groups import Groups, codes, equal_text, lists_of_groups, number_codes, other_places, pack
 from hopwire.flows.schemas import OUTCOMES
 from hopwire.model.columns import Column, schema_from_columns
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
@@ -105,10 +105,9 @@ def quantile_of(bins: dict[int, int], percent: int) -> int | None:
 
 def changed_minutes(before: pa.Table, after: pa.Table) -> set[int]:
     """Give the minutes, from 1970 on, whose requests are not the same before and after."""
-    signs = pa.concat_arrays([pa.repeat(pa.scalar(sign), len(each)) for sign, each in ((-1, before), (1, after))])
-    both = pa.concat_tables([before.select(OF_REQUESTS), after.select(OF_REQUESTS)]).append_column("sign", signs)
-    sums = both.group_by(list(OF_REQUESTS)).aggregate([("sign", "sum")])
-    return set(minutes_asked(sums.filter(pc.not_equal(sums["sign_sum"], 0))).tolist())
+    minute = np.concatenate([minutes_asked(before), minutes_asked(after)])
+    other = other_places(before.select(OF_REQUESTS), after.select(OF_REQUESTS), minute)
+    return set(minute[other].tolist())
 
 
 def minutes_asked(requests: pa.Table) -> Ints:

@@ -27,6 +27,9 @@ from hopwire.flows.schemas import FATE, FATE_NAMES
 
 __all__ = ["HopColumns"]
 
+EXPIRED = "expired"
+HARMLESS = pa.array([EXPIRED, "nobody_waits", "duplicate", "unexpected_answer"])  # dead letters that lose nothing
+
 
 @dataclass(frozen=True)
 class HopColumns:
@@ -166,6 +169,16 @@ class HopColumns:
     def is_dead(self) -> Bools:
         """Whether the message ended at the node as a dead letter."""
         return self.has_fate("dead")
+
+    @cached_property
+    def is_lost(self) -> Bools:
+        """Whether the message was lost: on its way, or as a dead letter that is not harmless."""
+        return self.has_fate("lost") | (self.is_dead & ~bools(pc.is_in(self["dead_reason"], HARMLESS)))
+
+    @cached_property
+    def is_expired(self) -> Bools:
+        """Whether the message ended as a dead letter because its time was over."""
+        return self.is_dead & equal_text(self["dead_reason"], EXPIRED)
 
     @cached_property
     def is_told(self) -> Bools:

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
-from hopwire.flows.groups import Groups, codes, equal_text, number_codes, pack
+from hopwire.flows.groups import Groups, codes, equal_text, number_codes, other_places, pack
 from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.model.columns import Column, schema_from_columns
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
@@ -106,11 +106,10 @@ def minutes_by(crossings: pa.Table, *times: str) -> Ints:
 
 def touched(before: pa.Table, after: pa.Table) -> set[int]:
     """Give the minutes of links and of security whose crossings are not the same before and after."""
-    signs = pa.concat_arrays([pa.repeat(pa.scalar(sign), len(each)) for sign, each in ((-1, before), (1, after))])
-    both = pa.concat_tables([before, after]).append_column("sign", signs)
-    sums = both.group_by(list(OF_HOPS)).aggregate([("sign", "sum")])
-    other = sums.filter(pc.not_equal(sums["sign_sum"], 0))
-    return {int(minute) for times in (BY_DEPARTURE, BY_ARRIVAL) for minute in np.unique(minutes_by(other, *times))}
+    both = pa.concat_tables([before, after])
+    minutes = [minutes_by(both, *times) for times in (BY_DEPARTURE, BY_ARRIVAL)]
+    other = other_places(before, after, pack(*minutes))
+    return {minute for each in minutes for minute in each[other].tolist()}
 
 
 def signed_in(hops: pa.Table) -> Counter[bytes]:

@@ -26,12 +26,17 @@ from the messages, and an error does not change it. Where the two contradict eac
 
 An error that no word of another node has caused (`UNANSWERED`) says one thing about messages: no answer was taken until
 then, seen or unseen. So a request that was given up is lost and not open, once home was seen after its patience. A asks
-B at 10.0 s, is told Timeout at 11.0 s, and skips sightings from 10.2 s to 10.4 s while B does not capture: lost.
+B at 10.0 s, is told Timeout at 11.0 s, and skips sightings from 10.2 s to 10.4 s while B does not capture: lost. An
+error of `BY_WORD` is the word of another: where nothing else is seen, the request failed.
 
 *Unseen by both ends.* An answer leaves while whoever would have answered is blind, and comes home while home is blind.
 A node is blind while it skips sightings, and in the last moments before it is killed. A node that does not capture is
 always blind. What home says to itself is captured only if its user wants so: if not, and if home would have answered,
 nobody can tell.
+
+*Another copy.* Whoever insists may send the question to B, and then to C. That B lost it, or had it too late, says
+nothing of C. So the request is open and not lost or expired, if C was sent the question and was seen to do nothing with
+it, if its answer can have come home unseen by both ends, and if nobody gave up.
 
 *When a reply was taken.* The node at home writes a dead letter for every reply that its hub does not take.
 
@@ -45,6 +50,11 @@ nobody can tell.
   deadline also decides for V3 and V4: their dead letters are written in V6 and have another key.
 - Where home does not capture, the reply arrives when it leaves for home.
 - Where nobody saw the reply arrive, and the asker gave up by its own word (`UNANSWERED`), the reply was not taken.
+- Where the handler is at home, its word may be in no capture. The word counts for nothing if home wrote a dead letter
+  of it, or if the asker gave up. A receipt within a node may be in no capture either. The receipt was given if the
+  question ended later: its handler failed, or it expired and nobody waited for this word; and if nothing was told. So
+  was the end of a stream whose producer went on until the time was over.
+- A reply that home made itself counts no hops. Its dead letter says nothing of an equal reply of another node.
 - Where home may have written no dead letter, two more things decide. A bad word that ends the promise came home before
   the answer: the answer is late. What the asker was told: with any error no answer was taken, with an error of
   `GIVEN_UP` no bad word either, and with an error of `BY_WORD` the bad word was taken, also after the deadline.
@@ -71,7 +81,8 @@ The other rules:
   that fails has received the question: who awaits a receipt loses nothing.
 - The contract of a request is that of its question, also where only its end was seen, and other messages of it.
 - A question that awaits a stream is answered by the end of the stream, the outcome `ended`, and not by a part. If
-  whoever asked has enough of it, the word `hopwire.enough` that leaves home is the end.
+  whoever asked has enough of it, the word `hopwire.enough` that leaves home is the end. If the stream had failed by
+  then, no word leaves, and its asker was told `answered`.
 - A callback key that is used for several questions is judged by the first question.
 - Whoever insists (`at_least_once`) goes on after most bad news: an outcome `undelivered` is a failure only for a reason
   in `FOR_GOOD`, and a handler that returned nothing, or what nobody takes, only if the question was sent once.
@@ -106,7 +117,6 @@ __all__ = ["judge_requests"]
 
 OUTCOME = {name: number for number, name in enumerate(OUTCOMES)}
 OUTCOME_NAMES = pa.array(list(OUTCOMES))
-HARMLESS = pa.array(["expired", "nobody_waits", "duplicate", "unexpected_answer"])  # dead letters that lose nothing
 NO_HANDLER = pa.array(["no_route", "receiver_does_not_handle", "handler_missing"])
 REFUSED = pa.array(["invalid", "not_in_domain"])
 NOT_THE_FIRST = "duplicate"  # of a reply: another copy of the reply was taken
@@ -144,6 +154,7 @@ class _RequestVerdict(NamedTuple):
     is_guessed: Bools
     asked: Ints
     deadline: Ints
+    silence: Ints  # when the patience with the question is over
     answer: Ints
     answered_at: Ints
     lost: Ints
@@ -217,14 +228,23 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_late = (groups.has(hops.is_told & ~is_kept)[of] | (at > ended_at)) & ~is_proven
     answer = _earliest(groups, at, (is_answer & is_taken & ~is_late) | is_enough | is_kept)
     has_failed = hops.is_dead & equal_text(hops["dead_reason"], HANDLER_FAILED)  # it was taken, by a handler
+    is_here = hops.is_dead & (hops.source == asked.home)
+    is_unwanted_word = is_here & hops.is_reply & equal_text(hops["dead_reason"], NOBODY_WAITS)
     is_told_within = has_failed & ~wants_receipt  # its word stays within the node, and may be in no capture
-    is_told_within &= (hops.source == asked.home) & ~hops.is_reply & (at <= deadline[of])
+    is_told_within &= is_here & ~hops.is_reply & (at <= deadline[of])
+    is_told_within &= is_by_word | ~groups.has(is_unwanted_word & equal_text(kind, "failed"))[of]
+    is_told_within &= ~groups.has(hops.is_told & bools(pc.is_in(hops["told"], GIVEN_UP)))[of]
     failure = _earliest(groups, at, (is_failure & (is_taken | (is_home & is_by_word))) | is_told_within)
     late = _earliest(groups, at, is_answer & (is_home | is_unwanted))
-    is_expired = says_expired | (hops.is_dead & equal_text(hops["dead_reason"], "expired"))
+    is_put_off = equal_text(hops["dead_reason"], "expired") & groups.has(is_unwanted_word & says_expired)[of]
+    is_received = wants_receipt & (has_failed | is_put_off)
+    is_written = cover.tells_all(asked.home, hops.left, hops.left + rules.unwritten_ns)
+    is_received |= wants_stream & equal_text(hops["dead_reason"], "expired") & is_written
+    received = groups.has(is_here & asked.is_question & is_received) & ~groups.has(hops.is_told)
+    by_word = groups.first_where(hops.is_told & bools(pc.is_in(hops["told"], BY_WORD)))
+    is_expired = says_expired | hops.is_expired
     is_expired |= hops.has_come & (hops.came > deadline[of])
-    is_lost = hops.has_fate("lost") | (hops.is_dead & ~bools(pc.is_in(hops["dead_reason"], HARMLESS)))
-    is_lost &= ~(has_failed & wants_receipt)
+    is_lost = hops.is_lost & ~(has_failed & wants_receipt)
     silence = patience_over(asked_at, deadline, rules)
     home = asked.home[first]
     goes_on = cover.goes_on(home, silence, rules)
@@ -236,19 +256,54 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_within = hops.has_fate("local")[latest] & (latest >= 0)  # home writes down what it says to itself
     is_seen |= is_within & (last == home) & cover.tells_all(home, asked_at, silence)
     is_silent = goes_on & (is_seen | is_given_up)
+    is_answered = (answer >= 0) | (received & (failure < 0) & (late < 0))
+    is_unanswered = groups.has(is_expired) | groups.has(is_lost) | is_silent
+    is_unanswered &= ~(is_answered | (failure >= 0) | (late >= 0) | groups.has(hops.is_told))
+    is_hidden = _has_hidden_holder(asked, is_unanswered, deadline, silence, cover, rules)
     outcome = np.select(
-        [answer >= 0, failure >= 0, late >= 0, groups.has(is_expired), groups.has(is_lost) | is_silent],
-        [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost")],
+        [
+            is_answered,
+            failure >= 0,
+            late >= 0,
+            groups.has(is_expired) & ~is_hidden,
+            (groups.has(is_lost) | is_silent) & ~is_hidden,
+            by_word >= 0,
+        ],
+        [OUTCOME[name] for name in ("answered", "failed", "late", "expired", "lost", "failed")],
         OUTCOME["open"],
     )
-    came_home = np.select([answer >= 0, failure >= 0], [answer, failure], late)
+    is_by_told = (failure < 0) & (outcome == OUTCOME["failed"])
+    came_home = np.select([answer >= 0, failure >= 0, is_by_told], [answer, failure, by_word], late)
     is_guessed = (came_home >= 0) & (hops.is_reply & ~hops.is_dead & ~hops.is_told & ~is_told_of)[came_home]
+    is_guessed |= (came_home < 0) & (outcome == OUTCOME["answered"])
     is_gone = (outcome == OUTCOME["lost"]) | (outcome == OUTCOME["expired"])
     answered_at = np.where(came_home >= 0, at[came_home], NO_TIME)
     lost = _latest(groups, at, is_lost)
     gone = _gone(asked, cover, silence - rules.patience_ns)
     is_unreached = is_gone & groups.has(is_answer & ~hops.is_dead)  # an answer that died where it was made was not sent
-    return _RequestVerdict(outcome, is_guessed, asked_at, deadline, came_home, answered_at, lost, gone, is_unreached)
+    found = (came_home, answered_at, lost, gone, is_unreached)
+    return _RequestVerdict(outcome, is_guessed, asked_at, deadline, silence, *found)
+
+
+def _has_hidden_holder(
+    asked: _RequestHops, where: Bools, deadline: Ints, until: Ints, cover: NodeCoverage, rules: Rules
+) -> Bools:
+    """Tell which of the marked requests a node may have answered until then, unseen by it and by home.
+
+    The node was sent the question, and was seen neither to have it too late nor to do anything with it.
+    """
+    hops, of = asked.hops, asked.groups.of
+    found: Bools = np.zeros(len(asked.groups), dtype=np.bool_)
+    is_copy = where[of] & asked.is_question & ~(hops.is_again | hops.has_fate("lost", "dead", "told"))
+    rows = np.flatnonzero(is_copy & (hops.target != asked.home) & (hops.came <= deadline[of]))
+    if not len(rows):
+        return found
+    acting = np.flatnonzero(where[of] & ~hops.is_told)
+    place = pack(np.append(of[rows], of[acting]), np.append(hops.target[rows], hops.source[acting]))
+    rows = rows[~np.isin(place[: len(rows)], place[len(rows) :])]
+    can_pass = cover.can_pass_unseen(hops.target[rows], asked.home[rows], hops.begun[rows], until[of[rows]], rules)
+    found[of[rows[can_pass]]] = True
+    return found
 
 
 def _gone(asked: _RequestHops, cover: NodeCoverage, until: Ints) -> Ints:
@@ -267,11 +322,14 @@ def _gone(asked: _RequestHops, cover: NodeCoverage, until: Ints) -> Ints:
 def _came_home(asked: _RequestHops) -> tuple[Bools, Bools]:
     """Tell which hops brought a reply home that home did not give up, and which a reply that nobody waited for.
 
-    A reply that came in several copies is given up only if there is a dead letter for each copy: the first was taken.
+    A reply that came in several copies is given up only if there is a dead letter for each copy: the first was taken. A
+    copy that never crossed, by its own count, is another reply: an actor at home made it.
     """
     hops = asked.hops
     size = len(hops)
-    here = number_codes(pack(np.append(hops.key, hops.key), np.append(hops.target, hops.source)))
+    is_own = (ints(hops["hop_count"]) == 0).astype(np.int64)
+    place = pack(np.append(hops.target, hops.source), np.append(is_own, is_own))
+    here = number_codes(pack(np.append(hops.key, hops.key), number_codes(place)))
     at, ended_at = here[:size], here[size:]
     arrivals = np.bincount(at[hops.has_come], minlength=2 * size)
 
@@ -356,6 +414,7 @@ def _table(asked: _RequestHops, verdict: _RequestVerdict) -> pa.Table:
         "deadline_ns": nullable(np.where(verdict.deadline == NEVER, NO_TIME, verdict.deadline)),
         "outcome": OUTCOME_NAMES.take(pa.array(verdict.outcome)),
         "is_outcome_guessed": pa.array(verdict.is_guessed),
+        "open_until_ns": nullable(np.where(verdict.outcome == OUTCOME["open"], verdict.silence, NO_TIME)),
         "reason": _reasons(hops, verdict),
         "told": hops["told"].take(_or_null(told)),
         "told_reason": hops["told_reason"].take(_or_null(told)),
@@ -412,6 +471,7 @@ def _is_told_otherwise(told: pa.Array, verdict: _RequestVerdict) -> pa.Array:
 def _reasons(hops: HopColumns, verdict: _RequestVerdict) -> pa.Array:
     """Give the reason of each outcome: the words of a failure; of a loss the dead letter, `hop_lost` or `no_answer`."""
     words = pc.if_else(pa.array(hops.is_dead), hops["dead_reason"], hops["outcome_reason"])
+    words = pc.if_else(pa.array(hops.is_told), hops["told_reason"], words)
     told = words.take(_or_null(verdict.answer))
     dead = hops["dead_reason"].take(_or_null(verdict.lost))
     lost = pc.if_else(pa.array(verdict.lost < 0), "no_answer", pc.if_else(pc.equal(dead, ""), "hop_lost", dead))

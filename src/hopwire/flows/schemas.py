@@ -153,6 +153,8 @@ REQUESTS = (
     Column("outcome",                         pa.string(), "answered, failed, late, expired, lost or open"),
     Column("is_outcome_guessed",              pa.bool_(),  "whether nobody saw the reply that decides arrive, or home "
                                                            "may have given it up unseen"),
+    Column("open_until_ns",                   pa.int64(),  "if open: until when an answer may come, corrected; null if "
+                                                           "not: the deadline and the patience of the lake"),
     Column("reason",                          pa.string(), "of a failure or a dead letter, or hop_lost, no_answer"),
     Column("told",                            pa.string(), "what its asker was told, if the capture has it: an error "
                                                            "such as Timeout, or answered; null if not"),
@@ -222,7 +224,7 @@ FLOWS = (
     Column("flow_id",          pa.binary(), "the correlation id; without one, home and callback key, or message key"),
     Column("correlation_id",   pa.binary(), "as on the wire"),
     Column("identity",         pa.binary(), "the identity of the message that the flow begins with"),
-    Column("outcome",          pa.string(), "the worst of its requests; without requests: lost, open or delivered"),
+    Column("outcome",          pa.string(), "the worst of its requests; without any: lost, expired, open or delivered"),
     Column("started_at_ns",    pa.int64(),  "the first sighting of the flow, corrected"),
     Column("ended_at_ns",      pa.int64(),  "the last sighting, corrected, without repeats and messages of strangers"),
     Column("duration_us",      pa.int64(),  "from the first sighting to the last"),

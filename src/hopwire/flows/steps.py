@@ -75,10 +75,13 @@ class FlowTables:
     requests: pa.Table = field(default_factory=REQUEST_SCHEMA.empty_table)
     flows: pa.Table = field(default_factory=FLOW_SCHEMA.empty_table)
 
-    def where(self, is_kept: Callable[[pa.ChunkedArray], pa.Array]) -> FlowTables:
-        """Give the rows whose flow is marked."""
+    def parted(self, flows: pa.Array) -> tuple[FlowTables, FlowTables]:
+        """Give the rows of some flows, and the rows of all others."""
         tables = (self.sightings, self.hops, self.requests, self.flows)
-        return FlowTables(*(table.filter(is_kept(table[FLOW_ID])) for table in tables))
+        masks = [pc.is_in(table[FLOW_ID], flows) for table in tables]
+        some = (table.filter(mask) for table, mask in zip(tables, masks, strict=True))
+        others = (table.filter(pc.invert(mask)) for table, mask in zip(tables, masks, strict=True))
+        return FlowTables(*some), FlowTables(*others)
 
     def plus(self, *others: FlowTables) -> FlowTables:
         """Give the rows of all."""
@@ -192,10 +195,9 @@ class ClosedFlows:
         taken = []
         for part in {self._part_of.pop(flow) for flow in flows}:
             rows = self._parts[part]
-            out = rows.where(lambda flow: pc.is_in(flow, names))
+            out, self._parts[part] = rows.parted(names)
             self.answered -= answered_in(out.requests)
             taken.append(out.sightings)
-            self._parts[part] = rows.where(lambda flow: pc.invert(pc.is_in(flow, names)))
             known = self._horizons[part]
             self._horizons[part] = known.where(~bools(pc.is_in(known.flows, names)))
         return pa.concat_tables([self._nothing.sightings, *taken])
@@ -407,8 +409,7 @@ class _Ended:
         """Judge the flows of hops and requests, and find those that are final."""
         tables = replace(judged, flows=flows_of(judged.hops, judged.requests, known))
         final = final_horizons(tables.hops, tables.requests, known.rules, frontier)
-        closing = tables.where(lambda flow: pc.is_in(flow, final.flows))
-        still = tables.where(lambda flow: pc.invert(pc.is_in(flow, final.flows)))
+        closing, still = tables.parted(final.flows)
         return cls(final, closing, still, CrossingColumns.of(closing.sightings))
 
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.capture.file_faults import Fault
+from hopwire.capture.segment import OPEN_SUFFIX
 from hopwire.disk import shown_name
 from hopwire.errors import BalanceError, LakeError, WholeNeeded
 from hopwire.flows.spans import placed
@@ -88,6 +89,11 @@ class Built:
         day = _day_of(self.manifest.removal.before_ns)
         verb = "sighting is" if self.too_old == 1 else "sightings are"
         return f"{self.too_old:,} {verb} left out: the lake is kept from {day} on; gold.quality counts them as expired"
+
+    @property
+    def sealed_faults(self) -> list[str]:
+        """The faults that whoever follows should hear of: half a batch of an open segment is none."""
+        return [fault for fault in self.faults if not fault.partition(":")[0].endswith(OPEN_SUFFIX)]
 
 
 def build(
@@ -388,8 +394,11 @@ class _Build:
     def _basis(self, table: Table) -> str:
         columns = [(column.name, str(column.type)) for column in table.stored_columns]
         bases = list(self.run.bases(table.reads).values())
-        settings = {name: value for name, value in asdict(self.settings).items() if name not in NOT_IN_ROWS}
-        return hash_of(CODE, table.name, columns, bases, settings)
+        return hash_of(CODE, table.name, columns, bases, self._settings_in_rows)
+
+    @cached_property
+    def _settings_in_rows(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self.settings).items() if name not in NOT_IN_ROWS}
 
     def _is_current(self, table: Table, basis: str) -> bool:
         if table.name in self.run.tables:
@@ -402,10 +411,10 @@ class _Build:
         if QUALITY not in self.run.tables:
             return
         for file in self.run.paths(QUALITY):
-            for row in read_whole(file).to_pylist():
-                if not row["is_balanced"]:
-                    where = row["segment"] or "the whole lake"
-                    raise BalanceError(
-                        f"{where}: {row['rows_in']} rows went into step {row['step']}, {row['rows_out']} came out; "
-                        "nothing was published: this is a fault of hopwire, please report it"
-                    )
+            rows = read_whole(file)
+            for row in rows.filter(pc.invert(pc.fill_null(rows["is_balanced"], False))).to_pylist():
+                where = row["segment"] or "the whole lake"
+                raise BalanceError(
+                    f"{where}: {row['rows_in']} rows went into step {row['step']}, {row['rows_out']} came out; "
+                    "nothing was published: this is a fault of hopwire, please report it"
+                )

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hopwire.disk import directory_mode, is_regular, sync_path
-from hopwire.errors import HopwireError, LakeError, SettingsError
+from hopwire.errors import HopwireError, LakeBusy, LakeError, SettingsError
 from hopwire.lake.manifest import StoredFile, check_path
 from hopwire.model.units import MEBIBYTE
-from hopwire.places import FoundFile, Place, RemotePath, delta_options, list_files, place_error, remove_files
+from hopwire.places import FoundFile, Place, RemotePath, delta_options, list_files, look_at, place_error, remove_files
 from hopwire.report.words import cut
 
 if TYPE_CHECKING:
@@ -41,12 +41,17 @@ LOG = "_delta_log"
 DATE = "date"  # a table that has this column is partitioned by it
 MAX_LOG_BYTES = 1024 * MEBIBYTE
 REASON_LENGTH = 200
+MAX_KEPT = 100  # tables: those of some lakes
 NUMBERED = re.compile(r"(\d{20})\.(?:json|crc|checkpoint\b.*parquet)$", re.ASCII)  # the files of a version
 UNFIT = re.compile(r"%[0-9A-Fa-f]{2}|\\")  # delta-rs decodes a path twice, and takes a backslash for a slash
 CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",  # a manifest may name a version of any age
     "delta.checkpointInterval": "10",  # a step opens all tables: a commit to replay costs 0.4 ms, a checkpoint 20 ms
 }
+
+# tables that this process has opened to write, each with the file of its version: to read what came since costs half of
+# what opening costs
+_kept: dict[str, tuple[FoundFile, DeltaTable]] = {}
 
 
 def uri_refusal(path: Place) -> str:
@@ -64,10 +69,14 @@ def refuse_symlink(path: Place) -> None:
 class DeltaLog:
     """The log of the table in a directory, which need not be there yet."""
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, place: Place, name: str, *, is_writer: bool = False) -> None:
         self.place, self.name = place, name
+        self._is_kept = is_writer
         self._opened: dict[int | None, DeltaTable] = {}
+        self._last: DeltaTable | None = None  # as it was before it was written
+        self._statistics: dict[int, pa.Table] = {}  # by version
         self._listed: list[FoundFile] | None = None
+        self._listed_before: list[FoundFile] = []  # the log was written
 
     # -- reading
 
@@ -106,10 +115,13 @@ class DeltaLog:
     def statistics(self, version: int | None = None) -> pa.Table:
         """Give a row for each file of a version: path, size, rows, and the least and the largest value of columns."""
         table = self._table(version)
-        try:
-            return pa.table(table.get_add_actions(flatten=True))
-        except Exception as error:
-            raise self._unreadable(version, error) from None
+        number = int(table.version())
+        if number not in self._statistics:
+            try:
+                self._statistics[number] = pa.table(table.get_add_actions(flatten=True))
+            except Exception as error:
+                raise self._unreadable(version, error) from None
+        return self._statistics[number]
 
     def _table(self, version: int | None) -> DeltaTable:
         if version in self._opened:
@@ -118,6 +130,9 @@ class DeltaLog:
         if newest is not None and newest.version() == version:
             return newest
         self._check()
+        if version is None and (kept := self._taken()) is not None:
+            self._opened[None] = kept
+            return kept
         opened = _delta()
         try:
             self._opened[version] = opened.DeltaTable(
@@ -126,6 +141,35 @@ class DeltaLog:
         except Exception as error:  # delta-rs raises many kinds, some of which are no Exception of a common tree
             raise self._unreadable(version, error) from None
         return self._opened[version]
+
+    def _taken(self) -> DeltaTable | None:
+        """Take the table as this process left it, and read what was committed since; nobody else can take it then."""
+        found, table = _kept.pop(str(self.place), (None, None)) if self._is_kept else (None, None)
+        if table is None or found not in self._log_files():
+            return None  # nobody left it, or the log is another one
+        try:
+            table.update_incremental()
+        except Exception:  # as above: the log is read anew, and who reads it says what is wrong with it
+            return None
+        return table
+
+    def keep(self) -> None:
+        """Leave the table as it was opened to the next writer of this process."""
+        table = self._opened.get(None, self._last)
+        self._opened.clear()
+        self._last = None
+        found = self._file_of(int(table.version())) if self._is_kept and table is not None else None
+        if table is not None and found is not None:
+            _kept[str(self.place)] = found, table
+        while len(_kept) > MAX_KEPT:
+            _kept.pop(next(iter(_kept)))
+
+    def _file_of(self, version: int) -> FoundFile | None:
+        """The file of a version; a store is not asked for what it has told."""
+        name = f"{version:020}.json"
+        if not isinstance(self.place, RemotePath):
+            return look_at(self.place / LOG / name)
+        return next((each for each in self._listed or self._listed_before if each.name == name), None)
 
     def _unreadable(self, version: int | None, error: Exception) -> HopwireError:
         if said := self._place_error(error, "read it"):
@@ -257,12 +301,14 @@ class DeltaLog:
             return refused
         reason = cut(" ".join(str(error).split()), REASON_LENGTH)
         said = f"version {version} of its Delta log cannot be written ({reason})"
-        return LakeError(f"{self.name}: {said}; is another build at work? build again")
+        kind = LakeBusy if _was_overtaken(error, version) else LakeError
+        return kind(f"{self.name}: {said}; is another build at work? build again")
 
     def _committed(self, version: int, file_mode: int) -> int:
         """Make sure of a commit: the disk has it, nobody else wrote it, and others may read it as files of the lake."""
+        self._last = self._opened.get(None)
         self._opened.clear()
-        self._listed = None
+        self._listed_before, self._listed = self._listed or [], None
         if isinstance(self.place, RemotePath):
             return version  # a store that answers has it
         log = self.place / LOG
@@ -287,6 +333,13 @@ def _delta_errors() -> tuple[type[Exception], ...]:
     from deltalake.exceptions import DeltaError
 
     return (DeltaError, OSError, ValueError)
+
+
+def _was_overtaken(error: Exception, version: int) -> bool:
+    """Tell whether somebody else was quicker: to write that version, or to make the table, which is the first one."""
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    return isinstance(error, CommitFailedError if version else DeltaError)
 
 
 def _delta_schema(schema: pa.Schema) -> Any:

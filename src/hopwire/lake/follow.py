@@ -17,8 +17,10 @@ those of one build.
 | a capture is gone before it was read to its end | said, and a fault of the source in the lake; nothing is read twice |
 | there is more to judge than a step can | Spark judges the lake as a whole; without Spark a `WholeNeeded` ends it |
 | another follower is there | refused: `LakeBusy` |
+| the same in a store, which knows of no locks | one of the two finds the other, and ends: `LakeTaken` |
 
-With `is_once` the first trouble ends the run.
+With `is_once` the first trouble ends the run. Only a file that was sealed a moment ago, and another process that writes
+into a store, are tried again, some times.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ from dataclasses import dataclass, field, fields, replace
 import msgspec
 
 from hopwire.capture.file_faults import Fault
-from hopwire.capture.segment import END, OPEN_SUFFIX
-from hopwire.errors import BalanceError, LakeError, PlaceError, SettingsError, WholeNeeded
+from hopwire.capture.segment import END
+from hopwire.errors import BalanceError, LakeBusy, LakeError, LakeTaken, PlaceError, SettingsError, WholeNeeded
 from hopwire.lake.build import Built, Session, step_sources
 from hopwire.lake.catalog import FoundSource, find_sources, is_changed
 from hopwire.lake.compaction import compact
-from hopwire.lake.follow_notes import FOLLOWER, FollowNotes, follow_lock
+from hopwire.lake.follow_notes import FOLLOWER, FollowNotes, follow_lock, read_notes
 from hopwire.lake.manifest import Manifest, StoredSource
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.step_admission import Admitted, StepLimits, admit
@@ -50,6 +52,7 @@ from hopwire.security import OPEN, Domains
 __all__ = ["FollowSettings", "Follower", "Wait", "following"]
 
 LONGEST_PAUSE_SECONDS = 30.0  # between two attempts where something is wrong
+MAX_TRIES = 8  # one after the other, of a run that is to end
 KEEP_SECONDS = 120.0  # old states stay readable for so long: each has files of its own for all that is open
 GONE = "is gone"  # so begins the fault of a capture that was not read to its end
 
@@ -76,7 +79,7 @@ class FollowSettings:
 def following(lake: Place | str, file_mode: int = LakeSettings().file_mode) -> Iterator[Place]:
     """Be the one that follows captures into a lake, as long as the context lasts; give the place of the lake.
 
-    In a store nothing keeps a second follower out: one of the two fails at each step, and says so.
+    In a store nothing keeps a second follower out: one of the two finds the other at its next round, and ends.
     """
     place = place_of(lake)
     if isinstance(place, RemotePath):
@@ -118,6 +121,8 @@ class Follower:
         self._said: dict[str, None] = {}
         self._seen: dict[str, FoundSource] = {}  # the captures of the last look
         self._since_compaction = 0
+        self._tries = 0  # that failed, one after the other
+        self._has_begun = False
         self._row_count = 0  # of all sources, before the step
         started = FollowNotes(
             os.getpid(),
@@ -138,22 +143,25 @@ class Follower:
                 begun = time.monotonic()
                 try:
                     admitted = self.round()
-                    pause = self._settings.every_seconds
+                    pause, self._tries = self._settings.every_seconds, 0
                 except (LakeError, PlaceError, OSError) as error:
+                    self._tries += 1
                     self._troubled(error, is_once)
                     admitted, pause = Admitted(), min(2 * pause, LONGEST_PAUSE_SECONDS)
-                is_idle = not admitted.ends
+                is_idle = not admitted.ends and not self._tries
                 if is_once and is_idle and was_idle:  # the second look finds what is torn
                     break
                 was_idle = is_idle
-                is_pressed = admitted.has_more or is_once
+                is_pressed = not self._tries and (admitted.has_more or is_once)
                 goes_on = wait(0 if is_pressed else max(0.0, pause - (time.monotonic() - begun)))
         finally:
-            self._note(state="ended")
+            with suppress(LakeTaken):
+                self._note(state="ended")
         return self.notes
 
     def round(self) -> Admitted:
         """Look at the captures, and make a step if there is something new; give what the step has read."""
+        self._refuse_other()
         captures = self._looked()
         known = self._manifest().sources
         self._row_count = _rows_of(known)
@@ -170,13 +178,31 @@ class Follower:
                 self._say(captures.trouble)
         return admitted
 
+    def _refuse_other(self) -> None:
+        """In a store, write down once who follows, and end if somebody else has done so since.
+
+        Who ends writes nothing more. So of two that find each other, one stays.
+        """
+        if not isinstance(self._lake, RemotePath):
+            return
+        if not self._has_begun:
+            self._put_notes()
+            self._has_begun = True
+        found = read_notes(self._lake)
+        if found and found.state != "ended" and _who(found) != _who(self.notes):
+            other = f"process {found.process} on {found.host}"
+            raise LakeTaken(f"{self._lake}: is being followed by {other}, too; that one goes on, and this one ends")
+
     def _manifest(self) -> Manifest:
         return read_manifest(self._lake) if manifest_numbers(self._lake) else Manifest()
 
     def _troubled(self, error: Exception, is_once: bool) -> None:
         """Say what is wrong, and go on, unless nothing would be better the next time."""
-        is_final = isinstance(error, WholeNeeded | BalanceError)
-        if is_final or (is_once and not isinstance(error, FileNotFoundError)):
+        is_final = isinstance(error, WholeNeeded | BalanceError | LakeTaken)
+        is_passing = isinstance(error, FileNotFoundError) or (
+            isinstance(error, LakeBusy) and isinstance(self._lake, RemotePath)
+        )
+        if is_final or (is_once and not (is_passing and self._tries < MAX_TRIES)):
             raise error
         line = f"{error}; trying again" if isinstance(error, LakeError) else f"{_in_words(error)}; trying again"
         self._note(state="troubled", trouble=line)
@@ -244,9 +270,8 @@ class Follower:
             settings=self._lake_settings,
             spark=self._spark,
         )
-        for fault in built.faults:
-            if not fault.partition(":")[0].endswith(OPEN_SUFFIX):  # half a batch of an open segment is no news
-                self._say(fault)
+        for fault in built.sealed_faults:
+            self._say(fault)
         if built.left_out:
             self._tell(built.left_out)
         self._count(built, _rows_of(built.manifest.sources) - self._row_count, time.monotonic() - begun)
@@ -275,8 +300,16 @@ class Follower:
     def _note(self, **values: object) -> None:
         """Write down how things stand, for whoever asks; that this is not possible is no reason to stop."""
         self.notes = replace(self.notes, noted_at_ns=self._clock_ns(), **values)  # type: ignore[arg-type]
-        with suppress(OSError):
-            put(self._lake / OWN / FOLLOWER, msgspec.json.encode(self.notes), self._lake_settings.file_mode)
+        with suppress(OSError, PlaceError):
+            self._refuse_other()
+            self._put_notes()
+
+    def _put_notes(self) -> None:
+        put(self._lake / OWN / FOLLOWER, msgspec.json.encode(self.notes), self._lake_settings.file_mode)
+
+
+def _who(notes: FollowNotes) -> tuple[str, int, int]:
+    return notes.host, notes.process, notes.started_at_ns
 
 
 def _rows_of(sources: Mapping[str, StoredSource]) -> int:

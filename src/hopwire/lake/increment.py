@@ -54,6 +54,7 @@ from hopwire.lake.at_once import CORES, at_once, threads_for
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.gold.quality import quality_rows
 from hopwire.lake.inheritance import Inherited, inherited_of
+from hopwire.lake.kept_rows import keep_rows
 from hopwire.lake.manifest import StoredFile, StoredStep, part_name
 from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.settings import LakeSettings
@@ -65,6 +66,7 @@ from hopwire.lake.silver.open_sightings import OPEN_TABLE
 from hopwire.lake.store import LakeRun, dataset_of, read_whole
 from hopwire.lake.stored_flows import StoredFlows, TableFiles
 from hopwire.lake.tables import Table, all_tables
+from hopwire.lake.worker import INGESTED
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
 from hopwire.places import Place
 
@@ -125,6 +127,11 @@ class _PartToWrite:
     name: str
     rows: pa.Table
 
+    @cached_property
+    def typed(self) -> pa.Table:
+        """The rows with the columns of the table, in one piece."""
+        return self.rows.select(self.table.schema.names).cast(self.table.schema).combine_chunks()
+
 
 @dataclass(frozen=True)
 class _TablePut:
@@ -132,7 +139,7 @@ class _TablePut:
 
     table: Table
     kept: Iterable[StoredFile]
-    closed: Sequence[_PartToWrite]
+    closed: list[_PartToWrite]
     opened: _PartToWrite | None  # rows that the next step replaces
     files: Sequence[StoredFile]  # that are written already
 
@@ -140,6 +147,11 @@ class _TablePut:
     def parts(self) -> list[_PartToWrite]:
         """All rows that are to be written."""
         return [*self.closed, *([self.opened] if self.opened else [])]
+
+    @property
+    def opened_parts(self) -> list[_PartToWrite]:
+        """The rows that the next step reads again."""
+        return self.closed[:1] if self.table is OPEN_TABLE else [self.opened] if self.opened else []
 
     @cached_property
     def _paths(self) -> set[str]:
@@ -431,12 +443,12 @@ class _Increment:
                 made_from=each.table.reads,
                 step=step,
             )
+        keep_rows({part.name: part.typed for each in self.waiting for part in each.opened_parts})
         self.waiting.clear()
 
     def _written(self, part: _PartToWrite) -> list[StoredFile]:
         output = TableOutput(part.place, part.name, part.table.layout(self.names), self.settings)
-        schema = part.table.schema
-        for batch in part.rows.select(schema.names).cast(schema).combine_chunks().to_batches():
+        for batch in part.typed.to_batches():
             output.add(batch)
         return output.close()
 
@@ -532,8 +544,11 @@ class _Increment:
         return found
 
     def _replaced_sources(self) -> set[str]:
-        """The sources whose rows of before are not in the lake any more, or are there in new files."""
-        kept = {file.part for file in self.run.files("bronze.sightings")}
+        """The sources whose rows of before are not in the lake any more, or are there in new files.
+
+        What leaves a lake leaves some tables of a part and not others: then a part has files in some tables only.
+        """
+        kept = {file.part for name in INGESTED for file in self.run.files(name)}
         return {name for name, source in self.run.before.sources.items() if not kept.issuperset(source.parts)}
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hopwire.flows.coverage import coverage_from_rows
+from hopwire.lake.delta_log import DeltaLog
 from hopwire.lake.manifest import Manifest
 from hopwire.lake.store import log_of, read_arrow, read_manifest
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
@@ -60,14 +61,15 @@ def find_flows(
     )
     is_all = where is None and nodes is None and contract is None and not findings and with_service
     manifest = read_manifest(lake)
-    files = _FlowFiles.of(lake, manifest)
+    log = log_of(place_of(lake), FLOWS)
+    files = _FlowFiles.of(log, manifest)
     looked_at = [
         *("flow_id", "started_at_ns"),
         *(["nodes"] if nodes is not None else []),
         *(["contracts"] if contract is not None or not with_service else []),
         *(["findings"] if findings else []),
     ]
-    narrow = read_arrow(lake, FLOWS, looked_at, where, manifest, files.with_latest(limit) if is_all else None)
+    narrow = read_arrow(lake, FLOWS, looked_at, where, manifest, files.with_latest(limit) if is_all else None, log)
     if nodes is not None:
         narrow = narrow.filter(_has(narrow["nodes"], _any_of(pa.array(list(nodes), pa.binary()))))
     if contract is not None:
@@ -80,7 +82,7 @@ def find_flows(
     order = pc.sort_indices(narrow, LATEST)[:limit]
     chosen = narrow.take(order)
     is_chosen = ds.field("flow_id").isin(chosen["flow_id"].combine_chunks())
-    rows = read_arrow(lake, FLOWS, columns, is_chosen, manifest, files.with_times(chosen["started_at_ns"]))
+    rows = read_arrow(lake, FLOWS, columns, is_chosen, manifest, files.with_times(chosen["started_at_ns"]), log)
     count = manifest.tables[FLOWS].row_count if is_all else len(narrow)
     return rows.take(pc.sort_indices(rows, LATEST)), count
 
@@ -92,11 +94,10 @@ class _FlowFiles:
     files: Mapping[Place, tuple[int, tuple[int, int]]]
 
     @classmethod
-    def of(cls, lake: Place | str, manifest: Manifest) -> _FlowFiles:
+    def of(cls, log: DeltaLog, manifest: Manifest) -> _FlowFiles:
         """Look into the log of the table; a lake that lacks the table says so when the table is read."""
         if FLOWS not in manifest.tables:
             return cls({})
-        log = log_of(place_of(lake), FLOWS)
         known = log.statistics(manifest.tables[FLOWS].version)
         names = ("num_records", "null_count.started_at_ns", "min.started_at_ns", "max.started_at_ns")
         columns = (known[name].to_pylist() if name in known.column_names else [None] * len(known) for name in names)
@@ -134,19 +135,27 @@ class _FlowFiles:
 
 def flow_ids_like(lake: Place | str, text: str, limit: int) -> list[bytes]:
     """Give the flow of this id, or the flows whose ids begin with it; as many as the limit."""
-    return ids_like(pc.unique(read_arrow(lake, FLOWS, ["flow_id"])["flow_id"]), text, limit)
+    rows = read_arrow(lake, FLOWS, ["flow_id", "is_control"])
+    of_users = rows.filter(pc.invert(pc.fill_null(rows["is_control"], False)))
+    return ids_like(pc.unique(rows["flow_id"]), pc.unique(of_users["flow_id"]), text, limit)
 
 
-def ids_like(ids: pa.Array, text: str, limit: int) -> list[bytes]:
-    """Give the id that a user means, or the ids that begin so; as many as the limit."""
+def ids_like(ids: pa.Array, of_users: pa.Array, text: str, limit: int) -> list[bytes]:
+    """Give the id that a user means, or the ids that begin so; as many as the limit.
+
+    Where flows of users begin so, flows in which nodes alone speak do not count: a list leaves them out too.
+    """
     for exact in spellings(text):
         if pc.index(ids, pa.scalar(exact, pa.binary())).as_py() >= 0:
             return [exact]
-    begins = pc.starts_with(ids, pattern=spellings(text)[0])
-    found = ids.filter(begins).to_pylist()
+    return (_beginning(of_users, text) or _beginning(ids, text))[:limit]
+
+
+def _beginning(ids: pa.Array, text: str) -> list[bytes]:
+    found = ids.filter(pc.starts_with(ids, pattern=spellings(text)[0])).to_pylist()
     if text.startswith("0x"):
         found += [each for each in ids.to_pylist() if text_or_hex(each).startswith(text.lower())]
-    return sorted(dict.fromkeys(found))[:limit]
+    return sorted(dict.fromkeys(found))
 
 
 def read_flow(lake: Place | str, flow_id: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -21,6 +21,7 @@ declaration says `dated_by`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -61,6 +62,7 @@ DERIVED = {
     "began_at_ns":       _Derived("began_at",                      TIME),
     "back_at_ns":        _Derived("back_at",                       TIME),
     "told_at_ns":        _Derived("told_at",                       TIME),
+    "open_until_ns":     _Derived("open_until",                    TIME),
     "first_seen_at_ns":  _Derived("first_seen_at",                 TIME),
     "last_seen_at_ns":   _Derived("last_seen_at",                  TIME),
     "flow_id":           _Derived("flow",                          TEXT),
@@ -91,7 +93,8 @@ CONTROL = Column("is_control", pa.bool_(), "whether nodes say it among themselve
 MEANINGS = {TIME: "as a timestamp in UTC", TEXT: "as text, or as hex", NAME: "by its name", HEX: "as hex"}
 
 
-def readable_columns(columns: Sequence[Column], dated_by: Sequence[str] = ()) -> tuple[Column, ...]:
+@cache
+def readable_columns(columns: tuple[Column, ...], dated_by: tuple[str, ...] = ()) -> tuple[Column, ...]:
     """Give the columns as they are stored: the day first, and each readable column in front of the one it repeats."""
     stored = [DATE_COLUMN] if dated_by else []
     for column in columns:

@@ -24,7 +24,7 @@ from hopwire.lake.payload_bodies import BODY_COLUMNS, NEEDED, Readers, with_bodi
 from hopwire.lake.store import files_of, listed_dataset, read_manifest, schema_of
 from hopwire.places import Place, RemotePath
 
-__all__ = ["check_select", "opened", "query", "select_from"]
+__all__ = ["check_select", "opened", "query", "scan_of", "select_from"]
 
 MESSAGES = "silver.messages"
 BODIES = "".join(f", hopwire_{name}({', '.join(NEEDED)}) AS {name}" for name in BODY_COLUMNS)
@@ -130,9 +130,14 @@ def select_from(files: Iterable[Place], columns: Sequence[str] = (), given: str 
 
     DuckDB reads files of this machine. Files of a store are a dataset that the database knows by the name `given`.
     """
-    local = ", ".join(_text(_pattern(path)) for path in files if isinstance(path, Path))
-    rows = f"read_parquet([{local}], hive_partitioning = false)" if local else _name(given)
+    rows = scan_of(files) or _name(given)
     return f"SELECT {', '.join(map(_name, columns)) or '*'} FROM {rows}"  # noqa: S608
+
+
+def scan_of(files: Iterable[Place]) -> str:
+    """Give the scan of files of this machine, which also knows the `filename` of each row; nothing if none is here."""
+    local = ", ".join(_text(_pattern(path)) for path in files if isinstance(path, Path))
+    return f"read_parquet([{local}], hive_partitioning = false)" if local else ""
 
 
 def _pattern(path: Path) -> str:

@@ -177,11 +177,11 @@ def _manifest(place: Place, lake: Place | str, number: int) -> Manifest:
     raise LakeError(f"{lake}: has format {found}, this hopwire reads {FORMAT}; {remedy}")
 
 
-def log_of(place: Place, name: str) -> DeltaLog:
-    """Give the Delta log of a table."""
+def log_of(place: Place, name: str, *, is_writer: bool = False) -> DeltaLog:
+    """Give the Delta log of a table; a writer takes up the log where the writer before in this process left it."""
     layer, _, table = name.partition(".")
     refuse_symlink(place / layer)
-    return DeltaLog(place / layer / table, name)
+    return DeltaLog(place / layer / table, name, is_writer=is_writer)
 
 
 def files_of(lake: Place | str, name: str, manifest: Manifest | None = None) -> list[Place]:
@@ -212,12 +212,14 @@ def file_ranges(lake: Place | str, name: str, manifest: Manifest) -> dict[Place,
     }
 
 
-def _files(lake: Place | str, name: str, manifest: Manifest) -> tuple[DeltaLog, list[StoredFile]]:
+def _files(
+    lake: Place | str, name: str, manifest: Manifest, log: DeltaLog | None = None
+) -> tuple[DeltaLog, list[StoredFile]]:
     if name not in manifest.tables:
         known = ", ".join(sorted(manifest.tables)) or "no tables"
         remedy = f"hopwire lake build CAPTURES {shlex.quote(str(lake))} --table {name}"
         raise LakeError(f"{lake}: has no table {name}, it has {known}; build it: {remedy}")
-    log = log_of(place_of(lake), name)
+    log = log or log_of(place_of(lake), name)
     return log, log.files(manifest.tables[name].version)
 
 
@@ -237,13 +239,14 @@ def read_arrow(
     where: ds.Expression | None = None,
     manifest: Manifest | None = None,
     among: Container[Place] | None = None,
+    log: DeltaLog | None = None,
 ) -> pa.Table:
     """Read a table, or some of its columns and rows, without Spark; a LakeError names the file that is damaged.
 
-    With `among` only some of its files are read.
+    With `among` only some of its files are read. Whoever has opened the log of the table gives the log.
     """
     manifest = manifest or read_manifest(lake)
-    log, files = _files(lake, name, manifest)
+    log, files = _files(lake, name, manifest, log)
     if among is not None:
         files = [file for file in files if log.place / file.path in among]
     schema = schema_of(lake, name, manifest)
@@ -467,8 +470,13 @@ class LakeRun:
     def log(self, table: str) -> DeltaLog:
         """Give the Delta log of a table, which is opened once."""
         if table not in self._logs:
-            self._logs[table] = log_of(self.lake, table)
+            self._logs[table] = log_of(self.lake, table, is_writer=True)
         return self._logs[table]
+
+    def keep_logs(self) -> None:
+        """Leave all logs, as they are opened, to the next run of this process."""
+        for log in self._logs.values():
+            log.keep()
 
     def files(self, table: str) -> list[StoredFile]:
         """Give the files of a table at this moment; a table that is not there has none."""
@@ -544,7 +552,7 @@ class LakeRun:
         path = manifest_path(self.lake, number)
         make_place(path.parent, self.file_mode)
         if not put_new(path, after.to_json(), self.file_mode):
-            raise LakeError(f"{self.lake}: another build was quicker; nothing was published; build again")
+            raise LakeBusy(f"{self.lake}: another build was quicker; nothing was published; build again")
         return after
 
 
@@ -564,6 +572,7 @@ def writing(lake: Place | str, file_mode: int = OWNER_ONLY, wait_seconds: float 
         make_place(run.work, file_mode)
         try:
             yield run
+            run.keep_logs()
         except Exception:
             with suppress(OSError, LakeError):
                 run.discard()

@@ -5,7 +5,7 @@ until its end. Flows of the lake stay where they are, and are read in three case
 
 | case | what is read |
 |---|---|
-| is a flow of the new sightings closed? | a column of 8 bytes of silver.closed_flows |
+| is a flow of the new sightings closed? | a column of 8 bytes of silver.closed_flows, once in a process |
 | who looks at a node of which captures now say something else? | silver.closed_flows, files with such horizons |
 | a flow is opened again | the files of hops, requests and messages of its time |
 
@@ -36,6 +36,7 @@ from hopwire.flows.findings import Contract
 from hopwire.flows.groups import NO_TIME
 from hopwire.flows.hops import FLOW_ID
 from hopwire.flows.steps import ClosedFlows, FlowTables, answered_in, unhandled_in
+from hopwire.lake.kept_rows import kept_rows
 from hopwire.lake.manifest import StoredFile
 from hopwire.lake.silver.carried import Carried
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE, hash_of_flow
@@ -54,6 +55,9 @@ TIMES = {  # the columns whose statistics find the rows of a flow: each row has 
     "gold.flows": ("started_at_ns",),
     CLOSED_TABLE.name: ("started_at_ns",),
 }
+MAX_KNOWN = 32_000_000  # hashes that a process keeps: 256 MB, the flows of more than an hour at the highest rate
+
+_KNOWN_HASHES: dict[str, Ints] = {}  # of the files that the last step looked at, sorted
 
 
 class TableFiles:
@@ -97,6 +101,8 @@ class TableFiles:
             return self.table.schema.empty_table().select(names)
         if not all(self._run.has(self.table.name, file) for file in files):
             raise WholeNeeded(f"{self.table.name}: a file is not as it was written")
+        if where is None and (kept := kept_rows(files)) is not None:
+            return kept.select(names)
         try:
             data = dataset_of(self._run.log(self.table.name).place, files, self.table.stored_schema)
             return data.to_table(columns=names, filter=where)
@@ -106,6 +112,10 @@ class TableFiles:
     def has_rows(self, file: StoredFile, where: Any) -> bool:
         """Tell whether a file has a row of some kind."""
         return len(self.read([file], self.table.key[:1], where)) > 0
+
+    def path(self, file: StoredFile) -> str:
+        """Give where a file lies: nothing else is ever written there."""
+        return str(self._run.log(self.table.name).place / file.path)
 
     def numbers(self, file: StoredFile, column: str) -> Ints:
         """Read one column of numbers."""
@@ -169,7 +179,16 @@ class StoredFlows:
 
     @cached_property
     def _hashes(self) -> list[tuple[StoredFile, Ints]]:
-        return [(file, self.index.numbers(file, "flow_hash")) for file in self.index.closed]
+        known = {file: _KNOWN_HASHES.get(self.index.path(file)) for file in self.index.closed}
+        read = {file: np.sort(self.index.numbers(file, "flow_hash")) for file, each in known.items() if each is None}
+        found = [(file, read[file] if hashes is None else hashes) for file, hashes in known.items()]
+        _KNOWN_HASHES.clear()
+        left = MAX_KNOWN
+        for file, hashes in found:
+            left -= len(hashes)
+            if left >= 0:
+                _KNOWN_HASHES[self.index.path(file)] = hashes
+        return found
 
     def looking_at(self, since: Mapping[bytes, int]) -> set[bytes]:
         """Give the flows that look at a node at a time after one that is given for the node."""
@@ -271,12 +290,13 @@ def _names(flows: set[bytes]) -> pa.Array:
     return pa.array(sorted(flows), pa.binary())
 
 
-def _have_common(wanted: Ints, hashes: Ints) -> bool:
-    """Tell whether a number that is wanted is among others; those that are wanted are sorted."""
-    if not len(wanted):
+def _have_common(one: Ints, other: Ints) -> bool:
+    """Tell whether a number is among some and among others; both are sorted, and the fewer are looked up."""
+    few, many = (one, other) if len(one) < len(other) else (other, one)
+    if not len(few):
         return False
-    place = np.minimum(np.searchsorted(wanted, hashes), len(wanted) - 1)
-    return bool((wanted[place] == hashes).any())
+    place = np.minimum(np.searchsorted(many, few), len(many) - 1)
+    return bool((many[place] == few).any())
 
 
 def _flows_by_number(hops: pa.Table) -> dict[tuple[Any, ...], bytes]:

@@ -20,12 +20,13 @@ from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.coverage import coverage_from_rows
 from hopwire.flows.crossings import quickest_crossings
 from hopwire.flows.findings import Known
-from hopwire.flows.flows import judge_flows
-from hopwire.flows.hops import link
-from hopwire.flows.requests import judge_requests
+from hopwire.flows.groups import is_reserved
+from hopwire.flows.hops import with_flow_ids
+from hopwire.flows.oversized import flows_of
 from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import CLOSED, OPEN
 from hopwire.flows.spans import SourceSpan, joined_spans, placed, spans_from_batch
+from hopwire.flows.steps import judge_sightings
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, with_route
 from hopwire.lake.worker import rebatched, split_batch
@@ -60,14 +61,19 @@ class StraightCaptures:
         """The correlation ids of all messages."""
         return pc.unique(self.sightings["correlation_id"])
 
+    @property
+    def flow_ids_of_users(self) -> pa.Array:
+        """The correlation ids of messages that are not said by nodes among themselves."""
+        is_of_nodes = pc.fill_null(is_reserved(self.sightings["identity"].combine_chunks()), False)
+        return pc.unique(self.sightings["correlation_id"].filter(pc.invert(is_of_nodes)))
+
     def flow(self, correlation_id: bytes, rules: Rules) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Give one flow and its requests, in the order of time, as a lake gives them."""
+        """Give one flow and its requests, in the order of time, as a lake gives them; large ones are cut as there."""
         own = self.sightings.filter(pc.equal(self.sightings["correlation_id"], pa.scalar(correlation_id, pa.binary())))
         coverage = coverage_from_rows(self.clocks)
-        hops = link(own.combine_chunks(), coverage, rules)
-        requests = judge_requests(hops, coverage, rules)
-        flow = judge_flows(hops, requests, Known(coverage, rules)).to_pylist()[0]
-        return flow, requests.sort_by("asked_at_ns").to_pylist()
+        judged = judge_sightings(with_flow_ids(own.combine_chunks(), coverage, rules), coverage, rules)
+        flow = flows_of(judged.hops, judged.requests, Known(coverage, rules)).to_pylist()[0]
+        return flow, judged.requests.sort_by("asked_at_ns").to_pylist()
 
 
 def read_straight(

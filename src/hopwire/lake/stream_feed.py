@@ -17,7 +17,7 @@ How far each segment is in the lake stands in its manifest, which the step puts 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,19 +50,24 @@ def feed_lake(
     every_seconds: float | None = None,
     domains: Domains = OPEN,
     settings: LakeSettings | None = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> StreamingQuery:
-    """Start a query that feeds a lake; without `every_seconds` the query takes what is there, and ends."""
+    """Start a query that feeds a lake; without `every_seconds` the query takes what is there, and ends.
+
+    `tell` is given a line for each fault of a capture, and for sightings that are too old for the lake.
+    """
     spark.dataSource.register(HopwireSource)
     paths = json.dumps([str(place_of(each)) for each in captures])
     reader = spark.readStream.format("hopwire").option("pieces", "true").option("maxRowsPerBatch", str(max_rows))
-    pieces = reader.option("paths", paths).load()
+    stream = reader.option("paths", paths).load()
     when: Any = {"availableNow": True} if every_seconds is None else {"processingTime": f"{every_seconds} seconds"}
     place = place_of(lake)
 
     def take(batch: DataFrame, number: int) -> None:
-        take_pieces(place, [row.asDict() for row in batch.collect()], domains, settings)
+        pieces = [row.asDict() for row in batch.collect()]
+        take_pieces(place, pieces, domains, settings, tell, batch.sparkSession)
 
-    writer = pieces.writeStream.foreachBatch(take).option("checkpointLocation", str(local_path(checkpoint)))
+    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(local_path(checkpoint)))
     return writer.trigger(**when).start()
 
 
@@ -71,8 +76,13 @@ def take_pieces(
     pieces: Iterable[Mapping[str, Any]],
     domains: Domains = OPEN,
     settings: LakeSettings | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+    spark: SparkSession | None = None,
 ) -> Manifest:
-    """Take pieces of segments into a lake; what the lake has already is left out."""
+    """Take pieces of segments into a lake; what the lake has already is left out.
+
+    `spark` judges the lake as a whole where there is more to judge than a step can.
+    """
     before = read_manifest(lake) if manifest_numbers(lake) else Manifest()
     found: dict[str, FoundSource] = {}
     ends: dict[str, int | None] = {}
@@ -84,7 +94,10 @@ def take_pieces(
             ends[name] = None if piece["is_sealed"] else piece["end"]
     if not ends:
         return before
-    return step_sources(lake, found, ends=ends, domains=domains, settings=settings).manifest
+    built = step_sources(lake, found, ends=ends, domains=domains, settings=settings, spark=spark)
+    for line in [*built.sealed_faults, *([built.left_out] if built.left_out else [])]:
+        tell(line)
+    return built.manifest
 
 
 def _where(path: Place) -> Place:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -169,9 +170,14 @@ def table(
 
 def all_tables() -> dict[str, Table]:
     """Give every table of the lake by its name; importing the module of a table declares the table."""
+    _import_all()
+    return _DECLARED
+
+
+@cache
+def _import_all() -> None:
     for name in NAMES:
         import_module(f"hopwire.lake.{name}")
-    return _DECLARED
 
 
 def in_order(wanted: Iterable[str], tables: Mapping[str, Table]) -> list[Table]:

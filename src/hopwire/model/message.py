@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 Version: TypeAlias = int | bytes
+PART_BYTES = 48  # that a frame, a callback point or a router takes in memory beside its bytes
 
 
 class Distribution(IntEnum):
@@ -111,6 +112,20 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     def body(self) -> bytes:
         """All body frames joined into one."""
         return self.body_frames[0] if len(self.body_frames) == 1 else b"".join(self.body_frames)
+
+    @property
+    def beside_bytes(self) -> int:
+        """What a message takes in memory beside its body, roughly: all that is as long as its sender likes."""
+        names = len(self.identity) + len(self.partition) + len(self.correlation_id) + len(self.domain)
+        names += len(self.receiver_identity) + len(self.receiver_node_identity) + len(self.signature)
+        names += len(self.callback_receiver_identity) + len(self.callback_receiver_node_identity)
+        if len(self.body_frames) > 1:
+            names += PART_BYTES * len(self.body_frames)
+        for point in self.callback_points:
+            names += PART_BYTES + len(point.identity) + len(point.partition)
+        for entry in self.routing:
+            names += PART_BYTES + len(entry.uri) + len(entry.identity)
+        return names + sum(map(len, self.extensions)) if self.extensions else names
 
     @property
     def contract(self) -> Contract:

@@ -146,15 +146,16 @@ class _TransitInbox(Mailbox[Envelope]):
         return REFUSED
 
     def pop(self) -> Envelope | None:
+        before = self.size_bytes
         item = super().pop()
         if item is not None:
-            self._budget.count(-1, -item.size_bytes())
+            self._budget.count(-1, self.size_bytes - before)
         return item
 
     def close(self) -> list[Envelope]:
+        before = self.size_bytes
         rest = super().close()
-        for item in rest:
-            self._budget.count(-1, -item.size_bytes())
+        self._budget.count(-len(rest), self.size_bytes - before)
         waiters = self._budget.waiters
         waiters.wake(len(waiters))  # those who wait for this inbox give up, the others look again
         return rest

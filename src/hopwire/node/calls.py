@@ -89,7 +89,8 @@ Towards: TypeAlias = tuple[
 def check_seconds(name: str, seconds: float) -> None:
     """Refuse a time that is none."""
     if not isinstance(seconds, (int, float)) or not SHORTEST_SECONDS <= seconds < LONGEST_SECONDS:
-        raise SettingsError(f"{name} must be more than 0 seconds, found {seconds!r:.80}")
+        limits = f"from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g}"
+        raise SettingsError(f"{name} must be a number of seconds {limits}, found {seconds!r:.80}")
 
 
 def check_towards(towards: Towards) -> None:

@@ -8,9 +8,10 @@ and tells the sender from time to time. With a window of 1,000 messages, the rec
   messages, and traces, which wait in no inbox.
 - Only those wait who can: hubs. What a handler returns is sent without credit, and counts.
 - Whatever becomes of a message at the receiver, the message is counted there once it no longer waits.
-- A message that gets lost with its connection is never counted. So a sender that has waited for a second without a word
-  asks (`CreditWanted`), and the receiver answers with what really waits. Messages arrive in order, so all that were
-  sent before the question are there, or lost.
+- A message that gets lost with its connection is never counted. So a sender whose line was full a second ago, and is
+  full still, asks (`CreditWanted`), and the receiver answers with what really waits. Messages arrive in order, so all
+  that were sent before the question are there, or lost. A sender whose message went to another node asks too, or the
+  node would have no turn any more.
 - A peer that does not know of credit does not announce it, and is sent to without.
 """
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hopwire.model import Message
+from hopwire.model.message import PART_BYTES
 
 __all__ = ["DeadLetter", "DeadLetters"]
 
@@ -31,7 +32,9 @@ class DeadLetter:
     @property
     def size_bytes(self) -> int:
         """What it takes in memory, roughly."""
-        return sum(map(len, self.frames)) + (sum(map(len, self.message.body_frames)) if self.message else 0)
+        message = self.message
+        said = 0 if message is None else sum(map(len, message.body_frames)) + message.beside_bytes
+        return len(self.detail) + PART_BYTES * len(self.frames) + sum(map(len, self.frames)) + said
 
 
 class DeadLetters:

@@ -80,3 +80,9 @@ class Envelope(msgspec.Struct, gc=False):
         if not self.size:
             self.size = HEADER_BYTES + (len(self.body) if self.said is None else sum(map(len, self.said.body_frames)))
         return self.size
+
+    def weight_bytes(self) -> int:
+        """Roughly what it takes in memory, in a queue: credit counts bodies, and names that are very long count too."""
+        if self.said is None:
+            return self.size_bytes()
+        return self.size_bytes() + max(0, self.said.beside_bytes - HEADER_BYTES)

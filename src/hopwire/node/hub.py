@@ -400,10 +400,10 @@ class Hub:
         return choice_of(rule, payload, message, self.identity)
 
     async def _turn(self, payload: Payload, now: float, timeout: float) -> None:
-        """Wait for a turn of the loop, behind those who came before; the time counts."""
+        """Wait for a turn of the loop, behind those who came before with the same contract; the time counts."""
         try:
             async with Within(self._waits, now, timeout):
-                await self._timing.hub_share.turn()
+                await self._timing.hub_share.turn((self.identity, type(payload)))
         except TimeoutError:
             if self._is_closed:
                 raise Closed("the hub was closed") from None
@@ -466,17 +466,14 @@ class Hub:
         nodes: tuple[bytes, ...] = ()
         if promise is not None:
             nodes, promise.sent_to = promise.sent_to, ()  # nobody has it yet, so it is not lost with anybody
-        try:
-            for put in full:
-                await self._wait_until(until, put, envelope, promise)
-            if promise is not None and (nodes or envelope.moved_to):
-                promise.sent_to = self._sent_to(envelope, nodes)
-        except BaseException:
-            if promise is not None and promise.future.done() and not promise.future.cancelled():
-                promise.future.exception()  # nobody will look at it any more
-            raise
+        for put in full:
+            await self._wait_until(until, put, envelope, promise, nodes)
+        if promise is not None and (nodes or envelope.moved_to):
+            promise.sent_to = self._sent_to(envelope, nodes)
 
-    async def _wait_until(self, until: float, put: Room, envelope: Envelope, promise: Promise | None) -> None:
+    async def _wait_until(
+        self, until: float, put: Room, envelope: Envelope, promise: Promise | None, nodes: tuple[bytes, ...]
+    ) -> None:
         now = self._timing.clock()
         try:
             async with Within(self._waits, now, max(min(until - now, LONGEST_SECONDS), SHORTEST_SECONDS)):
@@ -498,7 +495,8 @@ class Hub:
                 raise QueueFull("queue_full", f"{contract}: {detail}", contract) from None
             return
         if reason:
-            self._router.give_up(envelope, reason)
+            whom = self._sent_to(envelope, nodes)
+            self._router.give_up(envelope, reason, ", ".join(map(text_or_hex, whom)))
 
     async def _promised(
         self,
@@ -538,6 +536,7 @@ class Hub:
             self._loads.move(promise, promise.sent_to)
             if full:
                 await self._wait_for(full, envelope, promise)
+                self._loads.move(promise, promise.sent_to)
             return await promise.future
         except BaseException as error:
             self._break(promise, error)
@@ -552,6 +551,8 @@ class Hub:
 
     def _break(self, promise: Promise, error: BaseException) -> None:
         """Let the capture know that a promise ends with an error, where there is a capture."""
+        if promise.future.done() and not promise.future.cancelled():
+            promise.future.exception()  # nobody will look at it any more, and asyncio would complain of that
         if self._on_told is not None:
             self._tell_end(promise.question, error)
 
@@ -698,7 +699,7 @@ class Hub:
                 candidates.local.total or candidates.remote.total > candidates.remote.weight(node)
             ):
                 return False
-            self._router.give_up(envelope, "unreachable")
+            self._router.give_up(envelope, "unreachable", text_or_hex(node))
             return True
         body = body_from_payload(payload)
         if not self._send_known(node, known, body, envelope.key, envelope.correlation_id, envelope.deadline, line):
@@ -730,8 +731,8 @@ class Hub:
             promise.sent_to, full = self._router.say(envelope)
             self._loads.move(promise, promise.sent_to)
             if full:
-                await self._wait_for(full, envelope)
-                promise.sent_to = self._sent_to(envelope, promise.sent_to)
+                await self._wait_for(full, envelope, promise)
+                self._loads.move(promise, promise.sent_to)
             while parts or not promise.future.done():
                 if parts:
                     part, demand = parts.pop(), parts.demand()
@@ -743,6 +744,8 @@ class Hub:
             promise.future.result()
         except GeneratorExit:  # whoever asked has left the loop
             word = Enough(parts.taken)
+            if self._on_told is not None and has_ended(promise) and not is_kept(promise):
+                self._on_told(promise.question, "answered", "")  # nobody is told any more that it was enough
             raise
         except BaseException as error:
             self._break(promise, error)

@@ -34,7 +34,6 @@ from hopwire.cluster.announce import (
     is_route,
 )
 from hopwire.cluster.events import (
-    LOST,
     ApplyRoutes,
     Command,
     Connect,
@@ -59,7 +58,7 @@ from hopwire.cluster.events import (
 from hopwire.cluster.gossip import CAPABILITY as MEMBERS
 from hopwire.cluster.gossip import GOSSIP, MemberRecord, beyond_limits
 from hopwire.cluster.member_events import Refuse
-from hopwire.cluster.peers import Cluster, step
+from hopwire.cluster.peers import Cluster, pages_of, step
 from hopwire.cluster.seals import CLAIMED, UNSEALED, Seals
 from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Contract, Message, Payload, payload_from_body
@@ -69,6 +68,7 @@ from hopwire.node.callers import CHANCE_BYTES
 from hopwire.node.credit import CAPABILITY as CREDIT
 from hopwire.node.credit import Consumption, Credits
 from hopwire.node.dead import DeadLetter, DeadLetters
+from hopwire.node.departures import Departed, Departures, why
 from hopwire.node.joining import Joining
 from hopwire.node.mailbox import Overflow
 from hopwire.node.news import News, PeerLost, PeerMet, RoutesUpdated
@@ -159,6 +159,7 @@ class Membership:
         self._credits, self._consumption, self._waiting_from = credits, consumption, waiting_from
         self._on_lost, self._on_routes, self._news = on_lost, on_routes, news
         self._changes: dict[TableRoute, bool] = {}  # of this turn of the loop: whether each route is there in the end
+        self._telling: dict[str, deque[tuple[Payload, bytes]]] = {}  # what is still to be said, page by page
         self._all_routes: dict[str, tuple[int, int]] = {}  # marks of the last two answers that went to each address
         self._route_counts: Counter[bytes] = Counter()  # routes of each peer
         self._asked: dict[bytes, asyncio.Future[None]] = {}  # peers whose answer is waited for
@@ -173,6 +174,8 @@ class Membership:
         self._entering: dict[bytes, _Entering] = {}  # routes of peers that are entered turn by turn
         self._reserved = reserved  # identities and addresses that no node may have
         self._is_closing = False
+        self.departures = Departures()
+        self._names: dict[bytes, str] = {}  # of peers that are met: when they are lost, nothing else has them
         self._doors = doors or ()
         self._opened: list[bytes] = []  # members that were met just now
         self._proved_at = 0.0  # when keys were last looked at
@@ -210,7 +213,7 @@ class Membership:
         peer = self._cluster.peers.get(node)
         record = None if self.joining is None else self.joining.members.find(node)
         words = peer.capabilities if peer is not None else () if record is None else record.capabilities
-        return next((word.removeprefix(CALLED) for word in words if word.startswith(CALLED)), "")
+        return _name_in(words) or self._names.get(node, "")
 
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""
@@ -590,7 +593,11 @@ class Membership:
     # -- saying
 
     def first_words(self, uri: str) -> list[Frames]:
-        """Say hello over a new connection to a peer: it tells who is here, and proves that this node heard the peer."""
+        """Say hello over a new connection to a peer: it tells who is here, and proves that this node heard the peer.
+
+        Credit goes before a hello that waits, so the address of nobody, or of somebody who is known by another, gets
+        one here too.
+        """
         if self.joining is not None:
             self._look_who_is_at(uri)
         words: list[Frames] = []
@@ -599,9 +606,18 @@ class Membership:
             words += self._outgoing.first_words(peer.node, hello)
             for asked in self._credits.questions(peer.node, self._identity, self._cluster.me.incarnation):
                 words += self._outgoing.first_words(peer.node, asked)
+        if not words and uri in self._cluster.links:
+            words = self._outgoing.first_words(b"", self._cluster.hello(uri))
         return words
 
     def _say(self, uri: str, payload: Payload, node: bytes = b"") -> None:
+        telling = self._telling.get(uri)
+        if telling is not None and isinstance(payload, Routes | Beat):  # they tell of what is in the pages
+            telling.append((payload, node))
+        else:
+            self._say_now(uri, payload, node)
+
+    def _say_now(self, uri: str, payload: Payload, node: bytes) -> None:
         payload = self._sealed(payload, node)
         nodes = (node,) if node else self._tables.remote.nodes_at(uri)
         reason, message = self._outgoing.say(uri, nodes[0] if nodes else b"", payload)
@@ -609,12 +625,31 @@ class Membership:
             self._dead.add(DeadLetter(reason, f"{type(payload).__name__} to {uri}", message))
 
     def _say_all_routes(self, uri: str, routes: Routes, node: bytes) -> None:
-        """Send all routes, unless two such answers still wait: what changes is behind them, and whoever asks again
-        and again gets no more than that."""
+        """Send all routes, a page in each turn of the loop, unless two such answers still wait.
+
+        What changes meanwhile goes behind the pages. Whoever asks again and again gets no more than that.
+        """
         older, newer = self._all_routes.get(uri, (0, 0))
-        if not self._transport.is_queued(uri, older):
-            self._say(uri, routes, node)
-            self._all_routes[uri] = newer, self._transport.mark(uri)
+        if uri in self._telling or self._transport.is_queued(uri, older):
+            return
+        first, *others = pages_of(routes)
+        self._say_now(uri, first, node)
+        self._all_routes[uri] = newer, self._transport.mark(uri)
+        if others:
+            self._telling[uri] = deque((page, node) for page in others)
+            self._timing.loop.call_soon(self._tell_on, uri, self._telling[uri])
+
+    def _tell_on(self, uri: str, telling: deque[tuple[Payload, bytes]]) -> None:
+        """Say what comes next to a peer that is told of very many routes."""
+        if self._telling.get(uri) is not telling or self._is_closing:
+            return
+        self._say_now(uri, *telling.popleft())
+        if telling:
+            self._timing.loop.call_soon(self._tell_on, uri, telling)
+        else:
+            del self._telling[uri]
+            older, _ = self._all_routes.get(uri, (0, 0))
+            self._all_routes[uri] = older, self._transport.mark(uri)
 
     # -- carrying out
 
@@ -667,6 +702,7 @@ class Membership:
                 self._transport.connect(uri, self._heard_over)
             case Disconnect(uri):
                 self._all_routes.pop(uri, None)
+                self._telling.pop(uri, None)
                 self._transport.disconnect(uri)
             case Say(uri, Routes(base=0) as payload, node):
                 self._say_all_routes(uri, payload, node)
@@ -686,6 +722,8 @@ class Membership:
                     self._credits.meet(peer.node)
                     self._consumption.meet(peer.node)
                 self._tables.remote.register(KnownNode(peer.node, (peer.uri,), peer.incarnation))
+                self._names[peer.node] = _name_in(peer.capabilities)
+                self.departures.forget(peer.node)
                 if self._cluster.is_member(peer):
                     self._opened.append(peer.node)
             case LoseNode(node, reason):
@@ -742,6 +780,7 @@ class Membership:
             self._news.tell(PeerMet(record.node, record.uri))
         self._outgoing.meet(record.node, record.incarnation, record.uri, _format_of(record.formats))
         self._tables.remote.register(KnownNode(record.node, (record.uri,), record.incarnation))
+        self.departures.forget(record.node)
 
     def dismiss(self, node: bytes, reason: str) -> None:
         """Forget a member that is gone; of one that restarted, what is known of the process before."""
@@ -886,8 +925,8 @@ class Membership:
     def _lose(self, node: bytes, reason: str) -> None:
         is_known = node in self._tables.remote
         uri = self._outgoing.address(node)
-        fields = {"hopwire_event": "peer_lost", "hopwire_peer": shown(node), "hopwire_uri": uri}
-        log.info("lost node %s at %s: %s", shown(node), shown(uri), LOST.get(reason, reason), extra=fields)
+        if is_known:  # a member that is dismissed loses its link too, and is lost once
+            self._tell_lost(node, uri, reason)
         self._tables.remote.unregister_node(node)
         del self._route_counts[node]
         self._trust.forget_host(node)
@@ -909,6 +948,16 @@ class Membership:
         if self.joining is not None:
             self.joining.closed(node, is_gone=False)
 
+    def _tell_lost(self, node: bytes, uri: str, reason: str) -> None:
+        """Remember who is gone and why, and tell it to people."""
+        accusers = () if self.joining is None else self.joining.members.accusers_of(node)
+        gone = Departed(node, self.name_of(node), uri, self._timing.now(), reason, accusers)
+        self._names.pop(node, None)
+        if reason != "restarted":  # its next life is there
+            self.departures.note(gone)
+        fields = {"hopwire_event": "peer_lost", "hopwire_peer": shown(node), "hopwire_uri": uri}
+        log.info("lost node %s at %s: %s", shown(node), shown(uri), why(gone), extra=fields)
+
     def _apply(
         self, node: bytes, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...], is_all: bool
     ) -> None:
@@ -918,12 +967,20 @@ class Membership:
         if waiting is None:
             waiting = self._entering[node] = _Entering()
             waiting.add(self._enter(node, added, removed, is_all), len(added) + len(removed))
+            waiting.has_removed = bool(removed)
             self._enter_some(node, waiting)
         elif self._is_trusted(node) or waiting.routes + len(added) + len(removed) <= self._settings.peer_routes:
             waiting.add(self._enter(node, added, removed, is_all), len(added) + len(removed))
+            waiting.has_removed |= bool(removed)
+        elif not waiting.has_removed and not removed:  # pages of more routes than a peer may have
+            self._refuse_routes(node)
         else:  # faster than routes can be entered: once all of them is less
             del self._entering[node]
             self._outgoing.tell(node, RoutesWanted(self._identity, self._cluster.me.incarnation))
+
+    def _refuse_routes(self, node: bytes) -> None:
+        detail = f"{shown(node)} has more than {self._settings.peer_routes} routes"
+        self._dead.add(DeadLetter("bad_control", detail))
 
     def _is_trusted(self, node: bytes) -> bool:
         """Tell whether routes come through the cluster: they fit a hash, and are asked for a page at a time."""
@@ -959,8 +1016,7 @@ class Membership:
                 yield
         for number, route in enumerate(added if self._admits is None else filter(self._admits, added), 1):
             if counts[node] >= self._settings.peer_routes:
-                detail = f"{shown(node)} has more than {self._settings.peer_routes} routes"
-                self._dead.add(DeadLetter("bad_control", detail))
+                self._refuse_routes(node)
                 break
             receiver, identity, version, partition = route
             contracts = [Contract(identity, version, partition)] if identity else []
@@ -981,6 +1037,7 @@ class _Entering:
 
     def __init__(self) -> None:
         self.routes = 0
+        self.has_removed = False  # whether any of the changes takes routes away
         self._changes: deque[tuple[Iterator[None], int]] = deque()
 
     def add(self, change: Iterator[None], routes: int) -> None:
@@ -995,6 +1052,11 @@ class _Entering:
         self._changes.popleft()
         self.routes -= routes
         return bool(self._changes)
+
+
+def _name_in(words: Iterable[str]) -> str:
+    """Give what a node calls itself among its capabilities."""
+    return next((word.removeprefix(CALLED) for word in words if word.startswith(CALLED)), "")
 
 
 def _format_of(numbers: Iterable[int]) -> WireFormat:

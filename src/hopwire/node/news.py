@@ -38,6 +38,7 @@ __all__ = [
     "RoutesUpdated",
 ]
 
+MOST_CHARACTERS = 1000  # of a text in an event: names may be as long as their sender likes
 KEPT_EVENTS = 1000  # for each reader: seconds of a busy node, and less than a megabyte
 
 
@@ -219,7 +220,7 @@ class News:
         if message is not None and message.identity in SAID_AGAIN:
             return  # a node says them again and again, whoever hears them
         contract = words_of(Contract(message.identity, message.version, message.partition)) if message else ""
-        self.tell(MessageGivenUp(letter.reason, contract, letter.detail))
+        self.tell(MessageGivenUp(letter.reason, contract[:MOST_CHARACTERS], letter.detail[:MOST_CHARACTERS]))
 
     def end(self) -> None:
         """Nothing happens any more."""

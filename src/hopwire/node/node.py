@@ -687,7 +687,9 @@ class Node:
     def overview(self) -> Overview:
         """Give what this node knows of others: for those who look at it."""
         self._refuse_unless_running()
-        return Overview(self._tables, self._credits, self._membership.health_of, self._membership.name_of)
+        membership = self._membership
+        gone = membership.departures.listed(self._timing.now())
+        return Overview(self._tables, self._credits, membership.health_of, membership.name_of, gone)
 
     # -- actors and hubs
 

@@ -194,6 +194,10 @@ class Outboxes(ABC):
         if is_control and self._says_directly(uri, frames):
             return ""
         now = monotonic_ns()
+        goes_alone = size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES
+        if goes_alone and not (queued or is_control) and self._sends_at_once(uri, frames, None):
+            outbox.sent_at = now
+            return ""
         waiting = len(queued)
         if outbox.size_bytes + size_bytes > outbox.max_bytes or waiting + outbox.putters.called >= outbox.max_items:
             reason = self._make_room(uri, outbox, size_bytes, is_control)
@@ -201,11 +205,8 @@ class Outboxes(ABC):
                 return reason
             waiting = len(queued)
         how = IN_TRAIN
-        if is_control or size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES:
+        if is_control or goes_alone:
             how = CONTROL if is_control else ALONE
-            if how == ALONE and not waiting and self._sends_at_once(uri, frames, None):
-                outbox.sent_at = now
-                return ""
             outbox.is_even = outbox.is_even and goes_first
         is_alone = not waiting and outbox.is_quiet and not outbox.left
         if is_alone and how == IN_TRAIN and self._sends_at_once(uri, frames, now):
@@ -306,7 +307,8 @@ class Outboxes(ABC):
         for uri in list(self._busy):
             outbox = self._peers[uri]
             outbox.is_quiet, outbox.left = len(outbox.queued) + outbox.left <= 1, 0
-            if self._send_waiting(uri, outbox):
+            is_empty = not outbox.queued and not outbox.putters  # all has left before the end of the turn
+            if is_empty or self._send_waiting(uri, outbox):
                 self._busy.pop(uri, None)
         if self._busy and not self._is_closed:
             self._flush_at = self._loop.call_later(RETRY_SECONDS, self._flush)

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from hopwire.model import Contract
 from hopwire.model.names import partner_of
 from hopwire.node.credit import Credits
+from hopwire.node.departures import KnownDeparture
 from hopwire.routing import Tables
 
 __all__ = ["KnownContract", "KnownMember", "Overview"]
@@ -59,8 +60,10 @@ class Overview:
         credits: Credits,
         health_of: Callable[[bytes], tuple[float, int]],
         name_of: Callable[[bytes], str],
+        departed: Iterable[KnownDeparture] = (),
     ) -> None:
         self._tables, self._credits, self._health_of, self._name_of = tables, credits, health_of, name_of
+        self._departed = departed
 
     def totals(self) -> tuple[int, int]:
         """Give how many members and how many contracts there are."""
@@ -84,6 +87,10 @@ class Overview:
     def _member(self, node: bytes, uri: str, incarnation: int, lines: dict[bytes, list[int]]) -> KnownMember:
         used, full, waiting = lines[node]
         return KnownMember(node, uri, incarnation, *self._health_of(node), used, full, waiting, self._name_of(node))
+
+    def departed(self) -> list[KnownDeparture]:
+        """Give the nodes that are not there any more, the last one first, as many as fit a page."""
+        return _page(self._departed, lambda gone: len(gone.node) + len(gone.uri) + len(gone.name))
 
     def contracts(self, offset: int) -> tuple[int, list[KnownContract]]:
         """Give how many contracts are handled somewhere, and a page of them."""

@@ -175,6 +175,7 @@ class Outgoing:
         """Send a message to another node; gives a reason where that is not possible."""
         line = self._credits.line(node, envelope.line)
         if line is not None and envelope.may_wait and (line.waiters or not line.has_room):
+            self._begin_to_ask(node, envelope.line, line)  # it may go elsewhere, and nobody wait here
             return "queue_full"
         return self._send_on(node, envelope, line)
 
@@ -304,9 +305,8 @@ class Outgoing:
 
     def _ask_for_credit(self, node: bytes, what: bytes, line: CreditLine) -> None:
         line.timer = None
-        if not line.waiters:
-            return
-        line.timer = self._timing.loop.call_later(ASK_FOR_CREDIT_SECONDS, self._ask_for_credit, node, what, line)
+        if line.waiters:  # whoever finds the line full later, and goes elsewhere, begins to ask anew
+            line.timer = self._timing.loop.call_later(ASK_FOR_CREDIT_SECONDS, self._ask_for_credit, node, what, line)
         if line.has_room:  # who was woken gave up, and nobody woke the next
             line.wake()
         else:
@@ -510,6 +510,8 @@ class Incoming:
             frames[0] = named or self._trust.claim(connection)
         messages, is_met = [frames], True  # a message that comes alone is judged by itself
         is_express = node is not None and self._router.is_express
+        if is_express and len(frames) == USUAL_FRAMES and not frames[1]:
+            return self._take_alone(frames, read, connection)
         entries: list[Entry[KnownMessage]] | None = None
         if is_train(frames):
             entries = self._known.uncouple(frames[1], limits) if is_express else None
@@ -533,13 +535,25 @@ class Incoming:
             self._take_entries(entries, frames, read, connection)
         for message in messages:
             if is_express and len(message) == USUAL_FRAMES and not message[1]:
-                _, _, body, meta = message
-                entry = (body, 0, len(meta), self._known.find(meta, 0, len(meta)))
-                self._take_entries([entry], message, read, connection)
+                self._take_entries([self._entry_of(message)], message, read, connection)
             elif self._take_safely(message, read, connection, is_met):
                 is_message = True
         self._late = 0.0
         return count if is_message else 0
+
+    def _take_alone(self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes) -> int:
+        """Take a message that came alone, from a node that is known: what `take_frames` does, without a train."""
+        if self._tap is not None:
+            self._tap.saw_in(frames, 1)
+        self.message_count += 1
+        self._take_entries([self._entry_of(frames)], frames, read, connection)
+        return 1
+
+    def _entry_of(self, frames: Frames) -> Entry[KnownMessage]:
+        """Give the entry of a message that came alone."""
+        _, _, body, meta = frames
+        size = len(meta)
+        return body, 0, size, self._known.find(meta, 0, size)
 
     def _take_entries(
         self,

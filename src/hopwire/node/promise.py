@@ -176,18 +176,29 @@ def timeout_of(promise: Promise) -> Timeout:
     """Give the error of a promise whose time is over."""
     asked, seconds = words_of(promise.question.contract), seconds_from_ticks(promise.question.ttl_ticks)
     text = f"no {'answer to' if promise.expected else 'receipt for'} {asked} in {seconds:g} s"
+    node, where = _whereabouts(promise)
     if promise.parts is not None:
         missing = promise.parts.missing()
         lost = f"; part {missing} is missing" if missing else ""
-        return Timeout("timed_out", f"no end of the answers to {asked} in {seconds:g} s{lost}", asked)
+        return Timeout("timed_out", f"no end of the answers to {asked} in {seconds:g} s{where}{lost}", asked, node)
+    text += where
     if promise.last or promise.attempts > 1:
         text += f"; last: {promise.last or 'nothing heard'} ({plural(max(1, promise.attempts), 'attempt')})"
-    return Timeout("timed_out", text, asked)
+    return Timeout("timed_out", text, asked, node)
+
+
+def _whereabouts(promise: Promise) -> tuple[bytes, str]:
+    """Give the node that has a question, as far as that is known and another than this one, and words for it."""
+    if promise.taken_by:
+        return promise.taken_by, f"; taken by {text_or_hex(promise.taken_by)}"
+    if len(promise.sent_to) == 1:
+        return promise.sent_to[0], f"; sent to {text_or_hex(promise.sent_to[0])}"
+    return b"", ""
 
 
 def own_answer(payload: Payload) -> SettingsError:
     """Give the error of a question that would be its own answer."""
-    name = type(payload).__name__
+    name = words_of(contract_of(payload))
     return SettingsError(
         f"{name} is asked for as the answer to {name}: it would come straight home; give the answer a type of its own"
     )

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
+from hopwire.cluster.announce import NAME_BYTES
 from hopwire.errors import PayloadError
 from hopwire.model import Contract, Message, Payload, Version, body_from_payload, contract_of, payload_from_body
 from hopwire.model.choice import Choice, Choose, choice_of
@@ -29,6 +30,7 @@ from hopwire.node.spawn import NO_ANSWER, RECEIPT, Way, numbered, outcome_of, sp
 from hopwire.node.telemetry import Telemetry
 from hopwire.node.timing import Timing
 from hopwire.node.waiters import ELSEWHERE, OtherPlaces
+from hopwire.report.words import text_or_hex
 from hopwire.routing import HOP_LIMIT, Candidates, Decision, Tables, decide, peek
 from hopwire.routing.turns import ContractKey
 from hopwire.wire.extension import NOTHING, Extension, extension_of, with_extension
@@ -36,7 +38,8 @@ from hopwire.wire.extension import NOTHING, Extension, extension_of, with_extens
 __all__ = ["Home", "Inbox", "Outlet", "Room", "Router"]
 
 MOST_CALLED = 256  # that are called to an actor of this node at once
-ASKER_SECONDS, MOST_LATE_ANSWERS = 0.5, 1000  # for word of an asker that is not known yet, and answers that wait for it
+ASKER_SECONDS = 0.5  # for word of an asker that is not known yet
+MOST_LATE_ANSWERS, MOST_LATE_BYTES = 1000, 16 * 1024 * 1024  # that wait for it
 PLACES_TRIED = 4  # by a message whose turn is a full node or actor, before it waits there
 MOST_OF_AN_ERROR = 2000  # characters of what an error says
 
@@ -145,7 +148,7 @@ class Router:
         self._inboxes: dict[bytes, Inbox] = {}
         self.waiting_elsewhere: dict[ContractKey, OtherPlaces] = {}  # who waits for one node, and would go to any other
         self.homes: dict[bytes, Home] = {}
-        self._late_answers = 0  # that wait for word of their askers
+        self._late_answers = self._late_bytes = 0  # that wait for word of their askers
         self.choosers: dict[tuple[bytes, Version], type[Payload]] = {}  # handled here, and chosen by key
 
     def open(self, actor: bytes, inbox: Inbox) -> None:
@@ -200,24 +203,29 @@ class Router:
                 return NOWHERE
             if decision.reason == "no_route" and self._seek is not None and envelope.may_wait:
                 return (), (partial(self._route_late, self._seek, avoid),)
-            self.give_up(envelope, decision.reason)
+            self.give_up(envelope, decision.reason, _looked_for(envelope.message, decision.reason))
             return NOWHERE
         return self._carry_out(decision, envelope, avoid, bar)
 
     def _waits_for_asker(self, envelope: Envelope) -> bool:
         """Keep an answer for a moment if its asker is not known here: word of who has just joined is on its way."""
         is_answer = envelope.message.receiver_identity[:1] == HUB
+        size_bytes = envelope.weight_bytes()
         if not is_answer or self._seek is None or self._late_answers >= MOST_LATE_ANSWERS:
             return False
+        if self._late_bytes + size_bytes > MOST_LATE_BYTES:
+            return False
         self._late_answers += 1
-        self.timing.loop.call_later(ASKER_SECONDS, self._answer_late, envelope)
+        self._late_bytes += size_bytes
+        self.timing.loop.call_later(ASKER_SECONDS, self._answer_late, envelope, size_bytes)
         return True
 
-    def _answer_late(self, envelope: Envelope) -> None:
+    def _answer_late(self, envelope: Envelope, size_bytes: int) -> None:
         self._late_answers -= 1
+        self._late_bytes -= size_bytes
         decision = decide(envelope.message, self._tables, self.here, (), envelope.came_from, self._hop_limit)
         if decision.reason:
-            self.give_up(envelope, decision.reason)
+            self.give_up(envelope, decision.reason, _looked_for(envelope.message, decision.reason))
         else:
             self._carry_out(decision, envelope)
 
@@ -263,7 +271,7 @@ class Router:
                         full = (*full, partial(self._outlet.send_when_possible, node))
                     continue
             if reason:
-                self.give_up(envelope, reason, node.decode(errors="replace"))
+                self.give_up(envelope, reason, text_or_hex(node))
         return decision.nodes, full
 
     # -- choosing by a rule of the contract
@@ -410,7 +418,7 @@ class Router:
                 return None
             for receiver in others.receivers:
                 inbox = self._inboxes[receiver]
-                if not inbox.putters and inbox.has_room(envelope.size or envelope.size_bytes()):
+                if not inbox.putters and inbox.has_room(envelope.weight_bytes()):
                     self._deliver(receiver, envelope)
                     return ()
             if others.nodes and not self._outlet.send(others.nodes[0], envelope):
@@ -483,7 +491,7 @@ class Router:
                 return reason
 
     async def _put(self, inbox: Inbox, envelope: Envelope) -> str:
-        taken, _ = await inbox.put(envelope, envelope.size_bytes())
+        taken, _ = await inbox.put(envelope, envelope.weight_bytes())
         if taken:
             if not envelope.came_from:
                 self.see_local(envelope.message)
@@ -504,7 +512,7 @@ class Router:
     def _put_into(self, inbox: Inbox, envelope: Envelope) -> Inbox | None:
         if envelope.may_wait and inbox.putters:  # behind those who wait already, however large their messages are
             return inbox
-        return self._offered(inbox, envelope, inbox.offer(envelope, envelope.size or envelope.size_bytes()))
+        return self._offered(inbox, envelope, inbox.offer(envelope, envelope.weight_bytes()))
 
     def _offered(self, inbox: Inbox, envelope: Envelope, offered: tuple[bool, Sequence[Envelope]]) -> Inbox | None:
         """Do what follows from an offer; a queue that is given back is full, and the sender may wait for it."""
@@ -595,7 +603,7 @@ class Router:
         if decision.reason == "unknown_receiver" and self._is_chosen_anew(envelope):
             message = envelope.message
             decision = peek(message, self._tables, self.here, envelope.came_from, self._hop_limit)
-        reason, detail = decision.reason, ""
+        reason, detail = decision.reason, _looked_for(message, decision.reason)
         for node in decision.nodes:
             reason = self._outlet.send(node, envelope)
             if reason == "cannot_carry":
@@ -665,6 +673,15 @@ class Router:
 def _is_for_anyone(message: Message) -> bool:
     """Tell whether any actor of its contract may take a message."""
     return not (message.distribution or message.receiver_identity or message.receiver_node_identity)
+
+
+def _looked_for(message: Message, reason: str) -> str:
+    """Say whom a message looked for that is not known."""
+    if reason == "unknown_node":
+        return f"node {text_or_hex(message.receiver_node_identity[:NAME_BYTES])} is not known"
+    if reason == "unknown_receiver":
+        return f"receiver {text_or_hex(message.receiver_identity[:NAME_BYTES])} is not known"
+    return ""
 
 
 def _text(error: BaseException) -> str:

@@ -6,10 +6,13 @@ second time. If its answer is remembered, the answer is sent again.
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from hopwire.model import Message
 
 __all__ = ["SeenMessages"]
 
+ID_BYTES = 32  # of an id that is remembered as it is; ours have 16
 ANSWER_BYTES = 16 * 1024 * 1024  # of all answers together
 HEADER_BYTES = 500  # what an answer takes beside its body
 
@@ -28,10 +31,11 @@ class SeenMessages:
 
     def forget(self, message_id: bytes) -> None:
         """Let an id be new again: its message was not taken."""
-        self._ids.pop(message_id, None)
+        self._ids.pop(_key(message_id), None)
 
     def is_new(self, message_id: bytes) -> bool:
         """Tell whether an id has not been seen, and remember it."""
+        message_id = _key(message_id)
         if message_id in self._ids:
             return False
         self._ids[message_id] = None
@@ -43,7 +47,7 @@ class SeenMessages:
 
     def answered(self, message_id: bytes, answer: Message) -> None:
         """Remember the first answer to a message, unless the answer alone takes all there is for answers."""
-        size = _size(answer)
+        size, message_id = _size(answer), _key(message_id)
         if message_id in self._answers or size > ANSWER_BYTES:
             return
         self._answers[message_id] = answer
@@ -53,7 +57,7 @@ class SeenMessages:
 
     def answer_to(self, message_id: bytes) -> Message | None:
         """Give the answer to a message, if it is remembered."""
-        return self._answers.get(message_id)
+        return self._answers.get(_key(message_id))
 
     def _drop(self, message_id: bytes) -> None:
         answer = self._answers.pop(message_id, None)
@@ -62,4 +66,9 @@ class SeenMessages:
 
 
 def _size(answer: Message) -> int:
-    return HEADER_BYTES + sum(map(len, answer.body_frames))
+    return HEADER_BYTES + sum(map(len, answer.body_frames)) + answer.beside_bytes
+
+
+def _key(message_id: bytes) -> bytes:
+    """Give what is remembered of an id: a sender may choose one of some thousand bytes."""
+    return message_id if len(message_id) <= ID_BYTES else sha256(message_id).digest()

@@ -8,6 +8,9 @@ Those who wait are let in at the end of each turn, some at a time, in the order 
 and more while the share lasts. How many are let in follows from how long turns take: with handlers of 20 us up to 256,
 with handlers of 1 ms 8 or a few more. So a thousand actors with handlers of 1 ms hold the loop for some 10 ms.
 
+What hubs say waits in a line for each hub and contract, and each line has its turn: a question does not wait behind
+50,000 messages of another contract.
+
 A turn is over when something runs that was put at the end of the loop's queue. That costs, so a turn is marked once in
 each share of time and not before each message: a turn may last up to two shares.
 """
@@ -15,11 +18,11 @@ each share of time and not before each message: a turn may last up to two shares
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from hopwire.node.waiters import Waiters
+from hopwire.node.waiters import Lines
 
 __all__ = ["AT_ONCE", "HUB_SECONDS", "Share", "in_slices"]
 
@@ -41,18 +44,18 @@ class Share:
         self.ends_at = 0.0  # before this time there is no need to ask
         self._is_same_turn = False
         self._let_in_count, self._let_in_at = FEWEST, 0.0
-        self.waiters = Waiters()
+        self.waiters = Lines()
 
     def is_full(self) -> bool:
         """Tell whether somebody who comes now has to wait for a turn."""
         return bool(self.waiters) or (self.clock() >= self.ends_at and self.is_over())
 
-    async def turn(self) -> None:
-        """Wait for a turn, behind those who came before."""
+    async def turn(self, line: Hashable = None) -> None:
+        """Wait for a turn, behind those who came before in the same line; each line has its turn."""
         if not self.waiters:
             self._let_in_at = self.clock()
             asyncio.get_running_loop().call_soon(self._let_in)
-        await self.waiters.wait()
+        await self.waiters.wait(line)
 
     async def spread(self, items: Iterable[T]) -> AsyncIterator[T]:
         """Give items one by one, and let the loop turn whenever the share is over: for what is done to very many."""

@@ -26,6 +26,7 @@ import msgspec
 from hopwire.errors import HopwireError
 from hopwire.model import Payload
 from hopwire.node.actors import Actor, handles
+from hopwire.node.departures import KnownDeparture
 from hopwire.node.gateway import PartnerStatus
 from hopwire.node.node import Node
 from hopwire.node.overview import KnownContract, KnownMember
@@ -33,6 +34,8 @@ from hopwire.node.overview import KnownContract, KnownMember
 __all__ = [
     "ContractPage",
     "ContractPageWanted",
+    "DepartedList",
+    "DepartedWanted",
     "KnownPartner",
     "MemberPage",
     "MemberPageWanted",
@@ -78,6 +81,16 @@ class MemberPage(Payload, identity="hopwire.status.members", version=1):
 
     total: int
     members: tuple[KnownMember, ...]
+
+
+class DepartedWanted(Payload, identity="hopwire.status.departed.wanted", version=1):
+    """Who is not there any more?"""
+
+
+class DepartedList(Payload, identity="hopwire.status.departed", version=1):
+    """Nodes that are gone, the last one first: lost ones of a day, and those of an hour that said goodbye."""
+
+    departed: tuple[KnownDeparture, ...]
 
 
 class ContractPageWanted(Payload, identity="hopwire.status.contracts.wanted", version=1):
@@ -139,6 +152,11 @@ class StatusActor(Actor):
         """Say whom the node knows."""
         total, page = self._node.overview().members(_offset(request.offset))
         return MemberPage(total, tuple(page))
+
+    @handles
+    async def departed(self, request: DepartedWanted) -> DepartedList:
+        """Say who is not there any more, since when, and why."""
+        return DepartedList(tuple(self._node.overview().departed()))
 
     @handles
     async def contracts(self, request: ContractPageWanted) -> ContractPage:

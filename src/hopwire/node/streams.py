@@ -95,7 +95,9 @@ ACCEPT_AT_MOST = 64  # connections in one turn of the loop
 TURNED_AWAY_SECONDS, MOST_TURNED_AWAY = 60.0, 8  # for how long, and how many, it is remembered who was cut off
 MOST_ADOPTED = 1024  # connections of programs that are no nodes, each with a queue of its own
 ADOPTED_LIMITS = OutboxLimits(1_000, 256 * 1024)  # what waits for one of them: who does not read gets no more
+KEPT_BYTES = 8 * 1024 * 1024  # a block that is freed once: glibc keeps blocks up to this size from then on
 ADOPTED_CHANCE_BYTES = 16  # of an address that stands for a connection: no hello can name it
+NO_HELLO = "connected, and no hello comes back: are the keys the same on both sides?"
 # fmt: off
 CUT_OFF = {
     # reason            in words
@@ -232,6 +234,7 @@ class Streams(Outboxes):
         self._on_frames, self._on_refused, self._on_gone = on_frames, on_refused, on_gone
         self._first_words, self._on_ended, self._on_sent = first_words, on_ended, on_sent
         self._loop = asyncio.get_running_loop()
+        bytes(KEPT_BYTES)  # or the kernel clears new pages for each large message
         self._strangers = Strangers(self._loop)
         self._notices = Notices(self._loop.time)
         try:
@@ -362,7 +365,7 @@ class Streams(Outboxes):
             self._loop.add_reader(self._server, self._accept)
 
     def _inbound_ready(self, connection: ZmtpSocket) -> None:
-        """Remember the name of a connection; of two that live under one name the later one counts, if from one host."""
+        """Remember the name of a connection; a connection that a node was heard over keeps its name while it lives."""
         name = _name_of(connection)
         former = self._names.get(name)
         if not connection.zmtp.identity and former is None:  # the name was drawn here, for this connection
@@ -377,8 +380,12 @@ class Streams(Outboxes):
         self._names[name] = connection
 
     def _makes_way(self, former: ZmtpSocket, connection: ZmtpSocket) -> bool:
-        """Tell whether a connection gives up its name to another: one from the same host, or after some silence."""
-        if self._hosts.get(former) == self._hosts.get(connection):
+        """Tell whether a connection gives up its name to another: after some silence, or if nobody is known there.
+
+        Whoever has recorded a connection knows its name, and behind a proxy all hosts are one. So the connection of a
+        node that lives makes way to nobody.
+        """
+        if not former.is_proved and self._hosts.get(former) == self._hosts.get(connection):
             return True
         return not former.has_stirred and self._loop.time() - self._stirred_at.get(former, 0.0) > QUIET_SECONDS
 
@@ -429,7 +436,9 @@ class Streams(Outboxes):
     def why_silent(self, uri: str) -> str:
         """Say in words why an address could not be reached, as far as that is known; nothing where it is not."""
         link = self._links.get(uri)
-        return "" if link is None else link.fault
+        if link is None:
+            return ""
+        return link.fault if link.connection is None or link.is_foreign else NO_HELLO
 
     def turned_away(self) -> list[str]:
         """Say in words which connections of others were cut off in the last minute, and why."""

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Protocol
 
 from hopwire.node.waking import Waking
 
-__all__ = ["ELSEWHERE", "OtherPlaces", "Waiter", "Waiters"]
+__all__ = ["ELSEWHERE", "Lines", "OtherPlaces", "Waiter", "Waiters"]
 
 ELSEWHERE = "elsewhere"  # whoever waited for one place was called to another
 
@@ -100,3 +101,39 @@ class Waiters(OrderedDict[Waiter, None]):
         """Let somebody who was woken in vain wait again, in front of all others."""
         self[waiter] = None
         self.move_to_end(waiter, last=False)
+
+
+class Lines(OrderedDict[Hashable, Waiters]):
+    """Lines of those who wait for one thing, each with its turn: whoever waits alone is not behind thousands.
+
+        A thousand wait in line A, and then one comes in line B. The next two who are woken are one of A, and that of B.
+
+    There are no empty lines here, so that to ask whether anybody waits is no call.
+    """
+
+    __slots__ = ()
+
+    async def wait(self, name: Hashable) -> None:
+        """Wait to be woken, behind those who came before in the line of that name."""
+        line = self.get(name)
+        if line is None:
+            line = self[name] = Waiters()
+        try:
+            await line.wait()
+        finally:
+            if not line and self.get(name) is line:
+                del self[name]
+
+    def wake(self, count: int) -> None:
+        """Wake so many of those who wait, one of each line in turn."""
+        while count > 0 and len(self) > 1:
+            name, line = self.popitem(last=False)
+            line.wake()
+            count -= 1
+            if line:
+                self[name] = line  # behind the others
+        if count > 0 and self:
+            name, line = self.popitem()  # the only one
+            line.wake(count)
+            if line:
+                self[name] = line

@@ -147,6 +147,9 @@ class ZmtpSocket:
         zmtp, left = self.zmtp, LARGE_READ_BYTES
         try:
             while self.is_open and not self._heard and left > 0:  # what was heard comes first
+                if zmtp.behind and self._strangers is None:
+                    left = self._read_alike(zmtp, left)
+                    continue
                 wanted = zmtp.wanted
                 count = self._receive(zmtp)
                 if not count:
@@ -162,6 +165,41 @@ class ZmtpSocket:
             self.close(error.reason)
         except OSError as error:
             self.close(_reason(error))
+
+    def _read_alike(self, zmtp: Zmtp, left: int) -> int:
+        """Read large messages that differ in body and meta frame alone, each as two objects.
+
+        Gives how many bytes are left that may be read in this turn: 0 where no more are there.
+        """
+        receive, name, size, behind = self._sock.recv, zmtp.identity or self.name, zmtp.wanted, zmtp.behind
+        while left > 0 and self.is_open:
+            body, rest = receive(size), b""
+            if len(body) == size:
+                left -= size + behind
+                try:
+                    rest = receive(behind)
+                except BlockingIOError:
+                    rest = b""
+            self.has_stirred = True
+            meta = zmtp.meta_in(rest) if rest else b""
+            if not meta:
+                return left if self._took_apart(zmtp, body, rest) == size + behind else 0
+            self._take([name, b"", body, meta])
+            if not zmtp.behind:
+                return 0
+        return left
+
+    def _took_apart(self, zmtp: Zmtp, body: bytes, rest: bytes) -> int:
+        """Read what `_read_alike` received, and is not as usual, as any other bytes; gives how many there were."""
+        if not body:
+            self.close("closed")
+            return 0
+        zmtp.put(body)
+        self._took(len(body))
+        if rest:
+            zmtp.give_back(rest)
+            self._took(len(rest))
+        return len(body) + len(rest)
 
     def _took(self, count: int) -> None:
         zmtp, was_ready = self.zmtp, self.zmtp.is_ready
@@ -190,12 +228,7 @@ class ZmtpSocket:
         most = HAND_OVER_AT_MOST if self._strangers is None else TAKE_AT_MOST
         while heard and taken < most:
             taken += 1
-            try:
-                is_noise = not self._on_frames([name, *heard.popleft()])
-            except Exception:  # a fault of ours must not cost the messages behind it
-                log.exception("a message could not be taken")
-                continue
-            if is_noise and self._strangers is not None:
+            if not self._take([name, *heard.popleft()]) and self._strangers is not None:
                 self._noise += 1
                 if self._noise > MOST_NOISE:
                     heard.clear()
@@ -210,6 +243,14 @@ class ZmtpSocket:
         elif is_paused and self.is_open:
             self._loop.add_reader(self._sock, self._readable)
             self._loop.call_soon(self._readable)  # the loop does not see what TLS holds
+
+    def _take(self, frames: Frames) -> bool:
+        """Hand over a message, and tell whether it is one, and no noise."""
+        try:
+            return bool(self._on_frames(frames))
+        except Exception:  # a fault of ours must not cost the messages behind it
+            log.exception("a message could not be taken")
+            return True
 
     def _hand_on(self) -> None:
         self._hand_over(True)

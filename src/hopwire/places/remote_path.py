@@ -40,8 +40,8 @@ REMEDIES = {
     "abfs": "write abfss://",
 }
 EXAMPLES = {
-    "s3":    "s3://bucket/path",
-    "gs":    "gs://bucket/path",
+    "s3":    "s3://bucket/path; a bucket has 3 to 63 of a-z, 0-9, . and -",
+    "gs":    "gs://bucket/path; a bucket has 3 to 222 of a-z, 0-9, ., _ and -",
     "abfss": "abfss://container@account.dfs.core.windows.net/path",
     "hdfs":  "hdfs://host:8020/path",
 }

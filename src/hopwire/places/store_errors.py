@@ -17,7 +17,7 @@ from hopwire.places.remote_path import RemotePath
 __all__ = ["place_error", "said_plainly"]
 
 VARIABLES = {
-    "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN where the key has one",
     "gs": "GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS",
     "abfss": "AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID",
     "hdfs": "HADOOP_USER_NAME, or the ticket of Kerberos",

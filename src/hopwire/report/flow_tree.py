@@ -13,11 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hopwire.flows.findings import KINDS
-from hopwire.flows.groups import NEVER
-from hopwire.flows.rules import Rules, patience_over
+from hopwire.flows.rules import Rules
 from hopwire.flows.schemas import NO_CROSSINGS
 from hopwire.model.units import NS_PER_TICK, NS_PER_US
 from hopwire.report.jsonable import jsonable
@@ -43,7 +40,7 @@ __all__ = [
 MAX_INDENT = 8  # levels, unless the caller wants fewer; deeper steps are not indented further
 NAME_LENGTH = 20
 BLIND = "wrote nothing down then"  # of a node, where no finding says more
-RULES = Rules()
+SILENCE_NS = Rules().silence_ns  # a capture that goes on after a message in flight does so after a longer silence
 UNKNOWN_FATE, UNKNOWN_FINDING = (f"a {noun} that this hopwire does not know" for noun in ("fate", "finding"))
 
 
@@ -208,8 +205,9 @@ def remark_of_step(step: Mapping[str, Any], names: Mapping[bytes, str], witnesse
 def _end_of_capture(step: Mapping[str, Any], witnesses: Witnesses) -> str:
     """Give when the capture ends that a step should have arrived in, if the capture does not go on later."""
     end_ns = witnesses.ends_ns.get(step["to_node"])
-    is_last = end_ns is not None and step["left_at_ns"] is not None and end_ns <= step["left_at_ns"] + RULES.patience_ns
-    return f" at {time_of_day(end_ns)}, " if end_ns is not None and is_last else " "
+    if end_ns is None or step["left_at_ns"] is None or end_ns > step["left_at_ns"] + SILENCE_NS:
+        return " "
+    return f" at {time_of_day(end_ns)}, "
 
 
 def request_line(request: Mapping[str, Any], names: Mapping[bytes, str], witnesses: Witnesses = NO_WITNESSES) -> Remark:
@@ -244,12 +242,13 @@ def _why_open(request: Mapping[str, Any], names: Mapping[bytes, str], witnesses:
     """Say until when an answer may come, and which capture ends before."""
     if not witnesses.ends_ns:
         return ""
-    deadline_ns = NEVER if request["deadline_ns"] is None else request["deadline_ns"]
-    until_ns = int(patience_over(np.array(request["asked_at_ns"]), np.array(deadline_ns), RULES))
+    until_ns = request.get("open_until_ns")  # a lake of before does not have it
     home = name_of(request["home_node"], names)
     end_ns = witnesses.ends_ns.get(request["home_node"])
     if end_ns is None:
         return f": {home} captured nothing, and nobody else saw an answer"
+    if until_ns is None:
+        return ""
     if end_ns > until_ns:
         return ": an answer may have come that nobody wrote down"
     ends = f"the capture of {home} ends at {time_of_day(end_ns)}"

@@ -16,11 +16,14 @@ from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, NS_PER_TICK, NS_PER_US
 __all__ = [
     "cut",
     "duration",
+    "moment",
     "node_label",
     "nodes_called",
+    "noun_for",
     "plural",
     "printable",
     "printable_lines",
+    "rough_duration",
     "spellings",
     "text_or_hex",
     "time_of_day",
@@ -35,7 +38,12 @@ REFUSALS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, Recursio
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """Give a count with its noun: 1 byte, 2 bytes."""
-    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+    return f"{count} {noun_for(count, noun, nouns)}"
+
+
+def noun_for(count: int, noun: str, nouns: str = "") -> str:
+    """Give a noun as it stands behind a count: byte, bytes."""
+    return noun if count == 1 else nouns or noun + "s"
 
 
 def cut(text: str, length: int | None) -> str:
@@ -102,6 +110,18 @@ def _decimal(ticks: int, name: str, ticks_per_unit: int) -> str:
 def time_of_day(ns: int) -> str:
     """Give the time of the day in UTC, to the millisecond, of nanoseconds since 1970."""
     return f"{datetime.fromtimestamp(ns // NS_PER_SECOND, UTC):%H:%M:%S}.{ns % NS_PER_SECOND // NS_PER_MS:03d}"
+
+
+def moment(ns: int) -> str:
+    """Give a time for a person and for programs, to the millisecond, in UTC, of nanoseconds since 1970."""
+    return f"{datetime.fromtimestamp(ns // NS_PER_SECOND, UTC):%Y-%m-%dT}{time_of_day(ns)}Z"
+
+
+def rough_duration(seconds: float) -> str:
+    """Give how long something lasts in one unit, for people: 0.4 s, 35 s, 12 min, 3 h."""
+    if seconds < 120:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{max(0.0, seconds):.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 # -- nodes

@@ -164,10 +164,14 @@ def read_settings(
     environ: Mapping[str, str] | None = None,
     config: str | Path | None = None,
     origins: Mapping[str, str] | None = None,
+    defaults: Mapping[str, SettingValue] | None = None,
 ) -> RunSettings:
-    """Read all settings; `arguments` has those that were given, `origins` what each is called where it was given."""
+    """Read all settings; `arguments` has those that were given, `origins` what each is called where it was given.
+
+    `defaults` are those of a command that has others.
+    """
     arguments, environ, origins = arguments or {}, environ or {}, origins or {}
-    values = {name: SettingValue(option.default, DEFAULT) for name, option in OPTIONS.items()}
+    values = {name: SettingValue(option.default, DEFAULT) for name, option in OPTIONS.items()} | dict(defaults or {})
     path = config if config is not None else environ.get(f"{PREFIX}CONFIG") or None
     if path is not None:
         values |= _from_file(Path(path))

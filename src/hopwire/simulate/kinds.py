@@ -223,7 +223,7 @@ FAULTY = (
     Kind("key reused", (_ask(), _answer(), _ask(2, cause=1), _answer(2, 2)), 1, "key_reused", "", KEYED,
          ANSWERED, True, ("key_reused",)),
     Kind("answer without a question", (_answer(cause=-1), _dead(0, 0, "nobody_waits")), 1, "reply_to_nobody", V, KEYED,
-         flow_outcome="lost", findings=("reply_to_nobody",)),
+         flow_outcome="delivered", findings=("reply_to_nobody",)),
     Kind("answer without a question, unnoticed", (_answer(cause=-1),), 1, "reply_to_nobody", N,
          flow_outcome="delivered", findings=("reply_to_nobody",)),
     Kind("version unknown, told", (_ask(change=Change.VERSION), _dead(1, 0, "no_route"), _told(Says.NO_ROUTE, 0)), 1,

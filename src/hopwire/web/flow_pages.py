@@ -49,7 +49,7 @@ def flow(views: LakeViews, flow_id: str, query: Query) -> PageContent:
     bad = found["bad"][:MAX_LOST]
     lost = _those(views, found, names, shown, bad)
     witnesses = _witnesses(views, found)
-    requests = ask.requests_of(views, found["flow_id"], MAX_REQUESTS)
+    requests = ask.requests_of(views, found, MAX_REQUESTS)
     drawings = {}
     if shown:
         if found["step_count"] > len(shown):
@@ -113,7 +113,8 @@ def _found_flow(views: LakeViews, text: str, first: int, count: int) -> dict[str
 
 def _steps(views: LakeViews, found: Mapping[str, Any], names: Mapping[bytes, str], first: int) -> list[FlowStep]:
     """The steps of a flow that were asked for, beside their hops."""
-    hops = ask.hops_of(views, found["flow_id"], first, len(found["steps"])) if found["steps"] else []
+    count = len(found["steps"])
+    hops = ask.hops_of(views, found["flow_id"], found["begins_ns"], first, count) if count else []
     return steps_of_flow(found["steps"], hops, names, _witnesses(views, found), first)
 
 

@@ -1,6 +1,6 @@
 """What a list of flows shows, as the address of the page has it. The address holds the whole state of a page.
 
-    /flows?outcome=lost&contract=shop.order&from=2026-01-31T12:00&page=2
+    /flows?outcome=lost&contract=shop.order&since=2026-01-31T12:00&page=2
 
 A value that makes no sense is a `SettingsError`: the page says so, and shows nothing that the reader did not ask for.
 """

@@ -157,7 +157,11 @@ def _link(row: Mapping[str, Any], names: Mapping[bytes, str], wanted: FlowSearch
 
 def contracts(views: LakeViews, query: Query) -> PageContent:
     """Every message contract: who sends and handles it, in which formats and sizes."""
-    rows = views.rows("select * from gold.contracts order by sighting_count desc, identity, version")
+    rows = views.rows(  # what nodes say among themselves comes last
+        "select * from gold.contracts order by starts_with(contract, ?) or starts_with(contract, ?),"
+        " sighting_count desc, identity, version",
+        ask.SERVICE,
+    )
     made = [
         {
             **row,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from hopwire.flows.coverage import coverage_from_rows
 from hopwire.flows.schemas import CLOCK_SCHEMA
 from hopwire.model.names import KINO_PREFIX, OWN_PREFIX
+from hopwire.model.units import NS_PER_SECOND
 from hopwire.report.flow_tree import is_bad_step
 from hopwire.web.flow_search import ORDERS, FlowSearch
 from hopwire.web.lake_views import LakeViews
@@ -19,6 +20,7 @@ from hopwire.web.time_chart import Bucket, bucket_width
 
 __all__ = [
     "PAGE_ROWS",
+    "SERVICE",
     "FlowCounts",
     "capture_ends",
     "flow_called",
@@ -40,6 +42,7 @@ __all__ = [
 ]
 
 PAGE_ROWS = 50
+AROUND_NS = 3_600 * NS_PER_SECOND  # around the steps of a flow: its requests were asked within
 MAX_TABLE_ROWS = 10_000_000
 # the order of the steps of a flow, as `silver/hops.py: by_time` has it
 SERVICE = (OWN_PREFIX.decode(), KINO_PREFIX.decode())  # contracts that nodes use among themselves
@@ -105,9 +108,11 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
     where, given = wanted.where(names)
     begin = (wanted.page - 1) * PAGE_ROWS
     within, before = _within(wanted.order, flows_over_time(views, wanted, names), begin)
-    # first the ids, from few columns; then the rows of the page, within the range of their times and ids
+    # first the ids, from few columns; then the rows of the page, from the files that have them
+    flows = views.whole("gold.flows")
+    file = "''" if flows == "gold.flows" else "filename"
     ids = views.rows(
-        f"select flow_id, started_at_ns, duration_us from gold.flows where {where} and {within}"
+        f"select flow_id, started_at_ns, duration_us, {file} as file from {flows} where {where} and {within}"
         f" order by {ORDERS[wanted.order]} limit {PAGE_ROWS} offset {begin - before}",
         given,
     )
@@ -119,7 +124,8 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
         within = f"duration_us between {min(lengths)} and {max(lengths)}"
     marks = ", ".join("?" for _ in ids)
     return views.rows(
-        f"select {LISTED} from gold.flows where {within} and started_at_ns between ? and ?"
+        f"select {LISTED} from {views.of_files('gold.flows', [row['file'] for row in ids])} where {within}"
+        " and started_at_ns between ? and ?"
         f" and flow_id between ? and ? and flow_id in ({marks})"
         f" order by {ORDERS[wanted.order]}",
         [min(times), max(times), min(known), max(known), *known],
@@ -165,7 +171,8 @@ def flow_ids(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str], l
 
 def has_flow(views: LakeViews, flow_id: bytes) -> bool:
     """Tell whether the lake has a flow."""
-    return bool(views.row("select 1 as found from gold.flows where flow_id = ?", [flow_id]))
+    flows = views.holding("gold.flows", "flow_id", flow_id)
+    return bool(views.row(f"select 1 as found from {flows} where flow_id = ?", [flow_id]))
 
 
 def flow_table(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) -> pa.Table:
@@ -234,7 +241,8 @@ def flow_called(views: LakeViews, flow_id: bytes, first: int, count: int) -> dic
         f"select {FLOW}, len(steps) as step_count, steps[{first + 1}:{first + count}] as steps,"
         " [coalesce(step.left_at_ns, step.arrived_at_ns, 0) for step in steps] as begins_ns,"
         " [step.fate for step in steps] as fates, [step.repeat for step in steps] as repeats,"
-        " [step.outcome_kind for step in steps] as kinds from gold.flows where flow_id = ?",
+        " [step.outcome_kind for step in steps] as kinds"
+        f" from {views.holding('gold.flows', 'flow_id', flow_id)} where flow_id = ?",
         [flow_id],
     )
     if flow:
@@ -246,20 +254,30 @@ def flow_called(views: LakeViews, flow_id: bytes, first: int, count: int) -> dic
 def steps_called(views: LakeViews, flow_id: bytes, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Give some steps of a flow by their numbers."""
     places = ", ".join(str(number + 1) for number in numbers)
-    row = views.row(f"select list_select(steps, [{places}]) as steps from gold.flows where flow_id = ?", [flow_id])
+    flows = views.holding("gold.flows", "flow_id", flow_id)
+    row = views.row(f"select list_select(steps, [{places}]) as steps from {flows} where flow_id = ?", [flow_id])
     return list(row["steps"])
 
 
-def hops_of(views: LakeViews, flow_id: bytes, first: int, count: int) -> list[dict[str, Any]]:
-    """Give hops of a flow, in the order of its steps."""
+def hops_of(views: LakeViews, flow_id: bytes, begins_ns: Sequence[int], first: int, count: int) -> list[dict[str, Any]]:
+    """Give hops of a flow, in the order of its steps; these and all before them lie between the begins of the steps."""
+    until = begins_ns[: first + count]
+    between = (min(until), max(until))
+    near = "silver.hops" if 0 in until else views.near_any("silver.hops", left_at_ns=between, arrived_at_ns=between)
     return views.rows(
-        f"select {HOP} from silver.hops where flow_id = ? order by {BY_TIME} limit {count} offset {first}", [flow_id]
+        f"select {HOP} from {near} where flow_id = ? order by {BY_TIME} limit {count} offset {first}", [flow_id]
     )
 
 
-def requests_of(views: LakeViews, flow_id: bytes, count: int) -> list[dict[str, Any]]:
+def requests_of(views: LakeViews, flow: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     """Give the first requests of a flow."""
-    return views.rows(f"select * from gold.requests where flow_id = ? order by asked_at_ns limit {count}", [flow_id])
+    begins = flow["begins_ns"] or [0]
+    near = views.near("gold.requests", asked_at_ns=(min(begins) - AROUND_NS, max(begins) + AROUND_NS))
+    question = f"where flow_id = ? order by asked_at_ns limit {count}"
+    found = views.rows(f"select * from {near} {question}", [flow["flow_id"]])
+    if len(found) < min(count, flow["request_count"]):  # asked at a time that nobody knows
+        found = views.rows(f"select * from gold.requests {question}", [flow["flow_id"]])
+    return found
 
 
 def raw_times(
@@ -303,9 +321,10 @@ def quarantine_page(views: LakeViews, reason: str, first: int, count: int) -> li
     if not keys:
         return []
     times = [row["seen_at_ns"] for row in keys]
+    near = views.near("silver.quarantine", seen_at_ns=(min(times), max(times)))
     marks = ", ".join("(?, ?, ?)" for _ in keys)
     return views.rows(
-        "select * from silver.quarantine where seen_at_ns between ? and ?"
+        f"select * from {near} where seen_at_ns between ? and ?"
         f" and (node, incarnation, sequence) in ({marks}) order by seen_at_ns, node, sequence",
         [min(times), max(times), *(row[name] for row in keys for name in ("node", "incarnation", "sequence"))],
     )

@@ -7,7 +7,7 @@ page belong together. Each question has a cursor of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from hopwire.errors import LakeError
-from hopwire.lake.sql import check_select, opened, select_from
+from hopwire.lake.sql import check_select, opened, scan_of
 from hopwire.lake.store import file_ranges, read_manifest
 from hopwire.places import Place, RemotePath, named_place
 
@@ -23,6 +23,7 @@ __all__ = ["MAX_SECONDS", "LakeViews"]
 
 MAX_SECONDS = 5.0  # a question that takes longer is ended
 MAX_KNOWN = 64  # answers that are kept; each is at most some thousand numbers
+MAX_HOLDERS = 1_000  # values of which it is known which files have them
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class LakeViews:
         self.lake = named_place(lake)
         self.manifest = read_manifest(lake, number)
         self._known: dict[tuple[Any, ...], Any] = {}
+        self._holders: dict[tuple[str, str, Any], list[str]] = {}
         self._open = ExitStack()
         self._database = self._open.enter_context(opened(lake, self.manifest))
 
@@ -51,23 +53,59 @@ class LakeViews:
 
     def remembered(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
         """Give what a question had for an answer the last time: a snapshot does not change. Nobody may change it."""
-        if key not in self._known:
-            self._known[key] = make()
-            while len(self._known) > MAX_KNOWN:
-                self._known.pop(next(iter(self._known)), None)
-        found: T = self._known[key]
+        found: T = _kept(self._known, key, make, MAX_KNOWN)
         return found
 
     def near(self, table: str, **wanted: tuple[int, int]) -> str:
         """Give what to select from to find rows between some values: the files that may have them, or the table."""
-        ranges = self.remembered(("files", table), lambda: file_ranges(self.lake, table, self.manifest))
-        may = [
+        return self._where_may_be(table, wanted, all)
+
+    def near_any(self, table: str, **wanted: tuple[int, int]) -> str:
+        """Give what to select from to find rows of which one of some columns is between its values."""
+        return self._where_may_be(table, wanted, any)
+
+    def _where_may_be(
+        self, table: str, wanted: Mapping[str, tuple[int, int]], rule: Callable[[Iterable[bool]], bool]
+    ) -> str:
+        return self._scan(table, [
             path
-            for path, known in ranges.items()
-            if all(name not in known or _overlap(known[name], between) for name, between in wanted.items())
-        ]
-        is_local = bool(may) and not any(isinstance(path, RemotePath) for path in may)  # a dataset chooses by itself
-        return f"({select_from(may)})" if is_local else table
+            for path, known in self._ranges(table).items()
+            if rule(name not in known or _overlap(known[name], between) for name, between in wanted.items())
+        ])  # fmt: skip
+
+    def whole(self, table: str) -> str:
+        """Give what to select all rows of a table from; its rows know their `filename` unless it is the table."""
+        return self._scan(table, self._ranges(table))
+
+    def of_files(self, table: str, names: Iterable[str]) -> str:
+        """Give what to select from to find rows of files that `whole` has named, or the table."""
+        wanted = set(names)
+        return self._scan(table, [path for path in self._ranges(table) if str(path) in wanted])
+
+    def holding(self, table: str, column: str, value: Any) -> str:
+        """Give what to select from to find the rows with one value: the files that have it, or the table.
+
+        To find the files, one column is read, and of that what the Bloom filters of the files let through. The rows of
+        the files may then be wide.
+        """
+        if (scan := self.whole(table)) == table:
+            return table
+        question = f"select distinct filename from {scan} where {column} = ?"
+        holders = _kept(
+            self._holders,
+            (table, column, value),
+            lambda: [row["filename"] for row in self.rows(question, [value])],
+            MAX_HOLDERS,
+        )
+        return self.of_files(table, holders)
+
+    def _ranges(self, table: str) -> Mapping[Place, Mapping[str, tuple[int, int]]]:
+        return self.remembered(("files", table), lambda: file_ranges(self.lake, table, self.manifest))
+
+    def _scan(self, table: str, files: Iterable[Place]) -> str:
+        """Give the scan of files; a dataset of a store chooses its files by itself, and stays a table."""
+        found = list(files)
+        return table if any(isinstance(path, RemotePath) for path in found) else scan_of(found) or table
 
     def row(self, sql: str, given: Sequence[Any] | Mapping[str, Any] = ()) -> dict[str, Any]:
         """Give the first row of a question, or nothing if there is none."""
@@ -111,6 +149,15 @@ class LakeViews:
         finally:
             timer.cancel()
             cursor.close()
+
+
+def _kept(known: dict[Any, T], key: Hashable, make: Callable[[], T], most: int) -> T:
+    """Give what is known, or make it; the oldest is forgotten when there is too much."""
+    if key not in known:
+        known[key] = make()
+        while len(known) > most:
+            known.pop(next(iter(known)), None)
+    return known[key]
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hopwire.capture.times import time_text
 from hopwire.web.capture_tail import CaptureTail
 from hopwire.web.live_ring import LiveRing
 
@@ -21,7 +20,6 @@ __all__ = ["Live", "Look"]
 
 RING_ROWS = 5_000
 HISTORY = 120  # pictures of a node whose rates are drawn
-MAX_GONE = 20  # members that were there and are not there any more
 
 Look: TypeAlias = Callable[[], AsyncIterator[dict[str, Any]]]
 """Gives pictures of a node without end: as `hopwire top --json` has them, or `{"trouble": why there is none}`."""
@@ -35,7 +33,6 @@ class Live:
         self.captures = captures
         self.pictures: dict[str, dict[str, Any]] = {}
         self.history: dict[str, deque[dict[str, float]]] = {address: deque(maxlen=HISTORY) for address in looks}
-        self.gone: dict[str, dict[str, dict[str, str]]] = {address: {} for address in looks}  # by its address
         self.changes = 0  # grows with each picture
         self.ring = LiveRing(RING_ROWS)
         self.readers = 0
@@ -64,20 +61,7 @@ class Live:
     def take(self, address: str, picture: dict[str, Any]) -> None:
         """Take a picture of a node; while there is none, the last one stays, and is told to be old."""
         before = self.pictures.get(address, {})
-        if "members" in picture:
-            self._note_gone(address, before.get("members", ()), picture["members"])
         self.pictures[address] = {**before, **picture} if "trouble" in picture else picture
         if "rates" in picture:
             self.history[address].append(picture["rates"])
         self.changes += 1
-
-    def _note_gone(self, address: str, before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> None:
-        """Remember members that a node knew a moment ago and knows no more, until they come back."""
-        here = {each["uri"] for each in now}
-        at = time_text(time.time_ns())[11:19]
-        gone = self.gone[address]
-        gone |= {each["uri"]: {"node": each["node"], "uri": each["uri"], "at": at} for each in before}
-        for uri in [uri for uri in gone if uri in here]:
-            del gone[uri]
-        while len(gone) > MAX_GONE:
-            del gone[next(iter(gone))]

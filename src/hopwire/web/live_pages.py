@@ -27,7 +27,7 @@ MAX_ROWS = 100  # in one event; more than that in half a second nobody reads
 EVERY_SECONDS = 0.5
 STILL_HERE = 30  # rounds without news after which a word is sent, so that both sides notice when the other is gone
 MAX_READERS = 32
-UNKNOWN: dict[str, Any] = {"waiting": False, "trouble": "", "node": "", "name": "", "uri": "", "rates": {}}
+UNKNOWN: dict[str, Any] = {"waiting": False, "trouble": "", "node": "", "name": "", "uri": "", "rates": {}, "gone": ()}
 WIDTH, HEIGHT = 240, 36
 
 
@@ -75,11 +75,7 @@ def live(live: Live, query: Mapping[str, str], has_lake: bool) -> PageContent:
 
 
 def _nodes(live: Live) -> list[dict[str, Any]]:
-    return [
-        {**UNKNOWN, "address": address, "gone": list(live.gone[address].values()),
-         **live.pictures.get(address, {"waiting": True})}
-        for address in live.looks
-    ]  # fmt: skip
+    return [{**UNKNOWN, "address": address, **live.pictures.get(address, {"waiting": True})} for address in live.looks]
 
 
 def _lines(live: Live) -> dict[str, dict[str, Markup]]:

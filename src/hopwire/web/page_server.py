@@ -34,7 +34,7 @@ from hopwire.errors import HopwireError, LakeError, SettingsError
 from hopwire.places import Place, named_place
 from hopwire.report.flow_tree import took
 from hopwire.report.jsonable import jsonable
-from hopwire.report.words import printable, text_or_hex
+from hopwire.report.words import noun_for, printable, text_or_hex
 from hopwire.web import flow_pages, lake_pages, live_pages, page_files, version_pages
 from hopwire.web.flow_search import number_from
 from hopwire.web.guard import Guard
@@ -131,7 +131,7 @@ def page_app(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"took": took, "cell": _cell, "grouped": _grouped}
+    environment.filters |= FILTERS
     site = _Site(environment, named_place(lake) if lake is not None else None, live, shows_bodies)
     return Starlette(
         routes=site.routes(),
@@ -317,5 +317,13 @@ def _cell(value: Any) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
+def _counted(value: int | None, noun: str) -> str:
+    """Give a count in groups of three digits, with its noun: 1,234 flows."""
+    return f"{_grouped(value)} {noun_for(value or 0, noun)}"
+
+
 def _grouped(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
+
+
+FILTERS = {"took": took, "cell": _cell, "grouped": _grouped, "counted": _counted}  # of all templates

@@ -57,10 +57,12 @@ def _by_loss(views: LakeViews, rows: Sequence[tuple[int, Mapping[str, Any]]]) ->
     times = [row["seen_at_ns"] for _, row in rows]
     pairs = sorted({(row["peer"], row["node"]) for _, row in rows})
     marks = ", ".join("(?, ?)" for _ in pairs)
+    between = (min(times) - BEFORE_NS, max(times) + AFTER_NS)
     lost = views.rows(
-        "select flow_id, from_node, to_node, left_at_ns from silver.hops where fate = 'lost'"
+        "select flow_id, from_node, to_node, left_at_ns"
+        f" from {views.near('silver.hops', left_at_ns=between)} where fate = 'lost'"
         f" and left_at_ns between ? and ? and (from_node, to_node) in ({marks}) order by left_at_ns",
-        [min(times) - BEFORE_NS, max(times) + AFTER_NS, *(each for pair in pairs for each in pair)],
+        [*between, *(each for pair in pairs for each in pair)],
     )
     found = {}
     for number, row in rows:

@@ -23,7 +23,9 @@ them have come, it is known how many bytes lie between the end of one and the be
 many bytes there are up to that place. When the head of a large frame is the last that was read, `is_whole` says so: the
 owner receives the frame as one object of `wanted` bytes, and gives it to `put`. If fewer bytes come, or the guess was
 wrong, the frame is read as any other. What lies between is compared with what lay there before, and only the meta frame
-in it is cut out.
+in it is cut out. While `behind` says how many bytes that are, the owner may receive them as one object too, and ask
+`meta_in` for the meta frame: then nothing changes here from one message to the next. What `meta_in` does not know is
+given back (`give_back`).
 
 The trap: the buffer is used again. So `took` gives copies.
 """
@@ -76,6 +78,7 @@ FRAME_BYTES = 64  # that a frame takes in memory beside its data
 TYPES = frozenset((b"ROUTER", b"DEALER", b"REQ"))  # that may talk to a ROUTER
 USUAL = 3  # frames of a message
 EMPTY_MORE = bytes((MORE, 0))
+TAIL = len(EMPTY_MORE) + LONG_HEAD  # bytes of a usual message before its large frame
 _LONG_HEAD, _USUAL_HEAD = struct.Struct(">BQ").pack, struct.Struct(">BBBQ").pack
 SHORT_HEADS = [bytes((0, size)) for size in range(MAX_SHORT + 1)]
 SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
@@ -87,6 +90,9 @@ class ZmtpError(WireError):
 
 def heads(frames: Frames) -> Frames:
     """Give the bytes of a message as they are written: the heads of its frames, and what is not empty of them."""
+    if len(frames) == 1 and frames[0]:  # a train
+        size = len(frames[0])
+        return [_LONG_HEAD(LONG, size) if size > MAX_SHORT else SHORT_HEADS[size], frames[0]]
     if len(frames) == USUAL and not frames[0]:  # nearly all: an empty frame, a body, a meta frame
         _, body, meta = frames
         size, meta_size = len(body), len(meta)
@@ -143,6 +149,7 @@ class Zmtp:
         "_size",
         "_usual_between",
         "_view",
+        "behind",
         "buffer_bytes",
         "frame_bytes",
         "identity",
@@ -168,11 +175,8 @@ class Zmtp:
         self.reads_exactly = self.is_whole = False
         self.wanted = 0  # bytes to read and no more; 0 where that does not matter
         self._ahead = self._large_end = 0  # bytes between two large frames, and where the last of them ended
-        self._usual_between = (
-            b"",
-            b"",
-            0,
-        )  # how bytes between large frames begin and end around a meta frame; how many
+        self._usual_between = (b"", b"", 0)  # how bytes between large frames begin and end, and how many
+        self.behind = 0  # bytes behind a large frame that `is_whole`, up to the next, if all is as it was before
         self._piece = b""  # what came of a frame that is read as one object
         self.replies: Frames = []  # what has to be sent back
         self.is_ready = False
@@ -181,7 +185,7 @@ class Zmtp:
     def room(self) -> memoryview:
         """Give the place for the next bytes."""
         if self.is_whole:
-            self.is_whole, self._large, self._filled = False, bytearray(self.wanted), 0
+            self.is_whole, self.behind, self._large, self._filled = False, 0, bytearray(self.wanted), 0
         if self._large is not None:
             return memoryview(self._large)[self._filled :]
         return self._view[self._end :]
@@ -189,6 +193,23 @@ class Zmtp:
     def put(self, piece: bytes) -> None:
         """Take the next bytes as an object, where `is_whole` says that a frame begins here; `took` reads them."""
         self._piece = piece
+
+    def meta_in(self, piece: bytes) -> bytes:
+        """Give the meta frame in what came of the `behind` bytes between two large frames; nothing where unusual."""
+        head, tail, usual = self._usual_between
+        if not piece.startswith(head):
+            return b""
+        if len(piece) == usual and piece.endswith(tail):
+            return piece[len(head) : -len(tail)]
+        if len(piece) + len(tail) != usual:
+            return b""
+        self._frames, self.is_whole, self.behind = [], False, 0  # the next message has not begun to come
+        self._large_end, self.wanted = -len(piece), len(tail)
+        return piece[len(head) :]
+
+    def give_back(self, piece: bytes) -> None:
+        """Put bytes into the buffer that were received as an object; `took` reads them. They are at most `behind`."""
+        self._view[self._end : self._end + len(piece)] = piece
 
     def let_in(self) -> None:
         """Let the other side say as much as the limits of messages allow: it is no stranger any more."""
@@ -215,14 +236,33 @@ class Zmtp:
                 return messages
             self._end = count - missing  # a large frame leaves nothing in the buffer
             return messages + self._read()
-        if self._ahead and count == self._ahead and self._at == self._end and len(self._frames) == USUAL - 1:
-            messages = self._took_between(count)
-            if messages:
-                return messages
+        if self._ahead and self._at == self._end:
+            if count == self._ahead and len(self._frames) == USUAL - 1:
+                messages = self._took_between(count)
+                if messages:
+                    return messages
+            elif count == TAIL and not self._frames and self._is_tail():
+                self._begin_alike()
+                return []
+        if self._end == 0 and self.is_ready and count > LONG_HEAD and not self._ahead and not self._frames:
+            train = self._took_train(count)
+            if train:
+                return train
         self._end += count
         if not self.is_ready and not self._shake_hands():
             return []
         return self._read()
+
+    def _took_train(self, count: int) -> list[Frames]:
+        """Read what came if it is one frame alone, as a train is, and nothing but this frame; else nothing."""
+        buffer, length = self._buffer, count - LONG_HEAD
+        if buffer[0] != LONG or length >= WHOLE or count == len(buffer) or length > self._limits.max_bytes:
+            return []
+        frame_head = _LONG_HEAD(LONG, length)
+        if not buffer.startswith(frame_head):
+            return []
+        self._large_end -= count  # the buffer is empty again
+        return [[bytes(self._view[LONG_HEAD:count])]]
 
     def _took_between(self, count: int) -> list[Frames]:
         """Read the bytes between two large frames if they are as those before but for the meta frame; else nothing."""
@@ -232,23 +272,35 @@ class Zmtp:
             return []
         message = self._frames
         message.append(piece[len(head) : -len(tail)])
+        self._begin_alike()
+        return [message]
+
+    def _is_tail(self) -> bool:
+        """Tell whether what came is how the bytes between two large frames ended before."""
+        _, tail, usual = self._usual_between
+        return usual == self._ahead and self._view[self._end : self._end + TAIL] == tail
+
+    def _begin_alike(self) -> None:
+        """Begin a message with a large frame of the size of the one before."""
+        _, tail, usual = self._usual_between
         self._frames, self._size, self._at, self._end = [b""], 0, 0, 0
         self.is_whole, self._large_flags, self.wanted = True, tail[2], int.from_bytes(tail[3:], "big")
-        return [message]
+        self.behind = usual if self._large_flags & MORE else 0
 
     def _remember_between(self, meta: bytes, end: int) -> None:
         """Remember how the bytes between two large frames begin and end that hold a meta frame and an empty frame."""
         piece = bytes(self._view[end - self._ahead : end])
-        tail = piece[-len(EMPTY_MORE) - LONG_HEAD :]
-        head = piece[: -len(meta) - len(tail)]
-        if tail.startswith(EMPTY_MORE) and len(head) in (SHORT_HEAD, LONG_HEAD):
+        tail = piece[-TAIL:]
+        head = piece[: -len(meta) - TAIL]
+        if meta and tail.startswith(EMPTY_MORE) and len(head) in (SHORT_HEAD, LONG_HEAD):
             self._usual_between = head, tail, len(piece)  # the head says how long the meta frame is
+            self.behind = len(piece) if self._large_flags & MORE else 0
 
     def _took_whole(self) -> list[Frames]:
         messages: list[Frames] = []
         piece, self._piece = self._piece, b""
         if len(piece) == self.wanted:
-            self.is_whole, self.wanted = False, self._ahead
+            self.is_whole, self.behind, self.wanted = False, 0, self._ahead
             self._large_end = self._at
             self._add(piece, self._large_flags, messages)
         else:

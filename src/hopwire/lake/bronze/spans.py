@@ -51,9 +51,10 @@ SPANS_TABLE = declare(
 
 def rows_from_spans(spans: Iterable[SourceSpan]) -> pa.Table:
     """Give spans as rows."""
-    names = SPANS_TABLE.schema.names
-    rows = [{name: getattr(span, name) for name in names} | {"gaps": list(map(asdict, span.gaps))} for span in spans]
-    return pa.Table.from_pylist(rows, SPANS_TABLE.schema)
+    known = list(spans)
+    columns = {name: [getattr(span, name) for span in known] for name in SPANS_TABLE.schema.names}
+    columns["gaps"] = [[asdict(gap) for gap in gaps] if gaps else [] for gaps in columns["gaps"]]
+    return pa.table(columns, schema=SPANS_TABLE.schema)
 
 
 def spans_from_rows(rows: pa.Table) -> list[SourceSpan]:
