@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -269,22 +270,25 @@ def test_a_large_message_that_was_lost_with_its_connection_holds_up_no_other(mon
 # -- silence
 
 
+async def _does(process: subprocess.Popen[str], what: str) -> str:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{what}\n")
+    process.stdin.flush()
+    return (await asyncio.to_thread(process.stdout.readline)).strip()
+
+
 @pytest.mark.slow
 def test_a_process_that_stood_still_for_too_long_is_answered_as_soon_as_it_goes_on() -> None:
     async def story() -> None:
         async with Node() as a:
             a.host(Greeter())
             with child("asker", a.uri) as (process, _):
-                await until(lambda: a.peers)
+                assert await _does(process, "know") == "known"  # peers meet before they know each other's routes
                 os.kill(process.pid, signal.SIGSTOP)
                 await until(lambda: not a.peers)  # five seconds
                 os.kill(process.pid, signal.SIGCONT)
-                assert process.stdin is not None
-                assert process.stdout is not None
-                process.stdin.write("ask\n")
-                process.stdin.flush()
-                line = await asyncio.to_thread(process.stdout.readline)
-                assert line.strip() == "hello x"
+                assert await _does(process, "ask") == "hello x"
                 await until(lambda: a.peers)
                 assert "unknown_node" not in a.dead_letters.counts
 

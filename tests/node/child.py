@@ -1,4 +1,4 @@
-"""A node in a process of its own: hosts an actor, prints its address, and asks for each line of its input."""
+"""A node in a process of its own: hosts an actor, prints its address, and does what each line of its input says."""
 
 from __future__ import annotations
 
@@ -50,8 +50,12 @@ async def main(kind: str, formats: str, peers: list[str]) -> None:
             actor.node = node
         node.host(actor)
         print(node.uri, flush=True)
-        while await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline):
-            print((await node.hub().ask(Greet("x"), Greeting, timeout=5)).text, flush=True)
+        while line := await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline):
+            if line == "know\n":
+                await node.knows(Greet)
+                print("known", flush=True)
+            else:
+                print((await node.hub().ask(Greet("x"), Greeting, timeout=5)).text, flush=True)
 
 
 if __name__ == "__main__":
