@@ -12,7 +12,7 @@ import pytest
 from hopwire.web import lake_questions as ask
 from hopwire.web.flow_search import ORDERS, FlowSearch
 from hopwire.web.lake_views import LakeViews
-from hopwire.web.list_places import ListPlace, place_of
+from hopwire.web.list_places import HeadPlace, HeadRow, ListPlace, place_in_head, place_of
 
 STRETCHES = [(30, 120), (20, 40), (10, 300)]  # the latest first
 
@@ -41,6 +41,66 @@ def test_any_page_of_any_counts_lies_where_a_sorted_list_has_it() -> None:
         if place is not None:
             within = [key for key in rows if place.first <= key <= place.last]
             assert within[begin - place.before :][:size] == wanted
+
+
+HEAD = [HeadRow(value, f"file {value}") for value in (9, 7, 7, 7, 5, 3)]
+
+
+@pytest.mark.parametrize(("begin", "is_whole", "place"), [
+    (0, False, HeadPlace(7, 9, 0, frozenset({"file 9", "file 7"}))),
+    (2, False, HeadPlace(7, 7, 1, frozenset({"file 7"}))),
+    (4, False, None),
+    (4, True,  HeadPlace(3, 5, 0, frozenset({"file 5", "file 3"}))),
+    (6, True,  None),
+])  # fmt: skip
+def test_a_page_takes_all_flows_between_its_first_and_its_last_value(
+    begin: int, is_whole: bool, place: HeadPlace | None
+) -> None:
+    assert place_in_head(HEAD, is_whole, begin, 2) == place
+
+
+def test_a_head_with_flows_of_no_duration_does_not_tell_their_page() -> None:
+    head = [HeadRow(4, "a"), HeadRow(None, "b")]
+    assert place_in_head(head, True, 0, 1) == HeadPlace(4, 4, 0, frozenset({"a"}))
+    assert place_in_head(head, True, 0, 2) is None
+
+
+def test_any_page_of_any_head_has_the_rows_of_the_sorted_list() -> None:
+    chance = random.Random(11)
+    found = 0
+    for _ in range(500):
+        rows = sorted(((chance.randrange(6), number) for number in range(chance.randrange(1, 30))), reverse=True)
+        head = [HeadRow(value, "file") for value, _ in rows[: chance.randrange(1, 30)]]
+        begin, size = chance.randrange(30), chance.randrange(1, 9)
+        place = place_in_head(head, len(head) == len(rows), begin, size)
+        if place is not None:
+            found += 1
+            between = [row for row in rows if place.low <= row[0] <= place.high]
+            assert between[place.before :][:size] == rows[begin : begin + size]
+    assert found > 100
+
+
+class _CountingViews(LakeViews):
+    """Views that write down what they are asked."""
+
+    def rows(self, sql: str, given: Any = ()) -> list[dict[str, Any]]:
+        self.asked = [*getattr(self, "asked", []), sql]
+        return super().rows(sql, given)
+
+
+def test_a_narrowed_list_is_looked_for_once_and_its_pages_ask_their_own_files_alone(
+    demo_run: tuple[dict[str, Any], Path],
+) -> None:
+    views = _CountingViews(demo_run[1] / "lake")
+    names = ask.node_names(views)
+    wanted = FlowSearch(outcome="answered")
+    counts = ask.flows_over_time(views, wanted, names)
+    assert len(counts.head) == sum(counts.totals.values())
+    views.asked = []
+    for page in (1, 2):
+        assert ask.flow_page(views, replace(wanted, page=page), names)
+    assert len(views.asked) == 2
+    views.close()
 
 
 @pytest.mark.parametrize("order", list(ORDERS))

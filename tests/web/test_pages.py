@@ -78,6 +78,8 @@ def test_what_is_quarantined_has_its_reason_and_the_marked_byte(page: TestClient
     [
         ("/nowhere", 404, "there is no page"),
         ("/flow/unknown", 404, "the lake has no flow"),
+        ("/flow/order-00", 404, "more than one flow begins with"),
+        ("/flow/order-00.json", 404, "and others"),
         ("/flow/0xzz", 404, "is no id"),
         ("/flow/order-001/hop/99", 404, "and no step 99"),
         ("/flow/order-001/hop/x", 400, "the step: found"),
@@ -87,6 +89,18 @@ def test_what_is_quarantined_has_its_reason_and_the_marked_byte(page: TestClient
         ("/flows?since=never", 400, "since: found"),
         ("/links?view=cube", 400, "view: found"),
         ("/quarantine?page=x", 400, "page: found"),
+        ("/quarantine?reason=boredom", 400, "reason: found"),
+        ("/security?finding=boredom", 400, "finding: found"),
+        ("/flows?outcom=lost", 400, "the address: found &#39;outcom&#39;, expected one of outcome, contract,"),
+        ("/?outcom=lost", 400, "the address: found &#39;outcom&#39;"),
+        ("/flow/order-001?vieww=table", 400, "expected one of view, clock, first, v"),
+        ("/flow/order-001/hop/0?first=1", 400, "expected one of v"),
+        ("/contracts?node=shop", 400, "expected one of v"),
+        ("/flows.json?outcom=lost", 400, '"error":"the address: found'),
+        ("/flows.parquet?outcom=lost", 400, "the address: found"),
+        ("/export/otlp?flows=order-001", 400, "expected one of flow, outcome,"),
+        ("/sql?query=select", 400, "expected one of q, v"),
+        ("/flows?node=hub&node=shop", 400, "the address: found &#39;node&#39; twice"),
         ("/static/../page_server.py", 404, ""),
         ("/static/..%2fpage_server.py", 404, ""),
     ],
@@ -96,6 +110,24 @@ def test_what_makes_no_sense_is_said_in_one_line(page: TestClient, address: str,
     assert answer.status_code == status
     assert said in answer.text
     assert "Traceback" not in answer.text
+
+
+def test_the_beginning_of_an_id_is_enough_if_no_other_id_begins_so(page: TestClient) -> None:
+    asked = page.get("/sql.json", params={"q": "select flow from gold.flows where not is_control order by flow"})
+    ids = [row[0] for row in asked.json()["rows"]]
+    wanted, begin = next(
+        (each, each[:size])
+        for each in ids
+        for size in range(4, len(each) - 1)
+        if sum(other.startswith(each[:size]) for other in ids) == 1
+    )
+    assert page.get(f"/flow/{begin}.json").json()["id"] == wanted
+    assert page.get(f"/flow/0x{begin.encode().hex()}/hop/0.json").json()["flow"] == wanted
+    assert page.get(f"/compare.json?a={begin}&b={wanted}").json()["sides"][0]["id"] == wanted
+
+
+def test_an_address_with_a_token_that_nobody_asks_for_is_the_same_page(page: TestClient) -> None:
+    assert page.get("/contracts?token=old").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hopwire.report.dissection import rows_from_dissection
 from hopwire.report.flow_tree import Remark, Witnesses, finding_line, name_of, request_line, witnesses_of
 from hopwire.report.words import cut, text_or_hex
 from hopwire.web import lake_questions as ask
-from hopwire.web.flow_search import number_from
+from hopwire.web.flow_search import FlowSearch, number_from
 from hopwire.web.flow_steps import FlowStep, steps_of_flow
 from hopwire.web.lake_views import LakeViews
 from hopwire.web.page_content import Missing, PageContent, bytes_from_address, id_in_address
@@ -27,6 +27,7 @@ Query = Mapping[str, str]
 MAX_FIELDS, MAX_DUMP = 400, 4_096  # fields and bytes of one sighting that are shown
 MAX_LOST = 20  # steps whose end is told above the drawing
 MAX_REQUESTS, MAX_FINDINGS = 50, 100  # of a flow that are told below it; all of them are counted
+MAX_NAMED = 3  # flows that are named where an id is not enough
 HIDDEN = "hidden"
 SHORT_ID = 16  # characters of an id above a column
 NOWHERE = (b"", 0, 0)  # no node has this sighting
@@ -108,7 +109,20 @@ def _found_flow(views: LakeViews, text: str, first: int, count: int) -> dict[str
     for flow_id in dict.fromkeys((bytes_from_address(text), text.encode())):
         if found := ask.flow_called(views, flow_id, first, count):
             return found
-    raise Missing(f"the lake has no flow {text!r:.120}")
+    return ask.flow_called(views, _begun(views, text), first, count)
+
+
+def _begun(views: LakeViews, text: str) -> bytes:
+    """Give the only flow whose id begins like this; flows of users go before those in which nodes alone speak."""
+    for everything in ("", "1"):
+        ids = ask.flow_ids(views, FlowSearch(q=text, all=everything), {}, MAX_NAMED + 1)
+        if len(ids) == 1:
+            return ids[0]
+        if ids:
+            named = ", ".join(text_or_hex(each) for each in ids[:MAX_NAMED])
+            more = " and others" if len(ids) > MAX_NAMED else ""
+            raise Missing(f"more than one flow begins with {text!r:.120}: {named}{more}")
+    raise Missing(f"the lake has no flow {text!r:.120}, and none that begins so")
 
 
 def _steps(views: LakeViews, found: Mapping[str, Any], names: Mapping[bytes, str], first: int) -> list[FlowStep]:

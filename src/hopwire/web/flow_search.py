@@ -19,7 +19,7 @@ from hopwire.flows.findings import KINDS
 from hopwire.flows.schemas import FLOW_OUTCOMES
 from hopwire.report.words import nodes_called, spellings
 
-__all__ = ["MAX_LENGTH", "ORDERS", "FlowSearch", "number_from", "search_from_query", "sql_of"]
+__all__ = ["MAX_LENGTH", "ORDERS", "SEARCH_NAMES", "FlowSearch", "number_from", "search_from_query", "sql_of"]
 
 ORDERS = {
     # order     how the list is sorted
@@ -108,6 +108,9 @@ class FlowSearch:
         return text, [value for _, values in conditions for value in values]
 
 
+SEARCH_NAMES = tuple(each.name for each in fields(FlowSearch))  # in the address of a list
+
+
 def sql_of(wanted: FlowSearch, names: Mapping[bytes, str]) -> str:
     """Give SQL that a reader can copy: all flows that fit, without the steps."""
     where, values = wanted.where(names)
@@ -147,9 +150,8 @@ def _begins(text: str) -> tuple[str, list[Any]]:
 def search_from_query(query: Mapping[str, str]) -> FlowSearch:
     """Give the filter that an address names."""
     given: dict[str, Any] = {}
-    known = {each.name for each in fields(FlowSearch)}
-    for name, value in query.items():
-        if name not in known or not value:
+    for name in SEARCH_NAMES:
+        if not (value := query.get(name, "")):
             continue
         if len(value) > MAX_LENGTH:
             raise SettingsError(f"{name}: is longer than {MAX_LENGTH} characters")

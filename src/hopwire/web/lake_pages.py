@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -43,8 +43,9 @@ EXAMPLE = "select outcome, count(*) as requests from requests group by outcome o
 def overview(views: LakeViews, query: Query) -> PageContent:
     """Everything at a glance: what became of flows over time, the losses, the balance."""
     wanted, names = search_from_query(query), ask.node_names(views)
-    totals, buckets, width, _ = ask.flows_over_time(views, wanted, names)
-    chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
+    counts = ask.flows_over_time(views, wanted, names)
+    totals, buckets = counts.totals, counts.buckets
+    chart = time_chart(buckets, counts.width_ns, lambda begin, end: _between(wanted, begin, end, "/flows"))
     balance = views.row(
         "select sum(rows_in)::bigint as rows_in, sum(message_count)::bigint as messages,"
         " sum(quarantine_count)::bigint as quarantined, sum(skipped_rows)::bigint as skipped,"
@@ -88,10 +89,11 @@ def _between(wanted: FlowSearch, begin_ns: int, end_ns: int, path: str) -> str:
 def flows(views: LakeViews, query: Query) -> PageContent:
     """The list of flows, page by page, with exact totals."""
     wanted, names = search_from_query(query), ask.node_names(views)
-    totals, buckets, width, _ = ask.flows_over_time(views, wanted, names)
+    counts = ask.flows_over_time(views, wanted, names)
+    totals = counts.totals
     rows = [_listed(row, names) for row in ask.flow_page(views, wanted, names)]
     total = sum(totals.values())
-    chart = time_chart(buckets, width, lambda begin, end: _between(wanted, begin, end, "/flows"))
+    chart = time_chart(counts.buckets, counts.width_ns, lambda begin, end: _between(wanted, begin, end, "/flows"))
     values = {
         "flows": rows,
         "total": total,
@@ -155,7 +157,7 @@ def _link(row: Mapping[str, Any], names: Mapping[bytes, str], wanted: FlowSearch
     return LinkTotal(source, target, row["hop_count"], row["lost_count"] or 0, row["p95_us"], address)
 
 
-def contracts(views: LakeViews, query: Query) -> PageContent:
+def contracts(views: LakeViews) -> PageContent:
     """Every message contract: who sends and handles it, in which formats and sizes."""
     rows = views.rows(  # what nodes say among themselves comes last
         "select * from gold.contracts order by starts_with(contract, ?) or starts_with(contract, ?),"
@@ -176,7 +178,7 @@ def contracts(views: LakeViews, query: Query) -> PageContent:
     return PageContent("contracts.html", "Contracts", {"contracts": made})
 
 
-def clocks(views: LakeViews, query: Query) -> PageContent:
+def clocks(views: LakeViews) -> PageContent:
     """The nodes that captured: their lives, what is missing, and how wrong their clocks are."""
     names = ask.node_names(views)
     rows = views.rows("select * from silver.clocks order by node_name, node")
@@ -232,6 +234,7 @@ def security(views: LakeViews, query: Query) -> PageContent:
     )
     kinds = views.remembered(("findings",), lambda: views.rows(counted))
     finding = query.get("finding", "")
+    _check_choice("finding", finding, [row["finding"] for row in kinds])
     where, given = ("finding = ?", [finding]) if finding else ("true", [])
     rows = views.rows(
         f"select * from gold.security where {where} order by minute desc, message_count desc limit {MAX_SECURITY}",
@@ -257,6 +260,7 @@ def quarantine(views: LakeViews, query: Query, shows_bodies: bool = True) -> Pag
     names = ask.node_names(views)
     page = max(1, number_from(query.get("page", "1"), "page"))
     reason = query.get("reason", "")
+    _check_choice("reason", reason, WIRE_REASONS)
     reasons = ask.quarantine_counts(views)
     total = sum(row["sightings"] for row in reasons if reason in ("", row["reason"]))
     rows = ask.quarantine_page(views, reason, SHOWN_QUARANTINED * (page - 1), SHOWN_QUARANTINED)
@@ -311,6 +315,12 @@ def _frames(frames: Sequence[bytes]) -> list[dict[str, Any]]:
         )
         room -= len(shown)
     return made
+
+
+def _check_choice(name: str, value: str, choices: Collection[str]) -> None:
+    if value and value not in choices:
+        expected = f"one of {', '.join(choices)}" if choices else "none, for there are none"
+        raise SettingsError(f"{name}: found {value!r:.40}, expected {expected}")
 
 
 # -- SQL

@@ -15,7 +15,7 @@ from hopwire.model.units import NS_PER_SECOND
 from hopwire.report.flow_tree import is_bad_step
 from hopwire.web.flow_search import ORDERS, FlowSearch
 from hopwire.web.lake_views import LakeViews
-from hopwire.web.list_places import place_of
+from hopwire.web.list_places import HeadRow, place_in_head, place_of
 from hopwire.web.time_chart import Bucket, bucket_width
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 PAGE_ROWS = 50
+HEAD_ROWS = 1_000  # of a list that is narrowed: its first 20 pages
 AROUND_NS = 3_600 * NS_PER_SECOND  # around the steps of a flow: its requests were asked within
 MAX_TABLE_ROWS = 10_000_000
 # the order of the steps of a flow, as `silver/hops.py: by_time` has it
@@ -79,6 +80,7 @@ class FlowCounts(NamedTuple):
     buckets: Sequence[Bucket]
     width_ns: int  # of a stretch of time
     bars: Mapping[int | None, int]  # None: flows that have no duration
+    head: Sequence[HeadRow] = ()  # of a list that is narrowed
 
 
 def node_names(views: LakeViews) -> dict[bytes, str]:
@@ -107,10 +109,18 @@ def flow_page(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) 
     """Give the flows of one page of the list."""
     where, given = wanted.where(names)
     begin = (wanted.page - 1) * PAGE_ROWS
-    within, before = _within(wanted.order, flows_over_time(views, wanted, names), begin)
+    counts = flows_over_time(views, wanted, names)
+    place = place_in_head(counts.head, len(counts.head) == sum(counts.totals.values()), begin, PAGE_ROWS)
+    if place is not None:  # all flows of the place are in the head, so they are few
+        rows = views.rows(
+            f"select {LISTED} from {views.of_files('gold.flows', place.files)} where {where}"
+            f" and {_sorted_by(wanted.order)} between {place.low} and {place.high} order by {ORDERS[wanted.order]}",
+            given,
+        )
+        return rows[place.before : place.before + PAGE_ROWS]
+    within, before = _within(wanted.order, counts, begin)
     # first the ids, from few columns; then the rows of the page, from the files that have them
-    flows = views.whole("gold.flows")
-    file = "''" if flows == "gold.flows" else "filename"
+    flows, file = _with_files(views)
     ids = views.rows(
         f"select flow_id, started_at_ns, duration_us, {file} as file from {flows} where {where} and {within}"
         f" order by {ORDERS[wanted.order]} limit {PAGE_ROWS} offset {begin - before}",
@@ -156,6 +166,17 @@ def _within(order: str, counts: FlowCounts, begin: int) -> tuple[str, int]:
     return "true", 0
 
 
+def _with_files(views: LakeViews) -> tuple[str, str]:
+    """What to select flows from, and what tells the file of each: files of a store are not told apart."""
+    flows = views.whole("gold.flows")
+    return flows, "''" if flows == "gold.flows" else "filename"
+
+
+def _sorted_by(order: str) -> str:
+    """The column that a list is sorted by first."""
+    return ORDERS[order].replace(",", " ").split()[0]
+
+
 def _stretch(width_ns: int) -> str:
     return f"started_at_ns // {width_ns} * {width_ns}"
 
@@ -185,13 +206,15 @@ def flow_table(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str])
 def flows_over_time(views: LakeViews, wanted: FlowSearch, names: Mapping[bytes, str]) -> FlowCounts:
     """Count the flows by outcome, in all and over time, exactly.
 
-    The 95th percentile comes from a histogram whose bars are 5 % wide: the flows are read once, and not sorted.
+    The 95th percentile comes from a histogram whose bars are 5 % wide: the flows are read once, and not sorted. A list
+    that is narrowed also has its head, since the flows that fit are few, and to look for them again costs as much.
     """
     where, given = wanted.where(names)
-    return views.remembered(("over time", where, *given), lambda: _over_time(views, wanted, where, given))
+    order = wanted.order if wanted.is_narrow else ""
+    return views.remembered(("over time", order, where, *given), lambda: _over_time(views, wanted, where, given, order))
 
 
-def _over_time(views: LakeViews, wanted: FlowSearch, where: str, given: Sequence[Any]) -> FlowCounts:
+def _over_time(views: LakeViews, wanted: FlowSearch, where: str, given: Sequence[Any], order: str) -> FlowCounts:
     ends = views.remembered(
         ("ends",),
         lambda: views.row("select min(started_at_ns) as first, max(started_at_ns) as last from gold.flows"),
@@ -201,19 +224,17 @@ def _over_time(views: LakeViews, wanted: FlowSearch, where: str, given: Sequence
     since, until = wanted.between_ns
     first, last = max(ends["first"], since), min(ends["last"], until)
     width = bucket_width(first, max(first, last))
-    rows = views.rows(
-        f"with counted as (select {_stretch(width)} as at_ns, outcome, {BAR} as bar, count(*) as flows"
-        f" from gold.flows where {where} group by all)"
-        " select at_ns, outcome, bar, sum(flows)::bigint as flows, grouping(outcome) as is_bar from counted"
-        " group by grouping sets ((at_ns, outcome), (at_ns, bar)) order by at_ns",
-        given,
-    )
+    rows = views.rows(_counting(views, where, width, order), given)
     totals: dict[str, int] = {}
     counts: dict[int, dict[str, int]] = {}
     bars: dict[int, dict[int, int]] = {}
     all_bars: dict[int | None, int] = {}
+    head: list[HeadRow] = []
     for row in rows:
         at, bar, flows = row["at_ns"], row["bar"], row["flows"]
+        if row["file"] is not None:
+            head.append(HeadRow(at, row["file"]))
+            continue
         if not row["is_bar"]:
             totals[row["outcome"]] = totals.get(row["outcome"], 0) + flows
             counts.setdefault(at, {})[row["outcome"]] = flows
@@ -221,8 +242,29 @@ def _over_time(views: LakeViews, wanted: FlowSearch, where: str, given: Sequence
         all_bars[bar] = all_bars.get(bar, 0) + flows
         if bar is not None:
             bars.setdefault(at, {})[bar] = flows
-    buckets = [Bucket(at, found, _p95(bars.get(at, {}))) for at, found in counts.items()]
-    return FlowCounts(totals, buckets, width, all_bars)
+    buckets = [Bucket(at, found, _p95(bars.get(at, {}))) for at, found in sorted(counts.items())]
+    return FlowCounts(totals, buckets, width, all_bars, head)
+
+
+def _counting(views: LakeViews, where: str, width_ns: int, order: str) -> str:
+    """The question that counts flows by time, outcome and duration; if there is an order, behind it the head."""
+    flows, file = _with_files(views)
+    value = _sorted_by(order) if order else "null"
+    counts = (
+        f" counted as (select {_stretch(width_ns)} as at_ns, outcome, {BAR} as bar, count(*) as flows"
+        " from fitting group by all), found as (select at_ns, outcome, bar, sum(flows)::bigint as flows,"
+        " grouping(outcome) as is_bar, null::varchar as file from counted"
+        " group by grouping sets ((at_ns, outcome), (at_ns, bar)))"
+    )
+    fitting = f"select started_at_ns, outcome, duration_us, {value} as value, {file} as file from {flows} where {where}"
+    if not order:
+        return f"with fitting as ({fitting}),{counts} from found"
+    first = ORDERS[order].partition(",")[0].replace(_sorted_by(order), "value")
+    return (
+        f"with fitting as materialized ({fitting}),{counts}, head as (select value as at_ns, null as outcome,"
+        f" null as bar, null as flows, null as is_bar, file from fitting order by {first} limit {HEAD_ROWS})"
+        f" from (from found union all from head) order by file is not null, {first.replace('value', 'at_ns')}"
+    )
 
 
 def _p95(heights: Mapping[int, int]) -> int | None:

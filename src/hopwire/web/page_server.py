@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -36,7 +36,7 @@ from hopwire.report.flow_tree import took
 from hopwire.report.jsonable import jsonable
 from hopwire.report.words import noun_for, printable, text_or_hex
 from hopwire.web import flow_pages, lake_pages, live_pages, page_files, version_pages
-from hopwire.web.flow_search import number_from
+from hopwire.web.flow_search import SEARCH_NAMES, number_from
 from hopwire.web.guard import Guard
 from hopwire.web.lake_views import LakeViews
 from hopwire.web.live import Live
@@ -81,32 +81,49 @@ class _Asked:
         return self.snapshots.views(self.number)
 
 
-MakePage = Callable[[_Asked], PageContent]
-MakeFile = Callable[[_Asked], page_files.PageFile]
+T = TypeVar("T")
 
-PAGES: dict[str, MakePage] = {
-    "/": lambda asked: lake_pages.overview(asked.views, asked.query),
-    "/flows": lambda asked: lake_pages.flows(asked.views, asked.query),
-    "/flow/{id}": lambda asked: flow_pages.flow(asked.views, asked.path["id"], asked.query),
-    "/flow/{id}/hop/{number}": lambda asked: flow_pages.hop(
-        asked.views, asked.path["id"], asked.path["number"], asked.shows_bodies
+
+@dataclass(frozen=True, slots=True)
+class _Made(Generic[T]):
+    """How a page or a file is made, and the names that its address may have beside the version."""
+
+    make: Callable[[_Asked], T]
+    names: Sequence[str] = ()
+
+
+PAGES: dict[str, _Made[PageContent]] = {
+    "/": _Made(lambda asked: lake_pages.overview(asked.views, asked.query), SEARCH_NAMES),
+    "/flows": _Made(lambda asked: lake_pages.flows(asked.views, asked.query), SEARCH_NAMES),
+    "/flow/{id}": _Made(
+        lambda asked: flow_pages.flow(asked.views, asked.path["id"], asked.query), ("view", "clock", "first")
     ),
-    "/compare": lambda asked: flow_pages.compare(asked.views, asked.query, asked.snapshots.views),
-    "/links": lambda asked: lake_pages.links(asked.views, asked.query),
-    "/contracts": lambda asked: lake_pages.contracts(asked.views, asked.query),
-    "/clocks": lambda asked: lake_pages.clocks(asked.views, asked.query),
-    "/security": lambda asked: lake_pages.security(asked.views, asked.query),
-    "/quarantine": lambda asked: lake_pages.quarantine(asked.views, asked.query, asked.shows_bodies),
-    "/versions": lambda asked: version_pages.versions(asked.snapshots, asked.query),
-    "/sql": lambda asked: lake_pages.sql(asked.views, _sql_query(asked)),
-}
-FILES: dict[str, MakeFile] = {
-    "/export/{format}": lambda asked: page_files.export_file(
-        asked.views, asked.path["format"], asked.query, asked.shows_bodies
+    "/flow/{id}/hop/{number}": _Made(
+        lambda asked: flow_pages.hop(asked.views, asked.path["id"], asked.path["number"], asked.shows_bodies)
     ),
-    "/flows.parquet": lambda asked: page_files.flows_file(asked.views, asked.query),
-    "/sql.parquet": lambda asked: page_files.sql_file(asked.views, _sql_query(asked)),
+    "/compare": _Made(
+        lambda asked: flow_pages.compare(asked.views, asked.query, asked.snapshots.views), ("a", "b", "va", "vb")
+    ),
+    "/links": _Made(lambda asked: lake_pages.links(asked.views, asked.query), ("contract", "view", "all")),
+    "/contracts": _Made(lambda asked: lake_pages.contracts(asked.views)),
+    "/clocks": _Made(lambda asked: lake_pages.clocks(asked.views)),
+    "/security": _Made(lambda asked: lake_pages.security(asked.views, asked.query), ("finding",)),
+    "/quarantine": _Made(
+        lambda asked: lake_pages.quarantine(asked.views, asked.query, asked.shows_bodies), ("reason", "page")
+    ),
+    "/versions": _Made(lambda asked: version_pages.versions(asked.snapshots, asked.query), ("a", "b")),
+    "/sql": _Made(lambda asked: lake_pages.sql(asked.views, _sql_query(asked)), ("q",)),
 }
+FILES: dict[str, _Made[page_files.PageFile]] = {
+    "/export/{format}": _Made(
+        lambda asked: page_files.export_file(asked.views, asked.path["format"], asked.query, asked.shows_bodies),
+        ("flow", *SEARCH_NAMES),
+    ),
+    "/flows.parquet": _Made(lambda asked: page_files.flows_file(asked.views, asked.query), SEARCH_NAMES),
+    "/sql.parquet": _Made(lambda asked: page_files.sql_file(asked.views, _sql_query(asked)), ("q",)),
+}
+VERSION = "v"  # the version of the lake, in the address of every page
+TOKEN = "token"  # noqa: S105 - its name in an address; who needs it is not asked by the page any more
 
 
 def _sql_query(asked: _Asked) -> Mapping[str, str]:
@@ -174,31 +191,33 @@ class _Site:
         if self.snapshots is None:
             return [*found, Route("/", lambda request: RedirectResponse("/live"))]
         found.append(Route("/version.json", self._version))
-        found += [Route(path, self._file(make)) for path, make in FILES.items()]
-        for path, make in PAGES.items():
-            found.append(Route("/overview.json" if path == "/" else f"{path}.json", self._page(make, is_json=True)))
-            found.append(Route(path, self._page(make, is_json=False)))
+        found += [Route(path, self._file(made)) for path, made in FILES.items()]
+        for path, made in PAGES.items():
+            found.append(Route("/overview.json" if path == "/" else f"{path}.json", self._page(made, is_json=True)))
+            found.append(Route(path, self._page(made, is_json=False)))
         return found
 
     # -- pages of the lake
 
     def _asked(self, request: Request) -> _Asked:
         assert self.snapshots is not None
-        given = request.query_params.get("v", "")
-        number = number_from(given, "v", 1) if given else None
+        given = request.query_params.get(VERSION, "")
+        number = number_from(given, VERSION, 1) if given else None
         return _Asked(self.snapshots, number, request.query_params, request.path_params, self.shows_bodies)
 
-    def _page(self, make: MakePage, *, is_json: bool) -> Callable[[Request], Response]:
+    def _page(self, made: _Made[PageContent], *, is_json: bool) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
+            _check_names(request, (*made.names, VERSION))
             asked = self._asked(request)
-            content = make(asked)
+            content = made.make(asked)
             return _json(content.values) if is_json else self._html(content, request, asked.number)
 
         return self._careful(answer, is_json)
 
-    def _file(self, make: MakeFile) -> Callable[[Request], Response]:
+    def _file(self, made: _Made[page_files.PageFile]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
-            name, media_type, parts = make(self._asked(request))
+            _check_names(request, (*made.names, VERSION))
+            name, media_type, parts = made.make(self._asked(request))
             headers = {"content-disposition": f'attachment; filename="{name}"'}
             return StreamingResponse(parts, media_type=media_type, headers=headers)
 
@@ -229,6 +248,7 @@ class _Site:
 
         def answer(request: Request) -> Response:
             assert self.live is not None
+            _check_names(request, live_pages.TailFilter._fields)
             content = live_pages.live(self.live, request.query_params, self.snapshots is not None)
             return _json(content.values) if is_json else self._html(content, request, None)
 
@@ -254,7 +274,7 @@ class _Site:
 
     def _html(self, content: PageContent, request: Request, number: int | None, status: int = 200) -> Response:
         newest = self.snapshots.newest() if self.snapshots is not None else 0
-        others = [(name, value) for name, value in request.query_params.multi_items() if name != "v"]
+        others = [(name, value) for name, value in request.query_params.multi_items() if name != VERSION]
         path = "/" + request.url.path.lstrip("/")  # what begins with two slashes would lead to another host
         twin = "/overview" if path == "/" else path
         text = self.environment.get_template(content.template).render(
@@ -272,11 +292,21 @@ class _Site:
             is_pinned=number is not None,
             is_versioned=has_version(path),
             unpinned=path + (f"?{urlencode(others)}" if others else ""),
-            pinned_at=f"{path}?{urlencode([*others, ('v', newest)])}",
+            pinned_at=f"{path}?{urlencode([*others, (VERSION, newest)])}",
             twin=f"{twin}.json" + (f"?{request.url.query}" if request.url.query else ""),
             shows_bodies=self.shows_bodies,
         )
         return HTMLResponse(text if number is None else _pinned(text, number), status)
+
+
+def _check_names(request: Request, known: Sequence[str]) -> None:
+    """Refuse an address that says something that the page would not heed, or says it twice."""
+    given = [name for name, _ in request.query_params.multi_items() if name != TOKEN]
+    for place, name in enumerate(given):
+        if name not in known:
+            raise SettingsError(f"the address: found {name!r:.40}, expected one of {', '.join(known)}")
+        if name in given[:place]:
+            raise SettingsError(f"the address: found {name!r:.40} twice, expected it once")
 
 
 def _pinned(html: str, number: int) -> str:
