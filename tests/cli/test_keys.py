@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hopwire.domains_file import domains_from_file
+from hopwire.runner import read_settings
 from tests.cli.running import Outcome, hopwire
 from tests.node.networks import needs_openssl
 
@@ -73,6 +74,7 @@ def test_a_node_gets_its_certificate_and_the_keys_of_its_domains_alone(folder: P
         "network-1.key",
         "node.key",
         "node.pem",
+        "node.toml",
         "orders-1.key",
         "revoked.txt",
     ]
@@ -88,6 +90,18 @@ def test_a_node_gets_its_certificate_and_the_keys_of_its_domains_alone(folder: P
         text=True,
     ).stdout
     assert "URI:hopwire:node:payment-1, URI:hopwire:domain:orders" in names
+
+
+@pytest.mark.slow
+def test_the_settings_of_a_node_find_its_keys_and_are_never_written_over(folder: Path) -> None:
+    settings = folder / "nodes" / "payment-1" / "node.toml"
+    found = read_settings(config=settings)
+    assert found["domains"] == str(settings.with_name("domains.toml"))
+    assert found.tls() is not None
+    settings.write_text(settings.read_text() + 'listen = "tcp://127.0.0.1:7400"\n')
+    said = keys(folder, "sign", "payment-1", "--hosts", "orders").out
+    assert f"hopwire node -c {settings}" in said
+    assert "7400" in settings.read_text()
 
 
 @pytest.mark.slow

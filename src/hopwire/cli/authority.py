@@ -33,10 +33,19 @@ from hopwire.node.certificate import names_of
 from hopwire.security.domain_settings import domains_from_table
 from hopwire.security.patterns import patterns_from
 
-__all__ = ["Issued", "KeyFolder"]
+__all__ = ["NODE_SETTINGS", "Issued", "KeyFolder"]
 
 PUBLIC = 0o644
 WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # also the name of a file
+NODE_SETTINGS = "node.toml"
+SETTINGS_TEXT = """\
+# How `hopwire node -c` and other commands find the keys beside this file. It is written once: add what you like.
+domains = "domains.toml"
+tls_certificate = "node.pem"
+tls_key = "node.key"
+tls_authority = "authority.pem"
+tls_revoked = "revoked.txt"
+"""
 HEADER = "# Made by `hopwire keys`, which writes all of it anew. Secrets are in the files that it names.\n"
 KEY_BYTES = 32
 SERIAL_BYTES = 16
@@ -283,6 +292,8 @@ class KeyFolder:
             for file in sorted(files):
                 _write(folder / file, read_regular(self.path / file, MAX_FILE_BYTES), OWNER_ONLY)
             _write(folder / "domains.toml", _toml(own).encode(), PUBLIC)
+            if not (folder / NODE_SETTINGS).exists():
+                _write(folder / NODE_SETTINGS, SETTINGS_TEXT.encode(), PUBLIC)
             for old in folder.glob("*-*.key"):
                 if old.name not in files:
                     old.unlink()

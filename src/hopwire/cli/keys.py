@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hopwire.cli.authority import Issued, KeyFolder
+from hopwire.cli.authority import NODE_SETTINGS, Issued, KeyFolder
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.disk import read_regular
 from hopwire.errors import SettingsError
@@ -86,8 +86,10 @@ def sign(
     """
     row = KeyFolder(directory).sign(name, hosts or [], asks or [], days, authority, request)
     may = ", ".join(row.hosts) or "no domain"
-    words = f"all that the node needs; it may host {may}, until {row.not_after}"
-    _tell(str(directory / "nodes" / name), words, as_json, **asdict(row))
+    place = directory / "nodes" / name
+    start = f"start it with: hopwire node -c {place / NODE_SETTINGS}"
+    words = f"all that the node needs; it may host {may}, until {row.not_after}; {start}"
+    _tell(str(place), words, as_json, **asdict(row))
 
 
 def list_keys(
