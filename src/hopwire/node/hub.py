@@ -110,7 +110,7 @@ R = TypeVar("R", bound=Payload)
 S = TypeVar("S", bound=Payload)
 NOWHERE = ("no_route", "unreachable", "unknown_node")  # what a new route may change
 TRACE_ONLY = Extension(trace_only=True)
-NO_ROOM = "there was no room for it in time"
+NOT_TAKEN = "nobody could take it in time"  # there was no room, or no route
 LONGEST_TURN_SECONDS = 60.0  # that somebody who only tells waits for a turn
 MOST_QUESTIONS = 1024  # kinds of questions that are remembered
 
@@ -450,7 +450,7 @@ class Hub:
             async with UntilDone(promise.future) as until:
                 await self._wait_for(full, envelope)
             if until.is_over and promise.attempts == 1 and isinstance(promise.future.exception(), Timeout):
-                self._router.bury(envelope, "expired", NO_ROOM)
+                self._router.bury(envelope, "expired", NOT_TAKEN)
         return self._sent_to(envelope, nodes)
 
     def _sent_to(self, envelope: Envelope, nodes: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -483,10 +483,10 @@ class Hub:
                 raise Closed("the hub was closed") from None
             if until == envelope.deadline and promise is not None:
                 promise.last = "no room"  # the promise ends by itself, in a moment if not before
-                self._router.bury(envelope, "expired", NO_ROOM)
+                self._router.bury(envelope, "expired", NOT_TAKEN)
                 return
             if until == envelope.deadline:
-                self._router.give_up(envelope, "expired", NO_ROOM)
+                self._router.give_up(envelope, "expired", NOT_TAKEN)
                 return
             detail = f"there was no room for it for {self._longest_wait:g} s"
             self._router.give_up(envelope, "queue_full", detail)
@@ -911,7 +911,7 @@ class Hub:
             return
         promise.future.set_exception(timeout_of(promise))
         if promise.is_in_line and promise.envelope is not None:
-            self._router.bury(promise.envelope, "expired", NO_ROOM)
+            self._router.bury(promise.envelope, "expired", NOT_TAKEN)
 
     def sent_late(self, key: int, nodes: tuple[bytes, ...]) -> None:
         """Hear to which nodes a question went for which a route had to be found first."""
