@@ -35,14 +35,14 @@ class Deadlines(Generic[K]):
         self._timers: dict[tuple[float, int], asyncio.TimerHandle] = {}
         self._ending: dict[tuple[float, int], Group[K]] = {}  # groups whose time is over, and that did not all end yet
         self._last: Group[K] = {}  # where the last key went, with its timeout, and from when to when others go there
-        self._last_timeout = self._last_since = self._last_until = 0.0
+        self._last_timeout = self._last_since = self.until = 0.0
 
     def add(self, key: K, now: float, timeout: float) -> Group[K]:
         """Let a key end at `now + timeout`; it is removed from the group that is given back if it ends otherwise.
 
         Times need not rise from one call to the next: who has waited for a turn comes with the time when it began.
         """
-        if timeout == self._last_timeout and self._last_since < now <= self._last_until:
+        if timeout == self._last_timeout and self._last_since < now <= self.until:
             self._last[key] = None
             return self._last
         width = _width(timeout)
@@ -54,7 +54,7 @@ class Deadlines(Generic[K]):
             self._timers[width, number] = timer
         group[key] = None
         self._last, self._last_timeout = group, timeout
-        self._last_since, self._last_until = (number - 1) * width - timeout, number * width - timeout
+        self._last_since, self.until = (number - 1) * width - timeout, number * width - timeout
         return group
 
     def _end(self, place: tuple[float, int]) -> None:

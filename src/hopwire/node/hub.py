@@ -25,7 +25,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Itera
 from functools import partial
 from itertools import chain, starmap
 from threading import get_ident
-from typing import Any, NamedTuple, Protocol, TypeVar, Unpack, overload
+from typing import Any, Protocol, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -67,7 +67,7 @@ from hopwire.node.calls import (
 )
 from hopwire.node.credit import CreditLine
 from hopwire.node.dead import DeadLetter
-from hopwire.node.deadlines import Deadlines, UntilDone, Within
+from hopwire.node.deadlines import Deadlines, Group, UntilDone, Within
 from hopwire.node.demand import NO_MORE, Demand, Enough
 from hopwire.node.envelope import HEADER_BYTES, Envelope
 from hopwire.node.express import KnownMessage
@@ -125,13 +125,15 @@ class Exit(Queues, Outlet, Protocol):
         """Give the address of a node that can be talked to; nothing of any other."""
 
 
-class _Question(NamedTuple):
+class _Question:
     """A question that is asked again and again."""
 
-    known: KnownMessage
-    reply: type[Payload]
-    expected: Expected
-    weigh: Weigh | None
+    __slots__ = ("is_here", "known", "points", "reply", "types", "weigh")
+
+    def __init__(self, known: KnownMessage, reply: type[Payload], expected: Expected, weigh: Weigh | None) -> None:
+        self.known, self.reply, self.weigh = known, reply, weigh
+        self.types, self.points = expected
+        self.is_here = False  # whether one actor of this node alone took the last of them, as it was
 
 
 class _LeftLine(Exception):
@@ -193,9 +195,12 @@ class Hub:
         self._promises: dict[int, Promise] = {}
         self._stranded: dict[int, Promise] = {}  # those of them that insist, and that a new route may help
         self._questions: dict[tuple[type[Payload], type[Payload]], _Question] = {}  # that were asked before
+        self._latest: dict[type[Payload], _Question] = {}  # of each kind: found without a pair
         self._timeout, self._ticks = 0.0, 0  # of the last question: most have the same
         self._timeout_type: type = float
         self._deadlines = Deadlines(self._time_out)
+        # of questions to an actor here: their deadlines, timeout and ticks, and until when nothing else is due
+        self._usual: tuple[Group[int], float, int, float] = ({}, 0.0, 0, 0.0)
         self._waits = Deadlines(Within.end)  # of those who wait for room
         self._is_closed = self.is_ending = False  # whether some of those who waited have not ended yet
         self._on_told = on_told  # hears how a promise ended that no answer on the wire has ended, and the text of it
@@ -236,11 +241,21 @@ class Hub:
         at_least_once: bool = False,
     ) -> Coroutine[Any, Any, Any]:
         """Send a message and wait for the answer, which is of the type that is named, or of one of several."""
-        if to is None and partition == b"" and trace is False and not at_least_once and isinstance(reply, type):
-            question = self._questions.get((type(payload), reply))
+        if to is None and partition == b"" and trace is False and not at_least_once:
+            question = self._latest.get(type(payload))
+            if question is None or question.reply is not reply:
+                question = self._question_of(type(payload), reply)
             if question is not None:
-                return self._ask_known(question, payload, timeout, correlation_id)
+                ask_known = self._ask_here if question.is_here else self._ask_known
+                return ask_known(question, payload, timeout, correlation_id)
         return self._ask(payload, reply, timeout, at_least_once, (to, partition, correlation_id, trace))
+
+    def _question_of(self, kind: type[Payload], reply: object) -> _Question | None:
+        """Give a question that was asked before; None if it was not."""
+        question = self._questions.get((kind, reply)) if isinstance(reply, type) else None
+        if question is not None:
+            self._latest[kind] = question
+        return question
 
     async def _ask(
         self,
@@ -588,7 +603,48 @@ class Hub:
         )
         if len(self._questions) >= MOST_QUESTIONS:
             self._questions.clear()
+            self._latest.clear()
         self._questions[kind, reply] = _Question(KnownMessage(message), reply, expected, weigher_of(kind))
+
+    async def _ask_here(self, question: _Question, payload: Payload, timeout: float, correlation_id: bytes) -> Any:
+        """Ask the only actor that handles such questions, which lives here; whatever is unusual, `_ask_known` asks."""
+        timing, known, promises, weigh = self._timing, question.known, self._promises, question.weigh
+        (ending, usual_timeout, ticks, until), now, share = self._usual, timing.clock(), timing.hub_share
+        candidates = self._candidates.get(known.contract)
+        if (
+            now >= until
+            or timeout is not usual_timeout
+            or correlation_id != b""
+            or candidates is None
+            or candidates.remote.total
+            or not (actor := candidates.local.only)
+            or share.waiters
+            or (not timing.is_one_clock and share.clock() >= share.ends_at)
+            or get_ident() != timing.thread
+            or self._is_closed
+            or weigh is None
+            or not 0 <= (size := weigh(payload)) <= self._max_body_bytes
+        ):
+            return await self._ask_known(question, payload, timeout, correlation_id)
+        while (key := self._new_key()) in promises:
+            pass
+        flow, future, size = self._new_id(), timing.new_future(), size + HEADER_BYTES
+        envelope = Envelope(None, now + timeout, b"", True, known, b"", key, flow, ticks, payload, size, True)
+        promise = promises[key] = Promise(future, question.types, envelope, flow)
+        ending[key] = None
+        del payload  # the envelope has it, and lets it go once it is handled
+        try:
+            if not self._router.put_here(envelope, actor):
+                promise.sent_to, full = self._router.say_known(envelope, candidates)
+                if full:
+                    await self._wait_for(full, envelope, promise)
+            return await future
+        except BaseException as error:
+            self._break(promise, error)
+            raise
+        finally:
+            ending.pop(key, None)
+            del promises[key], promise, future  # or an error would hold itself, as in `_promised`
 
     async def _ask_known(self, question: _Question, payload: Payload, timeout: float, correlation_id: bytes) -> Any:
         """Ask as `_promised` does, by the express way where everything is as usual."""
@@ -602,7 +658,7 @@ class Hub:
             return await self._measured(payload, now, self._ask_known(question, payload, timeout, correlation_id))
         if (share.waiters or share.clock() >= share.ends_at) and share.is_full():
             towards = None, b"", correlation_id, False
-            await self._turn_to_ask(payload, question.expected.points, now, timeout, towards)
+            await self._turn_to_ask(payload, question.points, now, timeout, towards)
             ticks = 0  # some of its time is over
         candidates = self._candidates.get(known.contract)
         if candidates is None or get_ident() != timing.thread or self._is_closed or type(correlation_id) is not bytes:
@@ -630,9 +686,13 @@ class Hub:
         if not correlation_id:
             correlation_id = self._new_id()
         deadline, future, sent_to = now + timeout, timing.new_future(), (node,) if node else ()
-        promise = Promise(future, question.expected.types, None, correlation_id, sent_to, known, all_ticks, key)
+        promise = Promise(future, question.types, None, correlation_id, sent_to, known, all_ticks, key)
         promises[key] = promise
         ending = self._deadlines.add(key, now, timeout)
+        question.is_here = handed_over is not None and bool(candidates.local.only)
+        if question.is_here:
+            until = min(self._measure_at, self._deadlines.until, share.ends_at if timing.is_one_clock else math.inf)
+            self._usual = ending, timeout, all_ticks, until
         try:
             if not node or not self._send_known(node, known, body, key, correlation_id, deadline, line, ticks):
                 size += HEADER_BYTES
@@ -667,7 +727,7 @@ class Hub:
             pass
         flow = correlation_id or self._new_id()
         envelope = Envelope(None, now + timeout, b"", True, known, b"", key, flow, self._ticks, payload)
-        promise = promises[key] = Promise(future, question.expected.types, envelope, flow, is_in_line=True)
+        promise = promises[key] = Promise(future, question.types, envelope, flow, is_in_line=True)
         ending = self._deadlines.add(key, now, timeout)
         waiting = _InLine(promise, line, partial(self._send_from_line, promise, envelope, node, line))
         self._outgoing.park(node, known.line, line, waiting)

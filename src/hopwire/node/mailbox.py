@@ -90,16 +90,25 @@ class Mailbox(BoundedQueue[T]):
 
     def offer(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
         """Put an item without waiting: whether it was taken, and what was pushed out for it."""
+        queued, taken_bytes = self.queued, self.size_bytes + size_bytes
+        if taken_bytes > self.max_bytes or len(queued) + self.putters.called >= self.max_items or self.is_closed:
+            return self._offer_full(item, size_bytes)
+        queued.append((item, size_bytes))
+        self.size_bytes = taken_bytes
+        if self.takers:
+            self.takers.wake()
+        return TAKEN
+
+    def _offer_full(self, item: T, size_bytes: int) -> tuple[bool, Sequence[T]]:
+        """Do the same where there may be no room."""
         if self.is_closed:
             return REFUSED
         pushed_out: Sequence[T] = ()
-        queued, taken_bytes = self.queued, self.size_bytes + size_bytes
-        is_sure = len(queued) + self.putters.called < self.max_items and taken_bytes <= self.max_bytes
-        if not is_sure and not self.has_room(size_bytes):
+        if not self.has_room(size_bytes):
             if self.overflow is not Overflow.DROP_OLDEST:
                 return REFUSED
             pushed_out = self.make_room(size_bytes)
-        queued.append((item, size_bytes))
+        self.queued.append((item, size_bytes))
         self.size_bytes += size_bytes
         if self.takers:
             self.takers.wake()

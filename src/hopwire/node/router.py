@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -351,6 +351,14 @@ class Router:
         moved = self._placed(envelope, (actor,))
         return (moved, ()) if moved is not None else ((), (partial(self._put, inbox),))
 
+    def put_here(self, envelope: Envelope, actor: bytes) -> bool:
+        """Put a message that begins here into the inbox of an actor; False says that it takes the way of all."""
+        inbox = self._inboxes[actor]
+        if inbox.putters or self._saw_local is not None:
+            return False
+        offered = inbox.offer(envelope, envelope.size)
+        return offered is TAKEN or (offered[0] and self._offered(inbox, envelope, offered) is None)
+
     def only_inbox(self, known: KnownMessage) -> Inbox | None:
         """Give the inbox that all such messages of another node go into; None where each is asked for by itself."""
         candidates = self.candidates.get(known.contract) if known.is_unaddressed and not known.wants_receipt else None
@@ -384,12 +392,12 @@ class Router:
         if not envelope.is_taken:  # it does not wait here
             self.consumed(envelope)
 
-    def answer_known(self, envelope: Envelope, payload: object) -> bool:
+    def answer_known(self, envelope: Envelope, payload: Any) -> bool:
         """Send an answer home; False says that nothing was done, and what was returned needs the ordinary way."""
         known = envelope.known
-        if known is None or not known.is_answerable or not isinstance(payload, Payload):
+        if known is None or not known.is_answerable:
             return False
-        answer = known.answers.get(type(payload)) or known.answer(payload)
+        answer = known.answers.get(type(payload)) or (known.answer(payload) if isinstance(payload, Payload) else None)
         if answer is None:
             return False
         node, key, correlation_id = answer.receiver_node, envelope.key, envelope.correlation_id

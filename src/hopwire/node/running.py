@@ -67,6 +67,11 @@ class Running:
         self.handlers: dict[tuple[bytes, Version, bytes], Handler] = {
             contract_of(each.payload, partition): each for each in handlers_of(type(actor))
         }
+        self._usual = {
+            contract: each
+            for contract, each in self.handlers.items()
+            if each.kind == "coroutine" and not each.takes_context
+        }
         self._place, self._router, self._make_context = place, place.router, place.make_context
         self._feeds, self._supervision, self._address = place.feeds, supervision, Address(place.node, identity)
         self._name = type(actor).__name__
@@ -162,11 +167,15 @@ class Running:
         clock, self._clock, consumed = share.clock, self._router.timing.clock, self._router.consumed
         elsewhere = self._router.waiting_elsewhere
         measure_at = math.inf if self._place.latencies is None else 0.0  # when the next message is measured
+        usual, answer_known, known, handler = self._usual, self._router.answer_known, None, None
+        is_watched = telemetry is not None or not self._router.timing.is_one_clock
+        unusual_at = 0.0 if is_watched else measure_at
         while not (life.is_ending or life.is_fallen):
             try:
                 now = clock()
                 if now >= share.ends_at and share.is_over():
                     await share.turn()
+                    now = clock()
                 envelope = inbox.pop()
                 if envelope is None:
                     if elsewhere:
@@ -183,8 +192,28 @@ class Running:
             if envelope.came_from:
                 consumed(envelope)
             try:
+                if envelope.known is not known:
+                    known = envelope.known
+                    handler = None if known is None else usual.get(known.contract)
+                if (
+                    handler is not None
+                    and now < unusual_at
+                    and now < envelope.deadline
+                    and type(envelope.payload) is handler.payload
+                ):
+                    try:
+                        result = await handler.method(self.actor, envelope.payload)
+                        if answer_known(envelope, result):
+                            envelope.payload = None  # nobody asks for it any more
+                        else:
+                            await self._take_result(envelope, handler, result)
+                        result = None  # whoever waits for the next message does not keep it
+                    except BaseException as error:
+                        self._end(envelope, handler, stepping, error)
+                    continue
                 if now >= measure_at:
                     measure_at = clock() + EVERY_SECONDS
+                    unusual_at = 0.0 if is_watched else measure_at
                     handling = self._measured(envelope, stepping)
                 else:
                     handling = self._handle(envelope, stepping)
@@ -243,12 +272,16 @@ class Running:
                 result = await call(_call_in_thread, handler.method, self.actor, payload, *arguments)
             if envelope.known is None or not self._router.answer_known(envelope, result):
                 await self._take_result(envelope, handler, result)
-        except BaseException as error:  # also SystemExit and KeyboardInterrupt, which would end the loop and the node
-            if stepping.is_ending(error):
-                self._router.give_up(envelope, "closed", handler.where)
-                raise
-            stepping.go_on()
-            self._fail(envelope, handler, error)
+        except BaseException as error:
+            self._end(envelope, handler, stepping, error)
+
+    def _end(self, envelope: Envelope, handler: Handler, stepping: Stepping, error: BaseException) -> None:
+        """A handler has raised; also SystemExit and KeyboardInterrupt, which would end the loop and the node."""
+        if stepping.is_ending(error):
+            self._router.give_up(envelope, "closed", handler.where)
+            raise error
+        stepping.go_on()
+        self._fail(envelope, handler, error)
 
     async def _take_result(self, envelope: Envelope, handler: Handler, result: Any) -> None:
         """Send what a handler returned, or tell whoever waits that it returned nothing."""

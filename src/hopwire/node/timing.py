@@ -28,13 +28,14 @@ def _not_started() -> float:
 class Timing:
     """The loop of a node, and what is measured on it."""
 
-    __slots__ = ("chance", "clock", "hub_share", "loop", "new_future", "share", "thread", "waking")
+    __slots__ = ("chance", "clock", "hub_share", "is_one_clock", "loop", "new_future", "share", "thread", "waking")
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop
         self.new_future: Callable[[], asyncio.Future[Any]]
         self.thread = 0  # that the loop runs in; none before the start
         self.clock: Callable[[], float] = _not_started
+        self.is_one_clock = False  # whether shares are measured by the same clock as everything else
         self.share = Share(time.monotonic)  # not the clock of the loop, which may stand still within a turn
         self.hub_share = Share(time.monotonic, HUB_SECONDS)
         self.chance: Callable[[], float] = random.random
@@ -46,6 +47,7 @@ class Timing:
         self.waking.start(self.loop)
         kind, ordinary = type(self.loop), asyncio.BaseEventLoop  # what the loop would do is done here at half the price
         self.clock = time.monotonic if getattr(kind, "time", None) is ordinary.time else self.loop.time
+        self.is_one_clock = self.clock is time.monotonic
         is_plain = getattr(kind, "create_future", None) is ordinary.create_future
         self.new_future = partial(asyncio.Future, loop=self.loop) if is_plain else self.loop.create_future
 

@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from contextvars import Context
-from typing import Any, TypeAlias
+from typing import Any
 
 __all__ = ["MOST_PASSES", "Waking"]
 
 MOST_PASSES = 8  # in one turn of the loop
 Future = asyncio.Future
-
-Woken: TypeAlias = tuple[Context, Callable[..., object], asyncio.Future[Any]]
 
 
 class Waking:
@@ -36,7 +33,7 @@ class Waking:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._woken: deque[Woken] = deque()
+        self._woken: deque[Any] = deque()  # a context, a callback and a future, one behind the other, for each of them
         self._is_due = False  # whether `run` will be called
         self._context = Context()
 
@@ -55,7 +52,7 @@ class Waking:
         ((callback, context),) = waiting
         future.remove_done_callback(callback)  # or the loop would wake it too
         future.set_result(result)
-        self._woken.append((context, callback, future))
+        self._woken += context, callback, future
         if not self._is_due:
             self._is_due = True
             loop.call_soon(self.run, context=self._context)
@@ -66,14 +63,13 @@ class Waking:
 
     def run(self) -> None:
         """Let all go on who were woken, and those whom they wake."""
-        woken = self._woken
+        woken, take = self._woken, self._woken.popleft
         try:
             for _ in range(MOST_PASSES):
                 if not woken:
                     break
-                for _ in range(len(woken)):
-                    context, callback, future = woken.popleft()
-                    context.run(callback, future)
+                for _ in range(0, len(woken), 3):
+                    take().run(take(), take())
         finally:  # also after a SystemExit, which ends the loop
             self._is_due = bool(woken)
             if self._is_due and self._loop is not None:
