@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -246,3 +248,44 @@ def test_identities_of_nodes_are_reserved(identity: str | bytes) -> None:
 
     class Yours(Payload, identity="hopwired.status"):
         pass
+
+
+# -- threads
+
+
+class Overlaps:
+    """Counts how many threads look up the fields of a class at once: each stays until it has met another, or long."""
+
+    def __init__(self) -> None:
+        self.inside, self.most = 0, 0
+        self._met, self._lock = threading.Event(), threading.Lock()
+
+    def look(self) -> type:
+        with self._lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        if self.most > 1:
+            self._met.set()
+        self._met.wait(0.05)
+        with self._lock:
+            self.inside -= 1
+        return int
+
+
+overlaps = Overlaps()
+
+
+class First(Payload, identity="threads.first"):
+    number: overlaps.look()  # type: ignore[valid-type]
+
+
+class Second(Payload, identity="threads.second", codec=Codec.JSON):
+    number: overlaps.look()  # type: ignore[valid-type]
+
+
+def test_readers_are_made_one_at_a_time_for_what_msgspec_notes_by_half_ends_the_process() -> None:
+    bodies = {First: b"\x81\xa6number\x01", Second: b'{"number":1}'}
+    with ThreadPoolExecutor(2) as threads:
+        made = list(threads.map(payload_from_body, bodies.keys(), bodies.values()))
+    assert made == [First(1), Second(1)]
+    assert overlaps.most == 1

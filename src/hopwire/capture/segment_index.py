@@ -93,10 +93,13 @@ class SegmentIndex(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self) + b"\n"
 
 
+_READ = msgspec.json.Decoder(SegmentIndex).decode  # made before threads read (0208)
+
+
 def read_index(path: Place, size_bytes: int) -> SegmentIndex | None:
     """Read the index of a segment of that size; None if there is no index that fits."""
     try:
-        index = msgspec.json.decode(read_file(path, MAX_INDEX_BYTES), type=SegmentIndex)
+        index = _READ(read_file(path, MAX_INDEX_BYTES))
         for node in index.summary.nodes:
             bytes.fromhex(node)
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError):

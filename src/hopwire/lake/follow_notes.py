@@ -40,6 +40,9 @@ class FollowNotes:
     busy_seconds: float = 0.0  # that all steps took together
 
 
+_READ = msgspec.json.Decoder(FollowNotes).decode  # made before threads read (0208)
+
+
 def follow_lock(own: Path) -> Path:
     """Give where the lock of the follower of a lake lies."""
     return own / LOCK
@@ -48,7 +51,7 @@ def follow_lock(own: Path) -> Path:
 def read_notes(place: Place) -> FollowNotes | None:
     """Read what the last follower of a lake wrote down; None if there was none."""
     try:
-        return msgspec.json.decode(read_file(place / OWN / FOLLOWER, MAX_BYTES), type=FollowNotes)
+        return _READ(read_file(place / OWN / FOLLOWER, MAX_BYTES))
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -114,6 +114,10 @@ class _Format(msgspec.Struct):
     format: int
 
 
+_READ_FORMAT = msgspec.json.Decoder(_Format).decode  # both are made before threads read (0208)
+_READ_MANIFEST = msgspec.json.Decoder(Manifest).decode
+
+
 # -- reading
 
 
@@ -162,9 +166,9 @@ def _manifest(place: Place, lake: Place | str, number: int) -> Manifest:
     path = manifest_path(place, number)
     text = read_file(path, MAX_MANIFEST_BYTES)
     try:
-        found = msgspec.json.decode(text, type=_Format).format
+        found = _READ_FORMAT(text).format
         if found == FORMAT:
-            manifest = msgspec.json.decode(text, type=Manifest)
+            manifest = _READ_MANIFEST(text)
             check_manifest(manifest)
             if manifest.number != number:
                 raise LakeError(f"found the number {manifest.number}, expected {number}")

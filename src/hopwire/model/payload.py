@@ -29,6 +29,7 @@ new version. No codec runs code that the bytes name; there is no pickle.
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
 from collections.abc import Callable
 from enum import StrEnum
@@ -238,14 +239,17 @@ def _no_contract(cls: type) -> SettingsError:
 
 _MSGPACK = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
+_MAKING = threading.RLock()  # of readers: what msgspec has noted of a class by half ends the process that reads by it
 
 
 def _read_msgpack(cls: type[Payload]) -> Read:
-    return msgspec.msgpack.Decoder(cls).decode
+    with _MAKING:
+        return msgspec.msgpack.Decoder(cls).decode
 
 
 def _read_json(cls: type[Payload]) -> Read:
-    return msgspec.json.Decoder(cls).decode
+    with _MAKING:
+        return msgspec.json.Decoder(cls).decode
 
 
 def _write_raw(payload: Payload) -> bytes:
