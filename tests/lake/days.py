@@ -31,8 +31,10 @@ class Days:
         more = ("too_slow", "", skipped) if skipped else ()
         self.rows.setdefault(node, []).append(Sighting(node, node.decode(), 1, number, at, way, peer, frames, *more))
 
-    def ask(self, flow: bytes, at: int, *, took: int = 2 * MS, one: bytes = ANNA, other: bytes = BERT) -> None:
-        """A question and its answer."""
+    def ask(
+        self, flow: bytes, at: int, *, took: int = 2 * MS, one: bytes = ANNA, other: bytes = BERT, ahead: int = 0
+    ) -> None:
+        """A question and its answer; the clock of who answers may be ahead."""
         question = Message(
             b"orders.create",
             1,
@@ -47,8 +49,8 @@ class Days:
         answer = question.replace(identity=b"orders.created", receiver_identity=b"hub", receiver_node_identity=one)
         asked, answered = encode(question, FORMATS[-1]), encode(answer, FORMATS[-1])
         self.see(one, other, "out", at, asked)
-        self.see(other, one, "in", at + took // 4, asked)
-        self.see(other, one, "out", at + took // 2, answered)
+        self.see(other, one, "in", at + ahead + took // 4, asked)
+        self.see(other, one, "out", at + ahead + took // 2, answered)
         self.see(one, other, "in", at + took, answered)
 
     def day(self, number: int, count: int = 20) -> None:

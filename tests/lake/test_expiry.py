@@ -34,7 +34,7 @@ from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
 from hopwire.lake.tables import all_tables
 from hopwire.simulate.check import check_tables
 from tests.cli.running import hopwire
-from tests.lake.days import DAY, FIRST_DAY, SECOND, make_days
+from tests.lake.days import DAY, FIRST_DAY, SECOND, Days, make_days
 from tests.lake.killing import kill_at
 from tests.lake.pure import put_rows
 from tests.lake.test_increment import CutCaptures, assert_same, cut, no_spark, rows_of
@@ -148,6 +148,24 @@ def test_flows_that_stay_are_those_of_a_lake_that_never_lost_any(cut: CutCapture
     assert_checked(lake, full, cut.place.parent / "truth")
 
 
+def test_whole_build_knows_what_flows_that_are_gone_have_proved_of_the_clocks(tmp_path: Path) -> None:
+    """A flow that lasts stays among flows that leave, and a clock that is ahead shows times after the limit."""
+    days, begin, lake = Days(tmp_path / "captures"), FIRST_DAY + 600 * SECOND, tmp_path / "lake"
+    days.ask(b"lasts", begin, took=300 * SECOND, ahead=60 * SECOND)
+    for each in range(40):
+        days.ask(b"short-%d" % each, begin + 10 * each * SECOND, ahead=60 * SECOND)
+    step(lake, days.write("all"))
+    clocks = rows_of(lake)["silver.clocks"]
+    expiry._expired(lake, begin + 200 * SECOND, LakeSettings())
+    before = rows_of(lake)
+    assert flows_of(lake) == ["lasts", *sorted(f"short-{each}" for each in range(20, 40))]
+    build(no_spark, days.place, lake, settings=LakeSettings(compression="none"))  # another file: all is judged anew
+    found = rows_of(lake)
+    assert found["silver.clocks"] == clocks
+    for name in OF_FLOWS:
+        assert found[name] == before[name], name
+
+
 def assert_checked(lake: Path, full: Path, truth: Path) -> None:
     """What has left on purpose is not missed by the check; what else is not there is."""
     known = {(tally.aspect, tally.fault): tally for tally in check_lake(full, truth).tallies}
@@ -253,6 +271,18 @@ def test_day_that_is_none_is_refused_in_one_line(made: MadeDays, tmp_path: Path)
     assert read_manifest(made.place / "one").number == 1
     assert hopwire("lake", "expire", str(tmp_path / "none"), "--before", "2026-01-01").code == 2
     assert not (tmp_path / "none").exists()
+
+
+def test_day_that_has_just_begun_is_refused_until_nothing_of_before_can_change(
+    made: MadeDays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, began = made.lake("one", tmp_path), (FIRST_DAY + DAY) / 1e9
+    monkeypatch.setattr(time, "time", lambda: began + 599)
+    with pytest.raises(LakeError, match="2026-01-02 began less than 10 min ago"):
+        expire(lake, date(2026, 1, 2))
+    assert read_manifest(lake).number == 1
+    monkeypatch.setattr(time, "time", lambda: began + 601)
+    assert expire(lake, date(2026, 1, 2)).manifest.number == 2
 
 
 def test_expiry_that_is_killed_shows_nothing_half_and_is_done_by_the_next(made: MadeDays, tmp_path: Path) -> None:

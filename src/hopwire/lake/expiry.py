@@ -12,6 +12,11 @@
 Example: the limit is 0:00. A question of 23:59:50 is answered at 23:59:51, its horizon is 23:59:58: it leaves. A
 question of 23:59:58 is answered at 0:00:01: all of it stays, and leaves with the next day.
 
+What is known when the expiry runs decides. A flow that may still change then (its request is open for 10 min, until it
+is clear that nobody answers) has a late horizon: the flow stays, and leaves with the next expiry. What is captured
+before the limit and comes later is not taken in. So a limit of the last 10 min is refused: each node is seen after it
+by then, or counts as silent.
+
 So a flow leaves as a whole or stays as a whole, and none that stays is judged otherwise than before: what flows that
 leave have proved is inherited (`inheritance.py`). What comes late, from before the limit, is not taken in and counted
 (`worker.py`).
@@ -23,22 +28,24 @@ the next run, or at once.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.errors import SettingsError
+from hopwire.errors import LakeError, SettingsError
 from hopwire.flows.closing import horizons
 from hopwire.flows.crossings import WINDOW_NS, crossings_of, quickest
 from hopwire.flows.hops import FLOW_ID
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.inheritance import Inherited, inherited_of
 from hopwire.lake.manifest import Manifest, StoredFile
-from hopwire.lake.removal import Gone, Leaving, remove, rows_in, whole_lake
+from hopwire.lake.removal import Gone, Leaving, crossings_of_flows, remove, rows_in, whole_lake
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.carried import Carried
@@ -91,11 +98,16 @@ def expire(
     """Take everything before a day out of a lake; with `is_dry` only say what would leave.
 
     Files go when no reader can need them any more; with `is_now` they go at once, and with them all old states. Another
-    run is waited for so long.
+    run is waited for so long. A day that has just begun is refused: flows of before may still change.
     """
     settings = settings or LakeSettings()
     read_manifest(lake)  # a directory that is no lake is refused, and not made one
-    return _expired(lake, limit_of(before), settings, wait_seconds, is_dry=is_dry, is_now=is_now)
+    limit_ns, now_s = limit_of(before), time.time()
+    silence_s = settings.rules.silence_ns // NS_PER_SECOND
+    if (limit_ns / NS_PER_SECOND) > now_s - silence_s:
+        said = f"{before} began less than {silence_s // 60} min ago, and flows of before may still change"
+        raise LakeError(f"{lake}: {said}; wait, or name the day before; nothing was done")
+    return _expired(lake, limit_ns, settings, wait_seconds, is_dry=is_dry, is_now=is_now)
 
 
 def expire_old(lake: Place | str, settings: LakeSettings) -> Manifest | None:
@@ -119,7 +131,8 @@ def _expired(
 ) -> Expiration:
     with writing(lake, settings.file_mode, wait_seconds) as run:
         expiry = _Expiry(run, settings, limit_ns)
-        leaving = expiry.leaving()
+        inherited = expiry.inherited
+        leaving = replace(expiry.leaving(), base=inherited.base)
         gone = remove(run, settings, leaving, "expired", expiry.names)
         if is_dry:
             _take_back(run)
@@ -130,7 +143,7 @@ def _expired(
                 run.before.removal,
                 before_ns=max(limit_ns, run.before.removal.before_ns),
                 number=run.before.number + 1,
-                inherited=expiry.inherited(leaving).to_bytes(),
+                inherited=inherited.to_bytes(),
             )
             manifest = run.publish(gone.sources, run.before.decoder, run.before.domains, removal)
         else:
@@ -162,8 +175,8 @@ class _Expiry:
 
     def leaving(self) -> Leaving:
         """Give which flows leave, and before which times none stays."""
-        leave, stay = self._index()
-        opened, open_stay = self._open()
+        leave, stay = self._closed
+        opened, open_stay = self._opened
         floor = min([self._limit, *stay["started_at_ns"], *open_stay["started_at_ns"]])
         seen = min([self._limit, *stay["first_seen_at_ns"], *open_stay["first_seen_at_ns"]])
         is_late = pc.or_(
@@ -175,7 +188,7 @@ class _Expiry:
             floor_ns=floor,
             floor_seen_ns=seen,
             others_before_ns=self._limit,
-            window=min(self.carried.fold.window, (min(floor, seen) // WINDOW_NS) - 1),
+            window=self._window,
         )
         if not len(late):
             return found
@@ -189,7 +202,8 @@ class _Expiry:
 
     # -- closed flows
 
-    def _index(self) -> tuple[pa.Table, dict[str, list[int]]]:
+    @cached_property
+    def _closed(self) -> tuple[pa.Table, dict[str, list[int]]]:
         """Give the closed flows that leave, and the first times of those that stay, as statistics tell them."""
         name = CLOSED_TABLE.name
         columns = [FLOW_ID, "horizon_ns", *TIMES_OF_INDEX]
@@ -229,11 +243,11 @@ class _Expiry:
 
     # -- open flows
 
-    def _open(self) -> tuple[pa.Table, dict[str, list[int]]]:
+    @cached_property
+    def _opened(self) -> tuple[pa.Table, dict[str, list[int]]]:
         """Give the open flows that leave, with their times, and the first times of those that stay."""
         hops, requests = (self._open_rows(name) for name in ("silver.hops", "gold.requests"))
-        sightings = rows_in(self._run, OPEN_TABLE.name, [FLOW_ID, "seen_at_ns"])
-        seen = sightings.group_by(FLOW_ID).aggregate([("seen_at_ns", "min"), ("seen_at_ns", "max")])
+        seen = self._open_sightings.group_by(FLOW_ID).aggregate([("seen_at_ns", "min"), ("seen_at_ns", "max")])
         times = {row[FLOW_ID]: (row["seen_at_ns_min"], row["seen_at_ns_max"]) for row in seen.to_pylist()}
         known = horizons(hops, requests, self._settings.rules)
         at = pa.table({FLOW_ID: hops[FLOW_ID], "at": pc.min_element_wise(hops["left_at_ns"], hops["arrived_at_ns"])})
@@ -258,17 +272,37 @@ class _Expiry:
 
     # -- what is inherited
 
-    def inherited(self, leaving: Leaving) -> Inherited:
-        """Give what is known from flows that have left by now."""
+    @property
+    def _window(self) -> int:
+        """The last window before the limit: nothing of it is taken in any more, so nothing changes its crossings."""
+        return self._limit // WINDOW_NS - 1
+
+    @cached_property
+    def inherited(self) -> Inherited:
+        """What is known from flows that have left by now, and from those that leave."""
         before, carried = inherited_of(self._run.before), self.carried
         fold = before.fold
         spans = rows_in(self._run, SPANS_TABLE.name, SPANS_TABLE.schema.names)
         fold.nodes |= {span.node for span in spans_from_rows(spans)}
-        stored = rows_in(self._run, CROSSINGS_TABLE.name, None, self._run.files_before(CROSSINGS_TABLE.name))
-        opened = rows_in(self._run, OPEN_TABLE.name, OPEN_TABLE.schema.names, self._run.files_before(OPEN_TABLE.name))
-        crossings = [*crossings_from_rows(stored), *crossings_of(opened.drop_columns([FLOW_ID]))]
-        fold.add(each for each in quickest(crossings) if fold.window < each.window <= leaving.window)
-        fold.window = max(fold.window, leaving.window)
+        stored = crossings_from_rows(rows_in(self._run, CROSSINGS_TABLE.name))
+        opened = Counter(crossings_of(self._open_sightings.drop_columns([FLOW_ID]))) - Counter(dict(carried.counted))
+        crossings = quickest([*stored, *opened.elements()])
+        fold.add(each for each in crossings if fold.window < each.window <= self._window)
+        fold.window = max(fold.window, self._window)
         answered = {*before.answered, *carried.answered}
         signed = {*before.signed, *(identity for identity, count in carried.signed if count)}
-        return Inherited(fold.parts(), sorted(answered, key=repr), sorted(signed))
+        late = crossings_of_flows(self._run, carried, self._late_flows)
+        later = quickest(each for each in (*before.later, *late) if each.window > fold.window)
+        return Inherited(fold.parts(), sorted(answered, key=repr), sorted(signed), later)
+
+    @property
+    def _late_flows(self) -> set[bytes]:
+        """The flows that leave, with a sighting after the last window before the limit."""
+        since = (self._window + 1) * WINDOW_NS
+        leaving = (rows for rows, _ in (self._closed, self._opened))
+        late = (rows.filter(pc.greater_equal(rows["last_seen_at_ns"], since)) for rows in leaving)
+        return {flow for rows in late for flow in rows[FLOW_ID].to_pylist()}
+
+    @cached_property
+    def _open_sightings(self) -> pa.Table:
+        return rows_in(self._run, OPEN_TABLE.name, OPEN_TABLE.schema.names)

@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, bools
 from hopwire.errors import LakeError, SettingsError
+from hopwire.flows.crossings import quickest
 from hopwire.flows.hops import FLOW_ID
 from hopwire.lake.bronze.forgotten import FORGOTTEN_TABLE, forgotten_name, notes_of_messages, notes_of_node
 from hopwire.lake.bronze.spans import SPANS_TABLE
@@ -41,7 +42,7 @@ from hopwire.lake.build import no_spark, rejudge
 from hopwire.lake.inheritance import Inherited, inherited_of
 from hopwire.lake.manifest import Manifest, StoredSource, hash_of
 from hopwire.lake.parquet_output import write_rows
-from hopwire.lake.removal import NO_FLOOR, Gone, Leaving, flow_numbers, remove, rows_in, whole_lake
+from hopwire.lake.removal import NO_FLOOR, Gone, Leaving, crossings_of_flows, flow_numbers, remove, rows_in, whole_lake
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.carried import CARRIED_TABLE
@@ -189,6 +190,7 @@ class _Request:
         """Publish the lake without what is asked for."""
         run, names = self._run, dict(self._carried.names)
         ever = (-EVER, EVER) * 2
+        inherited = self._inherited(asked)
         leaving = Leaving(asked.flows, *ever, floor_ns=NO_FLOOR, is_other=asked.is_other)
         gone = remove(run, self._settings, leaving, "forgotten", names)
         if asked.node:
@@ -197,13 +199,26 @@ class _Request:
         self._put_notes(gone, asked)
         self._put_spans(asked)
         before = run.before.removal
-        inherited = Inherited() if asked.node else inherited_of(run.before)
         number = run.before.number + 1
         removal = msgspec.structs.replace(
-            before, number=number, erased=number, inherited=inherited.to_bytes() if before.inherited else b""
+            before,
+            number=number,
+            erased=number,
+            inherited=inherited.to_bytes() if before.inherited or inherited.later else b"",
         )
         run.publish(sources, run.before.decoder, run.before.domains, removal)
         return gone
+
+    def _inherited(self, asked: _AskedToForget) -> Inherited:
+        """Give what is known from flows that are gone; by what a flow has proved of clocks others were judged."""
+        if asked.node:
+            return Inherited()
+        before = inherited_of(self._run.before)
+        if asked.source:
+            return before
+        found = crossings_of_flows(self._run, self._carried, asked.flows.to_pylist())
+        later = quickest([*before.later, *(each for each in found if each.window > before.base.window)])
+        return msgspec.structs.replace(before, later=later)
 
     def _need_judge(self, stay_count: int, spark: Callable[[], SparkSession]) -> None:
         """Start Spark if the sightings that stay need it, while nothing is done yet."""

@@ -284,7 +284,9 @@ class _Increment:
         nothing = FlowTables(sightings.append(pa.field(FLOW_ID, pa.binary())).empty_table())
         closed = StoredFlows(self.run, carried, nothing, limit=self.settings.step_rows, is_new=self.is_new)
         opened, coverage = nothing.sightings, Coverage()
-        if not self.is_new:
+        if self.is_new:
+            closed.count(self.inherited.later)
+        else:
             files = TableFiles(self.run, OPEN_TABLE)
             opened = files.read(files.closed).select(nothing.sightings.schema.names).cast(nothing.sightings.schema)
             clocks = TableFiles(self.run, all_tables()["silver.clocks"])

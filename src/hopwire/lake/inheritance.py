@@ -5,7 +5,8 @@ come from other flows, and are written down when those leave:
 
 | known from flows that are gone | who looks at it |
 |---|---|
-| how wrong the clocks were up to a window | corrected times: the clocks are folded on from there |
+| how wrong the clocks were up to the last window before the limit | corrected times: clocks are folded on from there |
+| their crossings in later windows: a clock that is ahead shows such times | the same |
 | which contracts somebody answered | the finding `unknown_version` |
 | which identities were signed | unsigned messages in gold.security |
 """
@@ -16,6 +17,7 @@ import msgspec
 
 from hopwire.errors import LakeError
 from hopwire.flows.clocks import ClockFold, FoldParts
+from hopwire.flows.crossings import Crossing
 from hopwire.flows.findings import Contract
 from hopwire.lake.manifest import Manifest
 
@@ -28,6 +30,7 @@ class Inherited(msgspec.Struct, frozen=True):
     base: FoldParts = ClockFold().parts()
     answered: list[Contract] = []
     signed: list[bytes] = []
+    later: list[Crossing] = []  # of windows after those of the base
 
     @property
     def fold(self) -> ClockFold:

@@ -36,8 +36,9 @@ import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, bools, ints
 from hopwire.errors import LakeError
+from hopwire.flows.clocks import FoldParts
 from hopwire.flows.contract_parts import OF_MESSAGES, PART_SCHEMA, added_parts, contracts_of, parts_of
-from hopwire.flows.crossings import crossings_of
+from hopwire.flows.crossings import Crossing, CrossingColumns, crossings_of
 from hopwire.flows.histograms import OF_REQUESTS, latencies_of, minutes_asked
 from hopwire.flows.hops import FLOW_ID
 from hopwire.flows.minutes import (
@@ -49,6 +50,7 @@ from hopwire.flows.minutes import (
     minutes_by,
     security_of,
 )
+from hopwire.flows.steps import FlowTables
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.gold.quality import quality_rows
@@ -62,12 +64,12 @@ from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
 from hopwire.lake.silver.messages import MESSAGES_TABLE
 from hopwire.lake.silver.open_sightings import OPEN_TABLE
 from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, in_short, read_whole
-from hopwire.lake.stored_flows import NUMBER, TIMES
+from hopwire.lake.stored_flows import NUMBER, TIMES, StoredFlows
 from hopwire.lake.tables import Table, all_tables
 from hopwire.lake.worker import INGESTED
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
 
-__all__ = ["NO_FLOOR", "Gone", "Leaving", "flow_numbers", "remove", "rows_in", "whole_lake"]
+__all__ = ["NO_FLOOR", "Gone", "Leaving", "crossings_of_flows", "flow_numbers", "remove", "rows_in", "whole_lake"]
 
 NO_FLOOR = -(2**62)
 FLOW_TABLES = ("silver.hops", "gold.requests", "gold.flows", CLOSED_TABLE.name)
@@ -94,6 +96,7 @@ class Leaving:
     others_before_ns: int = NO_FLOOR  # sightings that are no messages leave, if they are older
     is_other: Mask | None = None  # and these sightings
     window: int = -1  # crossings up to this window leave
+    base: FoldParts | None = None  # the clocks up to this window: a fold that ends before begins here
 
 
 @dataclass
@@ -137,6 +140,15 @@ def rows_in(run: LakeRun, name: str, columns: Sequence[str] | None = None, files
         return data.to_table(columns=None if columns is None else list(columns))
     except UNREADABLE as error:
         raise LakeError(f"{name}: cannot be read ({in_short(error)}); build the lake again; nothing was done") from None
+
+
+def crossings_of_flows(run: LakeRun, carried: Carried, flows: Collection[bytes]) -> list[Crossing]:
+    """Give all crossings of flows that a lake had when the run began, closed or open."""
+    rows = rows_in(run, OPEN_TABLE.name, OPEN_TABLE.schema.names, run.files_before(OPEN_TABLE.name))
+    own = rows.filter(pc.is_in(rows[FLOW_ID], pa.array(sorted(flows), pa.binary())))
+    closed = set(flows) - set(own[FLOW_ID].to_pylist())
+    stored = StoredFlows(run, carried, FlowTables(rows.slice(0, 0)), limit=0, is_new=False)
+    return [*crossings_of(own), *(crossings_of(stored.sightings_of(closed)) if closed else ())]
 
 
 def flow_numbers(hops: pa.Table) -> set[tuple[Any, ...]]:
@@ -415,15 +427,15 @@ class _Removing:
         is_gone |= self._is_old(rows, self._leaving.floor_seen_ns)
         gone = rows.filter(pa.array(is_gone)).select(OPEN_TABLE.schema.names)
         self._put_crossings(carried, gone)
-        if not len(gone):
-            return carried
-        run.replace(OPEN_TABLE.name, self._write(OPEN_TABLE.name, rows.filter(pa.array(~is_gone)), self._part()))
-        found = Counter(crossings_of(gone.drop_columns([FLOW_ID])))
-        counted, folded = Counter(dict(carried.counted)), Counter(dict(carried.folded))
-        more = found - counted
-        return msgspec.structs.replace(
-            carried, counted=list((counted - found).items()), folded=list((folded - more).items())
-        )
+        stay = rows.filter(pa.array(~is_gone))
+        if len(gone):
+            run.replace(OPEN_TABLE.name, self._write(OPEN_TABLE.name, stay, self._part()))
+        base = self._leaving.base
+        fold = base if base and base.window > carried.fold.window else carried.fold
+        counted = Counter(dict(carried.counted)) - Counter(crossings_of(gone.drop_columns([FLOW_ID])))
+        found = CrossingColumns.of(stay.drop_columns([FLOW_ID])).without(counted)
+        folded = Counter(found.where(found.window <= fold.window).all())
+        return msgspec.structs.replace(carried, fold=fold, counted=list(counted.items()), folded=list(folded.items()))
 
     def _put_crossings(self, carried: Carried, gone: pa.Table) -> None:
         """Drop the crossings of old windows, and add those of open flows that leave."""

@@ -227,23 +227,32 @@ class StoredFlows:
         taken = self.fresh.take(here)
         return pa.concat_tables([taken, self._taken(flows - here)]) if flows - here else taken
 
+    def sightings_of(self, flows: set[bytes]) -> pa.Table:
+        """Give the sightings of flows of the lake; the flows stay where they are."""
+        index = self._indexed(flows)
+        return self._sightings(self._hops_of(flows, *_times(index)), index)
+
+    def _hops_of(self, flows: set[bytes], first: int, last: int) -> pa.Table:
+        is_wanted = ds.field(FLOW_ID).isin(_names(flows))
+        return self.hops.read(self.hops.within(first, last, *TIMES_OF_HOPS), None, is_wanted)
+
     def _taken(self, flows: set[bytes]) -> pa.Table:
         index, is_wanted = self._indexed(flows), ds.field(FLOW_ID).isin(_names(flows))
         count = pc.sum(index["sighting_count"]).as_py() or 0
         if count > self._limit:
             raise WholeNeeded(f"{count:,} sightings of closed flows may change")
         self.gone |= flows
-        first, last = pc.min(index["started_at_ns"]).as_py(), pc.max(index["ended_at_ns"]).as_py()
+        first, last = _times(index)
         self.gone_times.append((first, last))
-        hops = self.hops.read(self.hops.within(first, last, *TIMES_OF_HOPS), None, is_wanted)
+        hops = self._hops_of(flows, first, last)
         self.gone_hops.append(hops)
         asked = self.requests.read(self.requests.within(first, last, *TIMES["gold.requests"]), None, is_wanted)
         self.gone_requests.append(asked)
         self._answered -= answered_in(asked)
         self.unhandled_count -= Counter(unhandled_in(asked)["identity"].to_pylist())
-        return self._sightings(hops, index, count)
+        return self._sightings(hops, index)
 
-    def _sightings(self, hops: pa.Table, index: pa.Table, count: int) -> pa.Table:
+    def _sightings(self, hops: pa.Table, index: pa.Table) -> pa.Table:
         """Find the sightings that hops are made of, with their flows."""
         first, last = pc.min(index["first_seen_at_ns"]).as_py(), pc.max(index["last_seen_at_ns"]).as_py()
         keys = pc.unique(hops["message_key"].combine_chunks())
@@ -256,6 +265,7 @@ class StoredFlows:
         flows = [flow_of.get(number) for number in _numbers(rows, *NUMBER)]
         found = rows.append_column(FLOW_ID, pa.array(flows, pa.binary()))
         found = found.filter(pc.is_valid(found[FLOW_ID]))
+        count = pc.sum(index["sighting_count"]).as_py() or 0
         if len(found) != count:
             raise WholeNeeded(f"found {len(found):,} sightings of closed flows, expected {count:,}")
         return found
@@ -284,6 +294,11 @@ class StoredFlows:
     def count_again(self) -> None:
         """Find the crossings of the flows that are here anew: no step does this."""
         raise WholeNeeded("a message came again, and a crossing of a closed flow may be mistaken")
+
+
+def _times(index: pa.Table) -> tuple[int, int]:
+    """Give from when to when hops of flows are, corrected."""
+    return pc.min(index["started_at_ns"]).as_py(), pc.max(index["ended_at_ns"]).as_py()
 
 
 def _names(flows: set[bytes]) -> pa.Array:

@@ -110,8 +110,8 @@ class _Whole:
         )
         _refuse_large(spread, job.flow_rows)
         found = self._jobs("crossings", job.part_count, lambda n: cross_part(n, job, len(tasks)), list[Crossing])
-        crossings = quickest(each for some in found for each in some)
         inherited = inherited_of(self.run.before)
+        crossings = quickest(each for some in (*found, inherited.later) for each in some)
         clocks = self._clocks(spans, crossings, inherited)
         known = Known(coverage_from_rows(clocks), settings.rules)
         judged = self._jobs(

@@ -17,6 +17,7 @@ from hopwire.flows.chunks import pieces
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.coverage import Coverage, coverage_from_rows
 from hopwire.flows.crossings import Crossing, quickest_crossings
+from hopwire.flows.crossings import quickest as all_quickest
 from hopwire.flows.schemas import CLOCKS
 from hopwire.flows.spans import placed
 from hopwire.lake.bronze.spans import spans_from_rows
@@ -42,11 +43,12 @@ def clocks(spans: DataFrame, messages: DataFrame, notes: dict[str, Any] | None =
     """One node that captures: from when to when, how much, and how far its clock is ahead of the reference."""
     known = placed(spans_from_rows(spans.toArrow()))
     found = quickest(messages).toArrow().select(list(Crossing._fields)).to_pylist()
-    crossings = [Crossing(**row) for row in found]
+    inherited = (notes or {}).get("inherited", Inherited())
+    crossings = all_quickest([*(Crossing(**row) for row in found), *inherited.later])
     if notes is not None:
         notes["crossings"] = crossings
-    base = (notes or {}).get("inherited", Inherited()).fold
-    rows = rows_from_clocks(known, clocks_from_crossings({each.span.node for each in known}, crossings, base))
+    nodes = {each.span.node for each in known}
+    rows = rows_from_clocks(known, clocks_from_crossings(nodes, crossings, inherited.fold))
     return spans.sparkSession.createDataFrame(rows).select(rows.column_names)
 
 
