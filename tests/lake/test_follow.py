@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hopwire.capture.segment import sealed_path
 from hopwire.capture.sources import list_sources, read_placed
 from hopwire.errors import LakeBusy, LakeError, WholeNeeded
 from hopwire.lake import follow, store
@@ -24,6 +25,7 @@ from hopwire.lake.step_admission import StepLimits, admit
 from hopwire.lake.store import LakeRun, read_arrow, read_manifest
 from hopwire.simulate import SimulateSettings
 from tests.lake.captures import make_capture, make_sightings, write_segment
+from tests.lake.days import FIRST_DAY, SECOND, Days
 from tests.lake.test_increment import GrowingFile, assert_same, no_spark, rows_of
 
 if TYPE_CHECKING:
@@ -86,6 +88,64 @@ def test_more_than_a_step_can_judge_is_work_for_spark_or_ends_in_words(network: 
     with pytest.raises(LakeError, match="Spark does not start"):
         follow_once(network / "captures", tmp_path / "lake", lake_settings=few, spark=spark)
     assert asked == ["a session"]
+
+
+def test_backlog_of_many_times_what_a_step_can_judge_is_taken_in_bounded_steps(tmp_path: Path) -> None:
+    """The first minute alone, in which clocks are compared for the first time, is more than a step can judge."""
+    captures, lake, limit = tmp_path / "captures", tmp_path / "lake", 120
+    days = Days(captures)
+    for each in range(300):
+        days.ask(b"flow-%03d" % each, FIRST_DAY + each * SECOND // 5)
+    days.write("all")
+    found: list[int] = []
+
+    def count(seconds: float) -> bool:
+        found.append(follower.notes.last_step_rows)
+        return True
+
+    with following(lake) as held:
+        settings = FollowSettings(max_rows=100, every_seconds=0.01)
+        follower = Follower([captures], held, settings, lake_settings=LakeSettings(step_rows=limit))
+        follower.run(count, is_once=True)
+    assert (max(found) <= 100, len(found) >= 12, follower.notes.sighting_count) == (True, True, 10 * limit)
+    build(no_spark, captures, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+def test_segment_that_is_sealed_while_it_is_looked_at_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both nodes share the files of a step: to read one of them as a whole would be to read all again."""
+    live, lake = tmp_path / "live", tmp_path / "lake"
+    live.mkdir()
+    days = Days(tmp_path / "given")
+    for each in range(40):
+        days.ask(b"flow-%03d" % each, FIRST_DAY + each * SECOND)
+    given = {live / f"{path.stem}.open.arrows": path.read_bytes() for path in days.write("all")}
+    for path, content in given.items():
+        path.write_bytes(content[: len(content) * 3 // 4])
+    follow_once(live, lake)
+    for path, content in given.items():
+        path.write_bytes(content)
+    first = min(given)
+    asked: list[int] = []
+
+    def sealing(*args: Any) -> Any:
+        admitted = admit(*args)
+        asked.append(admitted.row_count)
+        if first.exists():
+            first.rename(live / sealed_path(first).name)
+        return admitted
+
+    monkeypatch.setattr(follow, "admit", sealing)
+    bounded = LakeSettings(task_bytes=len(given[first]))  # more than the rest of both, less than all of both
+    assert follow_once(live, lake, lake_settings=bounded, spark=no_spark) == []
+    assert asked[0] == asked[1] > 0, "the second round reads what the first could not"
+    for path in set(given) - {first}:
+        path.rename(live / sealed_path(path).name)
+    follow_once(live, lake)
+    build(no_spark, live, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
 
 @pytest.mark.spark

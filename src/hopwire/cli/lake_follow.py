@@ -118,7 +118,7 @@ def _fed_by_spark(
 
 
 def _whole_settings() -> Mapping[str, Any]:
-    complain("there is more to judge than a step can: Spark judges the lake as a whole")
+    complain("there is more to read or to judge than a step can: Spark does it")
     return build_settings(None)
 
 

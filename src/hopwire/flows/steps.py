@@ -277,8 +277,13 @@ def advance(
     known: Sequence[PlacedSpan],
     again: Iterable[bytes] = (),
     share: JudgedParts = ALONE,
+    most_waiting: int = NEVER,
 ) -> StepState:
-    """Take in new sightings; the spans of all sources are known, and some closed flows are to be opened again."""
+    """Take in new sightings; the spans of all sources are known, and some closed flows are to be opened again.
+
+    Flows wait for clocks that boot, as long as no more sightings than `most_waiting` are judged at a time. Where there
+    are more, such flows are closed, and opened again if their clocks turn out to be others.
+    """
     old, rules = len(state.open.sightings), state.rules
     rows = pa.concat_tables([state.open.sightings.drop_columns([FLOW_ID]), sightings])
     wanted, still = set(again), set(pc.unique(state.open.sightings[FLOW_ID]).to_pylist())
@@ -300,7 +305,8 @@ def advance(
         taken, wanted = state.closed.take(opening), set()
         state = replace(state, counted=state.counted + Counter(crossings_of(taken)))
         rows = pa.concat_tables([rows, taken.drop_columns([FLOW_ID])])
-    facts, frontier = Known(coverage, rules, answered), Frontier.of(coverage, fold.booting, rules)
+    booting = fold.booting if len(rows) <= most_waiting else ()
+    facts, frontier = Known(coverage, rules, answered), Frontier.of(coverage, booting, rules)
     ended = share.each(partial(_Ended.of, known=facts, frontier=frontier), judged)
     return _closed(replace(state, clocks=clocks, coverage=coverage, answered=answered), ended)
 

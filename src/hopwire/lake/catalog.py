@@ -227,13 +227,14 @@ def _task(source: Source, end: int | None, position: int = 0) -> IngestTask:
 
 
 def may_go_on(source: Source, known: StoredSource | None) -> bool:
-    """Tell whether a source is a segment of which the lake has the beginning, so that only the rest has to be read."""
+    """Tell whether a source is a segment of which the lake has the beginning, so that only the rest has to be read.
+
+    A FileNotFoundError says that the segment was sealed a moment ago, or is gone: who looks again finds out. To read it
+    as a whole would be to read all others that share files with it, which is most of a lake.
+    """
     if known is None or not known.position or source.kind != SourceKind.SEGMENT:
         return False
-    try:
-        return source.size_bytes >= known.position and _has_grown(source, known)
-    except FileNotFoundError:  # sealed a moment ago, or gone: whoever reads it finds out
-        return False
+    return source.size_bytes >= known.position and _has_grown(source, known)
 
 
 def _with_sharers(names: set[str], before: Manifest) -> set[str]:

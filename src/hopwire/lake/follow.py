@@ -12,6 +12,7 @@ those of one build.
 | what happens | what is done |
 |---|---|
 | captures are not there yet, or there are none | said once; the next round looks again |
+| a segment is sealed, and so renamed, while it is looked at | the next round looks again, at once |
 | another process builds or compacts the lake | said; the next round tries again |
 | the disk is full, a file cannot be read | said; tried again, ever more seldom, up to every 30 s |
 | a capture is gone before it was read to its end | said, and a fault of the source in the lake; nothing is read twice |
@@ -146,13 +147,16 @@ class Follower:
                     pause, self._tries = self._settings.every_seconds, 0
                 except (LakeError, PlaceError, OSError) as error:
                     self._tries += 1
-                    self._troubled(error, is_once)
-                    admitted, pause = Admitted(), min(2 * pause, LONGEST_PAUSE_SECONDS)
+                    is_sealed = isinstance(error, FileNotFoundError) and self._tries == 1  # a segment, a moment ago
+                    if not is_sealed:
+                        self._troubled(error, is_once)
+                        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                    admitted = Admitted(has_more=is_sealed)
                 is_idle = not admitted.ends and not self._tries
                 if is_once and is_idle and was_idle:  # the second look finds what is torn
                     break
                 was_idle = is_idle
-                is_pressed = not self._tries and (admitted.has_more or is_once)
+                is_pressed = admitted.has_more or (is_once and not self._tries)
                 goes_on = wait(0 if is_pressed else max(0.0, pause - (time.monotonic() - begun)))
         finally:
             with suppress(LakeTaken):

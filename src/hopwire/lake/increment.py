@@ -259,7 +259,8 @@ class _Increment:
         state, closed = self._begun(sightings.schema)
         known, again = placed(spans), set() if self.is_new else closed.touching(self._renamed)
         for first in range(0, max(len(sightings), 1), PIECE_ROWS):
-            state = advance(state, sightings.slice(first, PIECE_ROWS).combine_chunks(), known, again, SHARE)
+            piece = sightings.slice(first, PIECE_ROWS).combine_chunks()
+            state = advance(state, piece, known, again, SHARE, self.settings.step_rows // 2)
             again = set()
             self._refuse_many(state.open)
             on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
