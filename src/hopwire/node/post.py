@@ -260,10 +260,10 @@ class Outgoing:
         sealed = known.sealed(len(correlation_id), recipient, self._domains, now_ns)
         if sealed is None:
             return None
-        if not sealed.is_current(now_ns):
+        meta = sealed.write(key, correlation_id, ticks, body, now_ns, self._new_nonce())
+        if meta is None:
             known.forget_seals()
-            return None
-        return sealed.write(key, correlation_id, ticks, body, now_ns, self._new_nonce())
+        return meta
 
     async def send_when_possible(self, node: bytes, envelope: Envelope, elsewhere: OtherPlaces | None = None) -> str:
         """Wait for credit and for room in the queue to a node, and send; gives a reason where that is not possible.

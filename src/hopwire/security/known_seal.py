@@ -45,6 +45,7 @@ __all__ = ["KnownSeal", "SealedMeta", "seal_of", "seal_to_sign"]
 
 _CHANGING = f"qq{NONCE_BYTES}s"  # of a stamp: sent at, TTL, nonce
 _REST = struct.Struct(f"<{_CHANGING}")
+LARGE_BYTES = 4096  # of a body: to copy less costs less than to hash in two steps
 _ONES, _TWOS = 0x0101010101010101, 0x0202020202020202  # numbers that differ in every byte
 _NUMBER_BYTES = 8  # of the callback key, and of the length in front of the body
 
@@ -56,18 +57,18 @@ class KnownSeal:
         "_begins_ns",
         "_domain",
         "_ends_ns",
-        "_from_ns",
         "_key",
         "_unpack",
-        "_until_ns",
         "begin",
         "end",
         "fixed",
+        "from_ns",
         "has_recipient",
         "pack",
         "scope",
         "size",
         "start",
+        "until_ns",
     )
 
     def __init__(self, message: Message, domain: Domain, key: Key, scheme: str, recipient: Recipient) -> None:
@@ -82,7 +83,7 @@ class KnownSeal:
         begun = inner()
         begun.update(first)
         self.begin = begun.copy  # the inner hash of all such messages, up to the first value that changes
-        self._from_ns, self._until_ns = math.inf, -math.inf  # when the domain signs with this key, as far as was asked
+        self.from_ns, self.until_ns = math.inf, -math.inf  # when the domain signs with this key, as far as was asked
         self._begins_ns = -math.inf if key.not_before_ns is None else key.not_before_ns  # what `Key.is_valid_at` asks
         self._ends_ns = math.inf if key.not_after_ns is None else key.not_after_ns
 
@@ -101,7 +102,7 @@ class KnownSeal:
 
     def is_current(self, at_ns: int) -> bool:
         """Tell whether the domain signs with this key; asked anew when the validity of a key may have changed."""
-        if self._from_ns <= at_ns < self._until_ns:
+        if self.from_ns <= at_ns < self.until_ns:
             return True
         if self._domain.key_at(at_ns) is not self._key:
             return False
@@ -111,8 +112,8 @@ class KnownSeal:
             for change in (key.not_before_ns, key.not_after_ns)
             if change is not None
         ]
-        self._from_ns = max((each for each in changes if each <= at_ns), default=-math.inf)
-        self._until_ns = min((each for each in changes if each > at_ns), default=math.inf)
+        self.from_ns = max((each for each in changes if each <= at_ns), default=-math.inf)
+        self.until_ns = min((each for each in changes if each > at_ns), default=math.inf)
         return True
 
     def is_valid(
@@ -133,11 +134,13 @@ class KnownSeal:
         if start != self.start:
             return False
         second, third, fourth = self.fixed
-        inside, outside = self.begin(), self.end()
-        inside.update(
-            self.pack(sent_at_ns, signed_ticks, nonce, second, callback_key, third, correlation_id, fourth, len(body))
-        )
-        inside.update(body)
+        inside, outside, size = self.begin(), self.end(), len(body)
+        written = self.pack(sent_at_ns, signed_ticks, nonce, second, callback_key, third, correlation_id, fourth, size)
+        if size > LARGE_BYTES:
+            inside.update(written)
+            inside.update(body)
+        else:
+            inside.update(written + body)
         outside.update(inside.digest())
         if not compare_digest(outside.digest(), mac):
             return False
@@ -151,7 +154,7 @@ class KnownSeal:
 class SealedMeta:
     """Writes the meta frames of known messages with their signatures under one seal."""
 
-    __slots__ = ("_fixed", "_pack", "_seal", "is_current")
+    __slots__ = ("_fixed", "_pack", "_seal")
 
     def __init__(self, meta: KnownMeta, seal: KnownSeal) -> None:
         first, second, third, fourth, last = meta.fixed
@@ -160,19 +163,22 @@ class SealedMeta:
         codes = (key, f"{_CHANGING}{MAC_BYTES}s", flow, ttl, "")
         form = "".join(f"{len(fixed)}s{code}" for fixed, code in zip(self._fixed, codes, strict=True))
         self._pack = struct.Struct(f"<{form}").pack
-        self.is_current = seal.is_current
 
     def write(
         self, callback_key: int, correlation_id: bytes, ttl_ticks: int, body: bytes, sent_at_ns: int, nonce: bytes
-    ) -> bytes:
-        """Write the meta frame of a message, signed; the caller has asked whether the seal is current."""
+    ) -> bytes | None:
+        """Write the meta frame of a message, signed; None if the domain signs with another key by now."""
         seal = self._seal
+        if not (seal.from_ns <= sent_at_ns < seal.until_ns or seal.is_current(sent_at_ns)):
+            return None
         second, third, fourth = seal.fixed
-        inside, outside = seal.begin(), seal.end()
-        inside.update(
-            seal.pack(sent_at_ns, ttl_ticks, nonce, second, callback_key, third, correlation_id, fourth, len(body))
-        )
-        inside.update(body)
+        inside, outside, size = seal.begin(), seal.end(), len(body)
+        written = seal.pack(sent_at_ns, ttl_ticks, nonce, second, callback_key, third, correlation_id, fourth, size)
+        if size > LARGE_BYTES:
+            inside.update(written)
+            inside.update(body)
+        else:
+            inside.update(written + body)
         outside.update(inside.digest())
         first, second, third, fourth, last = self._fixed
         return self._pack(

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 from heapq import heappop, heappush
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from hopwire.errors import SettingsError
 from hopwire.model.units import NS_PER_SECOND
@@ -72,66 +72,85 @@ class ReplayWindow:
         self.floor_ns = floor_ns
         self._floors: dict[Scope, int] = {}
         self._seen: dict[Scope, set[bytes]] = {}
-        self._in_order: deque[_Entry] = deque()  # what was let in, each sent later than the one before
+        # What was let in, each sent later than the one before: time, scope, nonce, and so on, without tuples. Python
+        # would look through a million tuples for garbage, again and again.
+        self._in_order: deque[Any] = deque()
         self._latest_ns = -1  # of these
+        self._remembered = 0
+        self._scope: Scope | None = None  # of the last message, and the nonces that are remembered of it
+        self._nonces: set[bytes] = set()
+        self._highest_floor_ns = floor_ns  # of all scopes
         self._belated: list[_Entry] = []  # the rest, as a heap
         self._calm_until_ns = -1  # up to then nothing grows old that is remembered
 
     def __len__(self) -> int:
-        return len(self._in_order) + len(self._belated)
+        return self._remembered
 
     def __repr__(self) -> str:
         return f"ReplayWindow(window_ns={self.window_ns}, capacity={self.capacity}, remembered={len(self)})"
 
     def admit(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
         """Let a nonce in, once, if it is fresh; call it only for a message whose MAC is right."""
-        in_order, nonces = self._in_order, self._seen.get(scope)
-        if nonces is None:
-            nonces = self._seen[scope] = set()
+        if scope is not self._scope:
+            self._scope, self._nonces = scope, self._seen.setdefault(scope, set())
+        nonces, remembered = self._nonces, self._remembered
         if (
             now_ns <= self._calm_until_ns
             and self._latest_ns < sent_at_ns <= now_ns + self.skew_ns
+            and remembered < self.capacity
+            and self._highest_floor_ns < sent_at_ns
             and nonce not in nonces
-            and len(in_order) + len(self._belated) < self.capacity
-            and sent_at_ns > self._floors.get(scope, self.floor_ns)
         ):  # nearly all: later than what came before, and nothing is forgotten for it; the rest says the same at length
             nonces.add(nonce)
-            self._latest_ns = sent_at_ns
-            in_order.append((sent_at_ns, scope, nonce))
+            self._latest_ns, self._remembered = sent_at_ns, remembered + 1
+            self._in_order += sent_at_ns, scope, nonce
             return True
+        return self._admit_at_length(scope, nonce, sent_at_ns, now_ns)
+
+    def _admit_at_length(self, scope: Scope, nonce: bytes, sent_at_ns: int, now_ns: int) -> bool:
+        """Do the same, and forget what has grown old."""
+        in_order, nonces = self._in_order, self._nonces
         earliest_ns = now_ns - self.window_ns
-        while in_order and in_order[0][0] < earliest_ns:
-            self._forget(*in_order.popleft())
+        while in_order and in_order[0] < earliest_ns:
+            self._forget_first()
         while self._belated and self._belated[0][0] < earliest_ns:
             self._forget(*heappop(self._belated))
         is_fresh = earliest_ns <= sent_at_ns <= now_ns + self.skew_ns
         if not is_fresh or sent_at_ns <= self._floors.get(scope, self.floor_ns) or nonce in nonces:
             return False
         nonces.add(nonce)
+        self._remembered += 1
         if sent_at_ns >= self._latest_ns or not in_order:
             self._latest_ns = sent_at_ns
-            in_order.append((sent_at_ns, scope, nonce))
+            in_order += sent_at_ns, scope, nonce
         else:
             heappush(self._belated, (sent_at_ns, scope, nonce))
-        if len(in_order) + len(self._belated) > self.capacity:
+        if self._remembered > self.capacity:
             self._forget_oldest()
         self._calm_until_ns = self._oldest_ns() + self.window_ns
         return True
 
     def _oldest_ns(self) -> int:
         """Give when the oldest message that is remembered was sent; there is one."""
-        return min(entries[0][0] for entries in (self._in_order, self._belated) if entries)
+        times: list[int] = [entry[0] for entry in self._belated[:1]]
+        return min([*times, self._in_order[0]] if self._in_order else times)
 
     def _forget_oldest(self) -> None:
         belated, in_order = self._belated, self._in_order
-        if belated and (not in_order or belated[0] < in_order[0]):
+        if belated and (not in_order or belated[0] < (in_order[0], in_order[1], in_order[2])):
             self._forget(*heappop(belated))
         else:
-            self._forget(*in_order.popleft())
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        take = self._in_order.popleft
+        self._forget(take(), take(), take())
 
     def _forget(self, sent_at_ns: int, scope: Scope, nonce: bytes) -> None:
         self._seen[scope].remove(nonce)
-        self._floors[scope] = max(sent_at_ns, self._floors.get(scope, self.floor_ns))
+        self._remembered -= 1
+        floor_ns = self._floors[scope] = max(sent_at_ns, self._floors.get(scope, self.floor_ns))
+        self._highest_floor_ns = max(self._highest_floor_ns, floor_ns)
 
 
 class ReplayWindows:
