@@ -195,22 +195,21 @@ class Running:
                 if envelope.known is not known:
                     known = envelope.known
                     handler = None if known is None else usual.get(known.contract)
-                if (
-                    handler is not None
-                    and now < unusual_at
-                    and now < envelope.deadline
-                    and type(envelope.payload) is handler.payload
-                ):
-                    try:
-                        result = await handler.method(self.actor, envelope.payload)
-                        if answer_known(envelope, result):
-                            envelope.payload = None  # nobody asks for it any more
-                        else:
-                            await self._take_result(envelope, handler, result)
-                        result = None  # whoever waits for the next message does not keep it
-                    except BaseException as error:
-                        self._end(envelope, handler, stepping, error)
-                    continue
+                if handler is not None and now < unusual_at and now < envelope.deadline:
+                    payload = envelope.payload
+                    if payload is None:
+                        payload = _read_known(handler, envelope.body)
+                    if type(payload) is handler.payload:
+                        try:
+                            result = await handler.method(self.actor, payload)
+                            if answer_known(envelope, result):
+                                envelope.payload = None  # nobody asks for it any more
+                            else:
+                                await self._take_result(envelope, handler, result)
+                        except BaseException as error:
+                            self._end(envelope, handler, stepping, error)
+                        payload = result = None  # whoever waits for the next message keeps neither
+                        continue
                 if now >= measure_at:
                     measure_at = clock() + EVERY_SECONDS
                     unusual_at = 0.0 if is_watched else measure_at
@@ -246,9 +245,8 @@ class Running:
         if handler is None or self._clock() >= envelope.deadline:
             payload, handler = self._read(envelope)
         elif payload is None:
-            try:
-                payload = handler.payload.__contract__.read(envelope.body)  # type: ignore[union-attr]
-            except Exception:  # a body that makes no sense; a protobuf class may raise anything
+            payload = _read_known(handler, envelope.body)
+            if payload is None:
                 payload, handler = self._read(envelope)
         elif type(payload) is not handler.payload:
             payload, handler = self._read(envelope)
@@ -362,6 +360,14 @@ class Running:
                 self._router.say(Envelope(said, envelope.deadline, choice=choice_within(payload, message)))
             is_answered = is_answered or is_home
         return is_answered
+
+
+def _read_known(handler: Handler, body: bytes) -> Payload | None:
+    """Read the payload of a known message; None if its body makes no sense."""
+    try:
+        return handler.payload.__contract__.read(body)  # type: ignore[union-attr, no-any-return]
+    except Exception:  # a protobuf class may raise anything
+        return None
 
 
 def _processes_of(actor: Actor, name: str) -> ActorProcesses | None:
