@@ -4,7 +4,7 @@
         stranger.greet()
         stranger.send([b"", b"body", b"meta"])
 
-Nothing but `is_cut_off` waits for the other side, so all else works on the event loop of the attacked node too.
+Nothing but `hear` and `is_cut_off` waits for the other side, so all else works on the event loop of the attacked node.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 
 from hopwire.model import Message, Payload, body_from_payload, contract_of
@@ -57,6 +58,13 @@ class Stranger:
     def pour(self, data: bytes) -> None:
         """Send bytes as they are."""
         self._socket.sendall(data)
+
+    def hear(self, words: bytes) -> None:
+        """Wait until the other side has said these words, ends the connection, or is silent."""
+        heard = b""
+        with suppress(TimeoutError):
+            while words not in heard and (more := self._socket.recv(65_536)):
+                heard += more
 
     def is_cut_off(self, seconds: float = SECONDS) -> bool:
         """Wait until the other side closes the connection; False says that it did not."""

@@ -14,6 +14,8 @@ import pytest
 
 from hopwire.cluster.announce import Beat, Credit, CreditWanted, Hello, Routes, RoutesWanted
 from hopwire.model import Message
+from hopwire.node.trust import HELLO
+from hopwire.node.unfinished import FEW_BYTES
 from hopwire.wire import encode
 from hopwire.wire.connection import connection_name
 from tests.attacks.stranger import COMMAND, MORE, Stranger, frame, said
@@ -70,10 +72,10 @@ def poured(stranger: Stranger, data: bytes, times: int = 1) -> None:
             stranger.pour(data)
 
 
-def peer_of(uri: str, stack: ExitStack) -> Stranger:
-    peer = stack.enter_context(Stranger(uri, connection_name(b"peer", bytes(8))))
+def peer_of(uri: str, stack: ExitStack, node: bytes = b"peer", at: str = NOBODY) -> Stranger:
+    peer = stack.enter_context(Stranger(uri, connection_name(node, bytes(8))))
     peer.greet()
-    peer.send(said(Hello(b"peer", 5, NOBODY, capabilities=("credit", "train"))))
+    peer.send(said(Hello(node, 5, at, capabilities=("credit", "train"))))
     return peer
 
 
@@ -182,6 +184,24 @@ def announced_frames(uri: str, stack: ExitStack) -> None:
         poured(stranger, bytes(100))
 
 
+def begun_by(uri: str, stack: ExitStack, number: int) -> Stranger:
+    """Give a peer that was met, and has announced a large message."""
+    peer = peer_of(uri, stack, b"peer-%d" % number, f"tcp://127.0.0.1:{number + 1}")
+    peer.hear(HELLO)
+    peer.claim(200 * MEGABYTE)
+    return peer
+
+
+def announced_by_peers(uri: str, stack: ExitStack) -> None:
+    for number in range(4):
+        poured(begun_by(uri, stack, number), bytes(100))
+
+
+def begun_by_peers(uri: str, stack: ExitStack) -> None:
+    for number in range(4):
+        poured(begun_by(uri, stack, number), bytes(60 * MEGABYTE))
+
+
 def silent_connections(uri: str, stack: ExitStack) -> None:
     strangers(uri, stack, 800)
 
@@ -201,6 +221,8 @@ def pings(uri: str, stack: ExitStack) -> None:
     ("attack", "most_bytes"),
     [
         (announced_frames, UNPROVED + MOST_BYTES),
+        (announced_by_peers, MOST_BYTES),
+        (begun_by_peers, FEW_BYTES + MOST_BYTES),
         (silent_connections, MOST_BYTES),
         (frames_without_end, UNPROVED + MOST_BYTES),
         (pings, MOST_BYTES),

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hopwire.model.limits import Limits
+from hopwire.node.unfinished import Unfinished
 from hopwire.node.waking import Waking
 from hopwire.node.zmtp_socket import ZmtpSocket
 from hopwire.wire.zmtp import GREETING, WHOLE, Zmtp, heads, ready
@@ -63,6 +64,7 @@ async def heard(pieces: list[bytes], is_closing: bool = False) -> tuple[list[lis
         lambda _: None,
         lambda _, reason: ends.append(reason),
         Waking(),
+        Unfinished(asyncio.get_running_loop()),
     )
     turns = 0
     with theirs:
@@ -128,7 +130,9 @@ def test_a_fault_with_one_message_costs_no_other(caplog: pytest.LogCaptureFixtur
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        connection = ZmtpSocket(loop, ours, Zmtp(Limits()), b"", take, lambda _: None, lambda *_: None, Waking())
+        connection = ZmtpSocket(
+            loop, ours, Zmtp(Limits()), b"", take, lambda _: None, lambda *_: None, Waking(), Unfinished(loop)
+        )
         with theirs:
             theirs.sendall(HANDSHAKE)
             connection._readable()

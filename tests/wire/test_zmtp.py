@@ -55,6 +55,15 @@ def test_messages_are_the_same_however_their_bytes_are_cut(
     assert heard(HANDSHAKE + written(messages), cuts, Limits(), reads_exactly)[1] == messages
 
 
+@pytest.mark.parametrize("reads_exactly", [False, True])
+def test_a_large_frame_takes_memory_as_its_bytes_come(reads_exactly: bool) -> None:
+    messages = [[b"", bytes((number,)) * 5_000_000, b"meta"] for number in range(3)]
+    data = HANDSHAKE + written(messages)
+    zmtp, found = heard(data[:2_000_000], [BUFFER_BYTES], Limits(), reads_exactly)
+    assert (found, 2_000_000 < zmtp.waiting_bytes < 4_100_000) == ([], True)
+    assert heard(data, [BUFFER_BYTES, 1000], Limits(), reads_exactly)[1] == messages
+
+
 def test_large_frames_that_follow_one_another_are_not_copied() -> None:
     zmtp = Zmtp(Limits())
     zmtp.reads_exactly = True

@@ -67,6 +67,7 @@ from hopwire.node.transport import (
     ignore,
     in_silence,
 )
+from hopwire.node.unfinished import HELD_UP, Unfinished
 from hopwire.node.waking import Waking
 from hopwire.node.zmtp_socket import (
     DISCONNECTED,
@@ -109,6 +110,7 @@ CUT_OFF = {
     "too_many_frames":  "it sent a message above the limits",
     "unread":           "it asks and does not read the answers",
     "noise":            "it sends what is no message",
+    HELD_UP:            "it kept others waiting that were in the middle of large messages, and did not end its own",
     NO_TLS:             "it does not speak TLS, or shows no certificate of our authority",
     **REFUSALS,
 }
@@ -235,7 +237,7 @@ class Streams(Outboxes):
         self._first_words, self._on_ended, self._on_sent = first_words, on_ended, on_sent
         self._loop = asyncio.get_running_loop()
         bytes(KEPT_BYTES)  # or the kernel clears new pages for each large message
-        self._strangers = Strangers(self._loop)
+        self._strangers, self._unfinished = Strangers(self._loop), Unfinished(self._loop)
         self._notices = Notices(self._loop.time)
         try:
             self._server = listening(self._listen)
@@ -314,7 +316,8 @@ class Streams(Outboxes):
     ) -> ZmtpSocket:
         zmtp, nobody = Zmtp(self._message_limits, name), b"\0" + os.urandom(4)
         strangers = self._strangers if is_server else None
-        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, self._waking, strangers)
+        shared = (self._waking, self._unfinished, strangers)
+        parts = (self._loop, sock, zmtp, nobody, self._on_frames, on_ready, on_closed, *shared)
         if self._admission is None:
             return ZmtpSocket(*parts)
         admit = partial(self._admission.refusal, is_new=True)

@@ -25,6 +25,7 @@ from hopwire.errors import WireError
 from hopwire.node.certificate import Certificate, certificate_from
 from hopwire.node.strangers import MAX_UNPROVED_BYTES, MOST_NOISE, TAKE_AT_MOST, Strangers
 from hopwire.node.transport import Frames, OnFrames
+from hopwire.node.unfinished import COUNTED_BYTES, Unfinished
 from hopwire.node.waking import Waking
 from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError
 
@@ -70,6 +71,7 @@ class ZmtpSocket:
         "_sock",
         "_strangers",
         "_timer",
+        "_unfinished",
         "_waking",
         "certificate",
         "has_stirred",
@@ -89,6 +91,7 @@ class ZmtpSocket:
         on_ready: Callable[[ZmtpSocket], None],
         on_closed: Callable[[ZmtpSocket, str], None],
         waking: Waking,
+        unfinished: Unfinished,
         strangers: Strangers | None = None,
     ) -> None:
         self._waking = waking
@@ -101,6 +104,7 @@ class ZmtpSocket:
         self.certificate: Certificate | None = None  # of the other side, once both sides have shown theirs
         self.is_open, self.has_stirred = True, False  # whether bytes came since somebody looked
         self._strangers, self._held, self._noise = strangers, 0, 0
+        self._unfinished = unfinished
         if strangers is not None:
             zmtp.buffer_bytes, zmtp.frame_bytes = UNPROVED_BUFFER_BYTES, min(zmtp.frame_bytes, MAX_UNPROVED_BYTES)
         zmtp.reads_exactly = self._reads_exactly
@@ -133,6 +137,9 @@ class ZmtpSocket:
         return self._sock.sendmsg(islice(parts, MAX_PARTS))
 
     def _readable(self) -> None:
+        if self._held and self._strangers is None and self._unfinished.keeps_waiting(self):
+            self._loop.remove_reader(self._sock)
+            return
         self._waking.hold()
         try:
             if self._strangers is None:
@@ -141,6 +148,12 @@ class ZmtpSocket:
                 self._strangers.read(self._read)
         finally:
             self._waking.run()  # at the very end: whoever goes on may close this connection
+
+    def read_on(self) -> None:
+        """Read again after others were read alone."""
+        if self.is_open and not self._heard:
+            self._loop.add_reader(self._sock, self._readable)
+            self._loop.call_soon(self._readable)  # the loop does not see what TLS holds
 
     def _read(self) -> None:
         """Read once, or what large frames need one after the other, so that every connection has its turn."""
@@ -208,6 +221,8 @@ class ZmtpSocket:
         if self._strangers is not None:
             held, self._held = self._held, zmtp.waiting_bytes
             self._strangers.change(self._held - held)
+        elif self._held or zmtp.is_begun:
+            self._hold(zmtp.begun_bytes)
         if zmtp.replies:
             replies, zmtp.replies = zmtp.replies, []
             if len(self._rest) > MAX_UNREAD:
@@ -221,6 +236,12 @@ class ZmtpSocket:
         if messages:
             self._heard.extend(messages)
             self._hand_over()
+
+    def _hold(self, begun_bytes: int) -> None:
+        """Count what a node that is known has sent of a message that is not complete."""
+        held, self._held = self._held, begun_bytes if begun_bytes >= COUNTED_BYTES else 0
+        if self._held != held:
+            self._unfinished.hold(self, self._held)
 
     def _hand_over(self, is_paused: bool = False) -> None:
         """Hand over what was heard, up to the share of a turn; nothing more is read until all of it is handed over."""
@@ -264,7 +285,7 @@ class ZmtpSocket:
         """Believe the other side: what it sends is bounded by the limits of messages alone."""
         if self._strangers is not None:
             self._strangers.change(-self._held)
-            self._strangers = None
+            self._strangers, self._held = None, 0
             self.zmtp.let_in()
 
     @property
@@ -344,6 +365,7 @@ class ZmtpSocket:
         self._sock.close()
         self._rest.clear()
         self.prove()  # nothing is held any more
+        self._hold(0)
         if reason == DISCONNECTED:  # by us: nobody is there any more who could take it
             self._heard.clear()
         self._on_closed(self, reason)

@@ -74,6 +74,7 @@ FIRST_BUFFER_BYTES, BUFFER_BYTES = 4 * 1024, 256 * 1024  # a buffer that was fil
 WHOLE, MOST_WHOLE = 16 * 1024, 256 * 1024  # a frame of these sizes is read as one object where that is possible
 MOST_BETWEEN = 4 * 1024  # bytes between two such frames
 LARGE = 128 * 1024  # a frame from this size on that is not here yet is read into a place of its own
+FIRST_PLACE_BYTES, MOST_PLACE_BYTES = 1024 * 1024, 16 * 1024 * 1024  # of that place, and of those that follow it
 FRAME_BYTES = 64  # that a frame takes in memory beside its data
 TYPES = frozenset((b"ROUTER", b"DEALER", b"REQ"))  # that may talk to a ROUTER
 USUAL = 3  # frames of a message
@@ -143,8 +144,11 @@ class Zmtp:
         "_large",
         "_large_end",
         "_large_flags",
+        "_large_left",
         "_limits",
         "_piece",
+        "_places",
+        "_places_bytes",
         "_ready",
         "_size",
         "_usual_between",
@@ -170,7 +174,9 @@ class Zmtp:
         self._frames: Frames = []  # of the message that is not complete
         self._size = 0  # their bytes
         self._large: bytearray | None = None  # a frame that is read into a place of its own
-        self._filled = self._large_flags = 0
+        self._filled = self._large_flags = self._large_left = 0  # and what is still to come behind that place
+        self._places: list[bytearray] = []  # of the same frame that are full
+        self._places_bytes = 0
         self._has_greeted = False
         self.reads_exactly = self.is_whole = False
         self.wanted = 0  # bytes to read and no more; 0 where that does not matter
@@ -186,6 +192,7 @@ class Zmtp:
         """Give the place for the next bytes."""
         if self.is_whole:
             self.is_whole, self.behind, self._large, self._filled = False, 0, bytearray(self.wanted), 0
+            self._large_left = 0
         if self._large is not None:
             return memoryview(self._large)[self._filled :]
         return self._view[self._end :]
@@ -217,13 +224,23 @@ class Zmtp:
 
     def more_room(self) -> memoryview | None:
         """Give the place for the bytes behind `room()`, if they are read at once: what follows a large frame."""
-        return None if self._large is None else self._view
+        return None if self._large is None or self._large_left else self._view
 
     @property
     def waiting_bytes(self) -> int:
         """How much is held of a message that is not complete, and for it."""
+        return self.begun_bytes + self._end - self._at
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether frames of a message are here, or a large one in part, and the message is not complete."""
+        return self._size > 0 or self._large is not None
+
+    @property
+    def begun_bytes(self) -> int:
+        """The same without what lies in the buffer, which has a limit of its own."""
         large = 0 if self._large is None else len(self._large)
-        return self._size + FRAME_BYTES * len(self._frames) + self._end - self._at + large
+        return self._size + FRAME_BYTES * len(self._frames) + self._places_bytes + large
 
     def took(self, count: int) -> list[Frames]:
         """Read so many bytes more, and give the messages that end in them."""
@@ -312,14 +329,26 @@ class Zmtp:
     def _took_large(self, count: int) -> list[Frames]:
         assert self._large is not None
         self._filled += count
-        if self._filled < len(self._large):
-            self.wanted = len(self._large) - self._filled if self._ahead else 0
+        missing = len(self._large) - self._filled + self._large_left
+        if missing:
+            self.wanted = missing if self._ahead else 0
+            if self._filled == len(self._large):
+                self._next_place(self._large)
             return []
-        frame, self._large, self._filled = bytes(self._large), None, 0
+        frame = b"".join((*self._places, self._large)) if self._places else bytes(self._large)
+        self._large, self._filled, self._places, self._places_bytes = None, 0, [], 0
         self._large_end, self.wanted = self._at, self._ahead
         messages: list[Frames] = []
         self._add(frame, self._large_flags, messages)
         return messages
+
+    def _next_place(self, full: bytearray) -> None:
+        """Go on with a large frame in another place: what was announced may never come."""
+        self._places.append(full)
+        self._places_bytes += len(full)
+        size = min(2 * len(full), MOST_PLACE_BYTES, self._large_left)
+        self._large, self._filled = bytearray(size), 0
+        self._large_left -= size
 
     def _add(self, frame: bytes, flags: int, messages: list[Frames]) -> None:
         self._frames.append(frame)
@@ -392,7 +421,9 @@ class Zmtp:
         if self._ahead and not here and WHOLE <= length <= MOST_WHOLE:
             self.is_whole, self._large_flags = True, flags
             return
-        self._large, self._large_flags, self._filled = bytearray(length), flags, here
+        size = min(length, FIRST_PLACE_BYTES)
+        self._large, self._large_left = bytearray(size), length - size
+        self._large_flags, self._filled = flags, here
         self._large[:here] = self._view[begin:end]
 
     def _keep(self, at: int, end: int, need: int) -> None:
