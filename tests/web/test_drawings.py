@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -95,3 +96,16 @@ def test_a_chart_has_a_hundred_columns_at_most(seconds: int) -> None:
     buckets = [Bucket(0, {"lost": 1}, 5), Bucket(seconds * 10**9 // width * width, {"answered": 2}, None)]
     drawn = time_chart(buckets, width, lambda begin, end: f"/flows?since={begin}")
     ElementTree.fromstring(drawn)
+
+
+@pytest.mark.parametrize(
+    ("width_ms", "label"), [(1, "06:11:21.016"), (10, "06:11:21.16"), (100, "06:11:22.6"), (1_000, "06:11:37")]
+)
+def test_times_below_a_chart_tell_its_columns_apart(width_ms: int, label: str) -> None:
+    first = 1_763_446_281 * 10**9  # 06:11:21
+    width = width_ms * 10**6
+    buckets = [Bucket(first + at * width, {"answered": 1}, None) for at in range(100)]
+    drawn = str(time_chart(buckets, width, lambda begin, end: "/flows"))
+    labels = re.findall(r">(\d\d:\d\d:\d\d[.\d]*)<", drawn)
+    assert label in labels
+    assert len(set(labels)) == len(labels) > 5

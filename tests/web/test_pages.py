@@ -126,6 +126,11 @@ def test_the_beginning_of_an_id_is_enough_if_no_other_id_begins_so(page: TestCli
     assert page.get(f"/compare.json?a={begin}&b={wanted}").json()["sides"][0]["id"] == wanted
 
 
+def test_names_are_broken_between_their_words(page: TestClient) -> None:
+    assert ">hopwire.<wbr>member.<wbr>ping<" in page.get("/contracts").text
+    assert ">callback_<wbr>points[0].<wbr>partition<" in page.get("/flow/order-001/hop/0").text
+
+
 def test_an_address_with_a_token_that_nobody_asks_for_is_the_same_page(page: TestClient) -> None:
     assert page.get("/contracts?token=old").status_code == 200
 

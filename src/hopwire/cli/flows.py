@@ -209,7 +209,8 @@ def _listing(rows: list[dict[str, Any]], names: dict[bytes, str], width: int) ->
     table.add_column("hops", justify="right", no_wrap=True)
     table.add_column("message", overflow="fold", min_width=min(longest, width // 3))
     if width >= WIDE:
-        table.add_column("nodes", overflow="ellipsis", no_wrap=True)
+        ids = min(max(len(row[0]) for row in cells), max(left, SHORTEST_ID))
+        table.add_column("nodes", overflow="fold", max_width=max(left - ids, SHORTEST_ID))
     for row in cells:
         table.add_row(*row)
     return table

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -63,6 +64,7 @@ STATIC = {"style.css": "text/css", "keys.js": "text/javascript", "live.js": "tex
           "windows.js": "text/javascript"}  # fmt: skip
 LINK = re.compile(r'(<a [^>]*?href=")(/[^"]*)(")')
 FORM = re.compile(r'<form [^>]*action="/[^>]*>')
+BREAKS = re.compile(r"[._]+(?=\w)")  # in a name
 AT_A_VERSION = re.compile(r"[?&;]v=\d")
 
 
@@ -356,4 +358,15 @@ def _grouped(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-FILTERS = {"took": took, "cell": _cell, "grouped": _grouped, "counted": _counted}  # of all templates
+def _breakable(name: str) -> Markup:
+    """Give a name that a narrow column breaks behind its dots and underscores, and not within a word."""
+    return Markup(BREAKS.sub(r"\g<0><wbr>", str(escape(name))))  # noqa: S704 - it is escaped
+
+
+FILTERS = {
+    "took": took,
+    "cell": _cell,
+    "grouped": _grouped,
+    "counted": _counted,
+    "breakable": _breakable,
+}  # of all templates

@@ -21,6 +21,12 @@ WIDTH, HEIGHT, TOP, BOTTOM, LEFT = 1_000, 190, 16, 22, 60
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)  # seconds
 FINE = (1_000_000, 10_000_000, 50_000_000, 100_000_000, 200_000_000, 500_000_000)  # ns, for very short captures
 MAX_BUCKETS = 100
+MILLISECONDS = "2026-01-31T12:00:00.000"
+ENDS = (
+    (19, NS_PER_SECOND),
+    (21, NS_PER_SECOND // 10),
+    (22, NS_PER_SECOND // 100),
+)  # of the text of a time that tells all
 SHOWN_OUTCOMES = ("lost", "expired", "late", "failed", "open", "answered", "delivered")  # from the ground up
 
 
@@ -135,10 +141,11 @@ def _scale(most: int, ground: float, room: float) -> Markup:
 
 def _axis(first: int, width_ns: int, number: int, step: float, ground: float) -> Markup:
     every = max(1, number // 6)
+    end = next((end for end, unit in ENDS if not (first % unit or every * width_ns % unit)), len(MILLISECONDS))
     ticks = []
     for index in range(0, number, every):
         text = time_text(first + index * width_ns)
-        shown = text[5:16].replace("T", " ") if width_ns * number > 86_400 * NS_PER_SECOND else text[11:19]
+        shown = text[5:16].replace("T", " ") if width_ns * number > 86_400 * NS_PER_SECOND else text[11:end]
         x = LEFT + index * step
         anchor = "start" if index == 0 else "end" if x > WIDTH - 40 else "middle"
         classes = "tick minor" if index // every % 2 else "tick"
