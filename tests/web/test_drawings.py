@@ -99,7 +99,7 @@ def test_a_chart_has_a_hundred_columns_at_most(seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width_ms", "label"), [(1, "06:11:21.016"), (10, "06:11:21.16"), (100, "06:11:22.6"), (1_000, "06:11:37")]
+    ("width_ms", "label"), [(1, "06:11:21.015"), (10, "06:11:21.15"), (100, "06:11:22.5"), (1_000, "06:11:36")]
 )
 def test_times_below_a_chart_tell_its_columns_apart(width_ms: int, label: str) -> None:
     first = 1_763_446_281 * 10**9  # 06:11:21
@@ -108,4 +108,4 @@ def test_times_below_a_chart_tell_its_columns_apart(width_ms: int, label: str) -
     drawn = str(time_chart(buckets, width, lambda begin, end: "/flows"))
     labels = re.findall(r">(\d\d:\d\d:\d\d[.\d]*)<", drawn)
     assert label in labels
-    assert len(set(labels)) == len(labels) > 5
+    assert len(set(labels)) == len(labels) == 7

@@ -131,6 +131,16 @@ def test_names_are_broken_between_their_words(page: TestClient) -> None:
     assert ">callback_<wbr>points[0].<wbr>partition<" in page.get("/flow/order-001/hop/0").text
 
 
+def test_of_many_lives_the_last_are_shown_and_those_before_are_a_click_away(
+    page: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hopwire.web.lake_pages.SHOWN_LIVES", 1)
+    shown = page.get("/clocks").text
+    assert "<summary>1 earlier life</summary>" in shown
+    nodes = page.get("/clocks.json").json()["nodes"]
+    assert shown.count('<div class="life">') == sum(len(node["lives"]) for node in nodes) > len(nodes)
+
+
 def test_an_address_with_a_token_that_nobody_asks_for_is_the_same_page(page: TestClient) -> None:
     assert page.get("/contracts?token=old").status_code == 200
 

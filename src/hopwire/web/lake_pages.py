@@ -32,6 +32,7 @@ __all__ = ["clocks", "contracts", "flows", "links", "overview", "quarantine", "s
 Query = Mapping[str, str]
 MAX_SQL_ROWS, MAX_SECURITY = 500, 500
 SHOWN_QUARANTINED, MAX_FRAME_BYTES = 20, 512
+SHOWN_LIVES = 5  # of a node; those before are a click away
 MAX_SQL = 20_000  # characters
 BAD = ("lost", "expired", "late", "failed")
 EXAMPLE = "select outcome, count(*) as requests from requests group by outcome order by requests desc"
@@ -67,7 +68,7 @@ def overview(views: LakeViews, query: Query) -> PageContent:
         "missing": missing or 0,
         "reasons": reasons,
         "worst_links": worst[:10],
-        "nodes": [name_of(node, names) for node in names],
+        "nodes": sorted(name_of(node, names) for node in names),
         "buckets": [bucket._asdict() for bucket in buckets],
     }
     return PageContent(
@@ -209,7 +210,7 @@ def clocks(views: LakeViews) -> PageContent:
         ClockOffset(row["name"], row["offset_ns"] or 0, row["error_ns"] or 0) for row in made if row["is_corrected"]
     ]
     drawings = {"clocks": clock_chart(offsets)} if len(offsets) > 1 else {}
-    return PageContent("clocks.html", "Nodes and clocks", {"nodes": made}, drawings)
+    return PageContent("clocks.html", "Nodes and clocks", {"nodes": made}, drawings, {"shown_lives": SHOWN_LIVES})
 
 
 def _endings(rows: list[dict[str, Any]]) -> dict[tuple[bytes, int], dict[str, Any]]:

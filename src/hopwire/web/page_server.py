@@ -349,9 +349,9 @@ def _cell(value: Any) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def _counted(value: int | None, noun: str) -> str:
+def _counted(value: int | None, noun: str, nouns: str = "") -> str:
     """Give a count in groups of three digits, with its noun: 1,234 flows."""
-    return f"{_grouped(value)} {noun_for(value or 0, noun)}"
+    return f"{_grouped(value)} {noun_for(value or 0, noun, nouns)}"
 
 
 def _grouped(value: int | None) -> str:

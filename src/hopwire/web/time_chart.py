@@ -20,7 +20,7 @@ __all__ = ["SHOWN_OUTCOMES", "Bucket", "bucket_width", "time_chart"]
 WIDTH, HEIGHT, TOP, BOTTOM, LEFT = 1_000, 190, 16, 22, 60
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 604_800)  # seconds
 FINE = (1_000_000, 10_000_000, 50_000_000, 100_000_000, 200_000_000, 500_000_000)  # ns, for very short captures
-MAX_BUCKETS = 100
+MAX_BUCKETS, MAX_TICKS = 100, 7
 MILLISECONDS = "2026-01-31T12:00:00.000"
 ENDS = (
     (19, NS_PER_SECOND),
@@ -140,7 +140,7 @@ def _scale(most: int, ground: float, room: float) -> Markup:
 
 
 def _axis(first: int, width_ns: int, number: int, step: float, ground: float) -> Markup:
-    every = max(1, number // 6)
+    every = -(-number // MAX_TICKS)
     end = next((end for end, unit in ENDS if not (first % unit or every * width_ns % unit)), len(MILLISECONDS))
     ticks = []
     for index in range(0, number, every):
