@@ -124,6 +124,13 @@ def test_select_behind_the_lake_is_told_the_order(lake: Path) -> None:
     assert "expected a SELECT; first the SELECT, then the lake" in found.err
 
 
+def test_question_may_be_longer_than_the_name_of_a_file(lake: Path) -> None:
+    names = ", ".join(f"a as a_name_for_column_{number}" for number in range(30))
+    found = hopwire("lake", "sql", f"select {names} from t", str(lake), "--csv")
+    assert (found.code, found.err) == (0, "")
+    assert len(found.out.splitlines()) == 2
+
+
 def test_table_is_read_as_what_is_asked_for(lake: Path) -> None:
     assert read(lake, "t")["a"].to_pylist() == [3]
     assert read(lake, "gold.t", at=1).num_rows == 2

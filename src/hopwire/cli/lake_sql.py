@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Sequence
 from datetime import date, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -51,7 +50,7 @@ def sql(
 
     if as_json and as_csv:
         raise SettingsError("--json and --csv: choose one of them")
-    if Path(statement).is_dir():
+    if os.path.isdir(statement):  # a Path would refuse a long statement: no file has such a name
         raise SettingsError(f"{statement}: is a directory, expected a SELECT; first the SELECT, then the lake")
     found = query(lake, statement, read_manifest(lake, at), _readers(payloads) if payloads else None)
     names = found.column_names
