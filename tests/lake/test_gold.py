@@ -109,6 +109,8 @@ def test_contracts_say_who_and_when_and_how(spark: SparkSession) -> None:
         seen("bert", "dead", seen_at_ns=9),
         {**seen("", "out"), "node": b"\x01\xff"},
         seen("anna", "out", version=None, version_raw=b"1.0", wire_format=4),
+        seen("anna", "told", seen_at_ns=11, size_bytes=3),
+        seen("anna", "told", identity=b"never said"),
     ]
     one, two = sorted(
         found(contracts(frame(spark, MESSAGES_TABLE.schema, *rows))), key=lambda row: row["sighting_count"]

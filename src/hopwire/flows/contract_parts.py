@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 __all__ = ["CONTRACT_KEY", "OF_MESSAGES", "PART_SCHEMA", "added_parts", "contracts_of", "parts_of"]
 
@@ -67,9 +68,9 @@ def _in_order(names: list[str], sums: pa.Table) -> pa.Table:
 
 
 def contracts_of(parts: pa.Table) -> list[dict[str, Any]]:
-    """Give a row for each contract in each partition."""
+    """Give a row for each contract in each partition; what an asker was told is no message."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for part in parts.to_pylist():
+    for part in parts.filter(pc.not_equal(parts["direction"], "told")).to_pylist():
         key = tuple(part[name] for name in CONTRACT_KEY)
         row = rows.setdefault(key, dict(zip(CONTRACT_KEY, key, strict=True)) | _nothing(part))
         _add(row, part)

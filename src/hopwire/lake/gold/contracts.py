@@ -37,7 +37,8 @@ def contracts(messages: DataFrame) -> DataFrame:
 
     Sightings are first counted by columns of few values. Sets are slow, and then few rows are left to put into sets.
     """
-    parts = messages.groupBy(*KEY, "node", "node_name", "direction", "wire_format").agg(
+    said = messages.where(F.col("direction") != "told")  # what an asker was told is no message
+    parts = said.groupBy(*KEY, "node", "node_name", "direction", "wire_format").agg(
         F.count("*").alias("count"),
         F.min("seen_at_ns").alias("first"),
         F.max("seen_at_ns").alias("last"),
