@@ -478,7 +478,7 @@ def is_taken_in_time(hop: Row, request: Row, coverage: Coverage, rules: Rules) -
         return True
     if came is None or hop["wire_format"] < 5:  # dead letters of older ones have other keys
         return False
-    return tells_all(coverage, home, came, came + rules.unwritten_ns)
+    return tells_all(coverage, home, came, came + rules.giving_up_soon_ns)
 
 
 def is_proven(hop: Row, request: Row, coverage: Coverage, rules: Rules) -> bool:
@@ -487,7 +487,7 @@ def is_proven(hop: Row, request: Row, coverage: Coverage, rules: Rules) -> bool:
     return bool(
         came is not None
         and hop["wire_format"] >= 5
-        and tells_all(coverage, request["home_node"], came, came + rules.unwritten_ns)
+        and tells_all(coverage, request["home_node"], came, came + rules.giving_up_ns)
     )
 
 
@@ -512,7 +512,8 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
     answers = [each for each in replies if each["outcome_kind"] in wanted]
     is_believed = bool(errors & {"HandlerFailed", "UnexpectedAnswer"})
     is_odd = request["attempts"] < 2 and any(is_odd_end(each, request) for each in hops)
-    failures = [each for each in replies if is_failure(each, request, is_believed, is_odd)]
+    told_of = {id(each) for each in replies if is_told_of(each, told_rows)}
+    failures = [each for each in replies if is_failure(each, request, is_believed or id(each) in told_of, is_odd)]
     bad = set(map(id, failures))
     words = [each for each in replies if id(each) in bad or says_expired(each)]
     ended_at = min((home_at[id(each)] for each in words if came_home(each, hops, home) == "taken"), default=None)
@@ -520,8 +521,8 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         taken -= unsure & set(map(id, answers))
     if ended_at is not None:
         taken -= {id(each) for each in answers if id(each) in unsure and home_at[id(each)] > ended_at}
-    if is_believed:
-        taken |= {id(each) for each in failures if came_home(each, hops, home) == "taken"}
+    believed = [each for each in failures if is_believed or id(each) in told_of]
+    taken |= {id(each) for each in believed if came_home(each, hops, home) == "taken"}
     enough = [each for each in hops if is_enough(each, request)]
     taken |= {id(each) for each in enough}
     home_at |= {id(each): first_seen(each) for each in enough}
@@ -550,7 +551,10 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
         return {"outcome": "open", "open_until_ns": silent_at}
     if any(is_expiry(each, deadline) for each in hops):
         return {"outcome": "expired"}
-    harmless = (*HARMLESS, "handler_failed") if request["awaits"] == "receipt" else HARMLESS
+    is_said = any(
+        each["is_reply"] and each["outcome_kind"] == "failed" and each["fate"] == "in_flight" for each in hops
+    )
+    harmless = (*HARMLESS, "handler_failed") if request["awaits"] == "receipt" or is_said else HARMLESS
     ended = [each for each in hops if each["fate"] == "dead" and each["dead_reason"] not in harmless]
     ended += [each for each in hops if each["fate"] == "lost"]
     if ended:
@@ -574,12 +578,18 @@ def outcome(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, tol
     return {"outcome": "open", "open_until_ns": silent_at}
 
 
+def is_told_of(hop: Row, told_rows: list[Row]) -> bool:
+    """Whether a word has the reason that the asker was told."""
+    is_word = hop["outcome_kind"] == "undelivered" and hop["outcome_reason"]
+    return bool(is_word and told_rows and told_rows[0]["told_reason"] == hop["outcome_reason"])
+
+
 def is_guessed(hop: Row, request: Row, coverage: Coverage, rules: Rules) -> bool:
     """Whether a reply decides that nobody saw come, or that home may have given up unseen."""
     if not hop["is_reply"] or hop["fate"] in ("dead", "told"):
         return False
     came = hop["arrived_at_ns"]
-    return came is None or not tells_all(coverage, request["home_node"], came, came + rules.unwritten_ns)
+    return came is None or not tells_all(coverage, request["home_node"], came, came + rules.giving_up_ns)
 
 
 def is_silence_seen(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, silent_at: int) -> bool:

@@ -57,14 +57,40 @@ def test_answer_after_the_deadline_is_late_where_home_may_have_given_it_up_unsee
         return str(judged(story.hop(B, A, 2, 1001, b"r", **answering()))["outcome"])
 
     skipping, overheard = asked(), asked()
-    skipping.skips = [LifeSpan(A, BEGIN + 2000 * MS, BEGIN + 3 * SECOND)]
+    skipping.skips = [LifeSpan(A, BEGIN + 1030 * MS, BEGIN + 3 * SECOND)]
     overheard.spans[0] = LifeSpan(*overheard.spans[0][:3], 1, "overheard")
     assert outcome(skipping) == "late"
     assert outcome(overheard) == "late"
-    assert outcome(asked().killed(A, at=1500, back=20_000)) == "late"
-    assert outcome(asked().killed(A, at=1500, back=20_000, ending="closed")) == "answered"
+    assert outcome(asked().killed(A, at=1040, back=20_000)) == "late"
+    assert outcome(asked().killed(A, at=1040, back=20_000, ending="closed")) == "answered"
     dark = Story().came(B, D, 1, b"q", **asking(D, ttl_ticks=SECOND_OF_TTL)).out(B, D, 1200, b"r", **answering(D))
     assert judged(dark)["outcome"] == "late"
+
+
+@pytest.mark.parametrize(("killed_at", "is_guessed"), [(1052, True), (1400, True), (1502, False)])
+def test_answer_after_the_deadline_was_taken_where_home_wrote_on_and_did_not_give_it_up(
+    killed_at: int, is_guessed: bool
+) -> None:
+    story = asked().hop(B, A, 2, 1001, b"r", **answering()).killed(A, at=killed_at, back=20_000)
+    request = judged(story)
+    assert (request["outcome"], request["is_outcome_guessed"]) == ("answered", is_guessed)
+
+
+@pytest.mark.parametrize(("told", "outcome"), [("no_route", "failed"), ("queue_full", "expired"), ("", "expired")])
+def test_word_after_the_deadline_was_taken_if_its_reason_is_what_the_asker_was_told(told: str, outcome: str) -> None:
+    word = telling("undelivered", "no_route")
+    story = asked().hop(B, A, 2, 1001, b"e", **word)
+    if told:
+        story.told(A, 1002, "NoRoute", told, **asking(ttl_ticks=SECOND_OF_TTL))
+    assert judged(story.killed(A, at=1003, back=20_000))["outcome"] == outcome
+
+
+def test_handler_that_failed_has_lost_nothing_while_its_word_may_still_come() -> None:
+    story = asked().dead(B, 1, b"q", "handler_failed", **asking(ttl_ticks=SECOND_OF_TTL))
+    story.out(B, A, 2, b"e", **telling("failed", "ValueError"))
+    assert judged(story)["outcome"] == "lost"  # the word got lost
+    story.spans[0] = story.spans[0]._replace(last_ns=BEGIN + MS)
+    assert judged(story)["outcome"] == "open"
 
 
 @pytest.mark.parametrize(
@@ -543,7 +569,7 @@ def test_any_error_that_the_asker_was_told_refutes_an_answer_that_may_have_been_
 def test_word_after_the_deadline_was_taken_if_the_asker_was_told_so(word: str | None, outcome: str) -> None:
     failure = telling("failed", "ValueError")
     story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 1010, b"e", **failure)
-    story.killed(A, 1500, 9000)
+    story.killed(A, 1020, 9000)
     if word:
         story.told(A, 1011, word, "words", **asking(ttl_ticks=TTL))
     assert judged(story)["outcome"] == outcome
@@ -552,7 +578,7 @@ def test_word_after_the_deadline_was_taken_if_the_asker_was_told_so(word: str | 
 def test_failure_in_time_was_not_taken_by_an_asker_that_gave_up_where_home_may_have_written_nothing() -> None:
     failure = telling("failed", "ValueError")
     story = Story().hop(A, B, 0, 1, b"q", **asking(ttl_ticks=TTL)).hop(B, A, 2, 900, b"e", **failure)
-    assert judged(story.killed(A, 1500, 9000))["outcome"] == "failed"
+    assert judged(story.killed(A, 1300, 9000))["outcome"] == "failed"
     story.told(A, 100, "Cancelled", "cancelled", **asking(ttl_ticks=TTL))
     assert judged(story)["outcome"] != "failed"
 

@@ -45,9 +45,10 @@ it, if its answer can have come home unseen by both ends, and if nobody gave up.
   up only if each copy has its dead letter, and not only `duplicate`.
 - A reply without a dead letter was taken, however late it came: the timer of whoever asked may end after the deadline.
 - A reply counts for nothing if its signature is wrong, if it is a repeat, or if a stranger sent it.
-- Home may have written no dead letter: it does not capture, it skipped sightings or was killed within `unwritten_ns`
-  after the arrival, or somebody else recorded what it saw. Then the deadline decides whether the reply was taken. The
-  deadline also decides for V3 and V4: their dead letters are written in V6 and have another key.
+- Home may have written no dead letter: it does not capture, it skipped sightings within `giving_up_ns` after the
+  arrival or wrote its last one within this time and was killed, or somebody else recorded what it saw. Then the reply
+  was taken if it came before the deadline, or if home wrote all down for `giving_up_soon_ns` after the arrival. The
+  deadline alone decides for V3 and V4: their dead letters are written in V6 and have another key.
 - Where home does not capture, the reply arrives when it leaves for home.
 - Where nobody saw the reply arrive, and the asker gave up by its own word (`UNANSWERED`), the reply was not taken.
 - Where the handler is at home, its word may be in no capture. The word counts for nothing if home wrote a dead letter
@@ -57,7 +58,8 @@ it, if its answer can have come home unseen by both ends, and if nobody gave up.
 - A reply that home made itself counts no hops. Its dead letter says nothing of an equal reply of another node.
 - Where home may have written no dead letter, two more things decide. A bad word that ends the promise came home before
   the answer: the answer is late. What the asker was told: with any error no answer was taken, with an error of
-  `GIVEN_UP` no bad word either, and with an error of `BY_WORD` the bad word was taken, also after the deadline.
+  `GIVEN_UP` no bad word either, and with an error of `BY_WORD` the bad word was taken, also after the deadline. So was
+  a word `undelivered` whose reason is the reason of the error.
 
 *A guess* (`is_outcome_guessed`): the reply that decides was not seen to arrive, or home may have given it up unseen. B
 answers at 10.4 s, and home was killed at 10.5 s with the last sightings unwritten: answered, and a guess.
@@ -67,8 +69,9 @@ A asks at 10.0 s with a time to live of 1 s, so the deadline is 11.0 s:
 | what is seen | outcome |
 |---|---|
 | the answer arrives at 10.4 s | answered |
-| the answer arrives at 11.02 s, and A wrote no dead letter until 13.02 s | answered |
-| the answer arrives at 11.02 s, and A skipped sightings at 11.1 s | late |
+| the answer arrives at 11.02 s, and A wrote no dead letter until 11.52 s | answered |
+| the answer arrives at 11.02 s, and A skipped sightings at 11.1 s | answered, and a guess |
+| the answer arrives at 11.02 s, and A skipped sightings at 11.03 s | late |
 | the answer arrives at 10.4 s and becomes a dead letter `nobody_waits` | late |
 | the word that the handler failed arrives at 10.4 s and becomes a dead letter `nobody_waits` | lost |
 | the question arrives at B at 11.2 s, and no answer comes | expired |
@@ -215,13 +218,16 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     at = np.where(hops.has_come, hops.came, hops.left)
     at = np.where(is_enough, hops.begun, at)
     is_home, is_unwanted = _came_home(asked)
-    is_told_of = hops.has_come & cover.tells_all(asked.home, hops.came, hops.came + rules.unwritten_ns)
-    is_proven = is_told_of & (ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION)
+    is_told_of = hops.has_come & cover.tells_all(asked.home, hops.came, hops.came + rules.giving_up_ns)
+    has_key = ints(hops["wire_format"]) >= WITH_NUMBERED_VERSION
+    is_proven = is_told_of & has_key
+    is_likely = hops.has_come & has_key & cover.tells_all(asked.home, hops.came, hops.came + rules.giving_up_soon_ns)
     is_given_up = groups.has(hops.is_told & bools(pc.is_in(hops["told"], UNANSWERED)))
     is_over = groups.has(hops.is_told & bools(pc.is_in(hops["told"], GIVEN_UP)))[of] & ~is_proven
     is_over |= hops.has_fate("unwitnessed") & is_given_up[of]
-    is_taken = is_home & (is_proven | (at <= deadline[of])) & ~is_over
+    is_taken = is_home & (is_likely | (at <= deadline[of])) & ~is_over
     is_by_word = groups.has(hops.is_told & bools(pc.is_in(hops["told"], BY_WORD)))[of]
+    is_by_word |= is_undelivered & _is_told_of(asked)
     is_odd = _has_odd_answer(asked, attempts)[of] & is_undelivered & equal_text(hops["outcome_reason"], NO_ROUTE)
     is_failure |= is_odd | (is_undelivered & ~says_expired & is_by_word)
     ended_at = groups.least(at, is_home & (is_failure | says_expired))[of]
@@ -244,7 +250,8 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     by_word = groups.first_where(hops.is_told & bools(pc.is_in(hops["told"], BY_WORD)))
     is_expired = says_expired | hops.is_expired
     is_expired |= hops.has_come & (hops.came > deadline[of])
-    is_lost = hops.is_lost & ~(has_failed & wants_receipt)
+    is_said = groups.has(hops.is_reply & equal_text(kind, "failed") & hops.has_fate("in_flight"))[of]
+    is_lost = hops.is_lost & ~(has_failed & (wants_receipt | is_said))
     silence = patience_over(asked_at, deadline, rules)
     home = asked.home[first]
     goes_on = cover.goes_on(home, silence, rules)
@@ -283,6 +290,15 @@ def _verdict(asked: _RequestHops, coverage: Coverage, rules: Rules) -> _RequestV
     is_unreached = is_gone & groups.has(is_answer & ~hops.is_dead)  # an answer that died where it was made was not sent
     found = (came_home, answered_at, lost, gone, is_unreached)
     return _RequestVerdict(outcome, is_guessed, asked_at, deadline, silence, *found)
+
+
+def _is_told_of(asked: _RequestHops) -> Bools:
+    """Tell which words have the reason of the error that the asker was told."""
+    hops, groups = asked.hops, asked.groups
+    told = groups.first_where(hops.is_told)
+    reasons = hops["told_reason"].take(_or_null(told)).take(pa.array(groups.of))
+    is_told: Bools = bools(pc.fill_null(pc.equal(hops["outcome_reason"], reasons), False))
+    return is_told & ~equal_text(hops["outcome_reason"], "")
 
 
 def _has_hidden_holder(

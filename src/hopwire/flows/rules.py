@@ -6,6 +6,8 @@
 | `patience_without_ttl_ns` | 60 s | asked at 10.0 s without a time to live: lost for want of an answer after 70.0 s |
 | `duplicate_window_ns` | 1 s | the same signature from A at 10.0 s and 10.9 s: duplicate; at 11.1 s: replayed |
 | `unwritten_ns` | 2 s | B was killed, its last written sighting is at 10.0 s: B may have seen what left until 12.0 s |
+| `giving_up_ns` | 0.5 s | a reply arrives at A at 10.0 s, A was killed and last wrote at 10.6 s: A did not give it up |
+| `giving_up_soon_ns` | 50 ms | as before, and A last wrote at 10.1 s: A hardly gave it up |
 | `silence_ns` | 10 min | A leaves at 10 s for B, B was last seen at 9 s: in flight, whatever B says after 615 s |
 | `clock_slack_ns` | 1 ms | left at 10.0000 s, arrived at 9.9995 s by corrected clocks: possible |
 """
@@ -34,6 +36,9 @@ class Rules:
     duplicate_window_ns: int = NS_PER_SECOND  # the same signature again: within the window a duplicate, later a replay
     unwritten_ns: int = 2 * NS_PER_SECOND  # a killed node saw nothing later than this after its last written sighting:
     # a node beats each second and writes each sighting within 200 ms; the rest is for a busy machine
+    giving_up_ns: int = NS_PER_SECOND // 2  # a node gives up a reply, if at all, within this after the arrival: it
+    # takes tenths of a millisecond, and 0.13 s at most on a machine with ten times as much to do as it can
+    giving_up_soon_ns: int = 50 * NS_PER_MS  # and nearly always within this: 99 of 100, on such a machine
     silence_ns: int = 600 * NS_PER_SECOND  # after a longer silence a node begins anew: what was before stays as it is
     clock_slack_ns: int = NS_PER_MS  # corrected clocks may still be off by this much
     hop_limit: int = 16
