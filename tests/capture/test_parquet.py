@@ -123,3 +123,28 @@ def test_damaged_file_is_a_fault(tmp_path: Path) -> None:
 def test_missing_file_is_the_systems_business(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "x.parquet")
+
+
+def changed(path: Path, old: bytes, new: bytes) -> Path:
+    """A file of which some bytes were changed."""
+    found = path.read_bytes()
+    assert old in found
+    assert len(old) == len(new)
+    path.write_bytes(found.replace(old, new))
+    return path
+
+
+def test_footer_that_contradicts_itself_is_a_fault_and_not_the_end_of_the_process(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.parquet", frames=pa.array(FRAMES, LIST), note=["a", "b", None])
+    rows, (fault,) = read(changed(path, b"\x25\x02\x18\x04note", b"\x25\x00\x18\x04note"))  # no longer has nulls
+    assert rows == []
+    assert fault.kind == FaultKind.FOREIGN
+
+
+def test_other_name_beside_the_pages_of_a_column_hides_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    frames = pa.array([[bytes(80 * 1024**2)]], LIST)
+    pq.write_table(pa.table({"frames": frames}), path, compression="zstd", use_dictionary=False)
+    rows, (fault,) = read(changed(path, b"\x06frames\x04list", b"\x06harmle\x04list"))
+    assert rows == []
+    assert fault.detail.startswith("row group 0 has ")

@@ -20,6 +20,7 @@ from hopwire.capture import (
     read_capture,
     sightings_from_batch,
 )
+from hopwire.capture.sources import list_sources
 from hopwire.errors import CaptureError
 from tests.capture.making import MS, NODE, START, append_many, names, numbers, rows, write, writer
 
@@ -123,7 +124,10 @@ def test_what_is_not_a_segment_is_left_alone(capture: Path) -> None:
     (capture / "notes.txt").write_text("hello")
     (capture / "old").mkdir()
     (capture / "x.unfinished").write_text("{")
+    for hidden in (".arrows", ".open.arrows", ".x.arrows", "_x.arrows"):
+        (capture / hidden).write_text("hello")
     assert len(list_segments(capture)) == 4
+    assert len(list_sources(capture)) == 4
 
 
 def test_a_segment_seen_under_both_names_is_read_once(capture: Path) -> None:

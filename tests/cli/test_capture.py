@@ -280,3 +280,10 @@ def test_cat_shows_one_flow_one_contract_and_no_control(capture: Path) -> None:
     assert hopwire("capture", "cat", str(capture), "--flow", "c-2").err.endswith(
         f"{capture}: nothing that these options want; hopwire capture ls {capture} lists what there is\n"
     )
+
+
+def test_cat_of_a_file_that_cannot_be_read_says_only_that(tmp_path: Path) -> None:
+    path = tmp_path / "x.arrows"
+    path.write_text("hello")
+    found = hopwire("capture", "cat", str(path))
+    assert (found.code, found.err) == (ExitCode.USAGE, f"hopwire: {path}: is not an Arrow stream\n")

@@ -19,7 +19,7 @@ unpacked. A column with a dictionary is read as a dictionary and measured, and o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, BinaryIO
 
@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.capture.file_faults import Fault, FaultKind
+from hopwire.capture.parquet_footer import RowGroup, read_footer
 from hopwire.capture.parquet_pages import check_ratio, unpacked_sizes
 from hopwire.errors import CaptureError
 from hopwire.model.limits import Limits
@@ -60,9 +61,10 @@ def read_table(
         try:
             metadata = pq.read_metadata(opened)
             _check(metadata.schema.to_arrow_schema())
+            groups = read_footer(opened)
             total = 0
-            for group in range(begin, metadata.num_row_groups if end is None else end):
-                for batch in _batches(path, opened, metadata, group):
+            for group in range(begin, len(groups) if end is None else end):
+                for batch in _batches(path, opened, metadata, groups, group):
                     total += batch.nbytes
                     check_ratio("the file", total, size)
                     yield batch
@@ -99,15 +101,17 @@ def _is_alike(found: pa.DataType, expected: pa.DataType) -> bool:
     return bool(kinds.is_integer(found))
 
 
-def _batches(path: Place, opened: BinaryIO, metadata: Any, group: int) -> Iterator[pa.RecordBatch]:
+def _batches(
+    path: Place, opened: BinaryIO, metadata: Any, groups: Sequence[RowGroup], group: int
+) -> Iterator[pa.RecordBatch]:
     """Give the rows of one row group."""
     import pyarrow.parquet as pq
 
-    unpacked = unpacked_sizes(opened, metadata, group, SCHEMA.names)
+    unpacked = unpacked_sizes(opened, metadata.schema, groups[group], group, SCHEMA.names)
     file = pq.ParquetFile(opened, metadata=metadata, read_dictionary=sorted(unpacked.coded))
     present = [name for name in SCHEMA.names if name in file.schema_arrow.names]
-    row = sum(metadata.row_group(number).num_rows for number in range(group))
-    usual = PIECE_BYTES * metadata.row_group(group).num_rows // max(unpacked.size_bytes, 1)
+    row = sum(each.row_count for each in groups[:group])
+    usual = PIECE_BYTES * groups[group].row_count // max(unpacked.size_bytes, 1)
     for batch in file.iter_batches(min(max(usual, 1), BATCH_ROWS), row_groups=[group], columns=present):
         batch.validate(full=True)
         for piece in _pieces(batch, row):

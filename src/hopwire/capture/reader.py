@@ -30,6 +30,7 @@ from hopwire.model.sighting_batch import SCHEMA
 from hopwire.places import Place, RemotePath, list_files, look_at, named_place
 
 __all__ = [
+    "HIDDEN",
     "Segment",
     "State",
     "Wanted",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 AnyPath: TypeAlias = Place | str
+HIDDEN = (".", "_")  # how Spark and others mark files that are not to be read
 
 
 class State(StrEnum):
@@ -142,7 +144,7 @@ def segment_paths(path: AnyPath) -> list[Place]:
     """Give the segments of a directory in the order of their names, or the file itself."""
     path = named_place(path)
     if isinstance(path, RemotePath):
-        names = {each.name for each in list_files(path) if each.name.endswith(SUFFIX)}
+        names = {each.name for each in list_files(path) if _is_segment(each.name)}
         if not names and look_at(path) is None:
             raise FileNotFoundError(ENOENT, "is not there", str(path))
         return _once(path, names) if names else [path]
@@ -151,8 +153,12 @@ def segment_paths(path: AnyPath) -> list[Place]:
         return [path.resolve() if path.is_symlink() else path]  # a symlink that is named means the file it points to
     # A segment that is renamed while the directory is read may be missed, or be seen under both names: so read the
     # directory twice, and take each segment once.
-    names = {entry.name for _ in range(2) for entry in path.iterdir() if entry.name.endswith(SUFFIX)}
+    names = {entry.name for _ in range(2) for entry in path.iterdir() if _is_segment(entry.name)}
     return _once(path, names)
+
+
+def _is_segment(name: str) -> bool:
+    return name.endswith(SUFFIX) and not name.startswith(HIDDEN)
 
 
 def _once(place: Place, names: set[str]) -> list[Place]:

@@ -40,12 +40,14 @@ from hopwire.capture.arrow_stream import read_head, read_stream
 from hopwire.capture.file_faults import Fault, FaultKind, refuse, refused
 from hopwire.capture.parquet import MAGIC as PARQUET_MAGIC
 from hopwire.capture.parquet import read_table
-from hopwire.capture.reader import Segment, State, Wanted, indexed, segment_paths, summed_up
+from hopwire.capture.parquet_footer import read_footer
+from hopwire.capture.reader import HIDDEN, Segment, State, Wanted, indexed, segment_paths, summed_up
 from hopwire.capture.recording.pcap import MAGICS as PCAP_MAGICS
 from hopwire.capture.recording.sightings import read_pcap
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, sealed_path
 from hopwire.capture.segment_index import Summary
 from hopwire.disk import open_regular
+from hopwire.errors import CaptureError
 from hopwire.places import FoundFile, Place, RemotePath, list_files, look_at, named_place, open_file
 
 __all__ = [
@@ -105,7 +107,6 @@ MAGICS = {
 }
 # fmt: on
 MAGIC_BYTES = 4
-HIDDEN = (".", "_")  # how Spark and others mark files that are not to be read
 
 
 def list_sources(path: AnyPath, *, is_summed_up: bool = True) -> tuple[Source, ...]:
@@ -281,17 +282,14 @@ def _batch_ends(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def _row_group_ends(path: Path) -> Iterator[tuple[int, int]]:
-    import pyarrow.parquet as pq  # slow to import, and few need it
-
     try:
         with open_regular(path) as file:
-            metadata = pq.read_metadata(file)
-    except (pa.ArrowException, OSError):
+            groups = read_footer(file)
+    except (CaptureError, OSError):
         return  # the reader of the source says what is wrong
     size = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        size += sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+    for number, group in enumerate(groups):
+        size += group.size_bytes
         yield number + 1, size
 
 

@@ -194,7 +194,7 @@ def cat(
     for each in islice(filter(wants.has, sightings), limit):
         is_any = True
         say(json.dumps(_sighting_to_json(each)) if as_json else _line(each, names), flush=follow)
-    if not is_any:
+    if not is_any and not faults.is_any_unreadable:
         complain(f"{directory}: nothing that these options want; hopwire capture ls {directory} lists what there is")
     faults.end()
 

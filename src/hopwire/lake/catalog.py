@@ -28,9 +28,10 @@ from typing import NamedTuple
 import msgspec
 
 from hopwire.capture.file_faults import Fault, FaultKind, refused
+from hopwire.capture.reader import HIDDEN
 from hopwire.capture.segment import UNFINISHED_SUFFIX, sealed_path
 from hopwire.capture.segment_index import INDEX_SUFFIX
-from hopwire.capture.sources import HIDDEN, SUFFIXES, Source, SourceKind, kind_by_content, list_sources, parts_of
+from hopwire.capture.sources import SUFFIXES, Source, SourceKind, kind_by_content, list_sources, parts_of
 from hopwire.disk import shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.bronze.forgotten import FORGOTTEN, forgotten_name

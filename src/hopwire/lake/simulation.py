@@ -32,10 +32,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hopwire.capture.reader import HIDDEN
 from hopwire.capture.records import coupled
 from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index_path, segment_name
 from hopwire.capture.settings import CaptureSettings
-from hopwire.capture.sources import HIDDEN
 from hopwire.disk import create_file, is_regular, local_path, make_directory
 from hopwire.errors import CaptureError, LakeError, SettingsError
 from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
