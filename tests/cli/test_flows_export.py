@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import subprocess
 import threading
@@ -189,6 +190,20 @@ def test_a_file_that_cannot_be_written_is_one_line_and_leaves_nothing(lake: Path
     assert list(tmp_path.iterdir()) == []
     found = hopwire("flows", "export", str(lake), "--output", str(tmp_path))
     assert (found.code, found.err) == (2, f"hopwire: --output: {tmp_path} is a directory, expected a file\n")
+
+
+def test_what_is_no_file_is_written_into_and_stays_what_it_is(lake: Path, tmp_path: Path) -> None:
+    (nowhere := tmp_path / "nowhere").symlink_to(os.devnull)
+    found = hopwire("flows", "export", str(lake), "--limit", "1", "--output", str(nowhere))
+    assert (found.code, nowhere.is_symlink()) == (0, True)
+
+
+def test_symlink_beside_the_output_is_not_followed(lake: Path, tmp_path: Path) -> None:
+    (victim := tmp_path / "victim").write_text("mine")
+    (tmp_path / "out.json.part").symlink_to(victim)
+    assert hopwire("flows", "export", str(lake), "--limit", "1", "--output", str(tmp_path / "out.json")).code == 0
+    assert victim.read_text() == "mine"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["out.json", "out.json.part", "victim"]
 
 
 def test_what_was_written_is_said_in_json_too(lake: Path, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ WRONG_USAGE = [
     (["simulat"],                       "No such command 'simulat'. Did you mean 'simulate'?"),
     (["keys", "new"],
                  "Missing argument 'kind'. Choose from: authority, node, domain; hopwire keys new --help shows how"),
+    (["tell", "tcp://127.0.0.1:1", "\udcff", "{}"],
+                 r"found \xff, which is not UTF-8; write it in UTF-8"),
     (["decode", "--nope"],              "No such option: --nope; hopwire decode --help shows how"),
     (["decode", "--file", "/dev/zero"], "/dev/zero: is a device, expected a file; - is stdin"),
     (["config", "show", "-c", "/dev/zero"], "/dev/zero: is a device, expected a regular file"),

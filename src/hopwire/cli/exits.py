@@ -16,13 +16,15 @@ from typing import NoReturn, ParamSpec
 
 import typer
 
+from hopwire.disk import shown_name
 from hopwire.errors import BalanceError, DeliveryError, Escalated, HopwireError, PlaceError, SecurityError, WireError
-from hopwire.report.words import printable, printable_lines
+from hopwire.report.words import cut, printable, printable_lines
 
 __all__ = ["EXIT_CODES", "ExitCode", "complain", "fail", "guarded"]
 
 P = ParamSpec("P")
 TRACEBACK = "HOPWIRE_TRACEBACK"
+SHOWN = 80  # characters of a text that is wrong
 
 
 class ExitCode(IntEnum):
@@ -94,6 +96,8 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             fail(f"{place}{error.strerror or error}", ExitCode.USAGE)
+        except UnicodeEncodeError as error:  # an argument or a name of bytes that are no text
+            fail(f"found {cut(shown_name(error.object), SHOWN)}, which is not UTF-8; write it in UTF-8", ExitCode.USAGE)
         except MemoryError:
             fail("there is not enough memory; take less at once, or allow more", ExitCode.USAGE)
         except (typer.Exit, typer.Abort, typer.BadParameter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -121,12 +122,16 @@ def _ids(lake: Path, flow: str | None, wanted: FlowFilter, limit: int) -> tuple[
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file, which is there as a whole or not at all."""
+    """Write a file, which is there as a whole or not at all; a device or a FIFO is written into."""
     if path.is_dir():
         raise SettingsError(f"--output: {path} is a directory, expected a file")
-    aside = path.with_name(f"{path.name}.part")
+    if path.exists() and not path.is_file():  # to rename a file to /dev/null would be the end of /dev/null
+        with path.open("wb") as file:
+            file.writelines(parts)
+        return
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with aside.open("wb") as file:
+        with aside.open("xb") as file:  # a new file: nobody else has put one there, or a symlink
             file.writelines(parts)
         aside.replace(path)
     finally:

@@ -36,7 +36,10 @@ def wireshark(
     if output is None:
         say(json.dumps({"dissector": made}) if as_json else made.rstrip("\n"))
         return
-    output.write_text(made, encoding="utf-8")
+    try:
+        output.write_text(made, encoding="utf-8")
+    except OSError as error:  # a full disk does not say which file it was
+        raise OSError(error.errno, error.strerror, str(output)) from None
     words = f"{output} is written; try it: tshark -X lua_script:{output} -r RECORDING -Y hopwire"
     say(json.dumps({"output": str(output), "size_bytes": len(made.encode())}) if as_json else words)
 
