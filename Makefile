@@ -32,6 +32,7 @@ quick: $(READY) ## check, and run every test without processes, Spark or much ch
 test: lint format tools ## check, and run every test
 	@$(MAKE) --no-print-directory -j 2 whole types imports fresh \
 		|| { echo "red: a test above, or what a line with *** above names"; exit 1; }
+	@echo "green: every test that can run here, lint, format, types, import rules, documents"
 
 whole: $(READY)
 	@echo "== tests"

@@ -35,10 +35,10 @@ def plain_peer(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The program in C, if there is a compiler and libzmq with its header (Debian: gcc, libzmq3-dev)."""
     compiler = shutil.which("gcc")
     if compiler is None:
-        pytest.skip("no gcc here: the program in C is not compiled")
+        pytest.skip("NOT INSTALLED: gcc, by which the program in C is compiled")
     probe = subprocess.run([compiler, "-E", "-"], input=b"#include <zmq.h>\n", capture_output=True, check=False)
     if probe.returncode:
-        pytest.skip("no zmq.h here (Debian: libzmq3-dev): the program in C is not compiled")
+        pytest.skip("NOT INSTALLED: libzmq3-dev, which the program in C is compiled with")
     made = tmp_path_factory.mktemp("plain_peer") / "plain_peer"
     flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1")
     subprocess.run([compiler, *flags, str(PROGRAMS / "plain_peer.c"), "-o", str(made), "-lzmq"], check=True)

@@ -6,7 +6,6 @@ import importlib.util
 import re
 import shlex
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from hopwire.domains_file import domains_from_file
 from tests.cli.running import command, environment
+from tests.ports import free_port
 from tests.transcripts import assert_shown, blocks, plain, printed, steps
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -65,12 +65,6 @@ def test_the_commands_on_the_page_of_messages_print_what_it_shows(
     assert assert_shown("docs/messages.md") > 3
 
 
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
-
-
 def _masked(text: str) -> str:
     """Give a text in which times, ids and sizes are all the same."""
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", text)
@@ -82,7 +76,7 @@ def test_the_first_five_minutes_go_as_the_page_says(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     (code,) = blocks("docs/start.md", "python")
     (tmp_path / "shop.py").write_text(code, encoding="utf-8")
-    port = f":{_free_port()}"
+    port = f":{free_port()}"
     (start, listens), *others = steps("docs/start.md")
     arguments = shlex.split(start.replace(":7400", port))[1:]
     with subprocess.Popen(command(*arguments), env=environment(), stderr=subprocess.PIPE, text=True) as node:

@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import contextlib
 import random
-import socket
 import sys
 import time
 from collections import Counter
@@ -26,6 +25,7 @@ from typing import Any
 from hopwire.errors import HopwireError
 from hopwire.node import Node
 from tests.node.stories import Greet, Greeter, Greeting
+from tests.ports import free_port
 
 FAULTS = ("cut", "stall", "delay", "double", "half")
 CHUNK_BYTES = 16 * 1024
@@ -34,18 +34,11 @@ ASKERS = 4
 PATIENCE_SECONDS = 30.0
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 class FaultyProxy:
     """Listens at an address of its own, and passes everything on to another, or nearly everything."""
 
     def __init__(self, chance: random.Random) -> None:
-        self.target = ("127.0.0.1", _free_port())  # where the node will listen
+        self.target = ("127.0.0.1", free_port())  # where the node will listen
         self.uri = ""
         self._chance = chance
         self._fault, self._is_back = "", False

@@ -27,8 +27,8 @@ from hopwire.node.demand import Demand, Enough
 from hopwire.node.envelope import Envelope
 from hopwire.wire.extension import Extension, with_extension
 from tests.attacks.victim import DOMAINS, victim
+from tests.node.loopback import told, until
 from tests.node.stories import Greet, Greeting
-from tests.node.test_one_link import told, until
 
 SAID = 1_500
 NUMBERS = (0, 1, -1, 16, 255, 10**6, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63))

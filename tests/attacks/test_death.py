@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -19,7 +18,9 @@ from hopwire.cluster.announce import Bye, Routes
 from hopwire.node import Address, Node
 from tests.attacks.stranger import COMMAND, Stranger, frame, said
 from tests.attacks.victim import node_of, victim
+from tests.node.loopback import ANSWER_SECONDS, FAITHFUL, cuttable, told
 from tests.node.stories import Greet, Greeter, Greeting
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PRODUCERS, ROUNDS = 3, 3  # in `make test` one round
@@ -104,11 +105,13 @@ def test_a_stranger_under_the_name_of_a_peer_cuts_no_link(kind: str) -> None:
                     stranger.greet()
                     stranger.send([b"", b"noise"])
                 for number in range(50):
-                    assert (await hub.ask(Greet(str(number)), Greeting, timeout=2)).text == f"hello {number}"
+                    assert (
+                        await hub.ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS)
+                    ).text == f"hello {number}"
             for number in range(50):
-                assert (await hub.ask(Greet(str(number)), Greeting, timeout=2)).text == f"hello {number}"
+                assert (await hub.ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS)).text == f"hello {number}"
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
+    told(story)
 
 
 @pytest.mark.parametrize("kind", ["open", "signed"])
@@ -128,9 +131,9 @@ def test_a_stranger_under_the_name_of_a_peer_cannot_speak_for_the_peer(kind: str
                 while a.dead_letters.counts[reason] < 4:
                     await asyncio.sleep(0.001)
             assert a.peers == (b.identity,)
-            assert (await b.hub().ask(Greet("x"), Greeting, timeout=2)).text == "hello x"
+            assert (await b.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS)).text == "hello x"
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
+    told(story)
 
 
 @pytest.mark.slow
@@ -172,58 +175,25 @@ def test_nodes_that_dial_each_other_by_different_names_answer_every_question() -
     asyncio.run(stories())
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 @pytest.mark.slow
 def test_a_link_whose_tcp_connection_is_cut_comes_back_under_its_name() -> None:
     async def story() -> None:
-        async with Node() as a, cuttable(a.uri) as (uri, cut), Node(peers=[uri]) as b:
+        async with (
+            Node(settings=FAITHFUL) as a,
+            cuttable(a.uri) as (uri, cut),
+            Node(peers=[uri], settings=FAITHFUL) as b,
+        ):
             a.host(Greeter())
             await b.knows(Greet)
             hub = b.hub()
             for _ in range(3):
-                await hub.ask(Greet("x"), Greeting, timeout=5, at_least_once=True)
+                await hub.ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS, at_least_once=True)
                 cut()
-                await hub.ask(Greet("y"), Greeting, timeout=5, at_least_once=True)
+                await hub.ask(Greet("y"), Greeting, timeout=ANSWER_SECONDS, at_least_once=True)
                 assert len(a._membership._trust.callers) <= 2  # its own connection, and one that a opened meanwhile
             assert "not_met" not in a.dead_letters.counts
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
-
-
-@asynccontextmanager
-async def cuttable(uri: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
-    """An address that leads to another one, and a way to cut all connections there."""
-    host, _, port = uri.removeprefix("tcp://").rpartition(":")
-    writers: list[asyncio.StreamWriter] = []
-    tasks: list[asyncio.Future[None]] = []
-
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection(host, int(port))
-        writers.extend((writer, there[1]))
-        tasks.extend((asyncio.ensure_future(copy(reader, there[1])), asyncio.ensure_future(copy(there[0], writer))))
-
-    def cut() -> None:
-        for writer in writers:
-            writer.transport.abort()
-        writers.clear()
-
-    server = await asyncio.start_server(relay, "127.0.0.1", 0)
-    try:
-        yield f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}", cut
-    finally:
-        server.close()
-        cut()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    told(story)
 
 
 @pytest.mark.slow

@@ -16,8 +16,8 @@ from hopwire.node import Node
 from hopwire.node.streams import FIRST_PAUSE_SECONDS
 from tests.attacks.stranger import Stranger
 from tests.attacks.victim import victim
+from tests.node.loopback import ANSWER_SECONDS, streams_of, told, until
 from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_one_link import streams_of, told, until
 
 FEW = 40  # descriptors: some of them the process needs itself
 
@@ -34,11 +34,11 @@ def test_strangers_that_use_up_all_descriptors_harm_nobody_who_is_connected() ->
                     for _ in range(2 * FEW):
                         stack.enter_context(Stranger(it.uri)).greet()
                     for number in range(50):
-                        answer = await first.hub().ask(Greet(str(number)), Greeting, timeout=2)
+                        answer = await first.hub().ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS)
                         assert answer == Greeting(f"hello {number}")
                 async with Node(peers=[it.uri]) as second:
                     await second.knows(Greet)
-                    assert await second.hub().ask(Greet("x"), Greeting, timeout=2) == Greeting("hello x")
+                    assert await second.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS) == Greeting("hello x")
 
     told(story)
 
@@ -68,9 +68,9 @@ def test_a_link_is_dialled_again_after_there_was_no_descriptor(monkeypatch: pyte
             async with Node() as b:
                 monkeypatch.setattr("hopwire.node.streams.socket", scarce)
                 b._membership._step(Dialled(a.uri))
-                await b.knows(Greet, timeout=5)
+                await b.knows(Greet, timeout=ANSWER_SECONDS)
                 monkeypatch.undo()
                 assert next(failures, None) is None
-                assert await b.hub().ask(Greet("x"), Greeting, timeout=2) == Greeting("hello x")
+                assert await b.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS) == Greeting("hello x")
 
     told(story)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -13,16 +14,16 @@ from hopwire.cluster.announce import LARGEST, Beat, Credit, CreditWanted, Hello,
 from hopwire.cluster.peers import MAX_HEARSAY
 from hopwire.errors import Unreachable
 from hopwire.model import Payload
-from hopwire.node import Actor, Address, Node, NodeSettings, handles, post
+from hopwire.node import Actor, Address, Node, handles, post
 from hopwire.node.outbox import CONTROL_MESSAGES
 from hopwire.node.streams import Streams
 from hopwire.testing import Network, run
 from hopwire.wire.connection import connection_name
 from tests.attacks.stranger import Stranger, said
+from tests.node.child import child
+from tests.node.loopback import FAITHFUL, NOWHERE, told, until
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_credit import Parcel, Slow
-from tests.node.test_one_link import NOWHERE, told, until
-from tests.node.test_processes import child
 from tests.node.turns import Turns
 from tests.routing.network import routes_of
 
@@ -205,6 +206,7 @@ NONSENSE = [
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", NONSENSE)
 def test_credit_that_makes_no_sense_harms_only_the_line_of_whom_it_is_from(numbers: tuple[int, int, int, int]) -> None:
     async def story(network: Network) -> None:
@@ -251,8 +253,8 @@ def test_a_large_message_that_was_lost_with_its_connection_holds_up_no_other(mon
     monkeypatch.setattr(post, "ASK_FOR_CREDIT_SECONDS", 1000.0)  # who waits for that waits for ever
 
     async def story() -> None:
-        settings = NodeSettings(inbox_bytes=1_000_000)
-        async with Node(settings=settings) as a, Node(peers=[a.uri]) as b:
+        small = replace(FAITHFUL, inbox_bytes=1_000_000)
+        async with Node(settings=small) as a, Node(peers=[a.uri], settings=FAITHFUL) as b:
             a.host(slow := Slow(0.0))
             await b.knows(Parcel)
             await b.hub().send(Parcel(0))

@@ -31,7 +31,7 @@ from tests.node.foreigners import (
     plain_question,
     received,
 )
-from tests.node.test_one_link import streams_of, told, until
+from tests.node.loopback import streams_of, told, until
 
 
 def open_questions(node: Node) -> int:

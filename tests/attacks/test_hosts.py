@@ -17,6 +17,7 @@ from hopwire.errors import NoRoute
 from hopwire.node import Node
 from hopwire.security import Domain, Domains, Host, Key, prove_host
 from hopwire.testing import Network, run
+from tests.node.loopback import told
 from tests.node.networks import key_folder, member, needs_openssl, node_in
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_joining import stop, until
@@ -261,4 +262,4 @@ def test_the_certificate_of_a_member_is_asked_before_a_message_goes_there(
         assert thief.greeted == []
         await stop(*nodes)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)

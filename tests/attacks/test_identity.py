@@ -14,11 +14,11 @@ from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
 from hopwire.wire.connection import connection_name
 from tests.attacks.stranger import Stranger, said
-from tests.attacks.test_death import free_port
 from tests.attacks.victim import node_of
+from tests.node.child import child
+from tests.node.loopback import ANSWER_SECONDS, NOWHERE, streams_of, told, until
 from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_one_link import NOWHERE, streams_of, told, until
-from tests.node.test_processes import child
+from tests.ports import free_port
 
 KINDS = ["open", "signed"]
 
@@ -125,7 +125,7 @@ def test_a_forged_hello_moves_no_peer_that_lives(words: str) -> None:
                     stranger.send(said(Routes(b"victim", forged.incarnation, 99)))
                     stranger.send(said(Bye(b"victim", forged.incarnation)))
                 for number in range(30):
-                    answer = await a.hub().ask(Greet(str(number)), Greeting, timeout=2)
+                    answer = await a.hub().ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS)
                     assert answer == Greeting(f"hello {number}")
                 assert a._outgoing.address(b"victim") == b.uri
                 assert incarnation_at(a, b) == now
@@ -182,7 +182,7 @@ def test_a_process_that_is_killed_and_started_again_is_known_at_once() -> None:
                 process.wait()
             with child("greeter:again", a.uri):
                 await until(lambda: _is_newer(a, peer.node, peer.incarnation))
-                await a.hub().ask(Greet("x"), Greeting, timeout=2, at_least_once=True)
+                await a.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS, at_least_once=True)
 
     told(story)
 
@@ -215,7 +215,9 @@ def test_an_address_that_two_nodes_name_is_found_out_by_going_there() -> None:
                 b._membership._step(Dialled(a.uri))
                 await a.knows(Greet)
                 for number in range(20):
-                    assert await a.hub().ask(Greet(str(number)), Greeting, timeout=2) == Greeting(f"hello {number}")
+                    assert await a.hub().ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS) == Greeting(
+                        f"hello {number}"
+                    )
 
     told(story)
 
@@ -237,7 +239,7 @@ def test_two_nodes_with_one_identity_are_found_out_and_both_are_told(
                 await a.knows(Greet)
                 async with Node(**options) as other:  # type: ignore[arg-type]
                     await until(lambda: len(_told(caplog, "doubled")) >= 2)
-                    assert await a.hub().ask(Greet("x"), Greeting, timeout=2) == Greeting("hello x")
+                    assert await a.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS) == Greeting("hello x")
                     assert other.peers == ()
                     words = {record.hopwire_uri for record in _told(caplog, "doubled")}  # type: ignore[attr-defined]
                     assert words == {f"'{one.uri}'", f"'{other.uri}'"}

@@ -12,6 +12,7 @@ from hopwire.node import Actor, Node, NodeSettings
 from hopwire.node.outbox import CONTROL_MESSAGES
 from hopwire.testing import Network, run
 from tests.attacks.stranger import said
+from tests.node.loopback import told
 from tests.node.stories import Greeter
 from tests.routing.network import routes_of
 
@@ -35,7 +36,7 @@ def test_who_asks_for_all_routes_again_and_again_makes_a_node_queue_two_answers(
                 await asyncio.sleep(0)
             assert node.statistics().outbox_messages <= 2 + 64
 
-    asyncio.run(asyncio.wait_for(story(), timeout=20))
+    told(story)
 
 
 def test_control_messages_have_more_room_than_others_but_not_any() -> None:
@@ -47,7 +48,7 @@ def test_control_messages_have_more_room_than_others_but_not_any() -> None:
             assert node.statistics().outbox_messages <= CONTROL_MESSAGES + 10
             assert node.dead_letters.counts["queue_full"] > 0
 
-    asyncio.run(asyncio.wait_for(story(), timeout=20))
+    told(story)
 
 
 @pytest.mark.parametrize("is_all", [True, False])

@@ -21,6 +21,7 @@ from hopwire.errors import HopwireError
 from hopwire.model import Payload
 from hopwire.node import Node
 from hopwire.security import Domain, Domains, Key
+from tests.node.loopback import ANSWER_SECONDS, told
 from tests.node.networks import key_folder, member, needs_openssl, node_in
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_joining import stop, until
@@ -72,11 +73,11 @@ def play(attack: Callable[[Scene], Awaitable[None]], *folders: Path) -> None:
                 Node(identity=name, domains=ALL, **options) if not folders else node_in(folders[number], **options)
             )
             await nodes[-1].start()
-        await until(lambda: all(len(node.peers) == 2 for node in nodes), 20)
+        await until(lambda: all(len(node.peers) == 2 for node in nodes))
         scene = Scene(*nodes)
         scene.honest.host(Greeter())
         await scene.asker.knows(Greet)
-        await until(lambda: len(scene.mallory._membership._cluster.peers) == 2, 20)
+        await until(lambda: len(scene.mallory._membership._cluster.peers) == 2)
         is_over = asyncio.Event()
         asked = asyncio.ensure_future(questions(scene.asker, is_over))
         await attack(scene)
@@ -86,14 +87,14 @@ def play(attack: Callable[[Scene], Awaitable[None]], *folders: Path) -> None:
         assert record_of(scene.honest, at=scene.asker).uri == scene.honest.uri
         await stop(*nodes)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)
 
 
 async def questions(asker: Node, is_over: asyncio.Event) -> int:
     number = 0
     while not is_over.is_set() or number < 20:
         number += 1
-        answer = await asker.hub().ask(Greet(str(number)), Greeting, timeout=3)
+        answer = await asker.hub().ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS)
         assert answer == Greeting(f"hello {number}")
     return number
 
@@ -145,7 +146,7 @@ def test_a_record_counts_only_if_its_owner_has_written_it(kind: str, folders: tu
         before = record_of(on.honest, at=on.asker)
         for _ in range(20):
             pass_on(on, FORGERIES[kind](before, on))
-        await until(lambda: warned_or_refused(on.asker), 10)
+        await until(lambda: warned_or_refused(on.asker))
         assert record_of(on.honest, at=on.asker) == before
         assert on.honest.identity in on.mallory.peers
         assert not members_of(on.honest).is_doubled
@@ -161,7 +162,7 @@ def test_an_accusation_counts_only_if_its_accuser_has_written_it(folders: tuple[
         stolen = on.mallory._membership.joining.seals.accuse(replace(forged, signature=b""))  # type: ignore[union-attr]
         for each in (forged, stolen, replace(forged, signature=b"")):
             pass_on(on, accused=(each,))
-        await until(lambda: on.honest.dead_letters.counts["bad_signature"] >= 3, 10)
+        await until(lambda: on.honest.dead_letters.counts["bad_signature"] >= 3)
         assert record_of(on.honest, at=on.asker) == before  # it had nothing to answer
 
     play(attack, *folders)
@@ -185,7 +186,7 @@ def test_a_recorded_record_changes_nothing() -> None:
     async def attack(on: Scene) -> None:
         old = record_of(on.honest, at=on.mallory)
         on.honest.host(Greeter())
-        await until(lambda: record_of(on.honest, at=on.asker).age > old.age, 10)
+        await until(lambda: record_of(on.honest, at=on.asker).age > old.age)
         now = record_of(on.honest, at=on.asker)
         for _ in range(20):
             pass_on(on, old)
@@ -209,7 +210,7 @@ def test_routes_that_their_owner_has_not_announced_are_not_held() -> None:
         await asyncio.sleep(0.5)
         assert members_of(on.asker).routes.holdings[on.honest.identity].routes() == routes
         on.honest.host(Greeter())  # and what it announces next is held
-        await until(lambda: members_of(on.asker).routes.holdings[on.honest.identity].version == version + 1, 10)
+        await until(lambda: members_of(on.asker).routes.holdings[on.honest.identity].version == version + 1)
 
     play(attack)
 
@@ -241,15 +242,15 @@ def test_a_hello_in_the_name_of_a_member_without_a_link_is_refused(monkeypatch: 
         for start in (honest._incarnation, honest._incarnation + 1, honest._incarnation - 1):
             said = Hello(honest.identity, start, thief.uri, heard=asker._incarnation, seal=b"s" * 64)
             thief._membership._say(asker.uri, said)
-            await until(lambda: bool(asker.dead_letters.counts["bad_control"]), 10)
+            await until(lambda: bool(asker.dead_letters.counts["bad_control"]))
             asker.dead_letters.counts.clear()
         for number in range(20):
-            answer = await asker.hub().ask(Greet(str(number)), Greeting, timeout=5)
+            answer = await asker.hub().ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS)
             assert answer.text == f"hello {number}"
         assert stolen.greeted == []
         await stop(thief, *nodes)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)
 
 
 def test_a_restarted_process_has_its_name_again_in_a_moment() -> None:
@@ -261,20 +262,20 @@ def test_a_restarted_process_has_its_name_again_in_a_moment() -> None:
             await nodes[-1].start()
         first = Node(join=[nodes[0].uri], domains=ALL, identity=b"again")
         await first.start()
-        await until(lambda: all(b"again" in node.peers for node in nodes), 20)
+        await until(lambda: all(b"again" in node.peers for node in nodes))
         await first._transport.close(0)  # as if it had been killed: no goodbye
         first._membership._ticker.cancel()
         first._membership.joining._timer.cancel()  # type: ignore[union-attr]
         second = Node(first.uri, join=[nodes[0].uri], domains=ALL, identity=b"again")
         second.host(Greeter())
         await second.start()
-        await until(lambda: all(record_of(second, at=each).incarnation == second._incarnation for each in nodes), 10)
+        await until(lambda: all(record_of(second, at=each).incarnation == second._incarnation for each in nodes))
         for node in nodes:
             await node.knows(Greet)
-            assert (await node.hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
+            assert (await node.hub().ask(Greet("Ada"), Greeting, timeout=ANSWER_SECONDS)).text == "hello Ada"
         await stop(second, *nodes)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)
 
 
 def test_members_without_security_sign_nothing() -> None:

@@ -26,9 +26,9 @@ from hopwire.security import ANYONE, Domain, Domains, Key, Recipient, sign
 from hopwire.wire import V6, encode
 from hopwire.wire.connection import connection_name
 from tests.attacks.stranger import Stranger
+from tests.node.loopback import ANSWER_SECONDS, NOWHERE, told, until
 from tests.node.networks import key_folder, member, needs_openssl, node_in
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
-from tests.node.test_one_link import NOWHERE, told, until
 
 NETWORK = Domain("network", [Key("n", b"n" * 16)], ["hopwire.*"])
 GREETING = Domain("greeting", [Key("g", b"g" * 16)], ["greeter.*", "counter.*"])
@@ -76,7 +76,7 @@ def scene(attack: Callable[[Scene], Awaitable[None]], domains: Domains = MEMBER)
 
 async def questions(asker: Node) -> None:
     for number in range(30):
-        answer = await asker.hub().ask(Greet(str(number)), Greeting, timeout=3)
+        answer = await asker.hub().ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS)
         assert answer == Greeting(f"hello {number}")
 
 
@@ -182,8 +182,8 @@ def test_an_outcome_counts_with_the_key_of_the_question_alone() -> None:
             await asker.knows(Greet)
             async with Node(domains=MEMBER, peers=[asker.uri]) as mallory:
                 await until(lambda: asker.identity in mallory.peers)
-                asked = asyncio.ensure_future(asker.hub().ask(Greet("Ada"), Greeting, timeout=5))
-                sent = asyncio.ensure_future(asker.hub().send(Greet("Bob"), timeout=5, at_least_once=True))
+                asked = asyncio.ensure_future(asker.hub().ask(Greet("Ada"), Greeting, timeout=ANSWER_SECONDS))
+                sent = asyncio.ensure_future(asker.hub().send(Greet("Bob"), timeout=ANSWER_SECONDS, at_least_once=True))
                 hub = asker.hub()
                 await until(lambda: hub.open_promises >= 1)
                 for kind in ("failed", "undelivered", "received"):
@@ -208,7 +208,7 @@ def test_an_honest_failure_still_reaches_who_asked() -> None:
             honest.host(Failing())
             await asker.knows(Greet)
             with pytest.raises(Exception, match="LookupError"):
-                await asker.hub().ask(Greet("Ada"), Greeting, timeout=5)
+                await asker.hub().ask(Greet("Ada"), Greeting, timeout=ANSWER_SECONDS)
             assert not asker.dead_letters.counts["no_proof"]
 
     told(story)
@@ -223,7 +223,7 @@ def test_a_stream_is_stopped_by_who_has_the_key_of_the_question_alone() -> None:
                 await until(lambda: honest.identity in mallory.peers)
                 taken = []
                 hub = asker.hub()
-                async for part in hub.stream(Count(200), Number, timeout=5):
+                async for part in hub.stream(Count(200), Number, timeout=ANSWER_SECONDS):
                     taken.append(part)
                     if len(taken) == 3:
                         (key, promise), *_ = hub._promises.items()
@@ -354,7 +354,7 @@ def test_a_node_hosts_the_domains_of_its_certificate_alone(tmp_path: Path, caplo
             await questions(asker)
             assert stolen.greeted == []
             await other.knows(Greet)  # who may not host a domain may still ask
-            answer = await other.hub().ask(Greet("x"), Greeting, timeout=3)
+            answer = await other.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS)
             assert answer.text.endswith("x")
 
     told(story)

@@ -264,6 +264,7 @@ def test_a_slice_of_a_batch_is_expanded_as_such() -> None:
     assert found == expanded(*given[2:5])[0]
 
 
+@pytest.mark.slow
 def test_long_names_around_tiny_messages_cost_no_memory() -> None:
     tiny = [b"", pack_train([[b"", b"", b""]] * MAX_TRAIN_MESSAGES)]
     before = pa.total_allocated_bytes()

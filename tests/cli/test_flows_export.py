@@ -61,6 +61,7 @@ def plain(attributes: list[dict[str, Any]]) -> dict[str, Any]:
 # -- OTLP
 
 
+@pytest.mark.slow
 def test_opentelemetry_reads_every_request(requests: list[dict[str, Any]]) -> None:
     from google.protobuf.json_format import ParseDict
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -80,6 +81,7 @@ def _ids_as_protobuf_has_them(value: dict[str, Any]) -> dict[str, Any]:
     return {key: base64.b64encode(bytes.fromhex(each)).decode() if key in ids else each for key, each in value.items()}
 
 
+@pytest.mark.slow
 def test_every_span_has_one_id_and_a_parent_in_its_trace(requests: list[dict[str, Any]]) -> None:
     spans = spans_in(requests)
     ids = Counter((span["traceId"], span["spanId"]) for span in spans)
@@ -138,6 +140,7 @@ def test_another_attempt_is_linked_to_the_first(requests: list[dict[str, Any]]) 
         assert span["attributes"]["hopwire.attempt"] > 0
 
 
+@pytest.mark.slow
 def test_one_flow_a_query_and_a_time_can_be_chosen(lake: Path, requests: list[dict[str, Any]]) -> None:
     lost = ("--outcome", "lost", "--limit", "100000")
     listed = [json.loads(line) for line in hopwire("flows", "ls", str(lake), "--json", *lost).out.splitlines()]
@@ -371,6 +374,7 @@ def collecting(answers: Answers) -> Iterator[str]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_a_collector_gets_every_span_once(lake: Path, requests: list[dict[str, Any]]) -> None:
     answers = Answers()
     with collecting(answers) as url:
@@ -423,6 +427,7 @@ def test_a_refusal_says_what_was_sent_before_and_ends_with_1(lake: Path) -> None
     assert found.err == f"hopwire: --endpoint: {url} says 400 enough; taken before it: 1 request\n"
 
 
+@pytest.mark.slow
 def test_spans_that_a_collector_does_not_take_are_counted(lake: Path) -> None:
     partial = json.dumps({"partialSuccess": {"rejectedSpans": "3", "errorMessage": "too old"}}).encode()
     with collecting(Answers((200, partial))) as url:

@@ -111,6 +111,7 @@ def test_machine_without_memory_is_told_before_anything_starts(
     assert "0.3 GB of memory are free, a build needs 1 GB" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_machine_without_java_is_told_the_remedy(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

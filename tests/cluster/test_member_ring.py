@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def test_members_follow_each_other_in_the_order_of_their_hashes() -> None:
     assert ring.after(order[18], 3, absent={order[19]}) == [order[0], order[1], order[2]]
 
 
+@pytest.mark.slow
 @given(st.sets(st.sampled_from(NODES), min_size=1), st.sets(st.sampled_from(NODES)))
 def test_whoever_monitors_is_a_monitor(nodes: set[bytes], absent: set[bytes]) -> None:
     ring = MemberRing(nodes)

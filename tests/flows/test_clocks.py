@@ -168,6 +168,7 @@ def test_pair_that_contradicts_itself_always_is_not_corrected() -> None:
     assert [clock.is_corrected for clock in clocks_from_crossings([A, B], crossings)] == [False, False]
 
 
+@pytest.mark.slow
 def test_pair_that_was_compared_for_long_is_surer_than_one_that_was_compared_for_a_moment() -> None:
     talk = Talk({A: always(0), B: drifting(100), C: drifting(-100)})
     talk.say(*TO_AND_FRO, (B, C), (C, B), seconds=DAY_S // 4, every=30).say((A, C), (C, A), seconds=120, every=30)
@@ -203,6 +204,7 @@ def test_clocks_that_come_to_know_each_other_are_alike_from_then_on() -> None:
     assert late.coverage.clocks[A] != late.coverage.clocks[B]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 200), max_size=4), st.integers(0, 3))
 @settings(max_examples=settings().max_examples // 3)
 def test_clocks_are_the_same_however_the_windows_come(cuts: list[int], seed: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 from hopwire.lake.java import SCRIPT_HOME, find_java
+from tests.ports import free_port
 
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 180.0  # for a Java to begin, however slow the machine
@@ -34,7 +34,7 @@ class Cluster:
 @contextmanager
 def standalone(place: Path, workers: int = 2) -> Iterator[Cluster]:
     """Run a master and workers with one core each; the processes end with the block."""
-    port = _free_port()
+    port = free_port()
     with ExitStack() as stack:
         start = stack.enter_context
         start(_daemon(place, "master", f"{DEPLOY}.master.Master", "--host", HOST, "--port", str(port), *_web()))
@@ -52,13 +52,7 @@ def standalone(place: Path, workers: int = 2) -> Iterator[Cluster]:
 
 
 def _web() -> tuple[str, str]:
-    return "--webui-port", str(_free_port())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    return "--webui-port", str(free_port())
 
 
 @contextmanager

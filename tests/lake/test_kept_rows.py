@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from hopwire.lake.kept_rows import MAX_BYTES, keep_rows, kept_rows
 from hopwire.lake.manifest import StoredFile
@@ -21,6 +22,7 @@ def test_rows_of_a_part_are_kept_until_the_next_step() -> None:
     assert kept_rows(FILES) is None
 
 
+@pytest.mark.slow
 def test_rows_that_are_too_large_are_not_kept() -> None:
     keep_rows({"abc-1": ROWS, "abc-2": pa.table({"bytes": [b"x" * (MAX_BYTES + 1)]})})
     assert kept_rows(FILES) is None

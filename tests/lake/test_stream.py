@@ -108,6 +108,7 @@ def test_pieces_that_come_again_are_taken_once(captures: Path, tmp_path: Path) -
     assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
 
+@pytest.mark.slow
 def test_what_is_too_old_and_what_is_broken_is_told(captures: Path, tmp_path: Path) -> None:
     lake, reader, told = tmp_path / "lake", stream_of(captures), list[str]()
     end = reader.latestOffset({}, ReadAllAvailable())

@@ -286,6 +286,7 @@ def test_small_sources_share_files_and_a_source_that_is_read_as_a_whole_again_ha
     assert sorted(set(rows["segment"].to_pylist())) == ["anna.arrows", "cleo.arrows", "dora.arrows"]
 
 
+@pytest.mark.slow
 def test_rows_of_many_days_are_kept_by_days(tmp_path: Path, job: IngestJob) -> None:
     day = 86_400 * 10**9
     rows = [row._replace(seen_at_ns=NOW + number % 40 * day) for number, row in enumerate(make_sightings("anna", 200))]

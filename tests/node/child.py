@@ -1,16 +1,45 @@
-"""A node in a process of its own: hosts an actor, prints its address, and does what each line of its input says."""
+"""A node in a process of its own: hosts an actor, prints its address, and does what each line of its input says.
+
+with child("greeter", node.uri) as (process, uri):
+    await node.knows(Greet)
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from hopwire.cluster.events import Pace
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Actor, Node, NodeSettings, handles
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Keeper, Number, Sleeper
 
+ROOT = Path(__file__).parents[2]
 PATIENT = Pace(silence_ns=60 * NS_PER_SECOND)  # a machine that is busy with other tests stands still for some seconds
+
+
+@contextmanager
+def child(kind: str, *peers: str, formats: str = "6,5,4,3") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A node in a process of its own, and its address."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.node.child", kind, formats, *peers],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environ,
+    )
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
 
 
 class Taker(Actor):

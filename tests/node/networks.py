@@ -12,7 +12,9 @@ import pytest
 from hopwire.cli.authority import KeyFolder
 from hopwire.node import Node, Tls
 
-needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="keys are made by the program openssl")
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="NOT INSTALLED: openssl, by which keys are made"
+)
 
 
 def key_folder(path: Path) -> KeyFolder:

@@ -37,7 +37,7 @@ from tests.node.foreigners import (
     plain_socket,
     received,
 )
-from tests.node.test_one_link import told, until
+from tests.node.loopback import told, until
 
 each_kind = pytest.mark.parametrize(("fmt", "domains"), KINDS, ids=IDS)
 each_format = pytest.mark.parametrize("fmt", FORMATS)

@@ -17,9 +17,9 @@ from hopwire.node.streams import GONE_SECONDS, Streams
 from hopwire.security import OPEN, Domain, Domains, Key
 from hopwire.testing import Network, run
 from tests.node.certificates import HERE, OURS, tls_of
+from tests.node.loopback import told, until
 from tests.node.networks import key_folder, member, needs_openssl, node_in, tls_in
 from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_one_link import told, until
 
 pytestmark = needs_openssl
 

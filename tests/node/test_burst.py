@@ -10,9 +10,9 @@ import pytest
 from hopwire.node import Node, NodeSettings
 from hopwire.node.envelope import Envelope
 from hopwire.node.waiters import ELSEWHERE, Lines, OtherPlaces, Waiters
-from tests.node.child import PATIENT
+from tests.node.child import PATIENT, child
+from tests.node.loopback import told
 from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_processes import child
 from tests.node.turns import Turns
 
 ASKED, OUTBOX = 20_000, 1000
@@ -44,7 +44,7 @@ def test_a_burst_of_questions_to_a_healthy_peer_is_answered_and_the_loop_goes_on
         assert 0 < queued < OUTBOX + 50  # beats and words about credit need no room
         return turns.most
 
-    assert asyncio.run(asyncio.wait_for(story(), timeout=60)) < ASKED / 4
+    assert told(story) < ASKED / 4
 
 
 def test_who_waits_is_woken_in_order_and_only_as_often_as_there_is_room() -> None:
@@ -134,6 +134,6 @@ def test_who_waits_for_room_in_a_queue_is_not_called_to_the_same_queue_by_credit
             await asyncio.gather(*[here.hub().ask(Greet("Ada"), Greeting) for _ in range(1000)])
             return reasons
 
-    reasons = asyncio.run(asyncio.wait_for(story(), timeout=30))
+    reasons = told(story)
     assert reasons[""] > 500
     assert not reasons[ELSEWHERE]

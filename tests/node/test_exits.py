@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from hopwire.errors import Closed, HandlerFailed, Timeout
 from hopwire.model import Payload
 from hopwire.node import Actor, Node, handles
 from hopwire.node.dead import DeadLetter
+from tests.node.loopback import told
 from tests.node.stories import Count, Greet, Greeter, Greeting, Number
 
 SECONDS = 20.0  # after which a test counts as hanging
@@ -65,7 +65,7 @@ def test_a_handler_that_wants_to_end_the_process_fails_and_the_node_goes_on(kind
                         await node.hub().ask(payload, reply, timeout=10)
             assert a.dead_letters.counts["handler_failed"] == 2 * len(QUESTIONS)
 
-    asyncio.run(asyncio.wait_for(story(), SECONDS))
+    told(story)
 
 
 class EndsEarly(Greeter):
@@ -103,7 +103,7 @@ def test_an_actor_that_wants_to_end_the_process_as_it_starts_or_stops_does_not(
             assert await node.hub().ask(Greet("x"), Greeting, timeout=10) == Greeting("hello x")
         assert "EndsLate.on_stop failed" in caplog.text
 
-    asyncio.run(asyncio.wait_for(story(), SECONDS))
+    told(story)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, asyncio.CancelledError, GeneratorExit])
@@ -124,7 +124,7 @@ def test_a_stream_whose_handler_wants_to_end_the_process_fails_behind_its_parts(
                 await anext(parts)
             assert await b.hub().ask(Greet("x"), Greeting, timeout=10) == Greeting("hello x")
 
-    asyncio.run(asyncio.wait_for(story(), SECONDS))
+    told(story)
 
 
 class Exhausted(Actor):
@@ -145,7 +145,7 @@ def test_a_blocking_handler_that_raises_what_ends_generators_fails_like_any_othe
                 with pytest.raises(HandlerFailed, match=kind.__name__):
                     await node.hub().ask(Greet("x"), Greeting, timeout=5)
 
-    asyncio.run(asyncio.wait_for(story(), SECONDS))
+    told(story)
 
 
 # -- code that blocks
@@ -222,11 +222,10 @@ def test_blocking_code_waits_no_longer_than_it_said_whatever_holds_the_loop() ->
                 lambda: node.drain(timeout=0.2),
             ]
             for call in calls:
-                began = time.monotonic()
                 with pytest.raises(Timeout, match=r"held for longer than 0"):
                     call()
-                assert time.monotonic() - began < 5
                 assert actor.holds.is_set()
+                assert not actor.let_go.is_set()
             actor.let_go.set()
             assert hub.ask(Greet("y"), Greeting, timeout=10) == Greeting("at last")
 
@@ -246,10 +245,8 @@ def test_a_node_of_blocking_code_stops_in_time_whatever_holds_the_loop(monkeypat
         node.host(actor)
         with pytest.raises(Timeout):
             node.hub().ask(Greet("x"), Greeting, timeout=0.2)
-        began = time.monotonic()
         with pytest.raises(Timeout):
-            node.stop(timeout=0.2)
-        assert time.monotonic() - began < 4
+            node.stop(timeout=0.2)  # the loop is held until the next line
         actor.let_go.set()
         node._portal._thread.join(SECONDS)
         node.stop()  # what could not be done then is done now

@@ -40,7 +40,7 @@ from tests.node.foreigners import (
     plain_question,
     plain_socket,
 )
-from tests.node.test_one_link import told, until
+from tests.node.loopback import told, until
 
 LEGACY_ONE = b"legacy-1"
 each_kind = pytest.mark.parametrize(("fmt", "domains"), KINDS, ids=IDS)

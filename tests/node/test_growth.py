@@ -20,6 +20,7 @@ from hopwire.node.news import MessageGivenUp
 from hopwire.sync import _Portal
 from hopwire.testing import Network, run
 from hopwire.wire import encode
+from tests.node.loopback import told
 from tests.node.stories import Greet, Greeting, Sleeper
 
 MEGABYTE = 1024 * 1024
@@ -177,7 +178,7 @@ def test_a_queue_that_drops_the_oldest_drops_one_for_one() -> None:
                 await asyncio.sleep(0)
             assert node.dead_letters.counts["queue_full"] < 10
 
-    asyncio.run(asyncio.wait_for(story(), timeout=20))
+    told(story)
 
 
 def test_whoever_waits_for_room_is_not_overtaken() -> None:

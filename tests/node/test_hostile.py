@@ -17,6 +17,7 @@ from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from hopwire.wire import encode
 from hopwire.wire.train import pack_train
+from tests.node.loopback import told
 from tests.node.stories import Greet, Greeter, Greeting, Sleeper
 from tests.wire.mutate import mutated
 
@@ -58,7 +59,7 @@ def test_a_node_takes_anything_and_goes_on() -> None:
             assert await node.hub().ask(Greet("Ada"), Greeting) == Greeting("hello Ada")
             assert node.dead_letters.counts.total() > 100
 
-    asyncio.run(asyncio.wait_for(story(), timeout=60))
+    told(story)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_noise_on_the_socket_is_a_dead_letter_and_gets_no_answer() -> None:
             assert stranger.poll(50) == 0
             stranger.close(0)
 
-    asyncio.run(asyncio.wait_for(story(), timeout=60))
+    told(story)
 
 
 def test_routes_of_receivers_that_are_none_are_refused_and_the_rest_is_kept() -> None:

@@ -14,6 +14,8 @@ from hopwire.model import Payload
 from hopwire.node import Actor, Node, NodeSettings, handles
 from hopwire.node.share import AT_ONCE
 from hopwire.testing import Network, run
+from tests.node import loopback
+from tests.node.loopback import until
 from tests.node.turns import Turns
 
 BOTH_WAYS = pytest.mark.parametrize("is_express", [True, False])
@@ -442,11 +444,7 @@ def test_a_full_actor_here_leaves_what_comes_to_a_node_that_has_room() -> None:
     run(tell)
 
 
-async def until(is_so: Callable[[], object]) -> None:
-    while not is_so():
-        await asyncio.sleep(0.01)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["ask", "tell"])
 def test_a_hub_that_is_closed_lets_some_end_in_each_turn_of_the_loop(call: str) -> None:
     count, ended = 10 * AT_ONCE, 0
@@ -472,9 +470,10 @@ def test_a_hub_that_is_closed_lets_some_end_in_each_turn_of_the_loop(call: str) 
             assert ended - before > count // 2
             assert turns.most <= 3 * AT_ONCE  # those who wait for a turn of their hub are let in besides
 
-    asyncio.run(asyncio.wait_for(story(), timeout=60))
+    loopback.told(story)
 
 
+@pytest.mark.slow
 def test_a_node_that_stops_has_ended_all_promises_first() -> None:
     async def story() -> None:
         async with Node(settings=SMALL) as a, Node(peers=[a.uri]) as b:
@@ -487,4 +486,4 @@ def test_a_node_that_stops_has_ended_all_promises_first() -> None:
             assert all(isinstance(each.exception(), Closed) for each in waiting if each.done())
             assert all(each.done() for each in waiting)
 
-    asyncio.run(asyncio.wait_for(story(), timeout=60))
+    loopback.told(story)

@@ -19,10 +19,10 @@ from hopwire.node import Address, Node, NodeSettings
 from hopwire.node.envelope import Envelope
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
-from tests.attacks.test_death import free_port
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_ways import needs_ipv6
 from tests.node.virtual_sockets import run_on_sockets
+from tests.ports import free_port
 
 QUICK = NodeSettings(tempo=Tempo(50_000_000))  # a twentieth of all times
 

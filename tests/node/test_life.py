@@ -16,6 +16,7 @@ from hopwire.model import Codec, Message, Payload, body_from_payload, contract_o
 from hopwire.node import Actor, Node, handles
 from hopwire.testing import Network, _Memory, run
 from hopwire.wire import encode
+from tests.node.loopback import SELDOM, told, until
 from tests.node.stories import Greet, Greeter, Greeting, Sleeper
 
 SOON = 10  # seconds on a clock that costs nothing
@@ -338,7 +339,7 @@ def test_two_nodes_that_dial_each_other_by_different_names_keep_talking() -> Non
                 await asyncio.sleep(0.05)
             assert not b.dead_letters.counts
 
-    asyncio.run(asyncio.wait_for(story(), timeout=60))
+    told(story)
 
 
 # -- what strangers make a node do
@@ -386,7 +387,7 @@ def test_the_heart_goes_on_beating_whatever_goes_wrong_in_between() -> None:
 def test_a_fault_while_one_message_is_taken_does_not_leave_the_next_one_lying() -> None:
     async def story() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: None)
-        async with Node() as a, Node(peers=[a.uri]) as b:
+        async with Node(settings=SELDOM) as a, Node(peers=[a.uri]) as b:  # the next beat would wake it
             greeter = Greeter()
             a.host(greeter)
             await b.knows(Greet)
@@ -402,8 +403,6 @@ def test_a_fault_while_one_message_is_taken_does_not_leave_the_next_one_lying() 
             b._transport.send(a.uri, [b"", b"", b"noise"], 5)
             for i in range(3):
                 await b.hub().tell(Greet(str(i)))
-            async with asyncio.timeout(0.5):  # the next beat would wake it
-                while len(greeter.greeted) < 3:
-                    await asyncio.sleep(0.001)
+            await until(lambda: len(greeter.greeted) == 3)
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
+    told(story)

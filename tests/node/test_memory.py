@@ -115,6 +115,7 @@ def test_a_full_queue_that_is_waited_for_holds_its_limit_and_loses_nothing() -> 
     run(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_least_once", [False, True])
 def test_question_that_fails_leaves_nothing_behind_that_only_the_collector_frees(at_least_once: bool) -> None:
     async def story(network: Network) -> None:

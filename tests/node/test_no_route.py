@@ -15,6 +15,7 @@ from hopwire.node.no_route import MOST_NAMED, MOST_REFUSALS, Refusals, Surmise, 
 from hopwire.security import OPEN, Domains
 from hopwire.testing import Network, run
 from tests.node.certificates import OURS, THEIRS
+from tests.node.loopback import told
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_notices import WRONG, domains
 
@@ -129,7 +130,7 @@ def test_knows_says_why_an_address_does_not_answer() -> None:
             port = server.sockets[0].getsockname()[1]
             await _why_silent(f"tcp://127.0.0.1:{port}", "(it does not speak ZMTP)")
 
-    asyncio.run(asyncio.wait_for(story(), 20))
+    told(story)
 
 
 def test_knows_says_that_keys_may_differ_where_a_node_is_connected_and_keeps_silent() -> None:
@@ -138,7 +139,7 @@ def test_knows_says_that_keys_may_differ_where_a_node_is_connected_and_keeps_sil
             words = f"no answer from {there.uri} (connected, and no hello comes back: are the keys the same"
             await _why_silent(there.uri, words, domains())
 
-    asyncio.run(asyncio.wait_for(story(), 20))
+    told(story)
 
 
 def test_peers_that_are_met_and_lost_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -169,4 +170,4 @@ def test_knows_says_whose_certificate_was_refused(is_dialling: bool) -> None:
                 found = str(caught.value)
             assert (f"no answer from {a.uri} ({words})" if is_dialling else "cut off a connection from") in found
 
-    asyncio.run(asyncio.wait_for(story(), 20))
+    told(story)

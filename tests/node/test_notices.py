@@ -18,6 +18,7 @@ from hopwire.security import OPEN, Domain, Domains, Key
 from hopwire.testing import Network, _Memory, run
 from tests.attacks.stranger import said
 from tests.node.certificates import OURS, THEIRS, tls_of
+from tests.node.loopback import told
 
 IMPATIENT = NodeSettings(pace=Pace(unanswered_ns=NS_PER_SECOND // 2))
 NAMES = ["greeter.*", "hopwire.*"]
@@ -124,7 +125,7 @@ def test_refused_encryption_is_told_on_both_sides(theirs: Tls | None, caplog: py
             while not is_told():
                 await asyncio.sleep(0.01)
 
-    asyncio.run(asyncio.wait_for(story(), timeout=20))
+    told(story)
 
 
 def test_the_same_list_of_peers_can_be_given_to_all_nodes_without_a_word(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
 
 import pytest
 import zmq
@@ -15,49 +14,21 @@ from hopwire.cluster.announce import Bye, Credit, Hello
 from hopwire.cluster.events import Pace
 from hopwire.cluster.gossip import Ack, Ping
 from hopwire.errors import Unreachable
-from hopwire.model import Payload, body_from_payload, contract_of
-from hopwire.model.message import Message
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
-from hopwire.node.streams import Streams
-from hopwire.wire import decode, encode
+from hopwire.wire import decode
 from hopwire.wire.connection import connection_name
-from tests.attacks.stranger import Stranger
-from tests.attacks.test_death import free_port
+from tests.attacks.stranger import Stranger, said
+from tests.node.child import child
+from tests.node.loopback import ANSWER_SECONDS, FAITHFUL, NOWHERE, SECONDS, UNHURRIED, streams_of, told, until
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
-from tests.node.test_processes import child
-
-SECONDS = 100.0  # for a whole story, on a machine with much else to do
-NOWHERE = "tcp://127.0.0.1:1"  # nobody listens on it, as nobody reaches an address behind NAT
-
-
-def told(story: Callable[[], Awaitable[None]]) -> None:
-    async def tell() -> None:
-        async with asyncio.timeout(SECONDS):
-            await story()
-
-    asyncio.run(tell())
-
-
-def streams_of(node: Node) -> Streams:
-    assert isinstance(node._transport, Streams)
-    return node._transport
+from tests.ports import free_port
 
 
 def connections_of(node: Node) -> int:
     streams = streams_of(node)
     own = [link for link in streams._links.values() if link.connection and link.connection not in streams._users]
     return len(streams._inbound) + len(own)
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    while not is_so():
-        await asyncio.sleep(0.005)
-
-
-def said(payload: Payload) -> list[bytes]:
-    contract = contract_of(payload)
-    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))[1:]
 
 
 def test_two_nodes_of_which_one_dials_have_one_connection_for_both_directions() -> None:
@@ -79,7 +50,7 @@ def test_a_node_that_nobody_can_dial_is_asked_over_the_connection_that_it_opened
         async with Node() as a, Node(peers=[a.uri], advertise=NOWHERE) as hidden:
             hidden.host(Greeter())
             await a.knows(Greet)
-            answers = [await a.hub().ask(Greet(str(number)), Greeting, timeout=2) for number in range(100)]
+            answers = [await a.hub().ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS) for number in range(100)]
             assert answers == [Greeting(f"hello {number}") for number in range(100)]
 
     told(story)
@@ -89,18 +60,17 @@ def test_a_node_that_nobody_can_dial_is_asked_over_the_connection_that_it_opened
 @pytest.mark.parametrize("is_dialled", [False, True])
 def test_a_process_that_is_killed_is_gone_long_before_its_silence_tells(is_dialled: bool) -> None:
     async def story() -> None:
-        async with Node() as first:
+        async with Node(settings=UNHURRIED) as first:
             with child("sleeper", *([] if is_dialled else [first.uri])) as (process, uri):
-                async with Node(peers=[uri] if is_dialled else []) as second:
+                async with Node(peers=[uri] if is_dialled else [], settings=UNHURRIED) as second:
                     node = second if is_dialled else first
                     await node.knows(Greet)
-                    waiting = asyncio.ensure_future(node.hub().ask(Greet("Ada"), Greeting))
-                    await asyncio.sleep(0.1)
+                    waiting = asyncio.ensure_future(node.hub().ask(Greet("Ada"), Greeting, timeout=SECONDS))
+                    await node.hub().send(Greet("arrived"), timeout=SECONDS)
                     process.kill()
-                    async with asyncio.timeout(2.0):  # the silence of a peer is borne for five seconds
-                        with pytest.raises(Unreachable, match="unreachable"):
-                            await waiting
-                        assert node.peers == ()
+                    with pytest.raises(Unreachable, match="unreachable"):
+                        await waiting
+                    assert node.peers == ()
 
     told(story)
 
@@ -124,7 +94,7 @@ def test_a_process_that_stands_still_for_some_seconds_is_not_given_up() -> None:
 def test_a_connection_that_breaks_is_opened_again_and_its_peer_is_not_given_up() -> None:
     async def story() -> None:
         lost: list[bytes] = []
-        async with Node() as a, Node(peers=[a.uri]) as b:
+        async with Node(settings=FAITHFUL) as a, Node(peers=[a.uri], settings=FAITHFUL) as b:
             a.host(Greeter())
             await b.knows(Greet)
             b._membership._on_lost = lambda node, reason: lost.append(node)
@@ -133,7 +103,7 @@ def test_a_connection_that_breaks_is_opened_again_and_its_peer_is_not_given_up()
             assert former is not None
             former.close("broken")
             await until(lambda: link.connection is not None)
-            assert await b.hub().ask(Greet("Ada"), Greeting, timeout=2) == Greeting("hello Ada")
+            assert await b.hub().ask(Greet("Ada"), Greeting, timeout=ANSWER_SECONDS) == Greeting("hello Ada")
             assert lost == []
 
     told(story)
@@ -194,14 +164,11 @@ def test_a_peer_that_sends_a_message_which_takes_long_is_alive_meanwhile() -> No
     told(story)
 
 
-PATIENT = NodeSettings(pace=Pace(beat_ns=60 * NS_PER_SECOND, silence_ns=600 * NS_PER_SECOND))
-
-
 @pytest.mark.slow
 def test_a_node_that_stops_while_very_much_waits_for_a_peer_is_gone_there_long_before_its_silence_tells() -> None:
     async def story() -> None:
-        async with Node(settings=PATIENT) as node:
-            stopping = Node(peers=[node.uri], settings=PATIENT)
+        async with Node(settings=UNHURRIED) as node:
+            stopping = Node(peers=[node.uri], settings=UNHURRIED)
             await stopping.start()
             await until(lambda: node.peers and stopping.peers)
             for _ in range(30):

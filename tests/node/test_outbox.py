@@ -11,6 +11,7 @@ from hopwire.model import Codec, Payload
 from hopwire.node import Actor, Node, NodeSettings, Overflow, handles
 from hopwire.node.outbox import Outbox, Outboxes
 from hopwire.node.transport import OutboxLimits
+from tests.node.loopback import told
 
 TOLD = 3000
 QUESTION = [b"peer", b"", b"question", b"meta"]
@@ -47,7 +48,7 @@ def test_a_full_queue_to_a_peer_waits_refuses_or_drops_the_oldest(overflow: Over
                 await asyncio.sleep(0.005)
             return takes.count, here.dead_letters.counts["queue_full"]
 
-    taken, refused = asyncio.run(asyncio.wait_for(story(), timeout=30))
+    taken, refused = told(story)
     assert taken + refused == TOLD
     assert (refused == 0) == (overflow is Overflow.WAIT)
 

@@ -18,6 +18,7 @@ from hopwire.cluster.gossip import Accusation, MemberRecord, Rumours
 from hopwire.cluster.seals import CLAIMED, FORGED, GENUINE, UNKNOWN
 from hopwire.node import Node
 from hopwire.node.owner_seals import CertifiedSeals, OwnSeals
+from tests.node.loopback import told
 from tests.node.networks import key_folder, member, needs_openssl, node_in, tls_in
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_joining import stop, until
@@ -94,6 +95,7 @@ class TestCertificates:
         assert others.is_accused(mine.accuse(ACCUSED), record)
         assert not others.is_accused(others.accuse(ACCUSED), record)
 
+    @pytest.mark.slow
     def test_a_certificate_of_another_authority_or_of_a_node_does_not_count(self, tmp_path: Path) -> None:
         folder = key_folder(tmp_path / "ours")
         listener = CertifiedSeals(tls_in(member(folder, "listener")), b"listener")
@@ -180,7 +182,7 @@ class TestCertificates:
             assert not asker.dead_letters.counts["bad_signature"]
             await stop(host, asker, door)
 
-        asyncio.run(asyncio.wait_for(story(), 60))
+        told(story)
 
     @pytest.mark.slow
     def test_a_member_that_is_revoked_is_none_any_more(self, tmp_path: Path) -> None:
@@ -211,7 +213,7 @@ class TestCertificates:
             assert honest[1].dead_letters.counts["bad_signature"] == 1
             await stop(*nodes)
 
-        asyncio.run(asyncio.wait_for(story(), 60))
+        told(story)
 
 
 def _record(owner: Node, at: Node) -> MemberRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from hopwire.cli.authority import KeyFolder
 from hopwire.errors import NoRoute
 from hopwire.node import Node, Partner
+from tests.node.loopback import told
 from tests.node.networks import key_folder, member, needs_openssl, tls_in
 from tests.node.stories import Greet, Greeter, Greeting
 
@@ -49,7 +49,7 @@ def test_gateways_meet_by_certificates_of_the_link_and_nobody_else_gets_in(tmp_p
                     assert false.border("shop").peers == ()
                 assert (await acme.hub().ask(Greet("Bob"), Greeting)).text == "hello Bob"
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)
 
 
 def test_route_of_a_partner_counts_only_if_its_certificate_names_the_domain(tmp_path: Path) -> None:
@@ -68,4 +68,4 @@ def test_route_of_a_partner_counts_only_if_its_certificate_names_the_domain(tmp_
                 with pytest.raises(NoRoute):
                     await theirs.knows(Greet, timeout=2)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)

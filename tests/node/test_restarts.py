@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from random import Random
 
 import pytest
@@ -13,18 +12,10 @@ from hopwire.node import Address, Node
 from tests.node.stories import Greet, Greeter, Greeting
 from tests.node.test_forgotten_hellos import DOMAINS
 from tests.node.virtual_sockets import Cables, run_on_sockets
+from tests.ports import free_port
 
 SIZE = 8
 TROUBLE_SECONDS, QUIET_SECONDS, REACH_SECONDS = 15.0, 8.0, 20.0
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that a process gets again after its restart."""
-    socks = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in socks]
-    for sock in socks:
-        sock.close()
-    return ports
 
 
 class Troubled:
@@ -33,7 +24,8 @@ class Troubled:
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         self.cables = Cables(self.chance)
-        self.addresses = {b"n%d" % number: f"tcp://127.0.0.1:{port}" for number, port in enumerate(free_ports(SIZE))}
+        ports = [free_port() for _ in range(SIZE)]  # which a process gets again after its restart
+        self.addresses = {b"n%d" % number: f"tcp://127.0.0.1:{port}" for number, port in enumerate(ports)}
         self.nodes: dict[bytes, Node] = {}
 
     async def start(self, name: bytes) -> None:

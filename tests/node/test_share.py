@@ -9,6 +9,7 @@ import pytest
 
 from hopwire.node import Actor, Hub, Node, handles
 from hopwire.node.share import AT_ONCE, FEWEST, SHARE_SECONDS, Share, in_slices
+from tests.node.loopback import told
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting
 from tests.node.turns import Turns
 
@@ -120,7 +121,7 @@ def test_the_loop_turns_while_busy_actors_have_thousands_of_messages(actors: int
                     await asyncio.sleep(0.001)
         return turns.steps
 
-    handled = sorted(asyncio.run(asyncio.wait_for(story(), 60)))
+    handled = sorted(told(story))
     assert len(handled) > 20  # one, if the loop did not turn
     assert handled[-1] < 50  # 50 ms; 1,500 if nobody gives way, and 960 if each worker handles a message in each turn
 
@@ -176,7 +177,7 @@ def test_a_question_to_an_idle_actor_does_not_wait_for_the_queue_of_a_busy_one()
             assert await hub.ask(Greet("x"), Greeting, timeout=10) == Greeting("at once")
             assert busy.handled < 500
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)
 
 
 @pytest.mark.slow
@@ -200,7 +201,7 @@ def test_questions_that_are_asked_all_at_once_leave_the_loop_time_to_turn() -> N
             assert answers == [Greeting(f"hello {name}") for name in names]
             return turns.most
 
-    assert asyncio.run(asyncio.wait_for(story(), 60)) < 3_000  # 10,000 if they are all answered in one turn
+    assert told(story) < 3_000  # 10,000 if they are all answered in one turn
 
 
 def test_what_is_done_to_very_many_is_done_in_several_turns() -> None:

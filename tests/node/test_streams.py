@@ -23,22 +23,14 @@ from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
 from hopwire.node.zmtp_socket import HAND_OVER_AT_MOST
 from hopwire.wire.zmtp import GREETING, ready
-from tests.attacks.stranger import Stranger
+from tests.attacks.stranger import Stranger, said
+from tests.node.loopback import told
 from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_one_link import said
 
 SECONDS = 10.0
 SMALL = Limits(max_bytes=1_000_000)
 Story = Callable[[], Awaitable[None]]
 MESSAGES = [[b"", b"body", b"meta"], [b"x" * 300, b""], [b"", b"y" * 70_000, b"z" * 1_000_000, b"end"], [b"", b"w"]]
-
-
-def told(story: Story) -> None:
-    async def tell() -> None:
-        async with asyncio.timeout(SECONDS):
-            await story()
-
-    asyncio.run(tell())
 
 
 class Taken:

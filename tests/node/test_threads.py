@@ -13,6 +13,7 @@ from hopwire.errors import Unreachable
 from hopwire.node import Actor, Node, handles
 from hopwire.node.threads import ActorThreads, Threads
 from hopwire.testing import Network, run
+from tests.node.loopback import told
 from tests.node.stories import Count, Greet, Greeting, Number
 
 
@@ -56,7 +57,7 @@ def test_a_handler_that_blocks_keeps_only_its_own_actor_waiting() -> None:
             assert [each.text for each in await asyncio.gather(*asked)] == [str(i) for i in range(40)]
             assert all(name.startswith("hopwire-Blocked") for name in blocked.threads)
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)
 
 
 def test_threads_go_with_their_actor() -> None:
@@ -80,7 +81,7 @@ def test_threads_go_with_their_actor() -> None:
                 await asyncio.sleep(0.005)
             raise AssertionError("a thread stayed")
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    told(story)
 
 
 def test_actors_beyond_the_limit_of_threads_share_those_of_the_loop(caplog: pytest.LogCaptureFixture) -> None:

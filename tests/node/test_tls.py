@@ -13,6 +13,7 @@ from hopwire.node import Node, Tls
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
 from tests.node.certificates import HERE, OURS, THEIRS, tls_of
+from tests.node.loopback import told
 from tests.node.stories import Greet, Greeter, Greeting
 
 SENT = 50  # messages
@@ -62,7 +63,7 @@ def test_what_passes_on_an_encrypted_link_cannot_be_read(tls: Tls | None) -> Non
             assert (SECRET.encode() in heard) is (tls is None)
             assert (b"greeter.greet" in heard) is (tls is None)
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
+    told(story)
 
 
 STRANGERS = {
@@ -86,7 +87,7 @@ def test_nobody_gets_in_without_a_certificate(other: str, is_caller: bool) -> No
                     await here.knows(Greet, timeout=0.5)
                 assert there.peers == here.peers == ()
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
+    told(story)
 
 
 @pytest.mark.parametrize("size", [1, 100_000, 5_000_000])
@@ -99,7 +100,7 @@ def test_messages_of_any_size_pass_encrypted_in_both_directions(size: int) -> No
             answers = await asyncio.gather(*(here.hub().ask(Greet(name), Greeting) for name in names))
             assert answers == [Greeting(f"hello {name}") for name in names]
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
+    told(story)
 
 
 @pytest.mark.parametrize("tls", [None, OURS], ids=["in clear", "encrypted"])
@@ -138,7 +139,7 @@ def test_messages_that_were_sent_one_by_one_are_taken_together(tls: Tls | None) 
         await asyncio.gather(here.close(1), there.close(1))
         return turns
 
-    turns = asyncio.run(asyncio.wait_for(story(), timeout=30))
+    turns = told(story)
     assert len(turns) == SENT
     assert len(set(turns)) <= SENT // 10
 
@@ -159,7 +160,7 @@ def test_who_speaks_no_tls_is_cut_off_and_the_others_are_served() -> None:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    asyncio.run(asyncio.wait_for(story(), timeout=30))
+    told(story)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
 
 from hopwire.errors import Timeout
 from hopwire.node import Actor, Node, handles
 from hopwire.node.transit import MOST_CONNECTIONS, WINDOW_NS, Transit
+from tests.node.loopback import ANSWER_SECONDS, told
 from tests.node.stories import Count, Greet, Greeting
 
 C = b"connection"
@@ -43,10 +43,11 @@ class Holder(Actor):
 
     def __init__(self) -> None:
         self.greeted: list[str] = []
+        self.go_on = threading.Event()
 
     @handles
     async def hold(self, request: Count) -> None:
-        time.sleep(request.up_to)
+        self.go_on.wait()
 
     @handles
     async def greet(self, request: Greet) -> Greeting:
@@ -81,11 +82,14 @@ def test_what_waited_in_a_socket_for_longer_than_its_time_is_not_handled() -> No
             late = [hub.ask(Greet("too late"), Greeting, timeout=0.2) for _ in range(20)]
             ended = await asyncio.gather(*late, return_exceptions=True)
             assert {type(each) for each in ended} == {Timeout}
-            await hub.ask(Greet("again"), Greeting, timeout=10)
+            await asyncio.sleep(0.5)  # they wait there for much longer than they may
+            holder.go_on.set()
+            await hub.ask(Greet("again"), Greeting, timeout=ANSWER_SECONDS)
 
     try:
-        asyncio.run(asyncio.wait_for(story(), 30))
+        told(story)
     finally:
+        holder.go_on.set()
         done.set()
         thread.join()
     assert "too late" not in holder.greeted

@@ -13,10 +13,10 @@ from hopwire.errors import Unreachable
 from hopwire.node import Node, NodeSettings
 from tests.attacks.stranger import Stranger
 from tests.node.certificates import OURS
+from tests.node.child import child
+from tests.node.loopback import ANSWER_SECONDS, SECONDS, UNHURRIED, until
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
 from tests.node.test_credit import Parcel, Slow
-from tests.node.test_one_link import until
-from tests.node.test_processes import child
 
 uvloop = pytest.importorskip("uvloop")
 
@@ -30,7 +30,7 @@ def told(request: pytest.FixtureRequest) -> Callable[[Story], None]:
 
     def tell(story: Story) -> None:
         async def in_time() -> None:
-            await asyncio.wait_for(story(), timeout=30)
+            await asyncio.wait_for(story(), timeout=SECONDS)
 
         with asyncio.Runner(loop_factory=request.param) as runner:
             runner.run(in_time())
@@ -47,8 +47,8 @@ def test_nodes_ask_each_other(told: Callable[[Story], None], is_encrypted: bool)
             b.host(Counter())
             await b.knows(Greet)
             await a.knows(Count)
-            assert await b.hub().ask(Greet("Ada"), Greeting, timeout=2) == Greeting("hello Ada")
-            assert await a.hub().ask(Count(1), Number, timeout=2) == Number(0)
+            assert await b.hub().ask(Greet("Ada"), Greeting, timeout=ANSWER_SECONDS) == Greeting("hello Ada")
+            assert await a.hub().ask(Count(1), Number, timeout=ANSWER_SECONDS) == Number(0)
             assert [part.value async for part in a.hub().stream(Count(100), Number)] == list(range(100))
 
     told(story)
@@ -91,15 +91,14 @@ def test_large_messages_pass_and_a_slow_consumer_slows_its_sender(
 @pytest.mark.slow
 def test_the_death_of_a_peer_is_seen_at_once(told: Callable[[Story], None]) -> None:
     async def story() -> None:
-        async with Node() as a:
+        async with Node(settings=UNHURRIED) as a:
             with child("sleeper", a.uri) as (process, _):
                 await a.knows(Greet)
-                waiting = asyncio.ensure_future(a.hub().ask(Greet("Ada"), Greeting))
-                await until(lambda: a.statistics().messages_out > 3)
+                waiting = asyncio.ensure_future(a.hub().ask(Greet("Ada"), Greeting, timeout=SECONDS))
+                await a.hub().send(Greet("arrived"), timeout=SECONDS)
                 os.kill(process.pid, signal.SIGKILL)
-                async with asyncio.timeout(2.0):
-                    with pytest.raises(Unreachable):
-                        await waiting
+                with pytest.raises(Unreachable):
+                    await waiting
 
     told(story)
 
@@ -117,7 +116,7 @@ def test_strangers_and_resets_do_no_harm(told: Callable[[Story], None]) -> None:
                     stranger.pour(os.urandom(1000 * number))
                 stranger.reset()
                 await asyncio.sleep(0)
-            assert await a.hub().ask(Greet("x"), Greeting, timeout=2) == Greeting("hello x")
+            assert await a.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS) == Greeting("hello x")
             await until(lambda: not a._transport._inbound)  # type: ignore[attr-defined]
 
     told(story)

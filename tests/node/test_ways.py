@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from hopwire.node import Node
-from tests.attacks.test_death import cuttable, free_port
+from tests.node.loopback import ANSWER_SECONDS, NOWHERE, cuttable, streams_of, told, until
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
-from tests.node.test_one_link import NOWHERE, streams_of, told, until
+from tests.ports import free_port
 
 ASKED = 100
 
@@ -35,8 +35,8 @@ async def talk(a: Node, b: Node) -> None:
     await b.knows(Greet)
     await a.knows(Count)
     for number in range(ASKED):
-        assert await b.hub().ask(Greet(str(number)), Greeting, timeout=2) == Greeting(f"hello {number}")
-        assert await a.hub().ask(Count(1), Number, timeout=2) == Number(0)
+        assert await b.hub().ask(Greet(str(number)), Greeting, timeout=ANSWER_SECONDS) == Greeting(f"hello {number}")
+        assert await a.hub().ask(Count(1), Number, timeout=ANSWER_SECONDS) == Number(0)
         await asyncio.sleep(0.001)
     assert a.peers == (b.identity,)
     assert b.peers == (a.identity,)
@@ -145,7 +145,7 @@ def test_a_node_that_moves_is_followed() -> None:
             async with Node(peers=[a.uri], identity=b"mover") as b:
                 b.host(Counter())
                 await a.knows(Count)
-                assert await a.hub().ask(Count(1), Number, timeout=2) == Number(0)
+                assert await a.hub().ask(Count(1), Number, timeout=ANSWER_SECONDS) == Number(0)
                 assert a._outgoing.address(b"mover") == b.uri != first
 
     told(story)

@@ -19,8 +19,8 @@ from hopwire.runner import serve
 from hopwire.runner.health import Health
 from hopwire.runner.service import EndWish
 from hopwire.runner.settings import OPTIONS, PREFIX, RunSettings, read_settings
-from tests.attacks.test_death import free_port
 from tests.cli.running import ROOT, hopwire
+from tests.ports import free_port
 
 DEPLOY = ROOT / "examples" / "deploy"
 KEYS = {"GREETER_KEY": "a secret of the greeter", "NETWORK_KEY": "a secret of the network"}

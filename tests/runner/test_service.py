@@ -16,6 +16,7 @@ from hopwire.node import Node
 from hopwire.runner import run, serve
 from hopwire.runner.service import EndWish
 from hopwire.runner.settings import read_settings
+from tests.ports import free_port
 from tests.runner import shop
 from tests.runner.shop import Fragile, Order, Shop, Sold
 
@@ -79,14 +80,6 @@ def test_a_node_is_not_ready_before_its_peers_answered() -> None:
 
     peer = f"tcp://127.0.0.1:{free_port()}"
     asyncio.run(served(story, Shop, peers=[peer], grace_seconds=1000))
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def test_a_node_is_ready_without_its_peers_when_the_grace_is_over() -> None:

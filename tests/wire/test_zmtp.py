@@ -209,6 +209,7 @@ def test_a_stranger_may_announce_less_than_a_peer() -> None:
         zmtp.took(len(claimed))
 
 
+@pytest.mark.slow
 def test_a_buffer_grows_with_what_is_said() -> None:
     zmtp, messages = heard(HANDSHAKE, [BUFFER_BYTES])
     assert len(zmtp._buffer) == FIRST_BUFFER_BYTES

@@ -73,6 +73,7 @@ def _some_train(chance: random.Random) -> tuple[bytes, int]:
     return pack_train(messages, chance.choice((None, 5))), len(messages)
 
 
+@pytest.mark.slow
 def test_many_trains_go_side_by_side() -> None:
     chance = random.Random(3)
     trains, counts = zip(*(_some_train(chance) for _ in range(4 * FEW)), strict=True)
