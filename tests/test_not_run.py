@@ -10,7 +10,7 @@ def test_tests_that_need_a_program_are_counted_by_program() -> None:
         "('tests/web/test_browser.py', 20, 'Skipped: NOT INSTALLED: chromium, in which the page is tried')",
         "('tests/web/test_browser.py', 20, 'Skipped: NOT INSTALLED: chromium, in which the page is tried')",
         "('tests/cli/tshark.py', 20, 'Skipped: NOT INSTALLED: tshark, in which the dissector is tried')",
-        "('tests/test_foreign_programs.py', 20, 'Skipped: NOT INSTALLED: libzmq3-dev, which the program is compiled with')",
+        "('tests/test_foreign_programs.py', 20, 'Skipped: NOT INSTALLED: libzmq3-dev, for a program in C')",
         "('tests/x.py', 1, 'Skipped: not on this system')",
     ]
     assert missing_tools(skipped) == [

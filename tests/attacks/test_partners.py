@@ -73,8 +73,7 @@ def test_partner_that_announces_very_many_routes_is_kept_to_its_limit() -> None:
 def test_partner_cannot_speak_as_a_member() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             gateway = pair.shop[1]
             border, peers = gateway.border("acme"), set(gateway.peers)
             false = MemberRecord(b"false", 1, 1, "memory://false", (6,), ("members",))
@@ -93,9 +92,7 @@ def test_partner_cannot_speak_as_a_member() -> None:
 def test_hello_with_the_name_of_a_member_changes_nothing_inside() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk("honest")
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            await pair.opened("honest")
             border = pair.shop[1].border("acme")
             speak(border, Hello(b"shop", 2**62, "memory://thief"), name=b"shop")
             speak(border, Routes(b"shop", 2**62, 2, 0, ((b"\1thief", b"orders.place", 1, b""),)), name=b"shop")
@@ -171,10 +168,7 @@ def test_partner_cannot_steer_answers_to_questions_that_it_was_not_asked() -> No
 def test_answer_of_another_contract_or_flow_does_not_cross() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk()
-            desk.hold = asyncio.Event()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened(is_held=True)
             call = asyncio.ensure_future(pair.acme[0].hub().ask(Place(1), Placed, correlation_id=b"f", timeout=20))
             crossing = pair.acme[1]._gateways["shop"][0].imports
             await until(lambda: crossing.open_questions == 1)
@@ -188,7 +182,7 @@ def test_answer_of_another_contract_or_flow_does_not_cross() -> None:
             word = Message(outcome.identity, outcome.version, body_frames=(false,), correlation_id=b"f")
             crossing.take(word.replace(callback_key=key))
             assert border.dead_letters.counts["bad_payload"] == 1
-            desk.hold.set()
+            desk.go_on()
             assert await call == Placed(1)
 
     run(story)
@@ -197,8 +191,7 @@ def test_answer_of_another_contract_or_flow_does_not_cross() -> None:
 def test_what_a_partner_says_about_streams_reaches_no_stream_of_a_member() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             far, hub = pair.acme[1].border("shop"), pair.shop[1].hub()
             stream = hub.stream(Listing(300), Placed, correlation_id=b"flow")
             taken = [(await anext(stream)).number]
@@ -259,9 +252,7 @@ def test_flood_of_a_partner_is_kept_to_its_rate_and_members_go_on() -> None:
     async def story(network: Network) -> None:
         link = {"rate": 100, "messages": 200}
         async with partners(network, link=link, far_link={}) as pair:
-            desk = OrderDesk()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened()
             far = pair.acme[1].border("shop")
             message = Message(b"orders.place", 1, body_frames=(body_from_payload(Place(1)),))
             for _ in range(2000):  # without credit
@@ -324,10 +315,7 @@ def test_stream_that_a_partner_makes_without_being_asked_for_more_ends_at_the_bo
 def test_words_about_a_question_cross_a_few_times_and_no_more() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk()
-            desk.hold = asyncio.Event()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened(is_held=True)
             call = asyncio.ensure_future(pair.acme[0].hub().ask(Place(1), Placed, correlation_id=b"f", timeout=20))
             crossing = pair.acme[1]._gateways["shop"][0].imports
             await until(lambda: crossing.open_questions == 1)
@@ -339,7 +327,7 @@ def test_words_about_a_question_cross_a_few_times_and_no_more() -> None:
                 for _ in range(1000):
                     crossing.take(word.replace(callback_key=key))
             assert pair.acme[1].statistics().messages_out - before < 40
-            desk.hold.set()
+            desk.go_on()
             assert await call == Placed(1)
 
     run(story)

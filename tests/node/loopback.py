@@ -23,7 +23,7 @@ NOWHERE = "tcp://127.0.0.1:1"  # nobody listens on it, as nobody reaches an addr
 NEVER_NS = 600 * NS_PER_SECOND  # no story takes so long
 
 UNHURRIED = NodeSettings(pace=Pace(silence_ns=NEVER_NS))  # only the end of a connection tells that a peer is gone
-SELDOM = NodeSettings(pace=Pace(beat_ns=NEVER_NS, silence_ns=NEVER_NS))  # says nothing by itself
+SELDOM = NodeSettings(pace=Pace(beat_ns=NEVER_NS // 6, silence_ns=NEVER_NS))  # says nothing by itself
 FAITHFUL = NodeSettings(pace=Pace(silence_ns=NEVER_NS, gone_ns=NEVER_NS))  # a link that is cut may take its time
 
 

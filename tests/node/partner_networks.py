@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from hopwire.model import Payload
+from hopwire.model import Payload, contract_of
 from hopwire.node import Actor, Context, Node, Partner, handles
 from hopwire.testing import Network
 
@@ -48,6 +48,11 @@ class OrderDesk(Actor):
         self.name = name
         self.taken: list[int] = []
         self.hold: asyncio.Event | None = None
+
+    def go_on(self) -> None:
+        """Answer what was held."""
+        assert self.hold is not None
+        self.hold.set()
 
     @handles
     async def place(self, order: Place) -> Placed:
@@ -101,12 +106,26 @@ async def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
             await asyncio.sleep(0.02)
 
 
+def handlers(node: Node) -> int:
+    """Give how many take orders, as far as a node knows."""
+    return len(node._tables.handlers_of(contract_of(Place)))
+
+
 class Pair:
     """Two networks, `shop` and `acme`: an inner member of each, and the gateways between them."""
 
     def __init__(self) -> None:
         self.shop: list[Node] = []  # a member, then the gateways
         self.acme: list[Node] = []
+
+    async def opened(self, name: str = "", is_held: bool = False) -> OrderDesk:
+        """Let the member of `shop` take orders; the member of `acme` knows of that by each gateway."""
+        desk = OrderDesk(name)
+        if is_held:
+            desk.hold = asyncio.Event()
+        self.shop[0].host(desk)
+        await until(lambda: handlers(self.acme[0]) == len(self.acme) - 1)
+        return desk
 
     @property
     def every(self) -> list[Node]:

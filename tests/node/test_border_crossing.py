@@ -35,9 +35,7 @@ from tests.node.partner_networks import (
 def test_question_of_one_network_is_answered_by_another() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk("shop")
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened("shop")
             for number in range(20):
                 assert await pair.acme[0].hub().ask(Place(number), Placed) == Placed(number, "shop")
             assert desk.taken == list(range(20))
@@ -50,8 +48,7 @@ def test_question_of_one_network_is_answered_by_another() -> None:
 def test_members_of_the_two_networks_do_not_know_each_other() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             assert [set(node.peers) for node in pair.shop] == [{b"shop-gw0"}, {b"shop"}]
             assert [set(node.peers) for node in pair.acme] == [{b"acme-gw0"}, {b"acme"}]
 
@@ -71,8 +68,7 @@ def test_gateway_itself_may_ask_and_answer() -> None:
 def test_what_a_handler_raises_is_told_across() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             with pytest.raises(HandlerFailed, match="no such order") as caught:
                 await pair.acme[0].hub().ask(Place(-1), Placed)
             assert (caught.value.reason, caught.value.node) == ("ValueError", b"acme-gw0")
@@ -83,9 +79,7 @@ def test_what_a_handler_raises_is_told_across() -> None:
 def test_receipt_comes_from_who_took_the_message_and_names_the_gateway() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened()
             assert await pair.acme[0].hub().send(Place(1), timeout=5) == Receipt(b"acme-gw0")
             assert desk.taken == [1]
 
@@ -95,9 +89,7 @@ def test_receipt_comes_from_who_took_the_message_and_names_the_gateway() -> None
 def test_gateway_gives_no_receipt_for_what_it_cannot_pass_on() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened()
             network.cut(pair.shop[1].border("acme"), pair.acme[1].border("shop"))
             with pytest.raises((Timeout, Unreachable, NoRoute, Expired)):
                 await pair.acme[0].hub().send(Place(1), timeout=3)
@@ -109,9 +101,7 @@ def test_gateway_gives_no_receipt_for_what_it_cannot_pass_on() -> None:
 def test_message_that_must_arrive_crosses_a_link_that_loses_messages() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened()
             network.faults.drop = 0.15
             ask = pair.acme[0].hub().ask
             calls = [ask(Place(number), Placed, timeout=120, at_least_once=True) for number in range(30)]
@@ -175,9 +165,7 @@ def test_time_that_is_left_shrinks_and_hops_are_counted() -> None:
 def test_question_whose_time_is_over_is_not_handled_in_the_other_network() -> None:
     async def story(network: Network) -> None:
         async with partners(network, link={"rate": 10}, far_link={}) as pair:
-            desk = OrderDesk()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened()
             calls = [pair.acme[0].hub().ask(Place(number), Placed, timeout=1.05) for number in range(60)]
             ends = await asyncio.gather(*calls, return_exceptions=True)
             answered = [end.number for end in ends if isinstance(end, Placed)]
@@ -210,8 +198,7 @@ def test_way_of_a_traced_message_begins_at_the_gateway_and_shows_no_member() -> 
 def test_trace_of_a_way_ends_at_the_gateway_and_names_the_partner() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             way = await pair.acme[0].hub().trace(Place(1))
             assert (way.node, [partner_of(receiver) for receiver in way.receivers]) == (b"acme-gw0", ["shop"])
 
@@ -235,14 +222,12 @@ def test_callback_finds_home_over_actors_of_both_networks() -> None:
 def test_contract_that_is_not_on_both_lists_does_not_cross() -> None:
     async def story(network: Network) -> None:
         async with partners(network, export=["orders.*", "secret.*"]) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             assert pair.acme[1].partners()[0].imports == ("orders.keyed v1", "orders.list v1", "orders.place v1")
             with pytest.raises(NoRoute):
                 await pair.acme[0].hub().ask(Secret(1), Placed, timeout=2)
         async with partners(network, import_=["orders.*", "secret.*"]) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             assert "secret.read v1" not in pair.shop[1].partners()[0].exports
             with pytest.raises(NoRoute):
                 await pair.acme[0].hub().ask(Secret(1), Placed, timeout=2)
@@ -253,8 +238,7 @@ def test_contract_that_is_not_on_both_lists_does_not_cross() -> None:
 def test_contract_of_another_kind_does_not_cross_under_the_name_of_a_stand_in() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             border = pair.acme[1].border("shop")
             [route] = border._tables.remote.handlers_of(contract_of(Place))
             with pytest.raises(NoRoute) as caught:  # a receiver is chosen by name and version alone
@@ -314,7 +298,7 @@ def test_slow_actor_there_makes_its_own_callers_wait_and_no_others() -> None:
             assert waiting <= 12
             for number in range(20):  # another actor, in the same direction over the same link
                 assert await pair.acme[0].hub().ask(Charge(number), Charged, timeout=1) == Charged(number)
-            desk.hold.set()
+            desk.go_on()
             assert sorted(answer.number for answer in await asyncio.gather(*calls)) == list(range(300))
 
     run(story)
@@ -323,15 +307,12 @@ def test_slow_actor_there_makes_its_own_callers_wait_and_no_others() -> None:
 def test_questions_beyond_the_limit_are_refused() -> None:
     async def story(network: Network) -> None:
         async with partners(network, far_link={"questions": 5}) as pair:
-            desk = OrderDesk()
-            desk.hold = asyncio.Event()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened(is_held=True)
             calls = [asyncio.ensure_future(pair.acme[0].hub().ask(Place(n), Placed, timeout=60)) for n in range(8)]
             await until(lambda: sum(call.done() for call in calls) == 3)
             refused = [call.exception() for call in calls if call.done()]
             assert [type(each) for each in refused] == [QueueFull] * 3
-            desk.hold.set()
+            desk.go_on()
             await asyncio.gather(*calls, return_exceptions=True)
             assert sorted(desk.taken) == [0, 1, 2, 3, 4]
 
@@ -341,9 +322,7 @@ def test_questions_beyond_the_limit_are_refused() -> None:
 def test_messages_beyond_the_rate_wait_and_are_not_lost() -> None:
     async def story(network: Network) -> None:
         async with partners(network, link={"rate": 10}, far_link={}) as pair:
-            desk = OrderDesk()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened()
             began = asyncio.get_running_loop().time()
             calls = [pair.acme[0].hub().ask(Place(number), Placed, timeout=60) for number in range(50)]
             await asyncio.gather(*calls)
@@ -395,7 +374,7 @@ def test_what_waits_for_a_full_member_is_not_called_to_an_actor_that_is_no_busin
             await asyncio.sleep(1)  # of the story's clock: the gateway waits for room
             pair.shop[1].host(private, local_only=True)
             await asyncio.sleep(1)
-            desk.hold.set()
+            desk.go_on()
             assert {answer.by for answer in await asyncio.gather(*asking)} == {"shop"}
             assert private.taken == []
 
@@ -418,7 +397,7 @@ def test_question_that_moved_to_another_member_ends_with_that_member() -> None:
             second.host(other)
             await until(lambda: bool(second.statistics().inbox_messages))  # one more is being handled
             network.kill(second)
-            desk.hold.set()
+            desk.go_on()
             answers = await asyncio.gather(*asking, return_exceptions=True)
             assert {type(answer) for answer in answers} == {Placed, Unreachable}
             await second.stop()

@@ -23,6 +23,7 @@ from tests.node.partner_networks import (
     OrderThroughBilling,
     Place,
     Placed,
+    handlers,
     partners,
     until,
 )
@@ -30,15 +31,10 @@ from tests.node.partner_networks import (
 GONE = (NoRoute, Unreachable, Expired, Timeout)
 
 
-def handlers(node: Node) -> int:
-    return len(node._tables.handlers_of(contract_of(Place)))
-
-
 def test_domain_that_is_taken_off_the_export_list_is_gone_at_once_on_both_sides() -> None:
     async def story(network: Network) -> None:
         async with partners(network, gateways=2) as pair:
-            pair.shop[0].host(OrderDesk())
-            await until(lambda: handlers(pair.acme[0]) == 2)
+            await pair.opened()
             for gateway in pair.shop[1:]:
                 gateway.allow("acme", export=["invoices.*"])
                 assert gateway.partners()[0].exports == ()
@@ -56,8 +52,7 @@ def test_domain_that_is_taken_off_the_export_list_is_gone_at_once_on_both_sides(
 def test_domain_that_is_taken_off_the_import_list_is_gone_at_once_and_comes_back() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             pair.acme[1].allow("shop", import_=[])
             await until(lambda: handlers(pair.acme[0]) == 0, 1)
             pair.acme[1].allow("shop", import_=["orders.place"])
@@ -70,17 +65,14 @@ def test_domain_that_is_taken_off_the_import_list_is_gone_at_once_and_comes_back
 def test_open_questions_end_when_their_domain_is_taken_off_and_their_answers_do_not_cross() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            desk = OrderDesk()
-            desk.hold = asyncio.Event()
-            pair.shop[0].host(desk)
-            await pair.acme[0].knows(Place)
+            desk = await pair.opened(is_held=True)
             calls = [asyncio.ensure_future(pair.acme[0].hub().ask(Place(n), Placed, timeout=60)) for n in range(5)]
             await until(lambda: pair.shop[1].partners()[0].open_questions == 5)
             pair.shop[1].allow("acme", export=[])
             ends = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(end) for end in ends] == [NoRoute] * 5
             answers = pair.acme[1]._gateways["shop"][0].imports.tally["answers"]
-            desk.hold.set()
+            desk.go_on()
             await until(lambda: pair.shop[1].dead_letters.counts["nobody_waits"] == 5)
             assert answers == pair.acme[1]._gateways["shop"][0].imports.tally["answers"] == 0
 
@@ -103,7 +95,7 @@ def test_question_whose_actor_has_left_ends_too_when_its_domain_is_taken_off() -
             pair.shop[1].allow("acme", export=[])
             with pytest.raises(NoRoute):
                 await call
-            desk.hold.set()
+            desk.go_on()
             await draining
             await late.stop()
 
@@ -136,7 +128,7 @@ def test_actor_that_leaves_still_answers_what_it_has() -> None:
             await until(lambda: pair.shop[1].partners()[0].open_questions == 1)
             draining = asyncio.ensure_future(late.drain(30))
             await until(lambda: handlers(pair.acme[0]) == 0)
-            desk.hold.set()
+            desk.go_on()
             assert await call == Placed(1)
             assert await draining
             await late.stop()
@@ -147,16 +139,13 @@ def test_actor_that_leaves_still_answers_what_it_has() -> None:
 def test_gateway_that_drains_is_withdrawn_on_both_sides_and_answers_what_has_crossed() -> None:
     async def story(network: Network) -> None:
         async with partners(network, gateways=2) as pair:
-            desk = OrderDesk()
-            desk.hold = asyncio.Event()
-            pair.shop[0].host(desk)
-            await until(lambda: handlers(pair.acme[0]) == 2)
+            desk = await pair.opened(is_held=True)
             calls = [asyncio.ensure_future(pair.acme[0].hub().ask(Place(n), Placed, timeout=60)) for n in range(8)]
             await until(lambda: sum(each.partners()[0].open_questions for each in pair.shop[1:]) == 8)
             draining = asyncio.ensure_future(pair.acme[1].drain(30))
             await until(lambda: handlers(pair.acme[0]) == 1)
             assert not draining.done()
-            desk.hold.set()
+            desk.go_on()
             assert len(await asyncio.gather(*calls)) == 8
             assert await draining
 
@@ -187,9 +176,7 @@ def test_question_ends_when_the_node_dies_that_has_it_in_the_other_network() -> 
 def test_when_a_gateway_is_killed_the_other_takes_over_and_no_question_hangs(side: str) -> None:
     async def story(network: Network) -> None:
         async with partners(network, gateways=2) as pair:
-            desk = OrderDesk()
-            pair.shop[0].host(desk)
-            await until(lambda: handlers(pair.acme[0]) == 2)
+            await pair.opened()
             hub = pair.acme[0].hub()
             asked = [asyncio.ensure_future(hub.ask(Place(n), Placed, timeout=30)) for n in range(40)]
             insisted = [
@@ -215,10 +202,7 @@ def kill(network: Network, gateway: Node) -> None:
 def test_when_all_links_are_down_routes_are_withdrawn_and_promises_end_and_come_back() -> None:
     async def story(network: Network) -> None:
         async with partners(network, gateways=2) as pair:
-            desk = OrderDesk()
-            desk.hold = asyncio.Event()
-            pair.shop[0].host(desk)
-            await until(lambda: handlers(pair.acme[0]) == 2)
+            desk = await pair.opened(is_held=True)
             call = asyncio.ensure_future(pair.acme[0].hub().ask(Place(1), Placed, timeout=600))
             await until(lambda: sum(each.partners()[0].open_questions for each in pair.acme[1:]) == 1)
             for one in pair.shop[1:]:
@@ -230,7 +214,7 @@ def test_when_all_links_are_down_routes_are_withdrawn_and_promises_end_and_come_
             with pytest.raises(GONE):
                 await pair.acme[0].hub().ask(Place(2), Placed, timeout=5)
             network.heal()
-            desk.hold.set()
+            desk.go_on()
             await until(lambda: handlers(pair.acme[0]) == 2)
             assert await pair.acme[0].hub().ask(Place(3), Placed, timeout=5) == Placed(3)
 
@@ -240,8 +224,7 @@ def test_when_all_links_are_down_routes_are_withdrawn_and_promises_end_and_come_
 def test_gateway_that_is_started_again_announces_everything_anew() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             await pair.acme[1].stop()
             await until(lambda: handlers(pair.acme[0]) == 0)
             doors = [pair.shop[1].border("acme").uri]
@@ -319,9 +302,7 @@ def test_message_that_has_crossed_goes_to_nobody_who_would_pass_it_on() -> None:
 def test_networks_that_lend_each_other_the_same_contract_do_not_send_it_round_in_circles() -> None:
     async def story(network: Network) -> None:
         async with partners(network, gateways=2, export=["*"], import_=["*"], back=["*"]) as pair:
-            desk = OrderDesk("shop")
-            pair.shop[0].host(desk)
-            await until(lambda: handlers(pair.acme[0]) == 2)
+            desk = await pair.opened("shop")
             await asyncio.sleep(5)
             assert all(gateway.partners()[0].exports == () for gateway in pair.acme[1:])
             assert handlers(pair.shop[0]) == 1
@@ -348,8 +329,7 @@ def test_each_network_signs_with_its_own_keys_and_the_link_with_keys_of_its_own(
         acme = {"domains": signed(b"a" * 16, "orders", "billing", "hopwire")}
         link = {"domains": signed(b"l" * 16, "orders", "hopwire")}
         async with partners(network, shop=shop, acme=acme, link=link, export=["orders"], import_=["orders"]) as pair:
-            pair.shop[0].host(OrderDesk("shop"))
-            await pair.acme[0].knows(Place)
+            await pair.opened("shop")
             assert await pair.acme[0].hub().ask(Place(1), Placed, timeout=5) == Placed(1, "shop")
             with pytest.raises(HopwireError, match="no such order"):
                 await pair.acme[0].hub().ask(Place(-1), Placed, timeout=5)
@@ -366,8 +346,7 @@ def test_partner_with_another_key_is_not_met() -> None:
     async def story(network: Network) -> None:
         link, other = {"domains": signed(b"l" * 16, "orders", "hopwire")}, signed(b"x" * 16, "orders", "hopwire")
         async with partners(network, link=link) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             partner = Partner("shop", [pair.shop[1].border("acme").uri], import_=["*"], domains=other)
             false = network.node(join=[], partners=[partner])
             await false.start()
@@ -397,8 +376,7 @@ def test_partner_that_a_node_does_not_have_is_named_with_those_that_it_has() -> 
 def test_imported_routes_are_marked_wherever_they_are_known() -> None:
     async def story(network: Network) -> None:
         async with partners(network) as pair:
-            pair.shop[0].host(OrderDesk())
-            await pair.acme[0].knows(Place)
+            await pair.opened()
             for node in pair.acme:
                 [route] = node._tables.handlers_of(contract_of(Place))
                 assert partner_of(route.receiver) == "shop"

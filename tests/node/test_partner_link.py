@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hopwire.errors import HopwireError
-from hopwire.model import contract_of
 from hopwire.node import Node, Partner
-from tests.node.partner_networks import OrderDesk, Place, Placed
+from tests.node.partner_networks import OrderDesk, Place, Placed, handlers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 PATIENCE_SECONDS = 60.0
@@ -68,10 +67,6 @@ async def until(node: Node, is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not is_so():
             await anext(events)
-
-
-def handlers(node: Node) -> int:
-    return len(node._tables.handlers_of(contract_of(Place)))
 
 
 def test_link_that_is_cut_under_load_withdraws_its_routes_and_heals() -> None:
