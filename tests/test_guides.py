@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hopwire.domains_file import domains_from_file
-from tests.cli.running import command, environment
+from tests.cli.running import SECONDS, command, environment
 from tests.ports import free_port
 from tests.transcripts import assert_shown, blocks, plain, printed, steps
 
@@ -87,7 +87,7 @@ def test_the_first_five_minutes_go_as_the_page_says(tmp_path: Path, monkeypatch:
                 assert printed(asked.replace(":7400", port)) == shown.replace(":7400", port)
         finally:
             node.send_signal(signal.SIGTERM)
-            node.communicate(timeout=60)
+            node.communicate(timeout=SECONDS)
     assert node.returncode == 0
     ((read, shown),) = others[3:]
     assert _masked(plain(printed(read))) == _masked(plain(shown))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.cli.running import hopwire
+from tests.cli.running import SECONDS, hopwire
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = 100
@@ -66,7 +66,7 @@ def _run(words: list[str], given: str) -> tuple[str, str]:
     if words[0] == "hopwire":
         found = hopwire(*words[1:], given=given, columns=COLUMNS)
         return found.out, found.err
-    done = subprocess.run(words, input=given, capture_output=True, text=True, encoding="utf-8", timeout=60)
+    done = subprocess.run(words, input=given, capture_output=True, text=True, encoding="utf-8", timeout=SECONDS)
     return done.stdout, done.stderr
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from hopwire.demo.shop import ROLES
 from hopwire.demo.trouble import STRANGER, TROUBLES
-from tests.cli.running import command, environment, heed_ctrl_c, hopwire
+from tests.cli.running import SECONDS, command, environment, heed_ctrl_c, hopwire
 
 Run = tuple[dict[str, Any], Path]
 ORDERS = 200
@@ -117,7 +117,7 @@ def test_ctrl_c_and_kill_leave_no_process_and_no_file(tmp_path: Path, how: signa
         _wait_until(lambda: len(list(tmp_path.glob("*/captures/*"))) >= len(ROLES))
         children = _children_of(running.pid)
         running.send_signal(how)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=SECONDS)
     assert (running.returncode, out, err) == (130, b"", b"hopwire: interrupted\n")
     assert len(children) >= len(ROLES)
     assert not any(Path("/proc", str(child)).exists() for child in children)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cli.running import ROOT, environment
+from tests.cli.running import ROOT, SECONDS, environment
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -16,7 +16,9 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_runs(example: object) -> None:
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, env=environment(), timeout=60, text=True)
+    done = subprocess.run(
+        [sys.executable, str(example)], capture_output=True, env=environment(), timeout=SECONDS, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) > 3
 

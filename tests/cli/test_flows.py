@@ -13,7 +13,7 @@ import pytest
 from hopwire.flows.schemas import CLOCKS
 from hopwire.lake.store import writing
 from hopwire.model.columns import schema_from_columns
-from tests.cli.running import hopwire, process
+from tests.cli.running import SECONDS, hopwire, process
 from tests.flows.story import Story, answering, asking
 from tests.lake.pure import put_rows
 
@@ -199,7 +199,7 @@ def test_flows_are_read_without_spark(lake: Path) -> None:
         "import sys; from hopwire.cli.main import run; code = run(['flows', 'ls', sys.argv[1]]);"
         "sys.exit(code or ('pyspark' in sys.modules) * 9)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(lake)], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, str(lake)], capture_output=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
 
 

@@ -10,7 +10,7 @@ import pytest
 from hopwire.cli import network
 from hopwire.cli.launch import LIGHT
 from hopwire.cli.main import COMMANDS, GROUPS
-from tests.cli.running import environment, process
+from tests.cli.running import SECONDS, environment, process
 
 LOADED = """
 import sys
@@ -30,7 +30,9 @@ def test_the_light_commands_are_those_of_the_network() -> None:
 
 @pytest.mark.slow
 def test_they_load_nothing_heavy() -> None:
-    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, env=environment(), timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, env=environment(), timeout=SECONDS
+    )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 

@@ -18,7 +18,7 @@ from hopwire.cli.main import COMMANDS, GROUPS, app, run
 from hopwire.cli.usage_examples import EXAMPLES, FIRST_STEPS
 from hopwire.model import Message
 from hopwire.wire import V6, encode
-from tests.cli.running import ROOT, VECTORS, command, environment, heed_ctrl_c, hopwire, process
+from tests.cli.running import ROOT, SECONDS, VECTORS, command, environment, heed_ctrl_c, hopwire, process
 
 GOOD = [frame.hex() for frame in encode(Message("Größe".encode()), V6)]
 
@@ -224,7 +224,7 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: 
 @pytest.mark.slow
 def test_output_that_is_closed_is_one_line() -> None:
     arguments = ["sh", "-c", 'exec "$@" >&-', "sh", *command("decode", *GOOD)]
-    done = subprocess.run(arguments, stderr=subprocess.PIPE, env=environment(), timeout=60)
+    done = subprocess.run(arguments, stderr=subprocess.PIPE, env=environment(), timeout=SECONDS)
     assert done.returncode == ExitCode.CLOSED
     assert done.stderr == b"hopwire: the output is closed; send it somewhere, such as to /dev/null\n"
 

@@ -11,7 +11,7 @@ import pytest
 from hopwire import sync
 from hopwire.node.news import PeerLost
 from hopwire.runner.settings import DEFAULT, RunSettings
-from tests.cli.running import command, environment, hopwire
+from tests.cli.running import SECONDS, command, environment, hopwire
 from tests.runner.shop import Shop
 
 
@@ -91,10 +91,10 @@ def test_whoever_knows_a_rendezvous_alone_can_ask_all_and_see_the_members_until_
             door.terminate()
             while (event := next(events)) != PeerLost(peer, "left"):  # it said goodbye, and is not taken for dead
                 assert not isinstance(event, PeerLost)
-            _, said = door.communicate(timeout=30)
+            _, said = door.communicate(timeout=SECONDS)
             assert door.returncode == 0
             assert "interrupted" not in said
             assert all(json.loads(line)["message"] for line in said.splitlines())
     finally:
         door.kill()
-        door.communicate(timeout=30)
+        door.communicate(timeout=SECONDS)

@@ -14,7 +14,7 @@ import pytest
 
 from hopwire import sync
 from hopwire.node.status import StatusActor
-from tests.cli.running import command, environment, heed_ctrl_c, hopwire
+from tests.cli.running import SECONDS, command, environment, heed_ctrl_c, hopwire
 from tests.runner.shop import Shop
 
 
@@ -60,5 +60,5 @@ def test_a_page_without_a_lake_shows_a_node_as_it_lives(node: sync.Node, tmp_pat
                 shown = json.loads(line[6:]) if line.startswith(b"data: ") else shown
         assert "till" in shown["html"]
         page.send_signal(signal.SIGINT)
-        _, complaints = page.communicate(timeout=60)
+        _, complaints = page.communicate(timeout=SECONDS)
     assert complaints.strip() in ("", "hopwire: interrupted")
