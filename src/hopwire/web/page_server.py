@@ -87,42 +87,42 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Made(Generic[T]):
+class _PageMaker(Generic[T]):
     """How a page or a file is made, and the names that its address may have beside the version."""
 
     make: Callable[[_Asked], T]
     names: Sequence[str] = ()
 
 
-PAGES: dict[str, _Made[PageContent]] = {
-    "/": _Made(lambda asked: lake_pages.overview(asked.views, asked.query), SEARCH_NAMES),
-    "/flows": _Made(lambda asked: lake_pages.flows(asked.views, asked.query), SEARCH_NAMES),
-    "/flow/{id}": _Made(
+PAGES: dict[str, _PageMaker[PageContent]] = {
+    "/": _PageMaker(lambda asked: lake_pages.overview(asked.views, asked.query), SEARCH_NAMES),
+    "/flows": _PageMaker(lambda asked: lake_pages.flows(asked.views, asked.query), SEARCH_NAMES),
+    "/flow/{id}": _PageMaker(
         lambda asked: flow_pages.flow(asked.views, asked.path["id"], asked.query), ("view", "clock", "first")
     ),
-    "/flow/{id}/hop/{number}": _Made(
+    "/flow/{id}/hop/{number}": _PageMaker(
         lambda asked: flow_pages.hop(asked.views, asked.path["id"], asked.path["number"], asked.shows_bodies)
     ),
-    "/compare": _Made(
+    "/compare": _PageMaker(
         lambda asked: flow_pages.compare(asked.views, asked.query, asked.snapshots.views), ("a", "b", "va", "vb")
     ),
-    "/links": _Made(lambda asked: lake_pages.links(asked.views, asked.query), ("contract", "view", "all")),
-    "/contracts": _Made(lambda asked: lake_pages.contracts(asked.views)),
-    "/clocks": _Made(lambda asked: lake_pages.clocks(asked.views)),
-    "/security": _Made(lambda asked: lake_pages.security(asked.views, asked.query), ("finding",)),
-    "/quarantine": _Made(
+    "/links": _PageMaker(lambda asked: lake_pages.links(asked.views, asked.query), ("contract", "view", "all")),
+    "/contracts": _PageMaker(lambda asked: lake_pages.contracts(asked.views)),
+    "/clocks": _PageMaker(lambda asked: lake_pages.clocks(asked.views)),
+    "/security": _PageMaker(lambda asked: lake_pages.security(asked.views, asked.query), ("finding",)),
+    "/quarantine": _PageMaker(
         lambda asked: lake_pages.quarantine(asked.views, asked.query, asked.shows_bodies), ("reason", "page")
     ),
-    "/versions": _Made(lambda asked: version_pages.versions(asked.snapshots, asked.query), ("a", "b")),
-    "/sql": _Made(lambda asked: lake_pages.sql(asked.views, _sql_query(asked)), ("q",)),
+    "/versions": _PageMaker(lambda asked: version_pages.versions(asked.snapshots, asked.query), ("a", "b")),
+    "/sql": _PageMaker(lambda asked: lake_pages.sql(asked.views, _sql_query(asked)), ("q",)),
 }
-FILES: dict[str, _Made[page_files.PageFile]] = {
-    "/export/{format}": _Made(
+FILES: dict[str, _PageMaker[page_files.PageFile]] = {
+    "/export/{format}": _PageMaker(
         lambda asked: page_files.export_file(asked.views, asked.path["format"], asked.query, asked.shows_bodies),
         ("flow", *SEARCH_NAMES),
     ),
-    "/flows.parquet": _Made(lambda asked: page_files.flows_file(asked.views, asked.query), SEARCH_NAMES),
-    "/sql.parquet": _Made(lambda asked: page_files.sql_file(asked.views, _sql_query(asked)), ("q",)),
+    "/flows.parquet": _PageMaker(lambda asked: page_files.flows_file(asked.views, asked.query), SEARCH_NAMES),
+    "/sql.parquet": _PageMaker(lambda asked: page_files.sql_file(asked.views, _sql_query(asked)), ("q",)),
 }
 VERSION = "v"  # the version of the lake, in the address of every page
 TOKEN = "token"  # noqa: S105 - its name in an address; who needs it is not asked by the page any more
@@ -207,7 +207,7 @@ class _Site:
         number = number_from(given, VERSION, 1) if given else None
         return _Asked(self.snapshots, number, request.query_params, request.path_params, self.shows_bodies)
 
-    def _page(self, made: _Made[PageContent], *, is_json: bool) -> Callable[[Request], Response]:
+    def _page(self, made: _PageMaker[PageContent], *, is_json: bool) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             _check_names(request, (*made.names, VERSION))
             asked = self._asked(request)
@@ -216,7 +216,7 @@ class _Site:
 
         return self._careful(answer, is_json)
 
-    def _file(self, made: _Made[page_files.PageFile]) -> Callable[[Request], Response]:
+    def _file(self, made: _PageMaker[page_files.PageFile]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             _check_names(request, (*made.names, VERSION))
             name, media_type, parts = made.make(self._asked(request))
