@@ -47,6 +47,7 @@ __all__ = [
     "placed",
     "skips_of",
     "spans_from_batch",
+    "spans_in_order",
 ]
 
 EVER_NS = 0  # when a gap begins that lies in front of everything that is known of a node
@@ -222,13 +223,18 @@ def _thinned(gaps: Iterable[Gap]) -> list[Gap]:
 def placed(spans: Iterable[SourceSpan]) -> list[PlacedSpan]:
     """Give all spans by node, incarnation and number, with what is missing between them."""
     found: list[PlacedSpan] = []
-    for _, of_node in groupby(sorted(spans, key=_place), key=lambda span: span.node):
+    for _, of_node in groupby(spans_in_order(spans), key=lambda span: span.node):
         since_ns = EVER_NS
         for _, of_life in groupby(of_node, key=lambda span: span.incarnation):
             life = list(of_life)
             found += _placed_life(life, since_ns)
             since_ns = max(span.last_seen_at_ns for span in life)
     return found
+
+
+def spans_in_order(spans: Iterable[SourceSpan]) -> list[SourceSpan]:
+    """Give spans by node, incarnation and number."""
+    return sorted(spans, key=_place)
 
 
 def _place(span: SourceSpan) -> tuple[bytes, int, int, str]:

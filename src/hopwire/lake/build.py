@@ -26,7 +26,7 @@ from hopwire.capture.file_faults import Fault
 from hopwire.capture.segment import OPEN_SUFFIX
 from hopwire.disk import shown_name
 from hopwire.errors import BalanceError, LakeError, WholeNeeded
-from hopwire.flows.spans import placed
+from hopwire.flows.spans import spans_in_order
 from hopwire.lake.bronze.forgotten import FORGOTTEN_TABLE
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
@@ -388,8 +388,8 @@ class _Build:
     def _node_names(self) -> dict[bytes, str]:
         """The names of nodes: the last that each had."""
         paths = self.run.paths(SPANS_TABLE.name)
-        spans = placed(span for path in paths for span in spans_from_rows(read_whole(path)))
-        return {each.span.node: each.span.node_name for each in spans if each.span.node_name}
+        spans = spans_in_order(span for path in paths for span in spans_from_rows(read_whole(path)))
+        return {span.node: span.node_name for span in spans if span.node_name}
 
     def _basis(self, table: Table) -> str:
         columns = [(column.name, str(column.type)) for column in table.stored_columns]

@@ -72,6 +72,7 @@ from hopwire.places import (
     read_file,
     remove_below,
     remove_files,
+    size_below,
 )
 from hopwire.report.words import cut
 
@@ -524,8 +525,7 @@ class LakeRun:
             if file.path not in self._sizes.get(table, {}):
                 self._sizes[table] = _listed(place) or {}
             return self._sizes[table].get(file.path) == file.size_bytes
-        found = look_at(place / file.path)
-        return found is not None and not found.said and found.size_bytes == file.size_bytes
+        return size_below(place, file.path) == file.size_bytes
 
     def is_whole(self, table: str) -> bool:
         """Tell whether the lake has the files of a table as they were written."""

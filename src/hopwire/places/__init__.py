@@ -32,6 +32,7 @@ from hopwire.places.files import (
     remove_below,
     remove_empty,
     remove_files,
+    size_below,
     upload,
 )
 from hopwire.places.remote_path import Place, RemotePath, named_place, place_of
@@ -64,5 +65,6 @@ __all__ = [
     "remove_below",
     "remove_empty",
     "remove_files",
+    "size_below",
     "upload",
 ]

@@ -55,6 +55,7 @@ __all__ = [
     "remove_below",
     "remove_empty",
     "remove_files",
+    "size_below",
     "upload",
 ]
 
@@ -92,6 +93,18 @@ def look_at(place: Place) -> FoundFile | None:
         return _local(place, place.name)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def size_below(directory: Path, name: str) -> int | None:
+    """Give the size of a regular file below a directory of this machine; None if there is none.
+
+    A lake asks for thousands of files in each step: so no path is made for each.
+    """
+    try:
+        found = os.lstat(f"{directory}/{name}")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return None if not_regular(found.st_mode) else found.st_size
 
 
 def is_empty(place: Place) -> bool:
