@@ -7,6 +7,7 @@ answer, every error and every dead letter must be the same.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from random import Random
@@ -18,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hopwire.capture import read_capture, sightings_from_batch
-from hopwire.errors import HopwireError
+from hopwire.errors import HopwireError, Timeout
 from hopwire.model import Codec, Payload
 from hopwire.model.payload import weigher_of
 from hopwire.model.units import NS_PER_SECOND
@@ -408,6 +409,59 @@ def test_a_payload_that_nobody_can_change_is_handed_over_and_any_other_is_a_copy
             assert copy is not listed
 
     PONG = Pong("the same")
+    run(story)
+
+
+class Watched(Payload, identity="law.watched", weakref=True):
+    text: str
+
+
+def test_a_payload_within_a_node_is_let_go_as_soon_as_it_is_handled() -> None:
+    seen: list[weakref.ref[Payload]] = []
+    gone: list[int] = []
+
+    class Looks(Actor):
+        @handles
+        async def look(self, request: Watched) -> Pong:
+            gone.append(sum(each() is None for each in seen))
+            seen.append(weakref.ref(request))
+            return Pong("a")
+
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Looks())
+            hub = node.hub()
+            for _ in range(2):
+                await hub.ask(Watched("a"), Pong)
+            await asyncio.gather(*[hub.ask(Watched("a"), Pong) for _ in range(3)])
+
+    run(story)
+    assert gone == [0, 1, 2, 3, 4]
+
+
+def test_questions_with_another_time_end_in_their_own_time_beside_many_with_the_usual_time() -> None:
+    class Sleeps(Actor):
+        concurrency = 8
+
+        @handles
+        async def ping(self, request: Ping) -> Pong:
+            await asyncio.sleep(request.number)
+            return Pong("a")
+
+    async def story(network: Network) -> None:
+        async with network.node() as node:
+            node.host(Sleeps())
+            hub, loop = node.hub(), asyncio.get_running_loop()
+            for _ in range(3):
+                await hub.ask(Ping("a"), Pong)
+            began = loop.time()
+            for timeout, end in ((2.0, 2.0), (64, 64.0), (30.0, 30.0)):
+                with pytest.raises(Timeout):
+                    await hub.ask(Ping("a", 100), Pong, timeout=timeout)
+                assert end <= round(loop.time() - began, 3) <= end * 33 / 32  # a deadline is exact to a part of 32
+                assert await hub.ask(Ping("a"), Pong) == Pong("a")
+                began = loop.time()
+
     run(story)
 
 

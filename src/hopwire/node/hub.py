@@ -625,7 +625,9 @@ class Hub:
             or weigh is None
             or not 0 <= (size := weigh(payload)) <= self._max_body_bytes
         ):
-            return await self._ask_known(question, payload, timeout, correlation_id)
+            asking = self._ask_known(question, payload, timeout, correlation_id)
+            del payload
+            return await asking
         while (key := self._new_key()) in promises:
             pass
         flow, future, size = self._new_id(), timing.new_future(), size + HEADER_BYTES
@@ -700,6 +702,7 @@ class Hub:
                     None, deadline, b"", True, known, body, key, correlation_id, all_ticks, handed_over, size
                 )
                 promise.envelope = envelope
+                del payload, handed_over  # the envelope has it, and lets it go once it is handled
                 promise.sent_to, full = self._router.say_known(envelope, candidates)
                 if full:
                     await self._wait_for(full, envelope, promise)

@@ -168,8 +168,8 @@ class Running:
         elsewhere = self._router.waiting_elsewhere
         measure_at = math.inf if self._place.latencies is None else 0.0  # when the next message is measured
         usual, answer_known, known, handler = self._usual, self._router.answer_known, None, None
-        is_watched = telemetry is not None or not self._router.timing.is_one_clock
-        unusual_at = 0.0 if is_watched else measure_at
+        is_one_clock = self._router.timing.is_one_clock
+        unusual_at = measure_at if telemetry is None else 0.0
         while not (life.is_ending or life.is_fallen):
             try:
                 now = clock()
@@ -195,7 +195,11 @@ class Running:
                 if envelope.known is not known:
                     known = envelope.known
                     handler = None if known is None else usual.get(known.contract)
-                if handler is not None and now < unusual_at and now < envelope.deadline:
+                if (
+                    handler is not None
+                    and now < unusual_at
+                    and (now if is_one_clock else self._clock()) < envelope.deadline
+                ):
                     payload = envelope.payload
                     if payload is None:
                         payload = _read_known(handler, envelope.body)
@@ -212,7 +216,7 @@ class Running:
                         continue
                 if now >= measure_at:
                     measure_at = clock() + EVERY_SECONDS
-                    unusual_at = 0.0 if is_watched else measure_at
+                    unusual_at = measure_at if telemetry is None else 0.0
                     handling = self._measured(envelope, stepping)
                 else:
                     handling = self._handle(envelope, stepping)
