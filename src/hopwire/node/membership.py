@@ -396,13 +396,13 @@ class Membership:
         if not self._hellos.is_due(connection, self._timing.now()):
             self._dead.add(DeadLetter("bad_control", "more hellos than a node says", message))
             return
+        if said.proof:  # whoever brings it: each side may doubt the very connection that the other one asks over
+            self._confirm(said)
         if not (former == said.node and callers.is_sure(connection)) and self._is_doubtful(said, connection):
             self._doubt(said, connection)
             return
         if not (former == said.node and callers.is_sure(connection)) and self._is_unsealed(said, connection, message):
             return
-        if said.proof:
-            self._confirm(said)
         self._hear(said, connection)
         peer = self._cluster.peers.get(said.node)
         if peer is None or peer.incarnation != said.incarnation:
