@@ -179,7 +179,7 @@ def views_of(lake: Path) -> Iterator[tuple[str, str, float]]:
     yield "a flow as a sequence", f"{one}?view=sequence", 0.3
     yield "a message, byte by byte", f"{one}/hop/0", 0.3
     yield f"a flow of {hops:,} hops", far, 2.0
-    yield "step 50,000 of it and on", f"{far}?first=50000", 2.0
+    yield f"step {hops // 2:,} of it and on", f"{far}?first={hops // 2}", 2.0
     yield "two flows compared", f"/compare?a={id_in_address(flow)}&b={id_in_address(other)}", 0.3
     yield "links", "/links", 0.3
     yield "links as a matrix", "/links?view=matrix", 0.3

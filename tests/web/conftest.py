@@ -53,6 +53,17 @@ def versioned_lake(demo_run: tuple[dict[str, Any], Path], tmp_path_factory: pyte
     return lake
 
 
+def with_flows(lake: Path, copy: Path, names: list[str]) -> Path:
+    """Give a copy of a lake that has only the flows with these names."""
+    shutil.copytree(lake, copy)
+    before = read_manifest(copy)
+    with writing(copy) as run:
+        flows = read_arrow(copy, "gold.flows")
+        _replace(run, "gold.flows", flows.filter(pc.is_in(flows["flow"], pa.array(names))))
+        run.publish(before.sources, before.decoder, before.domains)
+    return copy
+
+
 def _changed(rows: pa.Table, column: str, where: Any, value: Any) -> pa.Table:
     values = [
         value if is_it else each

@@ -293,10 +293,13 @@ def write(captures: Path, numbers: range) -> None:
 
 
 def test_messages_appear_as_they_are_captured_and_wait_while_the_page_is_paused(tab: Page, captures: Path) -> None:
+    tab.goto("/live?contract=nobody.says")
+    assert tab.locator(".nothing-yet").is_visible()
     tab.goto("/live?contract=shop.order")
     tab.locator("#live-state", has_text="live").wait_for()
     write(captures, range(1_000, 1_003))
     tab.locator("#tail tr", has_text="order-1002").wait_for()
+    assert not tab.locator(".nothing-yet").is_visible()
     tab.keyboard.press("p")
     assert tab.locator("#live-state").inner_text() == "paused"
     write(captures, range(2_000, 2_003))

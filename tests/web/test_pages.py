@@ -12,6 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from hopwire.lake.store import read_arrow
+from hopwire.web.page_server import page_app
+from tests.web.conftest import with_flows
 
 PAGES = (
     "/", "/flows", "/flows?outcome=lost", "/flows?all=1&order=longest", "/flow/order-001",
@@ -112,18 +114,15 @@ def test_what_makes_no_sense_is_said_in_one_line(page: TestClient, address: str,
     assert "Traceback" not in answer.text
 
 
-def test_the_beginning_of_an_id_is_enough_if_no_other_id_begins_so(page: TestClient) -> None:
-    asked = page.get("/sql.json", params={"q": "select flow from gold.flows where not is_control order by flow"})
-    ids = [row[0] for row in asked.json()["rows"]]
-    wanted, begin = next(
-        (each, each[:size])
-        for each in ids
-        for size in range(4, len(each) - 1)
-        if sum(other.startswith(each[:size]) for other in ids) == 1
-    )
-    assert page.get(f"/flow/{begin}.json").json()["id"] == wanted
-    assert page.get(f"/flow/0x{begin.encode().hex()}/hop/0.json").json()["flow"] == wanted
-    assert page.get(f"/compare.json?a={begin}&b={wanted}").json()["sides"][0]["id"] == wanted
+def test_the_beginning_of_an_id_is_enough_if_no_other_id_begins_so(
+    demo_run: tuple[dict[str, Any], Path], tmp_path: Path
+) -> None:
+    lake = with_flows(demo_run[1] / "lake", tmp_path / "lake", ["order-001", "unheard-001"])
+    with TestClient(page_app(lake, ("testserver",))) as page:
+        assert page.get("/flow/ord.json").json()["id"] == "order-001"
+        assert page.get("/flow/0x6f7264/hop/0.json").json()["flow"] == "order-001"
+        sides = page.get("/compare.json?a=o&b=u").json()["sides"]
+        assert [side["id"] for side in sides] == ["order-001", "unheard-001"]
 
 
 def test_names_are_broken_between_their_words(page: TestClient) -> None:
