@@ -137,6 +137,9 @@ def test_a_page_without_a_lake_shows_nodes(tmp_path: Path) -> None:
     assert [row["flow"] for row in client.get("/live.json?flow=order-1").json()["rows"]] == ["order-1"]
     assert client.get("/flows").status_code == 404
     assert client.get("/live?contract=" + "x" * 300).status_code == 400
+    assert (
+        "expected one of contract, node, flow, trouble, all" in client.get("/live.json?flows=order-1").json()["error"]
+    )
 
 
 def test_a_node_that_does_not_answer_is_said_and_its_last_picture_stays() -> None:
