@@ -131,6 +131,15 @@ def test_question_may_be_longer_than_the_name_of_a_file(lake: Path) -> None:
     assert len(found.out.splitlines()) == 2
 
 
+def test_rows_of_very_many_columns_are_lists_of_what_they_have(lake: Path) -> None:
+    names = ", ".join(f"a as column_{number}" for number in range(20))
+    found = hopwire("lake", "sql", f"select {names}, null as nothing from t", str(lake), "--at", "1", columns=80)
+    lines = [line.split() for line in found.out.splitlines() if line.strip()]
+    assert lines[:2] == [["column_0", "1"], ["column_1", "1"]]
+    assert lines[20:22] == [["column_0", "2"], ["column_1", "2"]]
+    assert lines[40:] == [["2", "rows"]]
+
+
 def test_table_is_read_as_what_is_asked_for(lake: Path) -> None:
     assert read(lake, "t")["a"].to_pylist() == [3]
     assert read(lake, "gold.t", at=1).num_rows == 2

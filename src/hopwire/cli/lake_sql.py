@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from hopwire.cli.place_arguments import LakePlace
 from hopwire.cli.terminal import plain_table, say, screen
@@ -21,6 +22,9 @@ __all__ = ["sql"]
 
 SHOWN_ROWS = 200
 SHOWN_CHARACTERS = 60  # of a value, on the screen
+SHOWN_LISTS = 20  # rows that are lists of their columns
+LISTED_CHARACTERS = 200  # of a value in such a list
+HEAD_LINES = 2  # that names of columns may take; a row that has more of them is a list
 
 
 def sql(
@@ -77,15 +81,36 @@ def _values(batch: Any) -> Any:
 
 
 def _show(names: Sequence[str], rows: Sequence[Sequence[Any]], total: int) -> None:
+    """Show rows as a table, or each as a list of its columns: a table of fifty columns has a letter in each line."""
+    console = screen()
+    is_wide = sum(len(name) + 1 for name in names) > HEAD_LINES * console.width
+    rows = rows[:SHOWN_LISTS] if is_wide else rows
+    for table in [_list(names, row) for row in rows] if is_wide else [_table(names, rows)]:
+        console.print(table)
+    rest = f", {len(rows)} of them shown; --json and --csv give all" if total > len(rows) else ""
+    console.print(f"{plural(total, 'row')}{rest}", style="dim")
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     table = plain_table()
     for name in names:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(cut(_text(value), SHOWN_CHARACTERS) for value in row))
-    console = screen()
-    console.print(table)
-    rest = f", {len(rows)} of them shown; --json and --csv give all" if total > len(rows) else ""
-    console.print(f"{plural(total, 'row')}{rest}", style="dim")
+    return table
+
+
+def _list(names: Sequence[str], row: Sequence[Any]) -> Table:
+    """Give the columns of one row below each other, without those that are empty."""
+    table = plain_table()
+    table.show_header = False
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in zip(names, map(_text, row), strict=True):
+        if value:
+            table.add_row(name, cut(value, LISTED_CHARACTERS))
+    table.add_row("", "")
+    return table
 
 
 def _plain(value: Any) -> Any:
