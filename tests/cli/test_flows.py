@@ -10,9 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from hopwire.capture import CaptureWriter, Direction
 from hopwire.flows.schemas import CLOCKS
+from hopwire.lake.build import step
 from hopwire.lake.store import writing
+from hopwire.model import Message
 from hopwire.model.columns import schema_from_columns
+from hopwire.wire import V6, encode
 from tests.cli.running import SECONDS, hopwire, process
 from tests.flows.story import Story, answering, asking
 from tests.lake.pure import put_rows
@@ -125,6 +129,17 @@ def test_show_takes_a_prefix_in_hex_and_gives_json(lake: Path) -> None:
     flow = json.loads(hopwire("flows", "show", str(lake), "11-fine", "--json").out)
     assert [request["outcome"] for request in flow["requests"]] == ["answered"]
     assert [step["parent"] for step in flow["steps"]] == [-1, 0]
+
+
+def test_show_gives_every_column_of_a_lake_that_was_built(tmp_path: Path) -> None:
+    captures, lake = tmp_path / "captures", tmp_path / "lake"
+    with CaptureWriter(captures, b"alpha", incarnation=1) as alpha:
+        alpha.append(1_800_000_000 * 10**9, Direction.OUT, b"beta", encode(Message(b"a", correlation_id=b"c-1"), V6))
+    step(lake, [captures])
+    found = hopwire("flows", "show", str(lake), "c-1", "--json")
+    assert (found.code, found.err) == (0, "")
+    flow = json.loads(found.out)
+    assert (flow["date"], flow["started_at"]) == ("2027-01-15", "2027-01-15T08:00:00Z")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,3 +139,8 @@ def test_an_unknown_key_is_refused_with_those_that_are_known() -> None:
 def test_a_rule_cannot_ask_for_more_than_a_message_may_have() -> None:
     with pytest.raises(SettingsError):
         message_from_json({"identity": "", "body": {**RULE, "len": 2**40}})
+
+
+def test_times_and_days_are_text() -> None:
+    at = datetime(2026, 1, 31, 12, 0, 0, 5, UTC)
+    assert jsonable({"at": at, "days": [at.date()]}) == {"at": "2026-01-31T12:00:00.000005Z", "days": ["2026-01-31"]}

@@ -1,7 +1,7 @@
 """Values as JSON, and a message back from JSON.
 
 `jsonable` is the one walk from values to what `json.dumps` takes: structs, dataclasses and named tuples become objects
-with the names of their fields as keys, other tuples become lists, byte strings become text.
+with the names of their fields as keys, other tuples become lists, byte strings, times and days become text.
 
 A message has the same keys as its fields, and its byte strings are hex:
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from datetime import date
 from hashlib import sha256
 from typing import Any
 
@@ -54,6 +55,8 @@ def jsonable(value: Any, spell: Callable[[bytes], str] = bytes.hex) -> Any:
         return {name: jsonable(getattr(value, name), spell) for name in names}
     if isinstance(value, list | tuple):
         return [jsonable(each, spell) for each in value]
+    if isinstance(value, date):  # a time is one too
+        return value.isoformat().replace("+00:00", "Z")
     return value
 
 

@@ -31,6 +31,7 @@ NOBODY = b""  # dead letters go there, and messages of which nobody knows the no
 SERVER_PORT, FIRST_PORT = 7400, 40_000
 SYN, ACK, PUSH = 2, 16, 8
 MOST = 60_000  # bytes of a message in one packet
+MOST_TEXT = 32_000  # bytes of a comment or a name: the length of an option has 16 bits
 WINDOW = 65_535
 
 
@@ -104,7 +105,7 @@ class _TwoNodes:
         packet = ip[:10] + _checksum(ip) + ip[12:] + tcp + data
         time_ns = max(0, at_ns)
         time = struct.pack("<IIIII", 0, time_ns >> 32, time_ns & 0xFFFFFFFF, len(packet), len(packet))
-        told = _options((COMMENT, comment.encode("utf-8", "replace"))) if comment else b""
+        told = _options((COMMENT, _text(comment))) if comment else b""
         return _block(PACKET, time + _padded(packet) + told)
 
 
@@ -129,9 +130,12 @@ def _options(*options: tuple[int, bytes]) -> bytes:
 
 
 def _records(names: Mapping[IPv4Address, str]) -> bytes:
-    return _options(
-        *((IPV4_NAME, address.packed + name.encode("utf-8", "replace") + b"\0") for address, name in names.items())
-    )
+    return _options(*((IPV4_NAME, address.packed + _text(name) + b"\0") for address, name in names.items()))
+
+
+def _text(text: str) -> bytes:
+    """The bytes of a text; of a text that is longer than an option its beginning, in whole characters."""
+    return text.encode("utf-8", "replace")[:MOST_TEXT].decode("utf-8", "ignore").encode()
 
 
 def _padded(data: bytes) -> bytes:
