@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 SPARK_SETTINGS = ROOT / "tests" / "lake" / "conf"
 EXAMPLES, LONG_EXAMPLES = 40, 1_000  # of everything that Hypothesis tries: in `make test`, and in `make long`
 NOT_INSTALLED = re.compile(r"NOT INSTALLED: ([\w-]+)")  # how tests that need a program are skipped
-DEMO_SECONDS = 300  # it takes a minute where nothing else runs
+DEMO_SECONDS = 400  # it takes a minute where nothing else runs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

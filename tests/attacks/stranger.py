@@ -111,10 +111,15 @@ def ready(socket_type: bytes, name: bytes) -> bytes:
 # -- what is said
 
 
+def said_whole(payload: Payload) -> list[bytes]:
+    """Give a payload as frames, with that in front in which a node finds the name of the connection."""
+    contract = contract_of(payload)
+    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))
+
+
 def said(payload: Payload) -> list[bytes]:
     """Give a payload as frames behind the name of the connection."""
-    contract = contract_of(payload)
-    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))[1:]
+    return said_whole(payload)[1:]
 
 
 def empty_train(messages: int) -> list[bytes]:

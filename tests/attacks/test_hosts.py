@@ -19,8 +19,8 @@ from hopwire.security import Domain, Domains, Host, Key, prove_host
 from hopwire.testing import Network, run
 from tests.node.loopback import told
 from tests.node.networks import key_folder, member, needs_openssl, node_in
-from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_joining import stop, until
+from tests.node.stories import Greet, Greeter, Greeting, until
+from tests.node.test_joining import stop
 
 NETWORK = Domain("network", [Key("n", b"n" * 16)], ["hopwire.*"])
 OLD, NEW = Key("old", b"o" * 16), Key("new", b"g" * 16)

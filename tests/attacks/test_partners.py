@@ -20,7 +20,8 @@ from hopwire.testing import Network, run
 from hopwire.wire import encode
 from hopwire.wire.extension import Extension, with_extension
 from tests.attacks.stranger import said
-from tests.node.partner_networks import Charge, Charged, Listing, OrderDesk, Place, Placed, Secret, partners, until
+from tests.node.partner_networks import Charge, Charged, Listing, OrderDesk, Place, Placed, Secret, partners
+from tests.node.stories import until
 
 
 def speak(border: Node, *words: Payload, name: bytes = b"X") -> None:

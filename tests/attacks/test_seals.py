@@ -23,8 +23,8 @@ from hopwire.node import Node
 from hopwire.security import Domain, Domains, Key
 from tests.node.loopback import ANSWER_SECONDS, told
 from tests.node.networks import key_folder, member, needs_openssl, node_in
-from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_joining import stop, until
+from tests.node.stories import Greet, Greeter, Greeting, until
+from tests.node.test_joining import stop
 
 pytestmark = pytest.mark.slow
 NETWORK = Domain("network", [Key("n", b"n" * 16)], ["hopwire.*"])

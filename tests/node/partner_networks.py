@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from hopwire.model import Payload, contract_of
 from hopwire.node import Actor, Context, Node, Partner, handles
 from hopwire.testing import Network
+from tests.node.stories import until
 
 
 class Place(Payload, identity="orders.place", version=1):
@@ -97,13 +98,6 @@ class Middleman(Actor):
     @handles
     async def through(self, order: OrderThroughBilling, context: Context) -> Charge:
         return Charge(order.number)
-
-
-async def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait on the clock of the test until something is so."""
-    async with asyncio.timeout(seconds):
-        while not is_so():
-            await asyncio.sleep(0.02)
 
 
 def handlers(node: Node) -> int:

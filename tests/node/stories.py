@@ -93,6 +93,13 @@ class Sleeper(Actor):
         return Greeting(text=request.name)
 
 
+async def until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait on the clock of the story until something is so, and no longer than that."""
+    async with asyncio.timeout(seconds):
+        while not is_so():
+            await asyncio.sleep(0.02)
+
+
 class Nodes(Protocol):
     """Makes nodes: in memory or on sockets."""
 

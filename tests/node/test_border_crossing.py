@@ -28,8 +28,8 @@ from tests.node.partner_networks import (
     Placed,
     Secret,
     partners,
-    until,
 )
+from tests.node.stories import until
 
 
 def test_question_of_one_network_is_answered_by_another() -> None:

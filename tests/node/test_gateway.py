@@ -25,8 +25,8 @@ from tests.node.partner_networks import (
     Placed,
     handlers,
     partners,
-    until,
 )
+from tests.node.stories import until
 
 GONE = (NoRoute, Unreachable, Expired, Timeout)
 

@@ -11,7 +11,7 @@ import pytest
 from hopwire.cluster.announce import Hello
 from hopwire.cluster.peers import MAX_PEERS
 from hopwire.errors import NoRoute, SettingsError
-from hopwire.model import CallbackPoint, Message, Payload, RoutingEntry, body_from_payload, contract_of
+from hopwire.model import CallbackPoint, Message, RoutingEntry, body_from_payload, contract_of
 from hopwire.node import Node, NodeSettings, Overflow
 from hopwire.node.dead import KEPT_BYTES
 from hopwire.node.envelope import Envelope
@@ -20,15 +20,11 @@ from hopwire.node.news import MessageGivenUp
 from hopwire.sync import _Portal
 from hopwire.testing import Network, run
 from hopwire.wire import encode
+from tests.attacks.stranger import said
 from tests.node.loopback import told
 from tests.node.stories import Greet, Greeting, Sleeper
 
 MEGABYTE = 1024 * 1024
-
-
-def said(payload: Payload) -> list[bytes]:
-    contract = contract_of(payload)
-    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))
 
 
 def test_those_who_gave_up_waiting_for_room_are_forgotten() -> None:
@@ -121,7 +117,7 @@ def test_strangers_cannot_make_a_node_meet_any_number_of_nodes() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
             for i in range(1500):
-                node._incoming.take_frames([b"X%d" % i, *said(Hello(b"X%d" % i, 1, f"memory://x{i}"))[1:]])
+                node._incoming.take_frames([b"X%d" % i, *said(Hello(b"X%d" % i, 1, f"memory://x{i}"))])
             assert len(node.peers) == MAX_PEERS
 
     run(story)
@@ -164,7 +160,7 @@ def test_a_queue_that_drops_the_oldest_drops_one_for_one() -> None:
     async def story() -> None:
         settings = NodeSettings(overflow=Overflow.DROP_OLDEST, outbox_messages=100)
         async with Node(settings=settings) as node:
-            node._incoming.take_frames([b"X", *said(Hello(b"X", 1, "tcp://127.0.0.1:1"))[1:]])
+            node._incoming.take_frames([b"X", *said(Hello(b"X", 1, "tcp://127.0.0.1:1"))])
             answer = Message(
                 *contract_of(Greeting),
                 receiver_identity=b"\0hub",

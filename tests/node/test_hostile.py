@@ -10,22 +10,17 @@ import zmq
 
 from hopwire.cluster.announce import Beat, Hello, Routes
 from hopwire.errors import DeliveryError, NoRoute, UnexpectedAnswer
-from hopwire.model import Message, Payload, body_from_payload, contract_of
+from hopwire.model import Message, body_from_payload, contract_of
 from hopwire.model.outcome import Outcome
 from hopwire.node import Address, Hub, Node
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from hopwire.wire import encode
 from hopwire.wire.train import pack_train
+from tests.attacks.stranger import said_whole
 from tests.node.loopback import told
 from tests.node.stories import Greet, Greeter, Greeting, Sleeper
 from tests.wire.mutate import mutated
-
-
-def said(payload: Payload) -> list[bytes]:
-    contract = contract_of(payload)
-    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))
-
 
 HOSTILE: list[list[bytes]] = [
     [],
@@ -33,10 +28,10 @@ HOSTILE: list[list[bytes]] = [
     [b"noise"] * 50,
     [b"", b"HWT\x01\xff\xff"],
     [b"", b"HWT\x01"],
-    said(Hello(b"X", 1, "not an address")),
-    said(Hello(b"Y", 1, "tcp://256.256.256.256:99999")),
-    said(Hello(b"", 1, "")),
-    said(Beat(b"Z", 1, "ftp://nowhere", 3)),
+    said_whole(Hello(b"X", 1, "not an address")),
+    said_whole(Hello(b"Y", 1, "tcp://256.256.256.256:99999")),
+    said_whole(Hello(b"", 1, "")),
+    said_whole(Beat(b"Z", 1, "ftp://nowhere", 3)),
     encode(Message(b"hopwire.hello", 1, body_frames=(b"\xc1",))),
     encode(Message(b"hopwire.outcome", 1, callback_key=1)),
     encode(Message(b"greeter.greet", 1, body_frames=(b"\xc1",))),
@@ -131,9 +126,9 @@ def test_noise_on_the_socket_is_a_dead_letter_and_gets_no_answer() -> None:
 def test_routes_of_receivers_that_are_none_are_refused_and_the_rest_is_kept() -> None:
     async def story(network: Network) -> None:
         async with network.node() as node:
-            node._incoming.take_frames([b"X", *said(Hello(b"X", 5, "memory://x"))[1:]])
+            node._incoming.take_frames([b"X", *said_whole(Hello(b"X", 5, "memory://x"))[1:]])
             routes = ((b"?what", b"greeter.greet", 1, b""), (b"\1actor", b"greeter.greet", 1, b""))
-            node._incoming.take_frames([b"X", *said(Routes(b"X", 5, 2, 0, routes))[1:]])
+            node._incoming.take_frames([b"X", *said_whole(Routes(b"X", 5, 2, 0, routes))[1:]])
             assert node.dead_letters.counts["bad_control"] == 1
             assert node.peers == (b"X",)
             await node.knows(Greet)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -19,19 +18,13 @@ from hopwire.node import Address, Node, NodeSettings
 from hopwire.node.envelope import Envelope
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
-from tests.node.stories import Greet, Greeter, Greeting
+from tests.node.loopback import ANSWER_SECONDS, told
+from tests.node.stories import Greet, Greeter, Greeting, until
 from tests.node.test_ways import needs_ipv6
 from tests.node.virtual_sockets import run_on_sockets
 from tests.ports import free_port
 
 QUICK = NodeSettings(tempo=Tempo(50_000_000))  # a twentieth of all times
-
-
-async def until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait on the clock of the test until something is so."""
-    async with asyncio.timeout(seconds):
-        while not is_so():
-            await asyncio.sleep(0.05)
 
 
 async def cluster(network: Network, size: int, **settings: Any) -> list[Node]:
@@ -387,9 +380,10 @@ def test_name_that_is_looked_up_is_a_door() -> None:
             name = f"dns://localhost:{door.uri.rpartition(':')[2]}"
             async with Node(join=[name, "dns://nowhere.invalid:1"]) as node:
                 node.host(Greeter())
-                assert (await door.hub().ask(Greet("Ada"), Greeting, timeout=10)).text == "hello Ada"
+                await door.knows(Greet)
+                assert (await door.hub().ask(Greet("Ada"), Greeting, timeout=ANSWER_SECONDS)).text == "hello Ada"
 
-    asyncio.run(story())
+    told(story)
 
 
 def test_name_of_a_door_is_looked_up_at_each_attempt() -> None:
@@ -429,6 +423,7 @@ def test_members_that_are_doors_of_each_other_under_another_name_than_they_tell_
         await asyncio.gather(*(node.start() for node in nodes))
         await until(lambda: all(len(node._membership.joining.living()) == 2 for node in nodes), 3)  # type: ignore[union-attr]
         nodes[0].host(Greeter())
+        await nodes[1].knows(Greet)
         assert (await nodes[1].hub().ask(Greet("Ada"), Greeting, timeout=5)).text == "hello Ada"
         await stop(*nodes)
 
@@ -445,10 +440,11 @@ def test_members_find_each_other_where_there_is_only_ipv6() -> None:
                 Node("tcp://[::1]:0", join=[door.uri]) as two,
             ):
                 one.host(Greeter())
-                assert (await two.hub().ask(Greet("Ada"), Greeting, timeout=10)).text == "hello Ada"
+                await two.knows(Greet)
+                assert (await two.hub().ask(Greet("Ada"), Greeting, timeout=ANSWER_SECONDS)).text == "hello Ada"
                 await until(lambda: len(one.peers) == len(two.peers) == 2)
 
-    asyncio.run(story())
+    told(story)
 
 
 def test_another_node_at_the_address_of_one_that_was_killed_is_not_taken_for_it() -> None:

@@ -12,19 +12,14 @@ import pytest
 
 from hopwire.cluster.announce import Beat, Hello
 from hopwire.errors import HandlerFailed, HopwireError, NoRoute, SettingsError, Unreachable
-from hopwire.model import Codec, Message, Payload, body_from_payload, contract_of
+from hopwire.model import Codec, Payload
 from hopwire.node import Actor, Node, handles
 from hopwire.testing import Network, _Memory, run
-from hopwire.wire import encode
+from tests.attacks.stranger import said
 from tests.node.loopback import SELDOM, told, until
 from tests.node.stories import Greet, Greeter, Greeting, Sleeper
 
 SOON = 10  # seconds on a clock that costs nothing
-
-
-def said(payload: Payload) -> list[bytes]:
-    contract = contract_of(payload)
-    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))
 
 
 def node_at(network: Network, uri: str) -> Node:
@@ -351,8 +346,8 @@ def test_an_address_within_the_process_is_none_that_others_may_name(uri: str) ->
         failed: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
         async with Node() as node:
-            node._incoming.take_frames([b"X", *said(Hello(b"X", 1, uri))[1:]])
-            node._incoming.take_frames([b"X", *said(Beat(b"Y", 1, uri + "2", 3))[1:]])
+            node._incoming.take_frames([b"X", *said(Hello(b"X", 1, uri))])
+            node._incoming.take_frames([b"X", *said(Beat(b"Y", 1, uri + "2", 3))])
             await asyncio.sleep(0.2)
             assert node.dead_letters.counts["bad_control"]
         assert not failed
@@ -375,7 +370,7 @@ def test_the_heart_goes_on_beating_whatever_goes_wrong_in_between() -> None:
                 disconnect(uri)
 
             transport.disconnect = fails_once  # type: ignore[method-assign]
-            a._incoming.take_frames([b"X", *said(Hello(b"X", 1, "memory://silent"))[1:]])
+            a._incoming.take_frames([b"X", *said(Hello(b"X", 1, "memory://silent"))])
             for _ in range(60):
                 await asyncio.sleep(1)
                 assert b.peers == (a.identity,)

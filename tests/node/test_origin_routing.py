@@ -8,18 +8,13 @@ import pytest
 
 from hopwire.cluster.announce import Beat, Bye, Hello, Routes
 from hopwire.errors import NoRoute, QueueFull
-from hopwire.model import Message, Payload, body_from_payload, contract_of
+from hopwire.model import Message, Payload, contract_of
 from hopwire.node import Actor, NodeSettings, Overflow, handles
 from hopwire.routing import RemoteNode as KnownNode
 from hopwire.testing import Network, run
-from hopwire.wire import encode
+from tests.attacks.stranger import said
 from tests.node.stories import Count, Counter, Greet, Greeter, Greeting, Number
 from tests.routing.network import routes_of
-
-
-def said(payload: Payload) -> list[bytes]:
-    contract = contract_of(payload)
-    return encode(Message(contract.identity, contract.version, body_frames=(body_from_payload(payload),)))
 
 
 class Eavesdropper(Actor):
@@ -168,7 +163,7 @@ def test_a_node_speaks_for_itself_and_for_no_other(said_by_another: str) -> None
                 "routes": Routes(b.identity, incarnation, 99),
                 "hello": Hello(b.identity, incarnation + 1, "memory://elsewhere"),
             }
-            a._incoming.take_frames([b"mallory", *said(forged[said_by_another])[1:]])
+            a._incoming.take_frames([b"mallory", *said(forged[said_by_another])])
             assert a.dead_letters.counts["bad_control"] == 1
             assert await a.hub().ask(Greet("x"), Greeting, timeout=1) == Greeting("hello x")
 

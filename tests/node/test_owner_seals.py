@@ -20,8 +20,8 @@ from hopwire.node import Node
 from hopwire.node.owner_seals import CertifiedSeals, OwnSeals
 from tests.node.loopback import told
 from tests.node.networks import key_folder, member, needs_openssl, node_in, tls_in
-from tests.node.stories import Greet, Greeter, Greeting
-from tests.node.test_joining import stop, until
+from tests.node.stories import Greet, Greeter, Greeting, until
+from tests.node.test_joining import stop
 
 RECORD = MemberRecord(b"payment-1", 7, 1, "tcp://10.0.0.1:7400")
 ACCUSED = Accusation(b"other", 7, 1, b"payment-1")
