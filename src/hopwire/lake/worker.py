@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from hopwire.capture.file_faults import Fault, FaultKind
 from hopwire.capture.segment import sealed_path
 from hopwire.capture.sources import Source, SourceKind, read_placed
+from hopwire.columnar import Bools, bools
 from hopwire.errors import PlaceError
 from hopwire.flows.schemas import CLOSED, OPEN, OVERHEARD
 from hopwire.flows.spans import SourceSpan, joined_spans
@@ -40,7 +41,7 @@ from hopwire.lake.intake import Intake
 from hopwire.lake.manifest import EDGE_BYTES, StoredFile, hash_of_bytes, part_name
 from hopwire.lake.parquet_output import TableLayout, TableOutput
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.silver.messages import MESSAGES_TABLE, rows_of_messages
+from hopwire.lake.silver.messages import MESSAGES_TABLE, rows_of_messages, seen_rows
 from hopwire.lake.silver.quarantine import QUARANTINE_TABLE, rows_of_quarantine
 from hopwire.model.sighting import Direction
 from hopwire.model.sighting_batch import SCHEMA
@@ -48,7 +49,7 @@ from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place, open_file, place_of, put, read_file, read_range
 from hopwire.security import OPEN as OPEN_TO_ALL
 from hopwire.security import Domains
-from hopwire.wire import decode_batch
+from hopwire.wire.batch import decode_apart
 
 __all__ = [
     "INGESTED",
@@ -390,19 +391,20 @@ def split_batch(batch: pa.RecordBatch, segment: str, domains: Domains) -> Split:
 
 def split_sightings(sightings: pa.RecordBatch, domains: Domains) -> Split:
     """Decode rows of bronze.sightings and judge their messages."""
-    seen = _where(sightings, pc.not_equal(sightings.column("direction"), Direction.SKIPPED))
-    decoded = decode_batch(seen.column("frames"))
-    is_message = decoded.column("reason").is_null()
-    is_none = pc.invert(is_message)
+    frames, seen = sightings.column("frames"), seen_rows(sightings)
+    is_message, messages, reasons = decode_apart(frames)
+    is_seen = bools(pc.not_equal(sightings.column("direction"), Direction.SKIPPED))
+    is_none = ~is_message & is_seen
     return Split(
         sightings,
-        rows_of_messages(_where(seen, is_message), _where(decoded, is_message), domains),
-        rows_of_quarantine(_where(seen, is_none), _where(decoded, is_none)),
+        rows_of_messages(_where(seen, is_message & is_seen), _where(messages, is_seen[is_message]), domains),
+        rows_of_quarantine(_where(seen, is_none), _where(frames, is_none), _where(reasons, is_seen[~is_message])),
     )
 
 
-def _where(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
-    return batch if mask.true_count == len(batch) else batch.filter(mask)
+def _where(rows: Any, mask: Bools) -> Any:
+    """Rows of a batch or of a column; where all are wanted, nothing is copied."""
+    return rows if mask.all() else rows.filter(pa.array(mask))
 
 
 def rebatched(batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:

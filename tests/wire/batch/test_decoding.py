@@ -7,12 +7,14 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopwire.errors import WireError
 from hopwire.wire import FORMATS, SCHEMA, V3, V5, V6, Limits, decode, decode_batch, encode, messages_from_batch
+from hopwire.wire.batch import decode_apart
 from hopwire.wire.walk import read
 from tests.wire.golden import golden, golden_vectors
 from tests.wire.mutate import mutated
@@ -43,7 +45,18 @@ def assert_read_alike(rows: list[Any], limits: Limits = DEFAULTS, kind: pa.DataT
             assert place == (None, None, None), row
             assert message == expected
             assert number == read(row, limits)[0].number
+    assert_apart_is_the_same(pa.array(rows, kind), limits, batch)
     return batch
+
+
+def assert_apart_is_the_same(frames: pa.Array, limits: Limits, batch: pa.RecordBatch) -> None:
+    """Messages and reasons that are given apart are the rows of the whole batch."""
+    apart = decode_apart(frames, limits)
+    apart.messages.validate(full=True)
+    is_message = batch.column("reason").is_null()
+    assert apart.is_message.tolist() == is_message.to_pylist()
+    assert apart.messages.equals(batch.filter(is_message))
+    assert apart.reasons.equals(batch.filter(pc.invert(is_message)).select(apart.reasons.schema.names))
 
 
 def test_golden_vectors_of_all_formats_are_read_in_one_batch() -> None:

@@ -23,6 +23,7 @@ from hopwire.flows.hops import SIGHTING_COLUMNS
 from hopwire.flows.keys import message_keys
 from hopwire.lake.bronze.sightings import SIGHTINGS_TABLE, frame_bytes
 from hopwire.lake.tables import Column, Table, declare
+from hopwire.model.columns import schema_from_columns
 from hopwire.model.names import KINO_EXCEPTION, KINO_RECEIPT, OUTCOME
 from hopwire.model.outcome import Outcome
 from hopwire.security import Domains
@@ -38,7 +39,7 @@ __all__ = [
     "ROUTE",
     "SEEN",
     "rows_of_messages",
-    "seen_columns",
+    "seen_rows",
     "with_route",
 ]
 
@@ -66,6 +67,7 @@ SEEN = (
     Column("frame_count", pa.int32(), "frames on the wire"),
     Column("size_bytes",  pa.int64(), "of all frames"),
 )
+SEEN_SCHEMA = schema_from_columns(SEEN)
 MEANINGS = {
     "wire_format":                     "number of the wire format: 3, 4, 5 or 6",
     "identity":                        "the message contract's identity",
@@ -145,9 +147,9 @@ def with_route(messages: pa.Table) -> pa.Table:
 
 
 def rows_of_messages(seen: pa.RecordBatch, decoded: pa.RecordBatch, domains: Domains) -> pa.RecordBatch:
-    """Give the rows of sightings that are messages, with a verdict on each signature."""
+    """Give the rows of sightings that are messages, with a verdict on each signature; `seen` has the columns SEEN."""
     extensions, is_bad_extension = _extensions(decoded.column("extensions"))
-    columns = seen_columns(seen) | dict(zip(WIRE.names, decoded.columns, strict=True)) | extensions
+    columns = _by_name(seen) | _by_name(decoded) | extensions
     named = decoded.append_column("message_id", extensions["message_id"])
     outcomes, is_bad_outcome = _outcomes(decoded)
     columns["message_key"] = message_keys(named).cast(pa.binary())
@@ -158,13 +160,16 @@ def rows_of_messages(seen: pa.RecordBatch, decoded: pa.RecordBatch, domains: Dom
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def seen_columns(seen: pa.RecordBatch) -> dict[str, pa.Array]:
-    """Give the columns `SEEN` of rows of bronze.sightings."""
-    frames = seen.column("frames")
-    return {column.name: seen.column(name) for name, column in REPEATED.items()} | {
-        "frame_count": frames.value_lengths(),
-        "size_bytes": pa.array(frame_bytes(frames)),
-    }
+def seen_rows(sightings: pa.RecordBatch) -> pa.RecordBatch:
+    """Give the columns `SEEN` of rows of bronze.sightings: all but the frames, which are most of the bytes."""
+    frames = sightings.column("frames")
+    columns = [sightings.column(name) for name in REPEATED]
+    columns += [frames.value_lengths(), pa.array(frame_bytes(frames))]
+    return pa.RecordBatch.from_arrays(columns, schema=SEEN_SCHEMA)
+
+
+def _by_name(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    return dict(zip(rows.schema.names, rows.columns, strict=True))
 
 
 # -- what stands within a message

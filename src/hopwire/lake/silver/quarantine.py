@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hopwire.lake.silver.messages import DECODER, REASONS, SEEN, seen_columns
+from hopwire.lake.silver.messages import DECODER, REASONS, SEEN
 from hopwire.lake.tables import Column, Table, declare
 
 __all__ = ["QUARANTINE_TABLE", "rows_of_quarantine"]
@@ -35,10 +35,10 @@ QUARANTINE_TABLE = declare(
 )
 
 
-def rows_of_quarantine(seen: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Give the rows of sightings that are not messages."""
-    columns = seen_columns(seen) | {name: decoded.column(name) for name in REASONS}
-    columns["frames"] = seen.column("frames")
+def rows_of_quarantine(seen: pa.RecordBatch, frames: pa.Array, reasons: pa.RecordBatch) -> pa.RecordBatch:
+    """Give the rows of sightings that are not messages; `seen` has the columns SEEN."""
+    columns = {name: rows.column(name) for rows in (seen, reasons) for name in rows.schema.names}
+    columns["frames"] = frames
     columns["decoder"] = pa.repeat(pa.scalar(DECODER, pa.int32()), len(seen))
     schema = QUARANTINE_TABLE.schema
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -5,13 +5,17 @@
 3. `_merged` brings the rows of all formats together, and `column_builder.py` copies the columns out once.
 4. Rows that are no messages are shown to the walk one by one. So a reason is the same, whichever reader gives it.
 
+`decode_batch` gives a row for each row. `decode_apart` gives the messages without gaps, and the reasons of all other
+rows beside them: who wants the messages alone does not copy them a second time.
+
 A row that two formats claim is read as both, and belongs to the format that fits the whole row. A row that fits no
 format, or two, is no message. A batch that is broken throughout is read at the speed of the walk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +31,18 @@ from hopwire.wire.formats import FORMATS, V3
 from hopwire.wire.schema import FromEnd, WireFormat
 from hopwire.wire.walk import DEFAULT_LIMITS, LENGTH_BYTES, read
 
-__all__ = ["decode_batch"]
+__all__ = ["ApartRows", "decode_apart", "decode_batch"]
 
 NUMBER = np.dtype("<u4")  # the number of a format: at most four bytes
+REASONS = {"reason": "reason", "reason_frame": "frame", "reason_byte": "byte"}  # columns, and where an error has them
+
+
+class ApartRows(NamedTuple):
+    """Messages, and the reasons of the rows that are none; `is_message` says of each row where it is."""
+
+    is_message: Bools
+    messages: pa.RecordBatch
+    reasons: pa.RecordBatch
 
 
 def decode_batch(
@@ -42,16 +55,38 @@ def decode_batch(
     """
     names = _column_names(columns)
     buffer = Frames(list_of_binary(frames))
+    part, ok = _read(buffer, limits, names, _merged)
+    batch = _batch(part, ok, names)
+    return batch if ok.all() else _with_reasons(batch, buffer, np.flatnonzero(~ok), limits)
+
+
+def decode_apart(frames: pa.Array | pa.ChunkedArray, limits: Limits = DEFAULT_LIMITS) -> ApartRows:
+    """Read a column of messages as `decode_batch` does, and give the rows that are messages apart from the others."""
+    buffer = Frames(list_of_binary(frames))
+    part, ok = _read(buffer, limits, SCHEMA.names, _merged_messages)
+    messages = _batch(part, np.ones(len(part.rows), dtype=np.bool_), SCHEMA.names)
+    found = _reasons(buffer, np.flatnonzero(~ok), limits)
+    fields = [SCHEMA.field(name) for name in REASONS]
+    arrays = [pa.array(found[each.name], each.type) for each in fields]
+    return ApartRows(ok, messages, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+
+
+def _read(
+    buffer: Frames, limits: Limits, names: Sequence[str], merged: Callable[[list[Part], int], tuple[Part, Ints]]
+) -> tuple[Part, Bools]:
+    """Read the messages, with the blobs of the named columns copied out, and tell which rows are messages."""
     parts = [read_rows(fmt, buffer, rows, limits) for fmt, rows in _claims(buffer, limits) if len(rows)]
-    part, fits = _merged(parts, len(buffer))
+    part, fits = merged(parts, len(buffer))
     copy_blobs(part, buffer, names)
     if fits.max(initial=0) > 1 or not has_right_text(part).all():
-        part, fits = _merged([_with_right_text(part, buffer) for part in parts], len(buffer))
+        part, fits = merged([_with_right_text(part, buffer) for part in parts], len(buffer))
         copy_blobs(part, buffer, names)
-    ok = fits == 1
-    arrays = columns_from_part(part, ok, names)
-    batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in names]))
-    return batch if ok.all() else _with_reasons(batch, buffer, np.flatnonzero(~ok), limits)
+    return part, fits == 1
+
+
+def _batch(part: Part, ok: Bools, names: Sequence[str]) -> pa.RecordBatch:
+    arrays = columns_from_part(part, ok, list(names))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in names]))
 
 
 def _column_names(columns: Sequence[str] | None) -> list[str]:
@@ -136,6 +171,12 @@ def _merged(parts: list[Part], size: int) -> tuple[Part, Ints]:
     return whole, fits
 
 
+def _merged_messages(parts: list[Part], size: int) -> tuple[Part, Ints]:
+    """All parts as one, without the rows that are no messages."""
+    part, fits = _merged(parts, size)
+    return part.kept(fits == 1), fits
+
+
 def _scattered(size: int, pieces: Iterable[tuple[Ints, Ints]]) -> Ints:
     values = np.full(size, 0)  # zeros() would fetch new pages from the system
     for index, piece in pieces:
@@ -148,17 +189,21 @@ def _scattered(size: int, pieces: Iterable[tuple[Ints, Ints]]) -> Ints:
 
 def _with_reasons(batch: pa.RecordBatch, frames: Frames, rows: Ints, limits: Limits) -> pa.RecordBatch:
     """Let the walk say what is wrong with the rows that are not messages."""
-    columns = {"reason": "reason", "reason_frame": "frame", "reason_byte": "byte"}
-    wanted = [name for name in columns if name in batch.schema.names]
+    wanted = [name for name in REASONS if name in batch.schema.names]
     if not wanted:
         return batch
-    errors = [_error(frames.row(row), limits) for row in rows.tolist()]
+    found = _reasons(frames, rows, limits)
     for name in wanted:
         index = batch.schema.get_field_index(name)
         values = np.full(batch.num_rows, None, dtype=object)
-        values[rows] = [getattr(error, columns[name]) for error in errors]
+        values[rows] = found[name]
         batch = batch.set_column(index, SCHEMA.field(name), pa.array(values, SCHEMA.field(name).type))
     return batch
+
+
+def _reasons(frames: Frames, rows: Ints, limits: Limits) -> dict[str, list[Any]]:
+    errors = [_error(frames.row(row), limits) for row in rows.tolist()]
+    return {name: [getattr(error, source) for error in errors] for name, source in REASONS.items()}
 
 
 def _error(frames: list[bytes | None] | None, limits: Limits) -> WireError:
