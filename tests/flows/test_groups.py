@@ -60,6 +60,21 @@ def test_groups_reduce_as_loops_do(rows: list[tuple[int, int, bool]]) -> None:
             assert groups.first_where(where)[i] == groups.last_where(where)[i] == -1
 
 
+@pytest.mark.slow
+@given(ROWS, st.booleans())
+def test_rows_of_a_group_come_by_the_further_columns_also_if_their_order_is_known(
+    rows: list[tuple[int, int, bool]], is_sorted: bool
+) -> None:
+    number, value = (
+        np.array([row[i] for row in (sorted(rows) if is_sorted else rows)], dtype=np.int64) for i in (0, 1)
+    )
+    expected = sorted(range(len(rows)), key=lambda row: (number[row], value[row]))
+    known = np.argsort(value, kind="stable")
+    for groups in (Groups(number, value), Groups(number, order=known)):
+        assert groups.order.tolist() == expected
+        assert number[groups.first].tolist() == sorted(set(number.tolist()))
+
+
 @given(ROWS)
 def test_fill_forward_finds_the_last_before(rows: list[tuple[int, int, bool]]) -> None:
     number, value = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))

@@ -187,17 +187,18 @@ def _parents(hops: HopColumns) -> tuple[Ints, Bools]:
     node = np.append(hops.source, hops.target[here])
     at = np.append(hops.begun, hops.reached[here])
     sequence = np.append(hops.begun_sequence, hops.reached_sequence[here])
+    in_time = np.lexsort((sequence, at))
     is_arrival = np.arange(len(flow)) >= size
     place = pack(flow, node)
     request = np.append(hops.request, hops.request[here])
-    of_same = filled_forward(Groups(pack(place, key), at, sequence), is_arrival)[:size]
+    of_same = filled_forward(Groups(pack(place, key), order=in_time), is_arrival)[:size]
     made_of = np.append(hops.key, hops.becomes[here])
     if (made_of != key).any():  # something has crossed a border
-        of_border = filled_forward(Groups(pack(place, made_of), at, sequence), is_arrival)[:size]
+        of_border = filled_forward(Groups(pack(place, made_of), order=in_time), is_arrival)[:size]
         of_same = np.where(of_same < 0, of_border, of_same)
-    of_request = filled_forward(Groups(pack(place, request), at, sequence), is_arrival)[:size]
+    of_request = filled_forward(Groups(pack(place, request), order=in_time), is_arrival)[:size]
     of_request[~hops.has_home] = -1
-    before = filled_forward(Groups(place, at, sequence), is_arrival)
+    before = filled_forward(Groups(place, order=in_time), is_arrival)
     of_any = before[:size]
     is_guessed = (of_same < 0) & (of_request < 0) & (of_any >= 0) & (before[of_any] >= 0)
     event = np.select([of_same >= 0, of_request >= 0], [of_same, of_request], of_any)

@@ -99,11 +99,31 @@ def pack(*columns: Ints) -> Ints:
     return packed
 
 
+def _order(number: Ints, *then_by: Ints) -> Ints:
+    """Give the order of rows by columns, the first column first; rows that come in order, as hops often do, stay."""
+    if not then_by:
+        return np.argsort(number, kind="stable")
+    return np.arange(len(number)) if _is_in_order(number, *then_by) else np.lexsort((*reversed(then_by), number))
+
+
+def _is_in_order(first: Ints, *others: Ints) -> bool:
+    """Tell whether no row comes before the row in front of it: a fraction of the time of sorting."""
+    is_later = first[1:] > first[:-1]
+    is_same = first[1:] == first[:-1]
+    for column in others:
+        if not (is_later | is_same).all():
+            return False
+        is_later |= is_same & (column[1:] > column[:-1])
+        is_same &= column[1:] == column[:-1]
+    return bool((is_later | is_same).all())
+
+
 class Groups:
     """Rows by a number: an order that brings rows with equal numbers together, and where each group starts in it."""
 
-    def __init__(self, number: Ints, *then_by: Ints) -> None:
-        self.order = np.lexsort((*reversed(then_by), number)) if then_by else np.argsort(number, kind="stable")
+    def __init__(self, number: Ints, *then_by: Ints, order: Ints | None = None) -> None:
+        """Rows of a group come by further columns, or in a known order of all rows, which groupings can share."""
+        self.order = _order(number, *then_by) if order is None else order[_order(number[order])]
         in_order = number[self.order]
         is_first = np.ones(len(number), dtype=np.bool_)
         is_first[1:] = in_order[1:] != in_order[:-1]
