@@ -53,6 +53,16 @@ def test_submitted_job_keeps_the_master_and_the_settings_of_spark_submit() -> No
 
 @pytest.mark.spark
 @pytest.mark.slow
+def test_workers_keep_their_memory_between_batches(spark: SparkSession) -> None:
+    def delay(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"delay": [os.environ.get("MIMALLOC_PURGE_DELAY", "")]})
+
+    assert [row.delay for row in spark.range(1).mapInArrow(delay, "delay string").collect()] == ["-1"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_session_counts(spark: SparkSession) -> None:
     assert spark.range(10).count() == 10
 
