@@ -68,7 +68,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         domains_from_file(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"[domains", b"\xff", b"a = 1\na = 2"])
+@pytest.mark.parametrize("content", [b"[domains", b"\xff", b"a = 1\na = 2", b"a = " + b"[" * 5000])
 def test_a_file_that_is_not_toml_is_named(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "domains.toml"
     file.write_bytes(content)

@@ -77,6 +77,8 @@ def _read(path: str | Path) -> tuple[Domains, dict[Path, FileStamp]]:
         table = tomllib.loads(read_named_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{path}: is not TOML that can be read: it is nested too deep") from None
     except OSError as error:
         raise SettingsError(f"cannot read the domains {path}: {error.strerror or error}") from None
 

@@ -57,6 +57,9 @@ FILES = (
     ("zzzzzzzz = 1\n",                 "{file}: unknown setting 'zzzzzzzz'; `hopwire config show` lists them all"),
     ('peers = "tcp://a:1"\n',          "{file}: peers: found 'tcp://a:1', expected a list of text"),
     ("insecure = 1\n",                 "{file}: insecure: found 1, expected true or false"),
+    ('[domains.d]\nsecret = "s"\n',    "{file}: domains: found a table, expected a path"),
+    ('[[peers]]\nsecret = "s"\n',      "{file}: peers: found a table, expected a list of text"),
+    ("name = " + "[" * 5000,           "{file}: is not TOML that can be read: it is nested too deep"),
     ("inbox_messages = true\n",        "{file}: inbox_messages: found True, expected a number from 1"),
 )
 NODES = (

@@ -126,6 +126,9 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
      "domain 'd': key 'k': the secret is short of the 16 bytes of hopwire-2"),
     (lambda: Domain("d", [KEY], scheme="x"),
      "domain 'd': unknown scheme 'x', expected hopwire-1 or hopwire-2 or legacy"),
+    (lambda: Domain("d", [KEY], scheme="ab" * 16),  # a secret in the wrong place
+     "domain 'd': unknown scheme, expected hopwire-1 or hopwire-2 or legacy"),
+    (lambda: Domain("d", [KEY], algorithm="ab" * 16), "domain 'd': unknown algorithm in hopwire-2, expected sha256"),
     (lambda: Domain("d", [KEY], algorithm="md5"),
      "domain 'd': unknown algorithm 'md5' in hopwire-2, expected sha256"),
     (lambda: Domain("d", [KEY], scheme="legacy", algorithm="crc"),

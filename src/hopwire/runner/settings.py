@@ -191,6 +191,8 @@ def _from_file(path: Path) -> dict[str, SettingValue]:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{path}: is not TOML that can be read: it is nested too deep") from None
     found: dict[str, SettingValue] = {}
     for name, value in table.items():
         option = OPTIONS.get(name)
@@ -240,8 +242,14 @@ def _read(option: RunOption, text: str, where: str) -> Any:
 
 def _checked(option: RunOption, value: Any, where: str) -> Any:
     if not option.kind.is_right(value):
-        raise SettingsError(f"{where}: found {value!r:.80}, expected {option.kind.expected}")
+        raise SettingsError(f"{where}: found {_shown(value)}, expected {option.kind.expected}")
     return tuple(value) if option.kind is LIST else str(value) if option.kind is PATH else value
+
+
+def _shown(value: Any) -> str:
+    """What was found; tables are not shown: they may be those of a file of domains, with its secrets."""
+    has_tables = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, dict) for each in value))
+    return "a table" if has_tables else f"{value!r:.80}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

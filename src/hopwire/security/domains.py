@@ -32,6 +32,7 @@ from hopwire.security.schemes import DEFAULT_SCHEME, MAX_KEY_ID_BYTES, SCHEMES
 
 __all__ = ["ALWAYS", "NEVER", "OPEN", "Domain", "Domains", "Key"]
 
+MAX_SHOWN = 20  # characters of a scheme or an algorithm that is none
 NEVER: tuple[Identity, ...] = ()
 ALWAYS: tuple[Identity, ...] = ("*",)
 ABOUT_QUESTIONS = frozenset((OUTCOME, DEMAND, ENOUGH))  # what nodes say about a question of any domain
@@ -111,10 +112,11 @@ class Domain:
 
     def _faults(self) -> Iterator[str]:
         if self.scheme not in SCHEMES:
-            yield f"unknown scheme {self.scheme!r}, expected {_one_of(SCHEMES)}"
+            yield f"unknown scheme{_if_short(self.scheme)}, expected {_one_of(SCHEMES)}"
         scheme = SCHEMES[self.scheme]
         if self.algorithm not in scheme.algorithms:
-            yield f"unknown algorithm {self.algorithm!r} in {self.scheme}, expected {_one_of(scheme.algorithms)}"
+            found = f"unknown algorithm{_if_short(self.algorithm)} in {self.scheme}"
+            yield f"{found}, expected {_one_of(scheme.algorithms)}"
         if not self.keys and b"*" not in self.unsigned:
             yield "has no key, though not all of it goes unsigned"
         if twice := _first_twice(key.id for key in self.keys):
@@ -220,6 +222,11 @@ def _refuse_two(pattern: bytes, domain: Domain, owner: Domain) -> None:
 
 def _first_twice(names: Iterable[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _if_short(word: object) -> str:
+    """Give a word that is wrong; a long one may be a secret in the wrong place, and is not shown."""
+    return f" {word!r}" if len(repr(word)) <= MAX_SHOWN else ""
 
 
 def _one_of(names: Iterable[str]) -> str:
