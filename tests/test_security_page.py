@@ -52,7 +52,9 @@ def test_every_command_of_the_page_exists() -> None:
 @needs_openssl
 def test_the_five_steps_give_a_node_that_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    steps = re.findall(r"^hopwire (.*)$", PAGE[PAGE.index("## Set up") : PAGE.index("## Change keys")], re.MULTILINE)
+    steps = re.findall(
+        r"^hopwire (keys .*)$", PAGE[PAGE.index("## Set up") : PAGE.index("## Change keys")], re.MULTILINE
+    )
     assert len(steps) == 5
     for step in steps:
         outcome = hopwire(*shlex.split(step, comments=True))

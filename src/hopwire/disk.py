@@ -97,7 +97,11 @@ def refuse_scheme(path: Path | str) -> None:
 
 def shown_name(path: Path | str) -> str:
     r"""Give the name of a file as text that every encoding takes: a byte that is not UTF-8 becomes `\xff`."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    text = os.fsdecode(path)
+    try:
+        return os.fsencode(text).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # no name of a file has such characters, but an argument may
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def check_mode(file_mode: object) -> None:
