@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from hopwire.node import Node
 from hopwire.node.streams import Streams
+from hopwire.node.zmtp_socket import ZmtpSocket
 
 T = TypeVar("T")
 
@@ -70,6 +71,8 @@ class Cables:
         self._ends: dict[Any, bytes] = {}  # by the address of one end of a connection
         self._far: dict[int, Any] = {}  # the address of the other end
         self._opened: dict[Node, list[Any]] = {}
+        self._latest: dict[int, Any] = {}  # connections by descriptor
+        self._held_up: set[Any] = set()
 
     async def start(self, node: Node) -> Node:
         """Start a node whose sockets are known here."""
@@ -81,8 +84,9 @@ class Cables:
         def opening(sock: socket.socket, *others: Any) -> Any:
             self._owners[sock.fileno()] = self._ends[sock.getsockname()] = node.identity
             self._far[sock.fileno()] = sock.getpeername()
-            opened.append(open_one(sock, *others))
-            return opened[-1]
+            self._latest[sock.fileno()] = connection = open_one(sock, *others)
+            opened.append(connection)
+            return connection
 
         streams._open = opening  # type: ignore[method-assign, assignment]
         await node.start()
@@ -106,6 +110,17 @@ class Cables:
             connection._on_closed, connection._on_frames = (lambda *_: None), (lambda _: True)
             connection.close("killed")
 
+    def hold_up(self) -> None:
+        """Let nothing come over the connections that are open now, as where the kernel waits long to send again."""
+        self._held_up.update(each for each in self._latest.values() if each.is_open)
+
+    def is_held_up(self, connection: ZmtpSocket) -> bool:
+        """Tell whether nothing comes over a connection."""
+        return connection in self._held_up or self._is_cut(connection._sock.fileno())
+
     def _is_cut(self, descriptor: int) -> bool:
+        latest = self._latest.get(descriptor)
+        if latest is not None and latest in self._held_up and latest.is_open:
+            return True
         far = self._ends.get(self._far.get(descriptor))
         return bool(self.cut) and (self._owners.get(descriptor) in self.cut or far in self.cut)

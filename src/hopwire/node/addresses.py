@@ -12,6 +12,8 @@ import errno
 import os
 import socket
 import stat
+import sys
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
@@ -29,10 +31,15 @@ __all__ = [
     "path_of",
     "port_of",
     "prepare",
+    "sends_in_vain",
 ]
 
 BACKLOG = 256
 MAX_PORT = 2**16 - 1
+TCP_RTO_MAX_MS = 44  # an option of Linux from 6.15 on, which Python does not name yet
+RETRANSMITS_AT = 2  # the place in `tcp_info` of Linux: how often the oldest segment was sent again
+IN_VAIN = 5  # of these: 5 s, as long as the silence of a peer is borne; 6 s with older kernels
+RETRANSMISSION_MS = 2_000  # the longest pause between two; after 15 of them, 27 s, the kernel ends the connection
 EVERYWHERE = ("0.0.0.0", "*", "::")  # noqa: S104 - addresses to listen on, and no others
 
 
@@ -102,11 +109,28 @@ def is_not_ipv4(found: tuple[Any, ...]) -> bool:
 
 
 def prepare(sock: socket.socket) -> None:
-    """Let a socket never block, send small messages at once, and notice in the end that the other side is gone."""
+    """Let a socket never block, send small messages at once, and notice in the end that the other side is gone.
+
+    What is not acknowledged is sent again after pauses that double each time, for up to two minutes each. A cable that
+    is plugged in again after 30 s would be noticed up to 30 s later, so the kernel is asked for shorter pauses.
+    """
     sock.setblocking(False)
     if sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if sys.platform == "linux":
+            with suppress(OSError):  # an older kernel
+                sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, RETRANSMISSION_MS)
+
+
+def sends_in_vain(sock: socket.socket) -> bool:
+    """Tell whether the kernel has sent something again and again without a word of the other machine.
+
+    Where a process only reads nothing, its kernel says so. Systems other than Linux do not tell.
+    """
+    if sys.platform != "linux" or sock.family == socket.AF_UNIX:
+        return False
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RETRANSMITS_AT + 1)[RETRANSMITS_AT] >= IN_VAIN
 
 
 def listening(uri: str) -> socket.socket:

@@ -9,6 +9,10 @@ both connections, and each sends over its own.
 The death of a connection is seen at once. Who is dialled again and does not answer soon is reported as gone. So is an
 address that refuses every connection for as long: the machine is there, and no process listens.
 
+A cut cable ends no connection. When the cable is mended, the kernel may wait for as long again as the cut was. So a
+peer whose machine acknowledges nothing is dialled anew, and the new connection takes the place of the old one. The
+machine of a process that stands still acknowledges, and the process keeps its connection.
+
 A name belongs to one connection at a time, and what was believed of a connection ends with it (`on_ended`). Whoever
 connects later under the same name begins as a stranger.
 
@@ -90,6 +94,7 @@ QUIET_SECONDS = 2.0  # two beats: a connection that is quiet for longer gives it
 PROOF_SECONDS = 1.0  # for the answer to an answer; then the address is dialled
 GONE_SECONDS = Pace().gone_ns / NS_PER_SECOND  # without a connection, after there was one, and the peer is gone
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0  # between two attempts to connect
+STUCK_LOOK_SECONDS = 0.5  # between two looks for connections that carry nothing
 ACCEPT_AGAIN_SECONDS = 0.1  # after the process ran out of descriptors
 EXPIRY_LOOKS = 40  # at files, after which connections are closed whose certificate has expired: ten seconds
 ACCEPT_AT_MOST = 64  # connections in one turn of the loop
@@ -130,6 +135,7 @@ class _OutgoingLink:
         "is_refused",
         "missed",
         "name",
+        "opening",
         "pause",
         "proof",
         "sending",
@@ -139,6 +145,7 @@ class _OutgoingLink:
     def __init__(self, uri: str, name: bytes) -> None:
         self.uri, self.name = uri, name
         self.connection: ZmtpSocket | None = None  # once it may be written to
+        self.opening: ZmtpSocket | None = None  # that this side has opened, and that is not ready yet
         self.candidate: ZmtpSocket | None = None  # that a hello came over; for control messages until it is proved
         self.proof: asyncio.TimerHandle | None = None  # when waiting for the proof ends
         self.missed: asyncio.TimerHandle | None = None  # when a peer that was connected counts as gone
@@ -213,6 +220,7 @@ class Streams(Outboxes):
         self._adopted = 0  # connections that an address stands for
         self._looking: asyncio.TimerHandle | None = None  # when files are looked at next
         self._looks = 0
+        self._looking_for_stuck: asyncio.TimerHandle | None = None
         self._turned_away: dict[tuple[str, str], float] = {}  # when somebody was cut off, by host and reason
         self.closed: Counter[str] = Counter()  # connections by the reason of their end
 
@@ -246,6 +254,7 @@ class Streams(Outboxes):
         self._loop.add_reader(self._server, self._accept)
         if self._admission is not None:
             self._looking = self._loop.call_later(LOOK_SECONDS, self._look)
+        self._looking_for_stuck = self._loop.call_later(STUCK_LOOK_SECONDS, self._look_for_stuck)
         if is_ipc(self._listen):
             return self._advertise or self._listen
         bound_host, bound_port, *_ = self._server.getsockname()
@@ -533,27 +542,48 @@ class Streams(Outboxes):
         self._write(candidate, frames)
         return True
 
+    def _look_for_stuck(self) -> None:
+        """Dial those again whose connection is stuck, which stays until another is ready: the network may heal first.
+
+        A cable is cut at 10.0 s. The kernel sends again at 10.2, 10.6, 11.4, 13.0 and 15.0 s, and then every 2 s; an
+        older one at 13.0, 16.2, 22.6 and 35.4 s. From 15.5 s or 16.5 s on this node dials every second. The cable is
+        plugged in at 23.0 s: a new connection is ready by 24.1 s.
+        """
+        for link in self._links.values():
+            is_looked_for = link.dialling is not None or link.opening is not None
+            if link.is_foreign or link.is_adopted or is_looked_for or link.connection is None:
+                continue
+            if link.connection.is_stuck:
+                link.dialling = self._loop.create_task(self._dial(link))
+        self._looking_for_stuck = self._loop.call_later(STUCK_LOOK_SECONDS, self._look_for_stuck)
+
     async def _dial(self, link: _OutgoingLink) -> None:
         """Try to connect, again and again with growing pauses; names are looked up anew each time."""
-        while not self._is_closed and link.uri in self._links:
+        while not self._is_closed and link.uri in self._links and not self._is_served(link):
+            began = self._loop.time()
             sock = await self._connected(link)
             if sock is None:
                 if link.is_refused and link.missed is None and not link.is_foreign:
                     link.missed = self._loop.call_later(self._gone_seconds, self._gone, link)
-                await self._pause(link)
+                await self._pause(link, self._loop.time() - began)
                 continue
             try:
                 ready, closed = partial(self._dialled_ready, link), partial(self._dialled_closed, link)
-                self._open(sock, link.name, ready, closed, False)
+                link.opening = self._open(sock, link.name, ready, closed, False)
             except OSError:  # reset before anything was done with it
                 sock.close()
                 await self._pause(link)
                 continue
-            link.dialling = None
-            return
+            break
+        link.dialling = None
 
-    async def _pause(self, link: _OutgoingLink) -> None:
-        await asyncio.sleep(link.pause)
+    def _is_served(self, link: _OutgoingLink) -> bool:
+        """Tell whether a link has a connection that carries something."""
+        return link.connection is not None and not link.connection.is_stuck
+
+    async def _pause(self, link: _OutgoingLink, spent: float = 0.0) -> None:
+        """Wait before the next attempt; an attempt that took long was pause enough."""
+        await asyncio.sleep(max(0.0, link.pause - spent))
         link.pause = min(2 * link.pause, LONGEST_PAUSE_SECONDS)
 
     async def _dial_again(self, link: _OutgoingLink) -> None:
@@ -592,6 +622,7 @@ class Streams(Outboxes):
         return None
 
     def _dialled_ready(self, link: _OutgoingLink, connection: ZmtpSocket) -> None:
+        link.opening = None
         if link.is_foreign:  # what it calls itself is no secret: others could take that name first
             connection.zmtp.identity = b""
         name = _name_of(connection)
@@ -605,6 +636,8 @@ class Streams(Outboxes):
         self._ready(link, connection)
 
     def _dialled_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
+        if link.opening is connection:
+            link.opening = None
         name = _name_of(connection)
         self._stirred_at.pop(connection, None)
         link.fault = CUT_OFF.get(reason, link.fault)
@@ -619,21 +652,36 @@ class Streams(Outboxes):
         if self._links.get(link.uri) is not link:
             connection.close(DISCONNECTED)
             return
-        if link.connection is not None:  # the peer was quicker
+        if self._is_served(link):  # the peer was quicker
             connection.close(DISCONNECTED)
             return
         link.rest()
-        link.connection, link.pause = connection, FIRST_PAUSE_SECONDS
+        former, link.connection = link.connection, connection
+        link.pause = FIRST_PAUSE_SECONDS
+        if former is not None:
+            self._leave(link, former)
         connection.on_written = lambda: self._written(link)
         for frames in self._first_words(link.uri):
             self._write(connection, frames)
         self._send_waiting(link.uri, self._peers[link.uri])
 
+    def _leave(self, link: _OutgoingLink, former: ZmtpSocket) -> None:
+        """Close a connection in whose place there is another; one that others opened is theirs to close."""
+        for frames in link.sending:
+            self._on_refused(link.uri, frames, "unreachable")
+        link.sending = []
+        if self._users.pop(former, None) is not None:
+            former.on_written = None
+        else:
+            former.close("replaced")
+
     def _link_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
         """A connection has ended: dial again, and if that takes too long, the peer is gone."""
         self.closed[reason] += 1
-        if link.connection is not None and link.connection is not connection:
-            return  # there is a better one
+        if link.connection is not None and link.connection is not connection:  # there is a better one
+            if link.dialling is None and not self._is_served(link) and not self._is_closed:
+                link.dialling = self._loop.create_task(self._dial_again(link))
+            return
         was_connected, link.connection, link.candidate = link.connection is not None, None, None
         for frames in link.sending:
             self._on_refused(link.uri, frames, "unreachable")
@@ -738,8 +786,9 @@ class Streams(Outboxes):
         while self._is_sending() and self._loop.time() < give_up_at:
             await asyncio.sleep(0.002)
         self._is_closed = True
-        if self._looking is not None:
-            self._looking.cancel()
+        for timer in (self._looking, self._looking_for_stuck):
+            if timer is not None:
+                timer.cancel()
         if self._flush_at is not None:
             self._flush_at.cancel()
         self._loop.remove_reader(self._server)

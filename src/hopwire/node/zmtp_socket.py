@@ -22,6 +22,7 @@ from termios import FIONREAD
 from typing import Any
 
 from hopwire.errors import WireError
+from hopwire.node.addresses import sends_in_vain
 from hopwire.node.certificate import Certificate, certificate_from
 from hopwire.node.strangers import MAX_UNPROVED_BYTES, MOST_NOISE, TAKE_AT_MOST, Strangers
 from hopwire.node.transport import Frames, OnFrames
@@ -111,6 +112,11 @@ class ZmtpSocket:
         self._timer: asyncio.TimerHandle | None = loop.call_later(HANDSHAKE_SECONDS, self.close, "handshake")
         loop.add_reader(sock, self._readable)
         self.write([GREETING])
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the machine at the other end acknowledges nothing."""
+        return self.is_open and sends_in_vain(self._sock)
 
     _reads_exactly = True  # so many bytes as are wanted; OpenSSL gives what a record has
 
