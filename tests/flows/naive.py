@@ -608,7 +608,7 @@ def is_silence_seen(hops: list[Row], request: Row, coverage: Coverage, rules: Ru
 def has_hidden_holder(hops: list[Row], request: Row, coverage: Coverage, rules: Rules, silent_at: int) -> bool:
     """Whether somebody was sent the question, and may have answered it while neither it nor home wrote anything."""
     home, deadline = request["home_node"], request["deadline_ns"]
-    busy = {home, *(each["from_node"] for each in hops)}
+    busy = {home, *(each["from_node"] for each in hops if request["awaits"] == "receipt" or not has_it_only(each))}
     for each in hops:
         is_copy = each["message_key"] == request["message_key"] and not each["repeat"]
         if not is_copy or each["fate"] in ("lost", "dead", *OF_OTHERS) or each["to_node"] in busy:
@@ -618,6 +618,11 @@ def has_hidden_holder(hops: list[Row], request: Row, coverage: Coverage, rules: 
         if can_miss_answer(coverage, rules, each["to_node"], home, first_seen(each), silent_at):
             return True
     return False
+
+
+def has_it_only(hop: Row) -> bool:
+    """Whether a node says no more than that it has the question."""
+    return bool(hop["outcome_kind"] == "received" or hop["dead_reason"] == "duplicate")
 
 
 def is_odd_end(hop: Row, request: Row) -> bool:

@@ -460,6 +460,20 @@ def test_request_is_open_where_the_holder_of_another_copy_may_have_answered_unse
     assert two_copies(came_to_b).requests()["outcome"].to_pylist() == ["open"]
 
 
+@pytest.mark.parametrize("word", ["receipt", "duplicate"])
+def test_holder_that_only_said_that_it_has_the_question_may_have_answered_unseen(word: str) -> None:
+    question = asking(ttl_ticks=TTL)
+    story = Story().hop(A, B, 0, 1400, b"q", **question).hop(A, C, 300, 301, b"q", attempt=1, **question)
+    story.skips.append(LifeSpan(C, BEGIN + 320 * MS, BEGIN + 900 * MS))
+    story.killed(A, 330, 9000)
+    assert story.requests()["outcome"].to_pylist() == ["open"]
+    if word == "receipt":
+        story.hop(C, A, 302, 303, b"c", **telling("received"))
+    else:
+        story.dead(C, 302, b"q", "duplicate", **question)
+    assert story.requests()["outcome"].to_pylist() == ["open"]
+
+
 def test_request_is_lost_if_the_holder_of_another_copy_would_have_been_seen_to_answer() -> None:
     story = two_copies()
     story.skips.clear()

@@ -36,7 +36,8 @@ nobody can tell.
 
 *Another copy.* Whoever insists may send the question to B, and then to C. That B lost it, or had it too late, says
 nothing of C. So the request is open and not lost or expired, if C was sent the question and was seen to do nothing with
-it, if its answer can have come home unseen by both ends, and if nobody gave up.
+it, if its answer can have come home unseen by both ends, and if nobody gave up. A receipt of C says that C has the
+question, and a dead letter `duplicate` says so too: who awaits an answer may still get it.
 
 *When a reply was taken.* The node at home writes a dead letter for every reply that its hub does not take.
 
@@ -122,7 +123,7 @@ OUTCOME = {name: number for number, name in enumerate(OUTCOMES)}
 OUTCOME_NAMES = pa.array(list(OUTCOMES))
 NO_HANDLER = pa.array(["no_route", "receiver_does_not_handle", "handler_missing"])
 REFUSED = pa.array(["invalid", "not_in_domain"])
-NOT_THE_FIRST = "duplicate"  # of a reply: another copy of the reply was taken
+NOT_THE_FIRST = "duplicate"  # another copy came before: of a reply, it was taken; of a question, its node has it
 NOBODY_WAITS = "nobody_waits"
 FOR_GOOD = pa.array(["expired", "cannot_carry", "cannot_sign", "bad_value"])  # undelivered: no other attempt is better
 NO_ANSWER, HANDLER_FAILED = "no_answer", "handler_failed"
@@ -306,7 +307,8 @@ def _has_hidden_holder(
 ) -> Bools:
     """Tell which of the marked requests a node may have answered until then, unseen by it and by home.
 
-    The node was sent the question, and was seen neither to have it too late nor to do anything with it.
+    The node was sent the question, and was seen neither to have it too late nor to do anything with it. To say that it
+    has the question is nothing, unless whoever asked waits for this word.
     """
     hops, of = asked.hops, asked.groups.of
     found: Bools = np.zeros(len(asked.groups), dtype=np.bool_)
@@ -314,7 +316,9 @@ def _has_hidden_holder(
     rows = np.flatnonzero(is_copy & (hops.target != asked.home) & (hops.came <= deadline[of]))
     if not len(rows):
         return found
-    acting = np.flatnonzero(where[of] & ~hops.is_told)
+    is_word = equal_text(hops["outcome_kind"], "received") | equal_text(hops["dead_reason"], NOT_THE_FIRST)
+    is_word &= ~equal_text(hops["awaits"], "receipt")[asked.groups.first][of]
+    acting = np.flatnonzero(where[of] & ~hops.is_told & ~is_word)
     place = pack(np.append(of[rows], of[acting]), np.append(hops.target[rows], hops.source[acting]))
     rows = rows[~np.isin(place[: len(rows)], place[len(rows) :])]
     can_pass = cover.can_pass_unseen(hops.target[rows], asked.home[rows], hops.begun[rows], until[of[rows]], rules)
