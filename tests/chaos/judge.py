@@ -43,7 +43,7 @@ SPARE_DESCRIPTORS = 250  # a member that was stopped takes a hundred strangers a
 KEPT = 15  # descriptors more in the last quarter of a life than in the first are a leak
 LAG_SECONDS = BEATS.silence_ns / NS_PER_SECOND  # a member that stands still for longer is given up by its peers
 MOMENT_SECONDS = 2.0  # for a loop that is busy when a timeout is over
-HEAL_SECONDS = 6.0  # two for the next retransmission or the next dial, and the rest for a busy machine
+HEAL_SECONDS = 8.0  # two for the next retransmission or the next dial, and the rest for a busy machine
 HINDRANCES = frozenset({"kill", "stop", "cut"})  # of a member, or of all those that it asks
 WAIT_SECONDS = {"send": 5.0, "toil": SETTINGS.inbox_messages * TOIL_SECONDS / Toiler.concurrency + 5.0}  # in an inbox
 
