@@ -228,7 +228,8 @@ engine that knows Delta opens it. A manifest, `_hopwire/manifests/<number>.json`
 belong together.
 
 Times are there twice: as timestamps in UTC, cut off to microseconds, and in nanoseconds since 1970 (`_ns`). So are
-identities, nodes and keys: as text, and as bytes for joins. Large tables are partitioned by `date`, the day in UTC.
+identities, nodes and keys: as text, and as bytes for joins. Large tables have `date`, the day in UTC, which finds the
+files of a day.
 
 ## How to read them
 

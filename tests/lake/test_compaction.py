@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from tests.lake.killing import DYING
 SCHEMA = pa.schema([("date", pa.date32()), ("flow_id", pa.binary()), ("left_at_ns", pa.int64())])
 pytestmark = pytest.mark.slow
 
-DAYS = ("2026-01-30", "2026-01-31")
+DAYS = ("2026-01-30", "2026-01-31", "2026-02-01")
 HOPS = "silver.hops"
 
 
@@ -42,19 +43,17 @@ def put_small(run: LakeRun, table: str, day: str, numbers: list[int], part: str 
         },
         SCHEMA,
     )
-    place = run.place(table) / f"date={day}"
-    place.mkdir(exist_ok=True)
-    name = f"{part or part_name(run.name, numbers[0])}.parquet"
-    pq.write_table(rows, place / name, store_schema=False)
-    return stored_file(run.place(table), f"date={day}/{name}")
+    name = f"{part or part_name(run.name, numbers[0])}.{DAYS.index(day)}.parquet"
+    pq.write_table(rows, run.place(table) / name, store_schema=False)
+    return stored_file(run.place(table), name)
 
 
-def put_days(lake: Path, counts: tuple[int, int], table: str = HOPS) -> None:
+def put_days(lake: Path, counts: tuple[int, ...], table: str = HOPS) -> None:
     """A table with so many files of each day, three rows in each."""
     with writing(lake) as run:
         files = [
             put_small(run, table, day, [base + number * 3 + each for each in range(3)])
-            for day, count, base in zip(DAYS, counts, (0, 10_000), strict=True)
+            for day, count, base in zip(DAYS, counts, (0, 10_000, 20_000), strict=False)
             for number in range(count)
         ]
         run.put(table, "basis", SCHEMA, files)
@@ -62,8 +61,8 @@ def put_days(lake: Path, counts: tuple[int, int], table: str = HOPS) -> None:
 
 
 def counts(lake: Path, table: str = HOPS) -> list[int]:
-    found = [file.parent.name for file in files_of(lake, table)]
-    return [found.count(f"date={day}") for day in DAYS]
+    found = [str(pq.read_table(file)["date"][-1]) for file in files_of(lake, table)]
+    return [found.count(day) for day in DAYS][: 3 if DAYS[2] in found else 2]
 
 
 def rows_of(lake: Path, number: int | None = None, table: str = HOPS) -> list[int]:
@@ -94,11 +93,30 @@ def test_days_with_too_many_files_get_few(tmp_path: Path, before: tuple[int, int
     assert compact(tmp_path).before == {}, "what is compacted stays as it is"
 
 
+def test_small_days_of_the_past_share_a_file_and_are_found_by_their_day(tmp_path: Path) -> None:
+    put_days(tmp_path, (2, 1, 3))
+    compact(tmp_path)
+    assert counts(tmp_path) == [0, 1, 3]
+    log = DeltaTable(str(tmp_path / "silver" / "hops"))
+    actions = pa.table(log.get_add_actions(flatten=True)).to_pylist()
+    days = {(str(row["min.date"]), str(row["max.date"])) for row in actions}
+    assert days == {(DAYS[0], DAYS[1]), (DAYS[2], DAYS[2])}
+    found = log.to_pyarrow_table(filters=[("date", "=", date.fromisoformat(DAYS[1]))])
+    assert sorted(found["left_at_ns"].to_pylist()) == [10_000, 10_001, 10_002]
+    assert rows_of(tmp_path) == rows_of(tmp_path, 1)
+
+
+def test_large_file_between_small_ones_keeps_them_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_days(tmp_path, (1, 1, 1))
+    large = next(file.name for file in files_of(tmp_path, HOPS) if file.name.endswith(".1.parquet"))
+    monkeypatch.setattr(compaction, "_is_small", lambda file: file.path != large)
+    assert compact(tmp_path).before == {}, "a file of two times would be found by the time between them"
+
+
 def test_merged_file_is_sorted_by_flow_and_any_engine_sees_that_no_row_changed(tmp_path: Path) -> None:
     put_days(tmp_path, (5, 1))
     compact(tmp_path)
-    (merged,) = [file for file in files_of(tmp_path, HOPS) if DAYS[0] in str(file)]
-    flows = pq.read_table(merged)["flow_id"].to_pylist()
+    flows = max((pq.read_table(file)["flow_id"].to_pylist() for file in files_of(tmp_path, HOPS)), key=len)
     assert (flows, len(flows)) == (sorted(flows), 15)
     log = DeltaTable(str(tmp_path / "silver" / "hops"))
     assert sorted(log.to_pyarrow_table()["left_at_ns"].to_pylist()) == rows_of(tmp_path)
@@ -130,7 +148,7 @@ def ingested(lake: Path, count: int, *, is_open: bool = False) -> dict[str, list
             part = part_name(run.name, number)
             numbers = [number * 3 + each for each in range(3)]
             for name in INGESTED:
-                files[name] += [put_small(run, name, day, numbers, part) for day in DAYS]
+                files[name] += [put_small(run, name, day, numbers, part) for day in DAYS[:2]]
             source = f"segment-{number:03}.arrows"
             sources[source] = StoredSource(
                 1, source, 6, parts=(part,), is_open=is_open and number == 0, path=f"/captures/{source}"
@@ -150,7 +168,7 @@ def test_parts_of_sources_are_merged_in_all_tables_and_sources_know_their_new_pa
     assert len({part for name, part in parts.items() if name != "segment-000.arrows"}) == 1
     assert len(set(parts.values())) == 2, "a source that may grow has a part of its own"
     for table in INGESTED:
-        assert counts(tmp_path, table) == [2, 2]
+        assert counts(tmp_path, table) == [1, 2], "the merged part has one file, the other one for each day"
         assert rows_of(tmp_path, table=table) == sorted(2 * [number for some in rows.values() for number in some])
         names = {file.name.partition(".")[0] for file in files_of(tmp_path, table)}
         assert names == {part for each in parts.values() for part in each}

@@ -10,6 +10,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from hopwire.cli import lake as command
 from hopwire.cli.exits import ExitCode
@@ -423,7 +425,7 @@ def test_every_table_has_its_columns_also_without_rows(tmp_path: Path, name: str
     opened = DeltaTable(str(tmp_path.joinpath(*name.split("."))))
     assert [field.name for field in opened.schema().fields] == schema.names
     assert opened.protocol().min_reader_version == 1, "every engine can read it"
-    assert opened.metadata().partition_columns == (["date"] if "date" in schema.names else [])
+    assert opened.metadata().partition_columns == [], "a file may have several days"
 
 
 def test_table_without_files_has_its_columns(tmp_path: Path) -> None:
@@ -594,3 +596,29 @@ def test_log_that_was_opened_and_was_changed_by_others_since_is_refused(tmp_path
     write_deltalake(lake / "gold" / "t", pa.table([[7], ["7"]], schema=SCHEMA), mode="append")
     with pytest.raises(LakeError, match="somebody else has written version 3"):
         fill(lake, "more", [8])
+
+
+def test_table_that_was_partitioned_by_day_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    place, schema = tmp_path / "gold" / "t", pa.schema([("date", pa.date32()), ("a", pa.int64())])
+    log = log_of(tmp_path, "gold.t")
+    files: list[StoredFile] = []
+    for path in ("date=2026-01-31/old.parquet", "new.parquet"):
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"date": [date(2026, 1, 31)], "a": [len(files)]}, schema), place / path)
+        files.append(stored_file(place, path))
+    old, new = files
+    create_table_with_add_actions(
+        str(place),
+        Schema.from_arrow(schema),
+        [AddAction(old.path, old.size_bytes, {"date": "2026-01-31"}, 0, True, old.statistics)],
+        partition_by=["date"],
+        commit_properties=CommitProperties(app_transactions=[Transaction("hopwire", 0)]),
+    )
+    assert [file.path for file in log.files()] == [old.path]
+    with pytest.raises(LakeError, match="partitioned by day, as an older hopwire wrote them; first build the lake"):
+        log.commit([old, new], schema, 0o600, {})
+    assert log.commit([new], schema, 0o600, {}) == 1
+    opened = DeltaTable(str(place))
+    assert (opened.metadata().partition_columns, opened.to_pyarrow_table()["a"].to_pylist()) == ([], [1])
+    assert DeltaTable(str(place), version=0).to_pyarrow_table()["a"].to_pylist() == [0]
+    assert log.is_ours

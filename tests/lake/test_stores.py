@@ -23,7 +23,7 @@ from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_here
 from hopwire.lake.sql import query
-from hopwire.lake.store import LakeRun, files_of, read_arrow, read_manifest, writing
+from hopwire.lake.store import LakeRun, files_of, read_arrow, read_manifest, read_whole, writing
 from hopwire.lake.straight import read_straight
 from hopwire.model.sighting import Sighting
 from hopwire.model.units import NS_PER_MINUTE
@@ -105,12 +105,15 @@ def test_query_opens_the_files_that_may_have_its_rows(bucket: str, s3_server: S3
         step(f"{bucket}/lake", [tmp_path / f"{node}.arrows"])
     days = query(f"{bucket}/lake", "select date::varchar as day, count(*) from messages group by 1 order by 1")["day"]
     assert len(days) == 2
-    s3_server.asked()
     wanted = str(days[1])
+    files = files_of(f"{bucket}/lake", "silver.messages")
+    of_day = {file.name for file in files if wanted in read_whole(file, ["date"])["date"].cast(pa.string()).to_pylist()}
+    s3_server.asked()
     found = query(f"{bucket}/lake", f"select distinct date::varchar as day from messages where date = '{wanted}'")
     assert found["day"].to_pylist() == [wanted]
     opened = {path for method, path in s3_server.asked() if method == "GET" and path.endswith(".parquet")}
-    assert {f"date={wanted}" in path for path in opened} == {True}, opened
+    assert len(of_day) == len(files) / 2
+    assert {path.rpartition("/")[2] for path in opened} == of_day
 
 
 def test_compaction_and_retention_work_in_a_bucket(bucket: str, tmp_path: Path) -> None:

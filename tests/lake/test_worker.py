@@ -17,6 +17,7 @@ import pytest
 from hopwire.capture import Sighting, batch_from_sightings
 from hopwire.capture.records import RECORDS, Origin, Row, batch_from_rows
 from hopwire.flows.spans import Gap, SourceSpan
+from hopwire.lake import parquet_output
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.worker import INGESTED, RESULT, IngestJob, IngestReport, IngestTask, ingest_group, ingest_groups
 from hopwire.security import Domains
@@ -27,6 +28,7 @@ from tests.capture.recording.recordings import Recording, message, pcap
 from tests.lake.captures import DOMAINS, NOW, make_sightings, write_segment
 
 SETTINGS = LakeSettings()
+DAY = 86_400 * 10**9
 
 
 @pytest.fixture
@@ -286,26 +288,50 @@ def test_small_sources_share_files_and_a_source_that_is_read_as_a_whole_again_ha
     assert sorted(set(rows["segment"].to_pylist())) == ["anna.arrows", "cleo.arrows", "dora.arrows"]
 
 
+def days_of(job: IngestJob, report: IngestReport) -> list[set[int]]:
+    """The days of each file."""
+    place = job.place("bronze.sightings")
+    files = [place / file.path for file in report.files["bronze.sightings"]]
+    return [set(pq.read_table(file)["date"].cast(pa.int32()).to_pylist()) for file in files]
+
+
 @pytest.mark.slow
-def test_rows_of_many_days_are_kept_by_days(tmp_path: Path, job: IngestJob) -> None:
-    day = 86_400 * 10**9
-    rows = [row._replace(seen_at_ns=NOW + number % 40 * day) for number, row in enumerate(make_sightings("anna", 200))]
+def test_rows_of_small_days_share_a_file_with_their_neighbours(
+    tmp_path: Path, job: IngestJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row._replace(seen_at_ns=NOW + number % 40 * DAY) for number, row in enumerate(make_sightings("anna", 200))]
+    path = write_segment(tmp_path / "anna.arrows", rows)
+    assert len(*days_of(job, ingest_source(task(path), job, DOMAINS, LakeSettings()))) == 40
+    monkeypatch.setattr(parquet_output, "SHARED_BYTES", 20_000)
+    found = days_of(job, ingest_source(task(path), job, DOMAINS, LakeSettings()))
+    assert 1 < len(found) < 40
+    assert sorted(day for days in found for day in days) == sorted({row.seen_at_ns // DAY for row in rows})
+    assert all(max(days) - min(days) == len(days) - 1 for days in found)
+
+
+@pytest.mark.slow
+def test_rows_of_many_large_days_are_kept_by_days(
+    tmp_path: Path, job: IngestJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_output, "SHARED_BYTES", 1)
+    rows = [row._replace(seen_at_ns=NOW + number % 40 * DAY) for number, row in enumerate(make_sightings("anna", 200))]
     path = write_segment(tmp_path / "anna.arrows", rows)
     report = ingest_source(task(path), job, DOMAINS, LakeSettings(batch_rows=50, row_group_bytes=1))
     files = report.files["bronze.sightings"]
-    assert len({file.day for file in files}) == 40
+    assert {len(days) for days in days_of(job, report)} == {1}
     assert len(files) > 40, "few files are open at a time"
     assert len({file.path for file in files}) == len(files)
     assert {file.part for file in files} == set(report.parts)
     found = rows_of(job, report, "bronze.sightings").sort_by("sequence")
     assert found["seen_at_ns"].to_pylist() == [row.seen_at_ns for row in rows]
-    days = [(value // day) for value in found["seen_at_ns"].to_pylist()]
+    days = [(value // DAY) for value in found["seen_at_ns"].to_pylist()]
     assert found["date"].cast(pa.int32()).to_pylist() == days
     assert found["seen_at"].cast(pa.int64()).to_pylist() == [value // 1000 for value in found["seen_at_ns"].to_pylist()]
 
 
 FILL = """
 import resource, sys, signal
+from hopwire.lake import parquet_output
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.worker import IngestJob, IngestTask, ingest_group
 from hopwire.security import OPEN

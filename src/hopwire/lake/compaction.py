@@ -2,14 +2,15 @@
 
 Every build adds files, and a build every minute makes 1,440 files a day in each table. Small files cost every reader.
 
-| a day of a table has | what is done |
+| small files of a table, neighbours in time | what is done |
 |---|---|
-| more than 32 files | its small files become few |
-| 2 to 32 files, of less than 16 MB on average, and a later day is there | the same: most likely nothing more comes |
-| one file, or large files | nothing |
+| two or more, of days before the last day of the table | they become few: most likely nothing more comes |
+| more than 32, of the last day | the same |
+| any other | nothing |
 
-- A file is small if it has less than 16 MB. Small files of neighbouring times are merged until they have 64 MB
-  together, so a merged file is about one time, and is found by it. Its rows are sorted by flow.
+- A file is small if it has less than 16 MB. Neighbours are merged until they have 64 MB together, so a merged file is
+  about one time, and is found by it. Example: a lake of a year with 10 kB a day has one file of the past in each table,
+  and one with 50 MB a day has a file for each day. Rows are sorted by day, and those of a day by flow.
 - Files with rows of open flows are left alone: the next step replaces them.
 - Files that the ingest writes belong to *parts*, and a source knows its parts by their names (`manifest.py`). So whole
   parts are merged, in all tables at once, and the sources are told. A part of a source that may grow is left alone.
@@ -26,6 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -34,6 +36,7 @@ import pyarrow as pa
 
 from hopwire.capture.sources import SUFFIXES, SourceKind
 from hopwire.errors import LakeError
+from hopwire.lake.delta_log import DATE
 from hopwire.lake.manifest import Manifest, StoredFile, StoredSource, part_name
 from hopwire.lake.parquet_output import TableLayout, TableOutput
 from hopwire.lake.retention import forget_old
@@ -45,7 +48,7 @@ from hopwire.places import Place
 
 __all__ = ["Compacted", "compact"]
 
-MAX_FILES = 32  # of one day of a table
+MAX_FILES = 32  # small ones of the last day of a table
 SMALL_BYTES = 16 * MEBIBYTE
 MERGED_BYTES = 64 * MEBIBYTE  # merged files are not larger by more than one small file; so memory is bounded
 BATCH_ROWS = 65_536
@@ -107,9 +110,8 @@ class _Compaction:
                 self._merge_table(name)
 
     def _merge_table(self, name: str) -> None:
-        files = self._closed(name)
-        for some in _days_to_merge(files).values():
-            for group in _groups(self._in_time(name, some)):
+        for some in self._crowded(name, self._closed(name)):
+            for group in _groups(some):
                 self._run.swap(name, group, self._merged(name, group, self._new_part()))
 
     def _closed(self, name: str) -> list[StoredFile]:
@@ -125,7 +127,7 @@ class _Compaction:
         sources = self._run.before.sources
         names = [name for name in INGESTED if name in self._run.before.tables]
         files = {name: self._run.files(name) for name in names}
-        crowded = {file.part for name in names for some in _days_to_merge(files[name]).values() for file in some}
+        crowded = {file.part for name in names for some in self._crowded(name, files[name]) for file in some}
         growing = {part for source in sources.values() if _may_grow(source) for part in source.parts}
         known = {part for source in sources.values() for part in source.parts}
         parts = self._parts_in_time(files, (crowded & known) - growing)
@@ -149,13 +151,22 @@ class _Compaction:
                     sizes[file.part] = max(sizes[file.part], file.size_bytes)
                     at = known.get(file.path, 0)
                     begins[file.part] = min(begins.get(file.part, at), at)
-        return [_SourceRows(part, sizes[part]) for part in sorted(sizes, key=lambda part: (begins[part], part))]
+        small = (part for part, size in sizes.items() if size < SMALL_BYTES)
+        return [_SourceRows(part, sizes[part]) for part in sorted(small, key=lambda part: (begins[part], part))]
 
     # -- files
 
-    def _in_time(self, name: str, files: Iterable[StoredFile]) -> list[StoredFile]:
-        begins = self._begins(name)
-        return sorted(files, key=lambda file: (begins.get(file.path, 0), file.path))
+    def _crowded(self, name: str, files: Iterable[StoredFile]) -> Iterator[list[StoredFile]]:
+        """The small files of a table that are to be merged, neighbours in time together, by the table above."""
+        begins, ends = self._begins(name), self._run.ranges_before(name, DATE)
+        ordered = sorted(files, key=lambda file: (begins.get(file.path, 0), file.path))
+        last = max((ends[file.path][1] for file in ordered if file.path in ends), default=0)
+        past = {path for path, (_, day) in ends.items() if day < last}
+        runs = [list(some) for is_small, some in groupby(ordered, _is_small) if is_small]
+        others = [[file for file in some if file.path not in past] for some in runs]
+        yield from ([file for file in some if file.path in past] for some in runs)
+        if sum(map(len, others)) > MAX_FILES:
+            yield from others
 
     def _begins(self, name: str) -> dict[str, int]:
         """The first time of each file of a table, as far as statistics tell."""
@@ -167,7 +178,7 @@ class _Compaction:
         return {path: at or 0 for path, at in zip(rows["path"].to_pylist(), times, strict=True)}
 
     def _merged(self, name: str, files: Sequence[StoredFile], part: str) -> list[StoredFile]:
-        """Write the rows of files into one file for each day."""
+        """Write the rows of files into one file."""
         if not files:
             return []
         run, schema = self._run, self._run.schema(name)
@@ -176,17 +187,15 @@ class _Compaction:
                 raise LakeError(f"{name}: {file.path} is not as it was written; build the lake again, then compact it")
         known = INGESTED.get(name)
         layout = TableLayout(schema, (), None, *((known.dictionaries, known.searched) if known else ()))
-        output = TableOutput(run.place(name), part, layout, self._settings)
-        place = log_of(run.lake, name).place
-        for day in _by_day(files).values():
-            try:
-                rows = dataset_of(place, day, schema).to_table()
-            except UNREADABLE as error:
-                raise LakeError(f"{name}: {day[0].path} or its neighbours cannot be read ({error})") from None
-            if order := [column for column in SORTED_BY.get(name, ()) if column in schema.names]:
-                rows = rows.sort_by([(column, "ascending") for column in order])
-            for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
-                output.add_stored(batch)
+        output = TableOutput(run.place(name), part, layout, self._settings, is_one_file=True)
+        try:
+            rows = dataset_of(log_of(run.lake, name).place, files, schema).to_table()
+        except UNREADABLE as error:
+            raise LakeError(f"{name}: {files[0].path} or its neighbours cannot be read ({error})") from None
+        if order := [column for column in (DATE, *SORTED_BY.get(name, ())) if column in schema.names]:
+            rows = rows.sort_by([(column, "ascending") for column in order])
+        for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+            output.add_stored(batch)
         return output.close()
 
     def _new_part(self) -> str:
@@ -205,24 +214,8 @@ class _SourceRows:
 _Sized = TypeVar("_Sized", StoredFile, _SourceRows)
 
 
-def _by_day(files: Iterable[StoredFile]) -> dict[str, list[StoredFile]]:
-    days: dict[str, list[StoredFile]] = defaultdict(list)
-    for file in files:
-        days[file.path.rpartition("/")[0]].append(file)
-    return dict(sorted(days.items()))
-
-
-def _days_to_merge(files: Iterable[StoredFile]) -> dict[str, list[StoredFile]]:
-    """The small files of the days that have too many, by the first table of this module."""
-    days = _by_day(files)
-    last = max(days, default="")
-    found = {}
-    for day, own in days.items():
-        mean = sum(file.size_bytes for file in own) / len(own)
-        small = [file for file in own if file.size_bytes < SMALL_BYTES]
-        if len(small) > 1 and (len(own) > MAX_FILES or (day < last and mean < SMALL_BYTES)):
-            found[day] = small
-    return found
+def _is_small(file: StoredFile) -> bool:
+    return file.size_bytes < SMALL_BYTES
 
 
 def _groups(files: Sequence[_Sized]) -> Iterator[list[_Sized]]:

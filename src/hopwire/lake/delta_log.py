@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ __all__ = ["DATE", "LOG", "DeltaLog", "refuse_symlink", "uri_refusal"]
 
 APP = "hopwire"  # the transaction that fences writers
 LOG = "_delta_log"
-DATE = "date"  # a table that has this column is partitioned by it
+DATE = "date"  # the day of a row: its least and largest value in each file find the files of a day
 MAX_LOG_BYTES = 1024 * MEBIBYTE
 REASON_LENGTH = 200
 MAX_KEPT = 100  # tables: those of some lakes
@@ -47,6 +47,9 @@ UNFIT = re.compile(r"%[0-9A-Fa-f]{2}|\\")  # delta-rs decodes a path twice, and 
 CONFIGURATION = {
     "delta.enableExpiredLogCleanup": "false",  # a manifest may name a version of any age
     "delta.checkpointInterval": "10",  # a step opens all tables: a commit to replay costs 0.4 ms, a checkpoint 20 ms
+    # a checkpoint names files that were removed for so long, at 1 us each for whoever opens the table; a follower
+    # removes some every two seconds
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
 
 # tables that this process has opened to write, each with the file of its version: to read what came since costs half of
@@ -226,8 +229,10 @@ class DeltaLog:
         A version that has the same rows as the version before says so: whoever follows the table reads none of it.
         """
         if not self.exists:
-            return self._create(files, schema, file_mode, note)
+            return self._create(0, files, schema, file_mode, note)
         table, before = self._table(None), {file.path: file for file in self.files()}
+        if table.metadata().partition_columns:
+            return self._replace_days(files, before, schema, file_mode, note)
         wanted = {file.path for file in files}
         is_other = table.schema() != _delta_schema(schema)
         add = [_added(file, not has_same_rows) for file in files if file.path not in before or is_other]
@@ -240,7 +245,6 @@ class DeltaLog:
                 add if is_other else [*add, *remove],
                 mode="overwrite" if is_other else "append",  # to overwrite is to remove all files there are
                 schema=schema,
-                partition_by=_partitions(schema),
                 commit_properties=_properties(version, note),
             )
         except _delta_errors() as error:
@@ -277,7 +281,24 @@ class DeltaLog:
         remove_files(*(log / name for name in old))
         return len(old)
 
-    def _create(self, files: Sequence[StoredFile], schema: pa.Schema, file_mode: int, note: dict[str, str]) -> int:
+    def _replace_days(
+        self,
+        files: Sequence[StoredFile],
+        before: Container[str],
+        schema: pa.Schema,
+        file_mode: int,
+        note: dict[str, str],
+    ) -> int:
+        """Replace all files of a table that an older hopwire has partitioned by day."""
+        if any(file.path in before for file in files):
+            said = "its files are partitioned by day, as an older hopwire wrote them"
+            raise LakeError(f"{self.name}: {said}; first build the lake: hopwire lake build CAPTURES LAKE")
+        return self._create(self.head + 1, files, schema, file_mode, note)
+
+    def _create(
+        self, version: int, files: Sequence[StoredFile], schema: pa.Schema, file_mode: int, note: dict[str, str]
+    ) -> int:
+        """Make a table, which has its first version; a later version replaces all of a table that is there."""
         from deltalake.transaction import create_table_with_add_actions
 
         try:
@@ -285,16 +306,15 @@ class DeltaLog:
                 str(self.place),
                 _delta_schema(schema),
                 [_added(file, is_change=True) for file in files],
-                mode="error",
-                partition_by=_partitions(schema),
+                mode="overwrite" if version else "error",
                 name=self.name,
                 configuration=CONFIGURATION,
-                commit_properties=_properties(0, note),
+                commit_properties=_properties(version, note),
                 storage_options=delta_options(self.place),
             )
         except _delta_errors() as error:
-            raise self._refused(0, error) from None
-        return self._committed(0, file_mode)
+            raise self._refused(version, error) from None
+        return self._committed(version, file_mode)
 
     def _refused(self, version: int, error: Exception) -> HopwireError:
         if refused := self._place_error(error, "write it"):
@@ -346,10 +366,6 @@ def _delta_schema(schema: pa.Schema) -> Any:
     return _delta().Schema.from_arrow(schema)
 
 
-def _partitions(schema: pa.Schema) -> list[str]:
-    return [DATE] if DATE in schema.names else []
-
-
 def _properties(version: int, note: dict[str, str]) -> Any:
     """The fence: a commit for this version and no other, which fails if somebody else was quicker."""
     delta = _delta()
@@ -358,20 +374,16 @@ def _properties(version: int, note: dict[str, str]) -> Any:
     )
 
 
-def _values(file: StoredFile) -> dict[str, str | None]:
-    return {DATE: file.day} if file.path.startswith(f"{DATE}=") else {}
-
-
 def _added(file: StoredFile, is_change: bool) -> Any:
     from deltalake.transaction import AddAction
 
-    return AddAction(file.path, file.size_bytes, _values(file), _now_ms(), is_change, file.statistics)
+    return AddAction(file.path, file.size_bytes, {}, _now_ms(), is_change, file.statistics)
 
 
 def _removed(file: StoredFile, is_change: bool) -> Any:
     from deltalake.transaction import RemoveAction
 
-    return RemoveAction(file.path, is_change, _now_ms(), file.size_bytes, _values(file))
+    return RemoveAction(file.path, is_change, _now_ms(), file.size_bytes, {})
 
 
 def _now_ms() -> int:

@@ -115,7 +115,7 @@ def _lags(lake: Place | str, manifest: Manifest, now_ns: int) -> tuple[NodeLag, 
         return ()
     rows = read_arrow(lake, SPANS_TABLE.name, ["node", "node_name", "last_seen_at_ns"], manifest=manifest)
     last: dict[str, int] = {}
-    for row in rows.to_pylist():
+    for row in rows.group_by(["node", "node_name"]).aggregate([("last_seen_at_ns", "max")]).to_pylist():
         name = node_label(row["node"], row["node_name"])
-        last[name] = max(row["last_seen_at_ns"], last.get(name, 0))
+        last[name] = max(row["last_seen_at_ns_max"], last.get(name, 0))
     return tuple(NodeLag(name, at, (now_ns - at) / NS_PER_SECOND) for name, at in sorted(last.items()))

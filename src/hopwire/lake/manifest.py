@@ -32,7 +32,6 @@ from hopwire.errors import LakeError
 __all__ = [
     "EDGE_BYTES",
     "FORMAT",
-    "NO_DAY",
     "WRITTEN",
     "Manifest",
     "StoredFile",
@@ -51,9 +50,7 @@ __all__ = [
 FORMAT = 2
 EDGE_BYTES = 64 * 1024  # two segments differ in their first rows or in their last rows
 TABLE = re.compile(r"(bronze|silver|gold)\.[a-z0-9_]+", re.ASCII)
-DAY = r"\d{4}-\d{2}-\d{2}"
-NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # as every engine calls a partition without a value
-PATH = re.compile(rf"(?:date=({DAY}|{NO_DAY})/)?([\w.-]+)\.parquet", re.ASCII)
+PATH = re.compile(r"(?:date=\w[\w-]*/)?[\w.-]+\.parquet", re.ASCII)  # an older hopwire wrote a directory for each day
 
 WRITTEN = re.compile(r"[0-9a-f]{12}-\d{5}-[0-9a-f]{8}(\.\d+)?\.parquet", re.ASCII)  # the names that runs give
 
@@ -70,13 +67,6 @@ class StoredFile(msgspec.Struct, frozen=True):
     def part(self) -> str:
         """The name of the file without its directory and its ending."""
         return self.path.rpartition("/")[2].partition(".")[0]
-
-    @property
-    def day(self) -> str | None:
-        """The value of the column `date` in all rows, if the table is kept by days; None for rows without a time."""
-        found = PATH.fullmatch(self.path)
-        day = found[1] if found else None
-        return None if day == NO_DAY else day
 
 
 class StoredStep(msgspec.Struct, frozen=True):

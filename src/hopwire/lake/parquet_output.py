@@ -1,8 +1,11 @@
-"""The Parquet files that one task writes of one table: a file for each day, and what the Delta log says of each.
+"""The Parquet files that one task writes of one table, and what the Delta log says of each.
 
 Rows wait until they fill a row group. A row group says which flows it may have (a Bloom filter), so that whoever looks
-for one flow reads few of them. A task whose rows are of many days has few files open at a time; a day that comes
-again after its file was closed gets a second file. Without rows there is no file.
+for one flow reads few of them. Without rows there is no file.
+
+A file has one day, or neighbouring days that are small: days share a file until they have 8 MiB together. So a step has
+one file, whatever days its rows are of, and who asks for a day of a large lake opens files of about that day. A task
+has few files open at a time; days that come again after their file was closed get a second file.
 """
 
 from __future__ import annotations
@@ -10,10 +13,10 @@ from __future__ import annotations
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.lake.delta_log import DATE, refuse_symlink
-from hopwire.lake.manifest import NO_DAY, StoredFile, part_name
+from hopwire.lake.manifest import StoredFile, part_name
 from hopwire.lake.readable import Names, readable_batch
 from hopwire.lake.settings import LakeSettings
+from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place, new_file, open_file
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ParquetFileWriter", "TableLayout", "TableOutput", "leaf_paths", "stored_file", "write_rows"]
 
 MAX_OPEN_FILES = 16
+SHARED_BYTES = 8 * MEBIBYTE  # of values, before compression
 MAX_TEXT = 100  # characters of a least or largest value; a longer one is left out
 LOOKED_UP = ("flow_id", "correlation_id")  # columns that have Bloom filters where a table has them
 FALSE_ALARMS = 0.01  # the share of row groups that are read for nothing
@@ -65,13 +70,16 @@ def leaf_paths(field: pa.Field, before: str = "") -> list[str]:
 class TableOutput:
     """The files of one task."""
 
-    def __init__(self, place: Place, part: str, layout: TableLayout, settings: LakeSettings) -> None:
-        self._place, self._part = place, part
+    def __init__(
+        self, place: Place, part: str, layout: TableLayout, settings: LakeSettings, *, is_one_file: bool = False
+    ) -> None:
+        self._place, self._part, self._is_one_file = place, part, is_one_file
         self._layout, self._settings = layout, settings
         self._waiting: list[pa.RecordBatch] = []
         self._size = 0
-        self._open: OrderedDict[str, ParquetFileWriter] = OrderedDict()  # the path of a file: its writer
+        self._open: OrderedDict[date | None, _OpenFile] = OrderedDict()  # by the first day
         self._files: list[StoredFile] = []
+        self._begun = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows, without their readable columns."""
@@ -95,27 +103,44 @@ class TableOutput:
         return self._files
 
     def _flush(self) -> None:
-        for day, rows in _by_day(pa.Table.from_batches(self._waiting, self._layout.schema)):
-            self._writer(day, len(rows)).add(rows)
+        for first, rows in self._shared(pa.Table.from_batches(self._waiting, self._layout.schema)):
+            self._writer(first, len(rows)).add(rows)
         self._waiting, self._size = [], 0
 
-    def _writer(self, day: str, row_count: int) -> ParquetFileWriter:
-        """The writer for a day; the file that was not written to for longest is closed if there are too many."""
-        known = [path for path in self._open if path.rpartition("/")[0] == day]
-        if known:
-            self._open.move_to_end(known[0])
-            return self._open[known[0]]
+    def _shared(self, rows: pa.Table) -> Iterator[tuple[date | None, pa.Table]]:
+        """Rows that share a file, with the first of their days; rows without a time have a file of their own."""
+        if DATE not in rows.schema.names or self._is_one_file:
+            yield None, rows
+            return
+        days = rows[DATE].combine_chunks()
+        counted = pc.value_counts(days)
+        counts = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
+        for some in _shares(counts, SHARED_BYTES * len(rows) // max(rows.nbytes, 1)):
+            is_all = len(some) == len(counts)
+            yield some[0], rows if is_all else rows.filter(pc.is_in(days, pa.array(some, pa.date32())))
+
+    def _writer(self, first: date | None, row_count: int) -> ParquetFileWriter:
+        """The writer for days; the file that was not written to for longest is closed if there are too many."""
+        if first in self._open:
+            self._open.move_to_end(first)
+            return self._open[first].writer
         if len(self._open) >= MAX_OPEN_FILES:
             self._finish(next(iter(self._open)))
-        count = sum(file.path.rpartition("/")[0] == day for file in self._files)
-        name = f"{self._part}{f'.{count}' if count else ''}.parquet"
-        path = f"{day}/{name}" if day else name
-        refuse_symlink((self._place / path).parent)
-        self._open[path] = ParquetFileWriter(self._place / path, self._layout, self._settings, row_count)
-        return self._open[path]
+        path = f"{self._part}{f'.{self._begun}' if self._begun else ''}.parquet"
+        self._begun += 1
+        refuse_symlink(self._place)
+        writer = ParquetFileWriter(self._place / path, self._layout, self._settings, row_count)
+        self._open[first] = _OpenFile(path, writer)
+        return writer
 
-    def _finish(self, path: str) -> None:
-        self._files.append(self._open.pop(path).close(path))
+    def _finish(self, first: date | None) -> None:
+        done = self._open.pop(first)
+        self._files.append(done.writer.close(done.path))
+
+
+class _OpenFile(NamedTuple):
+    path: str  # from the directory of the table
+    writer: ParquetFileWriter
 
 
 class ParquetFileWriter:
@@ -156,19 +181,20 @@ def write_rows(run: LakeRun, table: Table, basis: str, rows: pa.Table) -> None:
     run.put(table.name, basis, table.stored_schema, output.close())
 
 
-def _by_day(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Rows by the directory of their day, in the order that they have."""
-    if DATE not in rows.schema.names:
-        yield "", rows
-        return
-    days = pc.unique(rows[DATE])
-    for day in sorted(days.to_pylist(), key=str):
-        one = rows if len(days) == 1 else rows.filter(_is_day(rows[DATE], day))
-        yield f"{DATE}={NO_DAY if day is None else day.isoformat()}", one
-
-
-def _is_day(column: Any, day: date | None) -> Any:
-    return pc.is_null(column) if day is None else pc.fill_null(pc.equal(column, pa.scalar(day)), False)
+def _shares(counts: Mapping[date | None, int], enough: int) -> Iterator[list[date | None]]:
+    """Neighbouring days that share a file: as few as have enough rows; what is left over has a file, too."""
+    if None in counts:
+        yield [None]
+    some: list[date | None] = []
+    count = 0
+    for day in sorted(day for day in counts if day is not None):
+        some.append(day)
+        count += counts[day]
+        if count >= enough:
+            yield some
+            some, count = [], 0
+    if some:
+        yield some
 
 
 def stored_file(place: Place, path: str) -> StoredFile:
@@ -188,7 +214,7 @@ def _statistics(metadata: Any) -> dict[str, Any]:
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     for index in range(metadata.num_columns):
         name = metadata.schema.column(index).path
-        if name == DATE or name not in schema.names or str(schema.field(name).type) not in STATISTICS:
+        if name not in schema.names or str(schema.field(name).type) not in STATISTICS:
             continue
         found = [group.column(index).statistics for group in groups]
         if not found or any(each is None or not each.has_null_count for each in found):
@@ -205,4 +231,6 @@ def _statistics(metadata: Any) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if isinstance(value, date):
+        return value.isoformat()
     return int(value) if isinstance(value, np.integer) else value

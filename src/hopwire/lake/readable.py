@@ -14,8 +14,8 @@ columns of the files: any engine reads them, and their least and largest values 
 
 A table that has identities, one in each row, also says of each whether nodes use it among themselves (`is_control`).
 
-The column `date` is the day of the first time of a row that is there, in UTC. Tables are kept by days where a
-declaration says `dated_by`.
+The column `date` is the day of the first time of a row that is there, in UTC, where a declaration says `dated_by`. Its
+least and largest value in each file find the files of a day.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ DERIVED = {
     "nodes":             _Derived("node_names",                    NAME),
     "receivers":         _Derived("receiver_names",                NAME),
 }
-DATE_COLUMN = Column("date", pa.date32(), "the day, in UTC; the table is kept by days")
+DATE_COLUMN = Column("date", pa.date32(), "the day, in UTC: finds the files of a day")
 CONTROL = Column("is_control", pa.bool_(), "whether nodes say it among themselves: greetings, signs of life, routes")
 # fmt: on
 MEANINGS = {TIME: "as a timestamp in UTC", TEXT: "as text, or as hex", NAME: "by its name", HEX: "as hex"}

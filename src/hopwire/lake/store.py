@@ -1,6 +1,6 @@
 """A lake on disk: a Delta table for each table, and manifests that name the versions that belong together.
 
-    LAKE/<layer>/<table>/[date=2026-01-31/]*.parquet    the rows
+    LAKE/<layer>/<table>/*.parquet                      the rows
     LAKE/<layer>/<table>/_delta_log/                    which of these files each version of the table has
     LAKE/_hopwire/manifests/<number>.json               which version of each table counts, and the sources
     LAKE/_hopwire/lock                                  held by the run that writes
@@ -43,7 +43,7 @@ from pyarrow import fs
 from hopwire.disk import NO_FOLLOW, NO_WAIT, OWNER_ONLY, is_regular, make_directory, not_regular
 from hopwire.errors import LakeBusy, LakeError
 from hopwire.lake.at_once import at_once, threads_for
-from hopwire.lake.delta_log import DATE, DeltaLog, refuse_symlink, uri_refusal
+from hopwire.lake.delta_log import DeltaLog, refuse_symlink, uri_refusal
 from hopwire.lake.manifest import (
     FORMAT,
     Manifest,
@@ -302,8 +302,7 @@ def _truths(statistics: pa.Table, schema: pa.Schema) -> Iterator[ds.Expression]:
     """What is true of all rows of each file, by the least and the largest values that the Delta log has."""
     names = [name for name in schema.names if {f"min.{name}", f"max.{name}"} <= set(statistics.column_names)]
     for row in statistics.to_pylist():
-        day = row.get(f"partition.{DATE}")
-        truth = ds.scalar(True) if day is None else ds.field(DATE) == pa.scalar(day).cast(schema.field(DATE).type)
+        truth = ds.scalar(True)
         for name in names:
             low, high, kind = row[f"min.{name}"], row[f"max.{name}"], schema.field(name).type
             if low is not None and high is not None and row.get(f"null_count.{name}") == 0:
@@ -497,7 +496,7 @@ class LakeRun:
     def ranges_before(self, table: str, column: str) -> dict[str, tuple[int, int]]:
         """Give the least and the largest value of a column in the files that a table had, where these are known.
 
-        A timestamp is a number of microseconds.
+        A timestamp is a number of microseconds, and a day is a number of days since 1970.
         """
         known = self.before.tables.get(table)
         if known is None:
@@ -508,8 +507,9 @@ class LakeRun:
         names = ["path", f"min.{column}", f"max.{column}"]
         if not set(names) <= set(rows.column_names):
             return {}
-        paths, least, most = (rows[name] for name in names)
-        pairs = zip(least.cast(pa.int64()).to_pylist(), most.cast(pa.int64()).to_pylist(), strict=True)
+        paths, *bounds = (rows[name] for name in names)
+        kind = pa.int32() if pa.types.is_date(bounds[0].type) else pa.int64()
+        pairs = zip(*(bound.cast(kind).to_pylist() for bound in bounds), strict=True)
         found = zip(paths.to_pylist(), pairs, strict=True)
         return {path: (low, high) for path, (low, high) in found if low is not None and high is not None}
 

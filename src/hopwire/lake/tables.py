@@ -89,7 +89,7 @@ class Table:
     columns: tuple[Column, ...]
     meaning: str  # what one row is
     build: Callable[..., DataFrame | Judged] | None = None  # None: the ingest or a step writes the table
-    dated_by: tuple[str, ...] = ()  # the table is kept by days: the day of the first of these times that is there
+    dated_by: tuple[str, ...] = ()  # the column `date` is the day of the first of these times that is there
 
     def __post_init__(self) -> None:
         layer, _, rest = self.name.partition(".")

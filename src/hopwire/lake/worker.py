@@ -79,8 +79,8 @@ REPEATING = (
 )  # fmt: skip
 # columns that people search by
 SEARCHED = (
-    "seen_at", "seen_at_ns", "segment", "node", "node_name", "incarnation", "sequence", "contract", "correlation",
-    "message",
+    "date", "seen_at", "seen_at_ns", "segment", "node", "node_name", "incarnation", "sequence", "contract",
+    "correlation", "message",
 )  # fmt: skip
 INGESTED = {
     table.name: TableLayout(table.stored_schema, table.dated_by, None, REPEATING, SEARCHED)
