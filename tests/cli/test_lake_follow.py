@@ -50,6 +50,22 @@ def test_captures_are_followed_and_the_lake_says_how_it_stands(
     assert 'hopwire_lake_node_lag_seconds{node="anna"}' in text
 
 
+def test_bad_captures_give_the_exit_code_of_a_build(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (captures / "cleo.arrows").write_bytes(b"no capture at all, but of this name")
+    built, followed = str(tmp_path / "built"), str(tmp_path / "followed")
+    assert run(["lake", "build", str(captures), built]) == ExitCode.INCOMPLETE
+    for _ in range(2):  # also if nothing is new
+        capsys.readouterr()
+        assert run(["lake", "follow", str(captures), followed, "--once"]) == ExitCode.INCOMPLETE
+        assert capsys.readouterr().err.splitlines()[-1] == "hopwire: could not be read, or not in full: cleo.arrows"
+    (captures / "cleo.arrows").unlink()
+    assert (
+        run(["lake", "follow", str(captures), followed, "--once"]) == run(["lake", "build", str(captures), built]) == 0
+    )
+
+
 def test_what_is_wrong_is_one_line(captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = tmp_path / "lake"
     assert run(["lake", "follow", str(lake)]) == ExitCode.USAGE

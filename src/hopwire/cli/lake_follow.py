@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwire.capture.times import time_text
-from hopwire.cli.exits import complain
+from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.place_arguments import LakePlace, place_argument
 from hopwire.cli.spark_sessions import build_settings, lazy_session, need_spark
 from hopwire.cli.terminal import plain_table, say, screen
@@ -26,6 +26,7 @@ from hopwire.security import OPEN, Domains
 
 if TYPE_CHECKING:
     from hopwire.lake.follow import FollowSettings
+    from hopwire.lake.follow_notes import FollowNotes
     from hopwire.lake.lake_standing import LakeStatus
 
 __all__ = ["follow", "status"]
@@ -64,12 +65,14 @@ def follow(
 
     The command ends in order with Ctrl+C or SIGTERM, and may be killed at any moment: the next one goes on where the
     last step ended. Captures that are not there yet are waited for. One process at a time follows into a lake. Spark is
-    started with --spark, or if there is more to judge at once than one process can.
+    started with --spark, or if there is more to judge at once than one process can. With --once the exit code is that
+    of a build: 4 if captures are bad.
     """
     if len(paths) < 2:
         raise SettingsError("expected captures and a lake: hopwire lake follow captures lake")
     need_spark()
     known = domains_from_file(domains) if domains else OPEN
+    from hopwire.lake.build import bad_captures
     from hopwire.lake.follow import Follower, FollowSettings, following
 
     settings = FollowSettings(max_rows=max_rows, every_seconds=every, compact_steps=compact_steps)
@@ -77,15 +80,23 @@ def follow(
         if not is_once:
             complain(f"following {', '.join(map(str, paths[:-1]))} into {paths[-1]}; Ctrl+C ends it in order")
         if checkpoint is not None:
-            return _fed_by_spark(paths, checkpoint, settings, known, None if is_once else stop)
-        with lazy_session("hopwire lake follow", _whole_settings) as spark:
-            follower = Follower(paths[:-1], lake, settings, domains=known, spark=spark, tell=complain)
-            notes = follower.run(lambda seconds: not stop.wait(seconds), is_once=is_once)
+            _fed_by_spark(paths, checkpoint, settings, known, None if is_once else stop)
+        else:
+            with lazy_session("hopwire lake follow", _whole_settings) as spark:
+                follower = Follower(paths[:-1], lake, settings, domains=known, spark=spark, tell=complain)
+                notes = follower.run(lambda seconds: not stop.wait(seconds), is_once=is_once)
+            _show_end(notes, paths[-1], as_json=as_json)
+    if is_once and (bad := bad_captures(paths[:-1], paths[-1])):
+        complain(f"could not be read, or not in full: {', '.join(bad)}")
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _show_end(notes: FollowNotes, lake: Path, *, as_json: bool) -> None:
     if as_json:
         say(json.dumps({name: getattr(notes, name) for name in notes.__slots__}))
         return
     steps = plural(notes.step_count, "step")
-    say(f"{notes.sighting_count:,} sightings in {steps}; version {notes.version} of {paths[-1]}")
+    say(f"{notes.sighting_count:,} sightings in {steps}; version {notes.version} of {lake}")
 
 
 def _fed_by_spark(

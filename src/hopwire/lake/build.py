@@ -13,6 +13,7 @@ Spark is started only if there is something to do for it: small captures are rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -159,6 +160,25 @@ def _known_sources(lake: Place | str) -> Mapping[str, StoredSource]:
     return read_manifest(lake).sources if manifest_numbers(place_of(lake)) else {}
 
 
+def bad_captures(captures: Iterable[Place | str], lake: Place | str) -> list[str]:
+    """Give the captures that are there and are not in a lake in full: those that a build calls bad."""
+    known = _known_sources(lake)
+    bad = []
+    for place in captures:
+        with suppress(LakeError, OSError):  # captures that are not there yet are waited for
+            found, foreign = find_sources(place, known)
+            bad += [*_bad_sources(found, known), *_bad_files(foreign)]
+    return bad
+
+
+def _bad_sources(found: Iterable[str], known: Mapping[str, StoredSource]) -> list[str]:
+    return [name for name in found if name in known and known[name].is_bad]
+
+
+def _bad_files(foreign: Iterable[Fault]) -> list[str]:
+    return [shown_name(fault.path.name) for fault in foreign if fault.detail != LEFT_ALONE]
+
+
 def rejudge(lake: Place | str, spark: Session, settings: LakeSettings, wait_seconds: float = 0.0) -> Manifest:
     """Judge the flows of a lake anew that what has left the lake has changed; nothing is read from captures."""
     wanted = in_order(all_tables(), all_tables())
@@ -208,12 +228,12 @@ def _built(
         forget_old(run.lake, settings)
     manifest = expire_old(lake, settings) or manifest
     read = tuple(dict.fromkeys(task.name for task in tasks))
-    bad = [name for name in found if name in known and known[name].is_bad]
+    bad = _bad_sources(found, known)
     names = {name: each.source.path.name for name, each in found.items()}  # an open segment has another name
     told = dict.fromkeys([*read, *bad])
     faults = [f"{names.get(name, name)}: {fault}" for name in told for fault in known[name].faults]
     faults += [f"{shown_name(fault.path.name)}: {fault.detail}" for fault in foreign]
-    bad += [shown_name(fault.path.name) for fault in foreign if fault.detail != LEFT_ALONE]
+    bad += _bad_files(foreign)
     before = run.before.sources
     too_old = sum(known[name].expired - (before[name].expired if name in before else 0) for name in read)
     return Built(named_place(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad), max(too_old, 0))
