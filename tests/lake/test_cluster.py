@@ -42,7 +42,7 @@ from hopwire.places import list_below, place_of
 
 master, captures, domains, lake, *victims = sys.argv[1:]
 lake, killed = place_of(lake), []
-waits = {"captures": "_hopwire/work/*/done/*", "flows": "silver/hops/*/*.parquet"}
+waits = {"captures": "_hopwire/work/*/done/*", "flows": "silver/hops/*.parquet"}
 spark = session("cluster", **{
     "spark.master": master,
     "spark.driver.host": "127.0.0.1",
