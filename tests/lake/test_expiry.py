@@ -15,6 +15,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ from hopwire.capture.sources import list_sources, read_source
 from hopwire.capture.times import time_text
 from hopwire.errors import LakeError
 from hopwire.lake import expiry, retention
-from hopwire.lake.build import build, step
+from hopwire.lake.build import Session, build, step
 from hopwire.lake.compaction import compact
 from hopwire.lake.expiry import expire, limit_of, limit_of_days
 from hopwire.lake.manifest import part_name
@@ -37,7 +38,10 @@ from tests.cli.running import hopwire
 from tests.lake.days import DAY, FIRST_DAY, SECOND, Days, make_days
 from tests.lake.killing import kill_at
 from tests.lake.pure import put_rows
-from tests.lake.test_increment import CutCaptures, assert_same, cut, no_spark, rows_of
+from tests.lake.test_increment import CutCaptures, assert_same, cut, no_spark, rows_of, too_large
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["cut"]
 pytestmark = pytest.mark.slow
@@ -148,8 +152,11 @@ def test_flows_that_stay_are_those_of_a_lake_that_never_lost_any(cut: CutCapture
     assert_checked(lake, full, cut.place.parent / "truth")
 
 
-def test_whole_build_knows_what_flows_that_are_gone_have_proved_of_the_clocks(tmp_path: Path) -> None:
-    """A flow that lasts stays among flows that leave, and a clock that is ahead shows times after the limit."""
+def make_expired(tmp_path: Path) -> tuple[Path, Path, list[str]]:
+    """A lake in which a flow that lasts stays among flows that leave, its captures, and its clocks before.
+
+    A clock that is ahead shows times after the limit.
+    """
     days, begin, lake = Days(tmp_path / "captures"), FIRST_DAY + 600 * SECOND, tmp_path / "lake"
     days.ask(b"lasts", begin, took=300 * SECOND, ahead=60 * SECOND)
     for each in range(40):
@@ -157,13 +164,34 @@ def test_whole_build_knows_what_flows_that_are_gone_have_proved_of_the_clocks(tm
     step(lake, days.write("all"))
     clocks = rows_of(lake)["silver.clocks"]
     expiry._expired(lake, begin + 200 * SECOND, LakeSettings())
-    before = rows_of(lake)
     assert flows_of(lake) == ["lasts", *sorted(f"short-{each}" for each in range(20, 40))]
-    build(no_spark, days.place, lake, settings=LakeSettings(compression="none"))  # another file: all is judged anew
+    return lake, days.place, clocks
+
+
+def assert_judged_anew(spark: Session, lake: Path, captures: Path, clocks: list[str], step_rows: int) -> None:
+    """All flows are judged anew, and nothing changes but the files."""
+    before = rows_of(lake)
+    build(spark, captures, lake, settings=LakeSettings(compression="none", step_rows=step_rows))
     found = rows_of(lake)
     assert found["silver.clocks"] == clocks
     for name in OF_FLOWS:
         assert found[name] == before[name], name
+
+
+def test_whole_build_knows_what_flows_that_are_gone_have_proved_of_the_clocks(tmp_path: Path) -> None:
+    lake, captures, clocks = make_expired(tmp_path)
+    assert_judged_anew(no_spark, lake, captures, clocks, LakeSettings().step_rows)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("by_tables", [False, True])
+def test_spark_knows_what_flows_that_are_gone_have_proved_of_the_clocks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_tables: bool
+) -> None:
+    lake, captures, clocks = make_expired(tmp_path)
+    if by_tables:
+        monkeypatch.setattr("hopwire.lake.build.whole_tables", too_large)
+    assert_judged_anew(spark, lake, captures, clocks, 1)
 
 
 def assert_checked(lake: Path, full: Path, truth: Path) -> None:
