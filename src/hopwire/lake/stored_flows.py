@@ -57,7 +57,7 @@ TIMES = {  # the columns whose statistics find the rows of a flow: each row has 
 }
 MAX_KNOWN = 32_000_000  # hashes that a process keeps: 256 MB, the flows of more than an hour at the highest rate
 
-_KNOWN_HASHES: dict[str, Ints] = {}  # of the files that the last step looked at, sorted
+_KNOWN_HASHES: dict[str, Ints] = {}  # of the files that the last step of each lake looked at, sorted
 
 
 class TableFiles:
@@ -116,6 +116,11 @@ class TableFiles:
     def path(self, file: StoredFile) -> str:
         """Give where a file lies: nothing else is ever written there."""
         return str(self._run.log(self.table.name).place / file.path)
+
+    @property
+    def place(self) -> str:
+        """Where all files of the table lie."""
+        return str(self._run.log(self.table.name).place)
 
     def numbers(self, file: StoredFile, column: str) -> Ints:
         """Read one column of numbers."""
@@ -182,12 +187,7 @@ class StoredFlows:
         known = {file: _KNOWN_HASHES.get(self.index.path(file)) for file in self.index.closed}
         read = {file: np.sort(self.index.numbers(file, "flow_hash")) for file, each in known.items() if each is None}
         found = [(file, read[file] if hashes is None else hashes) for file, hashes in known.items()]
-        _KNOWN_HASHES.clear()
-        left = MAX_KNOWN
-        for file, hashes in found:
-            left -= len(hashes)
-            if left >= 0:
-                _KNOWN_HASHES[self.index.path(file)] = hashes
+        _keep_hashes(self.index.place, {self.index.path(file): hashes for file, hashes in found})
         return found
 
     def looking_at(self, since: Mapping[bytes, int]) -> set[bytes]:
@@ -294,6 +294,17 @@ class StoredFlows:
     def count_again(self) -> None:
         """Find the crossings of the flows that are here anew: no step does this."""
         raise WholeNeeded("a message came again, and a crossing of a closed flow may be mistaken")
+
+
+def _keep_hashes(place: str, found: Mapping[str, Ints]) -> None:
+    """Keep the hashes of all files of a lake, and those of other lakes of this process while there is room."""
+    others = {path: hashes for path, hashes in _KNOWN_HASHES.items() if not path.startswith(f"{place}/")}
+    _KNOWN_HASHES.clear()
+    left = MAX_KNOWN
+    for path, hashes in (*found.items(), *others.items()):  # the last lake first
+        left -= len(hashes)
+        if left >= 0:
+            _KNOWN_HASHES[path] = hashes
 
 
 def _times(index: pa.Table) -> tuple[int, int]:
