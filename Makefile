@@ -75,6 +75,8 @@ fresh: $(READY)
 	@echo "== docs"
 	@$(BIN)/python docs/generate.py --check
 
+# these tests wait for nothing and share nothing: a process for each core, and no group
+pure: PYTEST_ARGS = -q -n 2 --dist worksteal
 pure: $(READY)
 	@echo "== tests that are quick"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not spark and not fuzz"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -49,6 +50,21 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["SPARK_CONF_DIR"] = str(SPARK_SETTINGS)  # processes that tests start have it too
     # Typer builds the tree of all commands for each call, which takes longer than most commands do
     vars(typer.main)["get_command"] = cache(typer.main.get_command)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected, and never again in what was collected: it stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or Python ends without freeing what was collected, and DuckDB complains of it
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in the same hook

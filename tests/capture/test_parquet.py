@@ -141,6 +141,7 @@ def test_footer_that_contradicts_itself_is_a_fault_and_not_the_end_of_the_proces
     assert fault.kind == FaultKind.FOREIGN
 
 
+@pytest.mark.slow
 def test_other_name_beside_the_pages_of_a_column_hides_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     frames = pa.array([[bytes(80 * 1024**2)]], LIST)

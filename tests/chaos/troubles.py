@@ -61,13 +61,15 @@ class Hand:
     spells: list[Spell] = field(default_factory=list)
 
     async def play(self, cards: Sequence[str], until: float) -> None:
-        """Play the cards again and again, in a new order each time, until the time is over."""
+        """Play the cards again and again, in a new order each time, until the time is over; all of them once."""
+        rounds = 0
         while cards:
             for kind in self.chance.sample(cards, len(cards)):
                 await asyncio.sleep(self.chance.uniform(*self.force.pause_seconds))
-                if time.monotonic() >= until:
+                if rounds and time.monotonic() >= until:
                     return
                 await TROUBLES[kind](self)
+            rounds += 1
 
     def anybody(self) -> Member:
         """Choose a member."""

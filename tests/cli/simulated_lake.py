@@ -14,7 +14,7 @@ from tests.cli.running import hopwire
 from tests.lake.pure import judge_captures, write_lake
 
 
-def make_simulated_lake(place: Path, messages: int = 2000) -> Path:
+def make_simulated_lake(place: Path, messages: int) -> Path:
     """Simulate, judge and write."""
     simulated, lake = place / "simulated", place / "lake"
     found = hopwire("simulate", str(simulated), "--messages", str(messages), "--seed", "16")

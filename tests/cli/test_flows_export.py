@@ -19,6 +19,7 @@ import pytest
 
 from hopwire.cli.collector import ATTEMPTS, Collector
 from hopwire.errors import DeliveryError
+from hopwire.lake import flow_exports
 from hopwire.lake.exported_rows import WITHIN
 from hopwire.lake.store import read_arrow
 from tests.capture.recording.recordings import heard
@@ -27,11 +28,12 @@ from tests.cli.simulated_lake import make_simulated_lake
 from tests.cli.tshark import needs_tshark, shown_messages, tshark
 
 ALL = ("--all", "--limit", "100000")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exports")]  # all share a lake, and what is exported of it
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_simulated_lake(tmp_path_factory.mktemp("exports"))
+def lake(tmp_path_factory: pytest.TempPathFactory, is_long: bool) -> Path:
+    return make_simulated_lake(tmp_path_factory.mktemp("exports"), 2000 if is_long else 600)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,6 @@ def plain(attributes: list[dict[str, Any]]) -> dict[str, Any]:
 # -- OTLP
 
 
-@pytest.mark.slow
 def test_opentelemetry_reads_every_request(requests: list[dict[str, Any]]) -> None:
     from google.protobuf.json_format import ParseDict
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -81,7 +82,6 @@ def _ids_as_protobuf_has_them(value: dict[str, Any]) -> dict[str, Any]:
     return {key: base64.b64encode(bytes.fromhex(each)).decode() if key in ids else each for key, each in value.items()}
 
 
-@pytest.mark.slow
 def test_every_span_has_one_id_and_a_parent_in_its_trace(requests: list[dict[str, Any]]) -> None:
     spans = spans_in(requests)
     ids = Counter((span["traceId"], span["spanId"]) for span in spans)
@@ -140,7 +140,6 @@ def test_another_attempt_is_linked_to_the_first(requests: list[dict[str, Any]]) 
         assert span["attributes"]["hopwire.attempt"] > 0
 
 
-@pytest.mark.slow
 def test_one_flow_a_query_and_a_time_can_be_chosen(lake: Path, requests: list[dict[str, Any]]) -> None:
     lost = ("--outcome", "lost", "--limit", "100000")
     listed = [json.loads(line) for line in hopwire("flows", "ls", str(lake), "--json", *lost).out.splitlines()]
@@ -241,7 +240,6 @@ def test_zipkin_of_nothing_is_an_empty_list(lake: Path) -> None:
 # -- Perfetto
 
 
-@pytest.mark.slow
 def test_perfetto_reads_every_packet_and_slices_never_overlap(
     lake: Path, requests: list[dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -310,7 +308,6 @@ def test_the_recording_has_every_message_of_the_flows(lake: Path, recording: Pat
 
 
 @needs_tshark
-@pytest.mark.slow
 def test_wireshark_shows_the_recording_with_names_and_comments(lake: Path, recording: Path) -> None:
     found = shown_messages(recording)
     hops = read_arrow(lake, "silver.hops", ["fate", "dead_reason"]).to_pylist()
@@ -374,7 +371,6 @@ def collecting(answers: Answers) -> Iterator[str]:
         server.server_close()
 
 
-@pytest.mark.slow
 def test_a_collector_gets_every_span_once(lake: Path, requests: list[dict[str, Any]]) -> None:
     answers = Answers()
     with collecting(answers) as url:
@@ -420,14 +416,14 @@ def test_a_collector_that_is_not_there_is_one_line() -> None:
         Collector(url, first_pause=0.001).send("{}")
 
 
-def test_a_refusal_says_what_was_sent_before_and_ends_with_1(lake: Path) -> None:
+def test_a_refusal_says_what_was_sent_before_and_ends_with_1(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_exports, "SPANS_AT_ONCE", 500)
     with collecting(Answers((200, b"not json at all"), (400, b"enough"))) as url:
         found = hopwire("flows", "export", str(lake), "--endpoint", url, *ALL)
     assert (found.code, found.out) == (1, "")
     assert found.err == f"hopwire: --endpoint: {url} says 400 enough; taken before it: 1 request\n"
 
 
-@pytest.mark.slow
 def test_spans_that_a_collector_does_not_take_are_counted(lake: Path) -> None:
     partial = json.dumps({"partialSuccess": {"rejectedSpans": "3", "errorMessage": "too old"}}).encode()
     with collecting(Answers((200, partial))) as url:

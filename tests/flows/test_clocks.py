@@ -186,6 +186,7 @@ def test_coverage_of_rows_is_that_of_the_clocks() -> None:
     assert abs(b.last_ns - BEGIN - (DAY_S - 20) * SECOND) < SECOND
 
 
+@pytest.mark.slow
 def test_clock_that_drifts_does_not_move_its_neighbours() -> None:
     talk = Talk({A: drifting(80), B: always(0), C: always(SECOND), D: always(0)})
     talk.say(*TO_AND_FRO, (A, C), (C, A), (B, C), (C, B), (A, D), (D, A), (B, D), seconds=3600, every=5)

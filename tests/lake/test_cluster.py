@@ -25,7 +25,7 @@ from hopwire.places import Place, list_below, place_of, read_file, upload
 from hopwire.simulate import FAULTS, SimulateSettings
 from tests.lake.cluster import standalone
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 MESSAGES = 1_000
 

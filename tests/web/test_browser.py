@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,12 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="NOT INSTALLED: chromium, in which the page is tried"),
 ]
 WIDTHS = {"desk": 1600, "tablet": 1024, "phone": 390}
+SCHEMES = ("light", "dark")
+SCREENS = (
+    ("dark", "desk"),
+    ("light", "tablet"),
+    ("light", "phone"),
+)  # each width; `make long` has each in both schemes
 ADDRESSES = {
     "overview": "/", "flows": "/flows", "flow": "/flow/order-001?clock=both", "lost": "/flow/dropped-001?view=sequence",
     "steps": "/flow/order-001?view=table", "bytes": "/flow/order-001/hop/0", "links": "/links",
@@ -235,8 +241,9 @@ def test_pages_work_without_scripts(browser: Browser, served: str) -> None:
     context.close()
 
 
-@pytest.mark.parametrize("name", list(WIDTHS))
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "name"), [
+    *SCREENS, *(pytest.param(*each, marks=pytest.mark.long) for each in product(SCHEMES, WIDTHS) if each not in SCREENS)
+])  # fmt: skip
 def test_every_page_fits_its_width_in_light_and_dark(browser: Browser, served: str, name: str, scheme: Any) -> None:
     context = browser.new_context(base_url=served, viewport={"width": WIDTHS[name], "height": 800}, color_scheme=scheme)
     page = context.new_page()
