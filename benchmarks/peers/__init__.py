@@ -46,6 +46,11 @@ class Peer:
     options: tuple[str, ...] = ()  # what `serve` and `connect` are given beside
     is_small_only: bool = False  # whether the smallest body says it all, so that a run stays short
 
+    @property
+    def is_written(self) -> bool:
+        """Whether its bytes go to a file."""
+        return not {"capture", "written"}.isdisjoint(self.options)
+
 
 # fmt: off
 PEERS = (

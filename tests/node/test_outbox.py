@@ -11,6 +11,7 @@ from hopwire.model import Codec, Payload
 from hopwire.node import Actor, Node, NodeSettings, Overflow, handles
 from hopwire.node.outbox import Outbox, Outboxes
 from hopwire.node.transport import OutboxLimits
+from hopwire.node.waking import Turn
 from tests.node.loopback import told
 
 TOLD = 3000
@@ -103,6 +104,57 @@ def test_a_message_that_comes_alone_leaves_at_once() -> None:
             peers.send("peer", [b"peer", b"", b"body", b"meta"], 8)
             assert peers.loads == [1]  # before the loop does anything else
             await peers.turn(0)
+
+    asyncio.run(story())
+
+
+class Read(Sluggish):
+    """A transport whose messages are answers to what is read from a connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = Turn()
+
+    def _sends_at_once(self, uri: str, frames: list[bytes], train_at_ns: int | None) -> bool:
+        self.loads.append(1)
+        return True
+
+    def read(self, count: int) -> tuple[list[int], bool]:
+        """Answer so many messages of one read; give what left, and whether the loop has to end the turn."""
+        self.loads = []
+        self._waking.hold(self.begun)
+        for _ in range(count):
+            assert self.send("peer", QUESTION, 12) == ""
+        self._waking.run()
+        return self.loads, self._flush_at is not None
+
+    def read_again(self, count: int) -> tuple[list[int], bool]:
+        """Answer what the same connection brings in another turn."""
+        self.begun.is_over, self.begun = True, Turn()
+        return self.read(count)
+
+
+def test_a_turn_with_one_answer_is_over_when_the_connection_is_read_again() -> None:
+    async def story() -> None:
+        peers = Read()
+        for _ in range(3):
+            assert peers.read_again(1) == ([1], False)
+        assert peers.read(2) == ([], True), "two more of the same turn leave at its end"
+        assert await peers.turn(0) == [2]
+        assert peers.read_again(1) == ([], True), "and so does the next, since the turn before had several"
+
+    asyncio.run(story())
+
+
+def test_a_turn_without_a_read_is_ended_by_the_loop() -> None:
+    async def story() -> None:
+        peers = Read()
+        assert peers.read_again(1) == ([1], False)
+        assert peers.loads == [1]
+        peers.loads = []
+        assert peers.send("peer", QUESTION, 12) == ""
+        assert peers.loads == [], "nobody has read since: this may be the same turn"
+        assert await peers.turn(0) == [1]
 
     asyncio.run(story())
 

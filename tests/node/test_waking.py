@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 
 import pytest
 
-from hopwire.node.waking import MOST_PASSES, Waking
+from hopwire.node.waking import MOST_PASSES, Turn, Waking
 
 WHO: ContextVar[str] = ContextVar("WHO")
 P = ParamSpec("P")
@@ -69,7 +69,7 @@ async def test_whoever_holds_lets_them_go_on_at_the_end() -> None:
     reader = asyncio.get_running_loop().create_future()
 
     def read() -> None:
-        waking.hold()
+        waking.hold(Turn())
         for future in futures:
             waking.set_result(future, "read")
         waking.run()
@@ -130,7 +130,7 @@ async def test_an_error_that_ends_the_loop_costs_nobody_behind_it() -> None:
     falling: asyncio.Future[None] = loop.create_future()
     task = asyncio.ensure_future(fall(falling))
     futures, tasks = await waiting(2)
-    waking.hold()
+    waking.hold(Turn())
     for future in (falling, *futures):
         waking.set_result(future, "woken")
     with pytest.raises(SystemExit):

@@ -5,7 +5,9 @@
   peer that reads trains they are sent as trains. Control messages and those that fit no train go as plain frames. A
   message that fits no train does not wait for the end of the turn if nothing waits before it.
 - Control messages that depend on no order go first (`goes_first`), in their order among themselves.
-- Turns are counted, not time: a thousand messages are one train however long each of them takes.
+- Turns are counted, not time: a thousand messages are one train however long each of them takes. The end of a turn is
+  a step of the loop. A turn in which one message left at once, while a connection was read, needs no such step: the
+  turn is over when the connection is read again.
 - What is sent is built before its first byte is sent, and stays in the queue until it was taken.
 
 A transport says what sending is: `_send_waiting`.
@@ -26,6 +28,7 @@ from hopwire.node.mailbox import BoundedQueue, Overflow
 from hopwire.node.share import in_slices
 from hopwire.node.transport import Frames, OnRefused, OnSent, OutboxLimits
 from hopwire.node.waiters import ELSEWHERE, OtherPlaces
+from hopwire.node.waking import Turn, Waking
 from hopwire.wire.train import SMALLEST, TRAIN_BYTES, TRAIN_FRAMES, TRAIN_MESSAGES, USUAL, pack_train
 
 __all__ = ["CONTROL_MESSAGES", "EARLY_MESSAGES", "NEVER_EARLY", "RETRY_SECONDS", "Load", "Outbox", "Outboxes"]
@@ -61,6 +64,7 @@ class Outbox(BoundedQueue[Item]):
         self.takes_trains = self.dates_trains = False
         self.sent_at = 0
         self.is_quiet, self.left = True, 0  # at most one message in the last turn; so many left before the end of this
+        self.turn: Turn | None = None  # in which one left at once; none: a step of the loop ends the turn
         self.mean_bytes = 1  # of a message, in the last load
         self.is_even = True  # whether all that waits may go in trains: then no message is looked at by itself
         self.firsts = 0  # messages at the front that go first; `is_even` does not speak of them
@@ -133,8 +137,13 @@ class Outboxes(ABC):
     _on_sent: OnSent | None
 
     def __init__(
-        self, limits: OutboxLimits | None, alone_bytes: int = TRAIN_BYTES, early_messages: int = EARLY_MESSAGES
+        self,
+        limits: OutboxLimits | None,
+        alone_bytes: int = TRAIN_BYTES,
+        early_messages: int = EARLY_MESSAGES,
+        waking: Waking | None = None,
     ) -> None:
+        self._waking = waking or Waking()
         self._limits = limits or OutboxLimits()
         self._alone_bytes = alone_bytes  # a larger message goes alone
         self._early_messages = early_messages
@@ -208,9 +217,14 @@ class Outboxes(ABC):
         if is_control or goes_alone:
             how = CONTROL if is_control else ALONE
             outbox.is_even = outbox.is_even and goes_first
+        if outbox.turn is not None and outbox.turn.is_over:
+            outbox.left, outbox.turn = 0, None
         is_alone = not waiting and outbox.is_quiet and not outbox.left
         if is_alone and how == IN_TRAIN and self._sends_at_once(uri, frames, now):
-            outbox.left = 1
+            outbox.left, outbox.turn = 1, self._waking.turn
+            if outbox.turn is not None and not outbox.putters:
+                outbox.sent_at = now
+                return ""
         else:
             item = (frames, self._number(), how, now)
             if goes_first:
@@ -306,7 +320,7 @@ class Outboxes(ABC):
         self._flush_at = None
         for uri in list(self._busy):
             outbox = self._peers[uri]
-            outbox.is_quiet, outbox.left = len(outbox.queued) + outbox.left <= 1, 0
+            outbox.is_quiet, outbox.left, outbox.turn = len(outbox.queued) + outbox.left <= 1, 0, None
             is_empty = not outbox.queued and not outbox.putters  # all has left before the end of the turn
             if is_empty or self._send_waiting(uri, outbox):
                 self._busy.pop(uri, None)

@@ -202,11 +202,10 @@ class Streams(Outboxes):
         waking: Waking | None = None,
     ) -> None:
         check_addresses(listen, advertise)
-        self._waking = waking or Waking()
         self._gone_seconds = gone_seconds
         self._admission = None if tls is None else Admission(tls, identity)
         # TLS encrypts and writes piece by piece, so its receiver begins early by itself, and long trains cost it less
-        super().__init__(limits, LARGE_BYTES, NEVER_EARLY if tls else EARLY_MESSAGES)
+        super().__init__(limits, LARGE_BYTES, NEVER_EARLY if tls else EARLY_MESSAGES, waking)
         self._identity, self._listen, self._advertise = identity, listen, advertise
         self._message_limits = message_limits or Limits()
         self._links: dict[str, _OutgoingLink] = {}

@@ -9,6 +9,8 @@ after the other, in the order in which they were woken, each in its own context,
 - A turn has some passes and no more: the rest has the next turn. How much actors and hubs may do in one turn is
   bounded as ever (`share.py`).
 - Whoever has read from a socket lets go on what that woke, once all else is done (`hold`, `run`): that saves a turn.
+- A connection is read once in a turn of the loop. So a turn in which a connection was read is over when the connection
+  is read again (`Turn`), and whoever wants to know that needs no step of the loop.
 
 A future that is waited for otherwise than by one task, or on a loop that is being debugged, is left to the loop.
 """
@@ -20,22 +22,32 @@ from collections import deque
 from contextvars import Context
 from typing import Any
 
-__all__ = ["MOST_PASSES", "Waking"]
+__all__ = ["MOST_PASSES", "Turn", "Waking"]
 
 MOST_PASSES = 8  # in one turn of the loop
 Future = asyncio.Future
 
 
+class Turn:
+    """A turn of the loop in which a connection was read; whoever reads the connection again says that it is over."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+
 class Waking:
     """Those who are to go on in this turn of the loop."""
 
-    __slots__ = ("_context", "_is_due", "_loop", "_woken")
+    __slots__ = ("_context", "_is_due", "_loop", "_woken", "turn")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken: deque[Any] = deque()  # a context, a callback and a future, one behind the other, for each of them
         self._is_due = False  # whether `run` will be called
         self._context = Context()
+        self.turn: Turn | None = None  # while a connection is read, and those go on whom that woke
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake those who wait on this loop; before that, and where the loop is debugged, futures wake by themselves."""
@@ -57,9 +69,9 @@ class Waking:
             self._is_due = True
             loop.call_soon(self.run, context=self._context)
 
-    def hold(self) -> None:
-        """Promise that `run` is called at the end of what is being done."""
-        self._is_due = True
+    def hold(self, turn: Turn) -> None:
+        """Promise that `run` is called at the end of what is being done: a connection is read."""
+        self._is_due, self.turn = True, turn
 
     def run(self) -> None:
         """Let all go on who were woken, and those whom they wake."""
@@ -71,6 +83,6 @@ class Waking:
                 for _ in range(0, len(woken), 3):
                     take().run(take(), take())
         finally:  # also after a SystemExit, which ends the loop
-            self._is_due = bool(woken)
+            self._is_due, self.turn = bool(woken), None
             if self._is_due and self._loop is not None:
                 self._loop.call_soon(self.run, context=self._context)

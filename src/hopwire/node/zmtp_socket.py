@@ -27,7 +27,7 @@ from hopwire.node.certificate import Certificate, certificate_from
 from hopwire.node.strangers import MAX_UNPROVED_BYTES, MOST_NOISE, TAKE_AT_MOST, Strangers
 from hopwire.node.transport import Frames, OnFrames
 from hopwire.node.unfinished import COUNTED_BYTES, Unfinished
-from hopwire.node.waking import Waking
+from hopwire.node.waking import Turn, Waking
 from hopwire.wire.zmtp import GREETING, Zmtp, ZmtpError
 
 __all__ = [
@@ -72,6 +72,7 @@ class ZmtpSocket:
         "_sock",
         "_strangers",
         "_timer",
+        "_turn",
         "_unfinished",
         "_waking",
         "certificate",
@@ -95,7 +96,7 @@ class ZmtpSocket:
         unfinished: Unfinished,
         strangers: Strangers | None = None,
     ) -> None:
-        self._waking = waking
+        self._waking, self._turn = waking, Turn()
         self._loop, self._sock, self.zmtp, self.name = loop, sock, zmtp, name
         self._send = self._sender()
         self._on_frames, self._on_ready, self._on_closed = on_frames, on_ready, on_closed
@@ -146,7 +147,9 @@ class ZmtpSocket:
         if self._held and self._strangers is None and self._unfinished.keeps_waiting(self):
             self._loop.remove_reader(self._sock)
             return
-        self._waking.hold()
+        self._turn.is_over = True
+        self._turn = turn = Turn()
+        self._waking.hold(turn)
         try:
             if self._strangers is None:
                 self._read()
@@ -221,7 +224,14 @@ class ZmtpSocket:
         return len(body) + len(rest)
 
     def _took(self, count: int) -> None:
-        zmtp, was_ready = self.zmtp, self.zmtp.is_ready
+        zmtp = self.zmtp
+        if self._strangers is None and not self._held:
+            train = zmtp.took_alone(count)
+            if train:  # nearly all, one at a time: nothing else is held, answered or begun
+                self.has_stirred = True
+                self._take([zmtp.identity or self.name, train])
+                return
+        was_ready = zmtp.is_ready
         messages = zmtp.took(count)
         self.has_stirred = True
         if self._strangers is not None:

@@ -261,25 +261,22 @@ class Zmtp:
             elif count == TAIL and not self._frames and self._is_tail():
                 self._begin_alike()
                 return []
-        if self._end == 0 and self.is_ready and count > LONG_HEAD and not self._ahead and not self._frames:
-            train = self._took_train(count)
-            if train:
-                return train
         self._end += count
         if not self.is_ready and not self._shake_hands():
             return []
         return self._read()
 
-    def _took_train(self, count: int) -> list[Frames]:
-        """Read what came if it is one frame alone, as a train is, and nothing but this frame; else nothing."""
-        buffer, length = self._buffer, count - LONG_HEAD
-        if buffer[0] != LONG or length >= WHOLE or count == len(buffer) or length > self._limits.max_bytes:
-            return []
-        frame_head = _LONG_HEAD(LONG, length)
-        if not buffer.startswith(frame_head):
-            return []
+    def took_alone(self, count: int) -> bytes:
+        """Give the bytes that came if they are one frame alone, as a train is; if they are not, `took` reads them."""
+        length = count - LONG_HEAD
+        if self._end or self._ahead or self._frames or self.is_whole or self._large is not None or not self.is_ready:
+            return b""
+        if not 0 < length < WHOLE or count == len(self._buffer) or length > self._limits.max_bytes:
+            return b""
+        if not self._buffer.startswith(_LONG_HEAD(LONG, length)):
+            return b""
         self._large_end -= count  # the buffer is empty again
-        return [[bytes(self._view[LONG_HEAD:count])]]
+        return bytes(self._view[LONG_HEAD:count])
 
     def _took_between(self, count: int) -> list[Frames]:
         """Read the bytes between two large frames if they are as those before but for the meta frame; else nothing."""
