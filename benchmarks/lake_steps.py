@@ -177,6 +177,7 @@ def on_a_lake(lake: Path, domains: str) -> None:
         traffic = Traffic(place / "captures")
         last = pc.max(read_arrow(lake, "silver.lives", ["ended_at_ns"])["ended_at_ns"]).as_py()
         traffic.shift = last + SECOND - BEGIN
+        traffic.chance = Random(last)  # flows of an earlier run on this lake would be opened again
         alone(place, domains)  # modules are loaded
         measured(lake, traffic.write(1_000), domains)  # opens what the last build left to the next step
         compared(place, lake, traffic, 0, domains)
