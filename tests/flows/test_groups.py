@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.groups import NO_TIME, Groups, codes, filled_forward, nullable, other_places, pack
+from hopwire.flows.groups import (
+    NO_TIME,
+    Groups,
+    codes,
+    filled_forward,
+    in_order,
+    nullable,
+    order_by,
+    other_places,
+    pack,
+)
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5), st.booleans()), max_size=30)
 
@@ -75,6 +85,15 @@ def test_rows_of_a_group_come_by_the_further_columns_also_if_their_order_is_know
         assert number[groups.first].tolist() == sorted(set(number.tolist()))
 
 
+NUMBERS = st.sampled_from([0, 1, 2, -1, 2**40, 2**40 + 1, 1_700_000_000_000_000_000, NO_TIME, 2**63 - 1])
+
+
+@given(st.lists(st.tuples(*(st.one_of(st.integers(0, 2), NUMBERS) for _ in range(5))), max_size=30), st.integers(1, 5))
+def test_rows_come_by_all_columns_and_equal_rows_as_they_came(rows: list[tuple[int, ...]], width: int) -> None:
+    columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(width)]
+    assert order_by(*columns).tolist() == sorted(range(len(rows)), key=lambda row: rows[row][:width])
+
+
 @given(ROWS)
 def test_fill_forward_finds_the_last_before(rows: list[tuple[int, int, bool]]) -> None:
     number, value = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
@@ -102,3 +121,16 @@ def test_places_are_other_where_a_row_is_more_often_there_than_before(
     place = np.array([row[0] for row in (*before, *after)], dtype=np.int64)
     other = {row[0] for row in {*before, *after} if before.count(row) != after.count(row)}
     assert sorted(place[other_places(old, new, place)].tolist()) == sorted(other)
+
+
+VALUES = st.one_of(
+    st.none(), st.binary(max_size=3), st.sampled_from([b"12345678", b"12345678a", b"\xff" * 9, b"a" * 8])
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), VALUES, st.integers(0, 1), VALUES, st.integers(0, 1)), max_size=30))
+def test_rows_of_bytes_and_numbers_come_in_order_with_nulls_last(rows: list[tuple[int | bytes | None, ...]]) -> None:
+    kinds = (pa.int64(), pa.binary(), pa.int64(), pa.binary(), pa.int64())
+    table = pa.table({str(i): pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)})
+    expected = sorted(rows, key=lambda row: [(each is None, b"" if each is None else each) for each in row])
+    assert [tuple(row.values()) for row in in_order(table, *"01234").to_pylist()] == expected

@@ -50,6 +50,7 @@ from hopwire.flows.groups import (
     is_reserved,
     lists_of_groups,
     nullable,
+    order_by,
     pack,
 )
 from hopwire.flows.hop_columns import HopColumns
@@ -116,7 +117,7 @@ def judge_flows(hops: pa.Table, requests: pa.Table, known: Known, totals: pa.Tab
 
 def _critical_path(hops: HopColumns, tree: CauseTree, by_time: Groups, number: Ints) -> dict[str, pa.Array]:
     rows = np.flatnonzero(tree.is_critical)
-    rows = rows[np.lexsort((tree.depth[rows], hops.flow[rows]))]
+    rows = rows[order_by(hops.flow[rows], tree.depth[rows])]
     begin = by_time.least(hops.begun, tree.is_critical)
     end = by_time.most(hops.reached, tree.is_critical)
     took = np.where(end == NO_TIME, NO_TIME, (end - begin) // NS_PER_US)
@@ -170,7 +171,7 @@ def grow(hops: HopColumns) -> CauseTree:
     in_circle = parent[root] >= 0
     if in_circle.any():
         rank = np.empty(len(parent), dtype=np.int64)
-        rank[np.lexsort((hops.begun_sequence, hops.begun))] = np.arange(len(parent))
+        rank[order_by(hops.begun, hops.begun_sequence)] = np.arange(len(parent))
         parent = np.where(in_circle & (rank[parent] >= rank), -1, parent)
         _, depth, jumps = _climb(parent)
     return CauseTree(parent, is_guessed, depth, _critical(hops, jumps))
@@ -187,7 +188,7 @@ def _parents(hops: HopColumns) -> tuple[Ints, Bools]:
     node = np.append(hops.source, hops.target[here])
     at = np.append(hops.begun, hops.reached[here])
     sequence = np.append(hops.begun_sequence, hops.reached_sequence[here])
-    in_time = np.lexsort((sequence, at))
+    in_time = order_by(at, sequence)
     is_arrival = np.arange(len(flow)) >= size
     place = pack(flow, node)
     request = np.append(hops.request, hops.request[here])

@@ -28,7 +28,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.columnar import Bools, Ints, bools, ints, one_array
-from hopwire.flows.groups import Groups, codes, equal_text, lists_of_groups, number_codes, other_places, pack
+from hopwire.flows.groups import (
+    Groups,
+    codes,
+    equal_text,
+    lists_of_groups,
+    number_codes,
+    order_by,
+    other_places,
+    pack,
+)
 from hopwire.flows.schemas import OUTCOMES
 from hopwire.model.columns import Column, schema_from_columns
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
@@ -159,7 +168,7 @@ def _histograms(groups: Groups, where: Bools, took: Ints) -> pa.Array:
     group, up_to = groups.of[rows], bins_of(took[rows])
     bins = Groups(pack(group, number_codes(up_to)))
     ends = up_to[bins.first]
-    order = np.lexsort((ends, group[bins.first]))
+    order = order_by(group[bins.first], ends)
     columns = [pa.array(ends[order]), pa.array(bins.sizes[order])]
     values = pa.StructArray.from_arrays(columns, fields=list(BIN))
     return lists_of_groups(group[bins.first][order], values, len(groups))

@@ -7,6 +7,9 @@ A file is Arrow's, with one batch for each part, also where a part has no rows. 
 and reads only the columns that the reader wants. Python workers on both sides read and write Arrow: the rows never
 become rows of the JVM, and are sorted by a number instead of by their names.
 
+A file on a disk of this machine is not compressed, and is mapped into memory: a batch of some hundred rows is there
+without a copy. A file in a store at a URL is compressed, and only its batch is fetched.
+
 A task that is killed is tried again, perhaps while its first attempt still writes. So each attempt writes under a name
 of its own, and gives the file its name when the file is whole.
 """
@@ -14,6 +17,7 @@ of its own, and gives the file its name when the file is whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from mmap import ACCESS_READ, mmap
 from typing import Any
 from zlib import crc32
 
@@ -21,12 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 from hopwire.columnar import Ints, ints, one_array
-from hopwire.places import Place, new_file, open_file
+from hopwire.flows.groups import order_by
+from hopwire.places import Place, RemotePath, new_file, open_file
 
 __all__ = ["parts_by", "read_part", "write_parts"]
 
 PRIMES = (1, 40_503, 2_654_435_761, 97_531, 1_299_709)  # so that equal values of two columns do not cancel out
-OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+PLAIN, COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def parts_by(count: int, *columns: Any) -> Ints:
@@ -47,11 +52,12 @@ def _hashes(column: Any) -> Ints:
 
 def write_parts(path: Place, rows: pa.Table, part: Ints, count: int, file_mode: int) -> None:
     """Write rows, each into its part; a second attempt at the same task puts the same rows in place of the first."""
-    order = np.argsort(part, kind="stable")
+    order = order_by(part)
     bounds = np.searchsorted(part[order], np.arange(count + 1))
     sorted_rows = rows.take(pa.array(order)).combine_chunks()
     file = new_file(path, file_mode, is_replaced=True)
-    with pa.ipc.new_file(file.sink, rows.schema, options=OPTIONS) as writer:
+    options = COMPRESSED if isinstance(path, RemotePath) else PLAIN
+    with pa.ipc.new_file(file.sink, rows.schema, options=options) as writer:
         for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             batches = sorted_rows.slice(begin, end - begin).to_batches()
             writer.write_batch(batches[0] if batches else _no_rows(rows.schema))
@@ -64,12 +70,14 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 def read_part(paths: Iterable[Place], number: int, columns: Sequence[str] | None = None) -> pa.Table:
     """Read one part of all files."""
-    found = [pa.Table.from_batches([_batch(path, number, columns)]) for path in paths]
-    return pa.concat_tables(found).combine_chunks()
+    return pa.Table.from_batches([_batch(path, number, columns) for path in paths]).combine_chunks()
 
 
 def _batch(path: Place, number: int, columns: Sequence[str] | None) -> pa.RecordBatch:
     with open_file(path) as file:
+        if not isinstance(path, RemotePath):
+            batch = pa.ipc.open_file(pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ))).get_batch(number)
+            return batch if columns is None else batch.select(list(columns))
         reader = pa.ipc.open_file(file)
         if columns is None:
             return reader.get_batch(number)

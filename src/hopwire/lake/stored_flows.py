@@ -39,7 +39,7 @@ from hopwire.flows.steps import ClosedFlows, FlowTables, answered_in, unhandled_
 from hopwire.lake.kept_rows import kept_rows
 from hopwire.lake.manifest import StoredFile
 from hopwire.lake.silver.carried import Carried
-from hopwire.lake.silver.closed_flows import CLOSED_TABLE, hash_of_flow
+from hopwire.lake.silver.closed_flows import CLOSED_TABLE, hashes_of
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, crossings_from_rows
 from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_route
 from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, read_whole
@@ -177,7 +177,7 @@ class StoredFlows:
 
     def _indexed(self, flows: set[bytes], columns: Iterable[str] | None = None) -> pa.Table:
         """The rows of silver.closed_flows of some flows."""
-        wanted = np.sort(np.array([hash_of_flow(flow) for flow in flows], dtype=np.int64))
+        wanted = np.sort(hashes_of(flows))
         files = [file for file, hashes in self._hashes if _have_common(wanted, hashes)]
         is_wanted = ds.field("flow_hash").isin(wanted.tolist()) & ds.field(FLOW_ID).isin(_names(flows))
         return self.index.read(files, columns, is_wanted)

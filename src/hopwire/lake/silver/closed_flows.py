@@ -6,13 +6,14 @@ the files that have the rows of a flow (`lake/stored_flows.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopwire.columnar import ints, one_array
+from hopwire.columnar import Ints, ints, one_array
 from hopwire.flows.closing import HorizonColumns, horizon_columns, latest_of_requests
 from hopwire.flows.coverage import Coverage, offsets_at
 from hopwire.flows.groups import NO_TIME, Groups
@@ -23,7 +24,7 @@ from hopwire.model.units import NS_PER_SECOND
 __all__ = [
     "ANY_TIME",
     "CLOSED_TABLE",
-    "hash_of_flow",
+    "hashes_of",
     "index_of_part",
     "index_rows",
     "joined_index",
@@ -58,9 +59,10 @@ CLOSED_TABLE = declare(
 )
 
 
-def hash_of_flow(flow_id: bytes) -> int:
-    """Give a hash of the name of a flow."""
-    return int.from_bytes(blake2b(flow_id, digest_size=8).digest(), signed=True)
+def hashes_of(flows: Iterable[bytes]) -> Ints:
+    """Give a hash of each name of a flow."""
+    digests = b"".join([blake2b(flow, digest_size=8).digest() for flow in flows])
+    return np.frombuffer(digests, ">i8").astype(np.int64)
 
 
 def most_off_ns(coverage: Coverage) -> int:
@@ -83,7 +85,7 @@ def index_rows(hops: pa.Table, known: HorizonColumns, off_ns: int) -> pa.Table:
     flows = Groups(ints(pc.index_in(one_array(hops["flow_id"]), known.flows)))
     first, last = flows.least(begun), flows.most(np.maximum(left, came))
     columns = {
-        "flow_hash": np.array([hash_of_flow(flow) for flow in known.flows.to_pylist()], dtype=np.int64),
+        "flow_hash": hashes_of(known.flows.to_pylist()),
         "flow_id": known.flows,
         "horizon_ns": known.until_ns,
         "nodes": known.nodes,
@@ -107,7 +109,7 @@ def index_of_part(hops: pa.Table, requests: pa.Table, rules: Rules, off_ns: int)
         return index_rows(hops, known._replace(until_ns=known.until_ns + rules.patience_ns), off_ns)
     flow, asked = requests["flow_id"][0].as_py(), ints(requests["asked_at_ns"])
     row = {
-        "flow_hash": hash_of_flow(flow),
+        "flow_hash": int(hashes_of([flow])[0]),
         "flow_id": flow,
         "horizon_ns": latest_of_requests(requests, rules),
         "nodes": [],
