@@ -216,6 +216,56 @@ def test_whole_lake_in_parts_and_pieces_has_the_rows_of_a_step(
     assert_same(rows_of(tmp_path / "lake"), whole)
 
 
+@pytest.fixture
+def spread_later(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The tasks that spread files of the lake by flow; what is spread while captures are read has none."""
+    tasks: list[Any] = []
+
+    def spread(task: Any, *others: Any) -> Any:
+        tasks.append(task)
+        return flow_tasks.spread_files(task, *others)
+
+    monkeypatch.setattr("hopwire.lake.whole.spread_files", spread)
+    return tasks
+
+
+SPREADING = LakeSettings(step_rows=1, task_bytes=50_000)  # so that the workers of Spark read captures
+
+
+def test_sightings_are_spread_by_flow_while_captures_are_read(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, spread_later: list[Any]
+) -> None:
+    build(WorkersHere, cut.place, tmp_path / "lake", domains=cut.domains, settings=SPREADING)  # type: ignore[arg-type]
+    assert not spread_later
+    assert_same(rows_of(tmp_path / "lake"), whole)
+
+
+def test_what_a_lake_had_is_spread_beside_what_is_read(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, spread_later: list[Any]
+) -> None:
+    lake, live = tmp_path / "lake", tmp_path / "live"
+    half = len(cut.files) // 2
+    cut.build(lake, live, cut.files[:half], LakeSettings())
+    for path in cut.files[half:]:
+        shutil.copy(path, live)
+    build(WorkersHere, live, lake, domains=cut.domains, settings=SPREADING)  # type: ignore[arg-type]
+    old = {path.name for path in (lake / "silver/messages").rglob("*.parquet")}
+    spread = {Path(path).name for task in spread_later for table, path in task.files if table == "silver.messages"}
+    assert spread < old
+    assert spread
+    assert_same(rows_of(lake), whole)
+
+
+def test_parts_that_turn_out_too_small_are_spread_again(
+    cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread_later: list[Any]
+) -> None:
+    monkeypatch.setattr("hopwire.lake.whole.PART_ROWS", 100)
+    monkeypatch.setattr("hopwire.lake.whole.SIGHTING_BYTES", 1)
+    build(WorkersHere, cut.place, tmp_path / "lake", domains=cut.domains, settings=SPREADING)  # type: ignore[arg-type]
+    assert spread_later
+    assert_same(rows_of(tmp_path / "lake"), whole)
+
+
 def test_whole_lake_has_flows_that_are_larger_than_their_trees(
     cut: CutCaptures, whole_of_large_flows: Rows, tmp_path: Path
 ) -> None:

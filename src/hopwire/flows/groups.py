@@ -129,7 +129,8 @@ def order_by(*columns: Ints) -> Ints:
 def _sorted_again(order: Ints, number: Ints, bits: int) -> Ints:
     numbers = (number[order] << bits) + np.arange(len(order))
     numbers.sort()
-    return order[numbers & ((1 << bits) - 1)]
+    found: Ints = order[numbers & ((1 << bits) - 1)]
+    return found
 
 
 def _is_in_order(first: Ints, *others: Ints) -> bool:

@@ -42,9 +42,11 @@ from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE
+from hopwire.lake.silver.messages import MESSAGES_TABLE
+from hopwire.lake.spreading import SpreadJob
 from hopwire.lake.store import LakeRun, manifest_numbers, read_manifest, read_whole, writing
 from hopwire.lake.tables import Table, all_tables, in_order
-from hopwire.lake.whole import whole_tables
+from hopwire.lake.whole import SIGHTING_BYTES, BegunSpread, spread_job, whole_tables
 from hopwire.lake.worker import IngestTask
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_SECOND
 from hopwire.places import Place, named_place, place_of
@@ -220,7 +222,10 @@ def _built(
             raise LakeError(f"the lake has judged signatures by the domains {judges_before}: {remedy}")
         stored = {**run.before.sources, **{name: each.stored for name, each in found.items()}}
         tasks = tasks_of(found, run, basis, redecode=redecode, ends=ends)
-        known = {**build.read(tasks, stored, domains, basis, is_anew=redecode), **(gone or {})}
+        known = {
+            **build.read(tasks, stored, domains, basis, is_anew=redecode, are_all_wanted=_are_stepped(wanted)),
+            **(gone or {}),
+        }
         build.put_sources(known, foreign)
         build.judge(wanted)
         judges = [domain.name for domain in domains.domains]
@@ -237,6 +242,11 @@ def _built(
     before = run.before.sources
     too_old = sum(known[name].expired - (before[name].expired if name in before else 0) for name in read)
     return Built(named_place(lake), manifest, read, tuple(build.made), tuple(faults), tuple(bad), max(too_old, 0))
+
+
+def _are_stepped(wanted: Iterable[Table]) -> bool:
+    """Tell whether all tables are wanted that a step makes."""
+    return {*STEPPED, *OWN} <= {table.name for table in wanted}
 
 
 def _day_of(at_ns: int) -> date:
@@ -261,6 +271,7 @@ class _Build:
         self.sources: Mapping[str, StoredSource] = run.before.sources
         self._notes: dict[str, Any] = {"inherited": inherited_of(run.before)}  # what was found on the way
         self._spark = spark
+        self._begun: BegunSpread | None = None  # what was spread by flow while captures were read
 
     @property
     def spark(self) -> SparkSession:
@@ -277,8 +288,12 @@ class _Build:
         basis: str,
         *,
         is_anew: bool,
+        are_all_wanted: bool,
     ) -> Mapping[str, StoredSource]:
-        """Read the sources of the tasks, and give all sources that the lake has then."""
+        """Read the sources of the tasks, and give all sources that the lake has then.
+
+        If all tables are wanted and there is more than a step judges, sightings are spread by flow on the way.
+        """
         if not tasks:
             return self.sources
         total = sum(task.size_bytes for task in tasks)
@@ -287,13 +302,28 @@ class _Build:
             reports = ingest_here(self.run, tasks, domains, self.settings)
         else:
             spark = self.spark
+            spread = self._spread_job(total) if are_all_wanted else None
             with plain_errors("captures"):
                 reports = ingest(
-                    spark, self.run, tasks, domains, self.settings, lambda done: self.progress("captures", done, total)
+                    spark,
+                    self.run,
+                    tasks,
+                    domains,
+                    self.settings,
+                    lambda done: self.progress("captures", done, total),
+                    spread,
                 )
+            self._begun = BegunSpread.of(spread, reports) if spread else None
         self.progress("captures", total, total)
         self.sources = take_in(self.run, reports, found, basis, is_anew=is_anew)
         return self.sources
+
+    def _spread_job(self, new_bytes: int) -> SpreadJob | None:
+        """Give how sightings of captures are spread by flow, unless a step is likely to judge them."""
+        known = self.run.before.tables.get(MESSAGES_TABLE.name)
+        if new_bytes // SIGHTING_BYTES <= self.settings.step_rows:
+            return None
+        return spread_job(self.run, known.row_count if known else 0, new_bytes, self.settings.task_bytes)
 
     def put_sources(self, sources: Mapping[str, StoredSource], foreign: Sequence[Fault]) -> None:
         """Write bronze.sources, if its rows have changed."""
@@ -317,7 +347,7 @@ class _Build:
     def step(self, wanted: Sequence[Table]) -> None:
         """Bring the judged tables up to date by a step, if all of them are wanted and a step is enough."""
         tables = [table for table in wanted if table.name in (*STEPPED, *OWN)]
-        if len(tables) < len((*STEPPED, *OWN)) or all(self._is_current(each, self._basis(each)) for each in tables):
+        if not _are_stepped(wanted) or all(self._is_current(each, self._basis(each)) for each in tables):
             return
         try:
             step_tables(
@@ -344,6 +374,7 @@ class _Build:
                     self._basis,
                     self._recent_ns,
                     self.progress,
+                    self._begun,
                 )
             self.made += STEPPED
         except WholeNeeded:

@@ -1,8 +1,8 @@
-"""What Python workers do to judge a whole lake: three jobs, with files between them (`exchange.py`).
+"""What Python workers do to judge a whole lake: some jobs, with files between them (`exchange.py`).
 
 | job | a task has | what a task does |
 |---|---|---|
-| `spread` | some files of silver.messages | counts contracts; writes the sightings by flow, in parts |
+| `spread` | some files that the lake had | counts contracts; writes the sightings by flow, in parts (`spreading.py`) |
 | `cross` | a part: whole flows | finds the quickest crossings, by which the driver compares clocks |
 | `judge` | the same part | judges hops, requests and flows, writes their files; writes what minutes are made of |
 | `finish` | minutes, and flows that wait | makes minutes of links, security and latencies; judges flows that waited |
@@ -13,9 +13,6 @@ answered in any flow, and this is known when all tasks of `judge` have ended. Su
 The judge is that of a step (`flows/steps.py`). A part is judged in pieces of whole flows. A flow that is too large for
 one process (`flow_rows`) is refused: `too_large` says so, and then the tables are built one after the other by Spark,
 which holds no flow as a whole.
-
-The trap: sightings of one flow must be in one part. `flow_names` gives the flow without its minute, which is not known
-before clocks are, and sightings of different names never meet.
 """
 
 from __future__ import annotations
@@ -31,7 +28,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.flows.closing import horizon_columns
-from hopwire.flows.contract_parts import OF_MESSAGES, parts_of
 from hopwire.flows.crossings import Crossing, quickest_crossings
 from hopwire.flows.findings import Contract, Known
 from hopwire.flows.groups import codes
@@ -54,7 +50,7 @@ from hopwire.lake.manifest import StoredFile
 from hopwire.lake.readable import Names
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE, index_rows, most_off_ns
-from hopwire.lake.silver.messages import OF_SIGHTINGS, with_route
+from hopwire.lake.spreading import SightingSpread, SpreadJob, SpreadReport, read_columns
 from hopwire.lake.tables import all_tables
 from hopwire.places import Place, open_file, place_of
 
@@ -62,7 +58,6 @@ __all__ = [
     "FinishTask",
     "FlowJob",
     "JudgeReport",
-    "SpreadReport",
     "SpreadTask",
     "cross_part",
     "finish_part",
@@ -75,11 +70,6 @@ OF_CROSSINGS = (
     "message_key", "attempt", "message_id", "correlation_id", "callback_key",
     "node", "peer", "direction", "incarnation", "seen_at_ns",
 )  # fmt: skip
-COUNTED = {  # tables whose rows are counted by source, and the name of the count
-    "bronze.sightings": "bronze_count",
-    "silver.messages": "message_count",
-    "silver.quarantine": "quarantine_count",
-}
 LINKS, SECURITY, LATENCIES, HOPS, REQUESTS, FLOWS = (
     "gold.links", "gold.security", "gold.latencies", "silver.hops", "gold.requests", "gold.flows",
 )  # fmt: skip
@@ -102,10 +92,6 @@ class FlowJob(msgspec.Struct, frozen=True):
         """Give the file of one task."""
         return place_of(self.work) / f"{kind}-{number}.arrow"
 
-    def paths(self, kind: str, count: int) -> list[Place]:
-        """Give the files of all tasks."""
-        return [self.path(kind, number) for number in range(count)]
-
     def output(self, table: str, names: Names, settings: LakeSettings) -> AgedOutput:
         """Give the files of one task of a table."""
         layer, _, name = table.partition(".")
@@ -122,63 +108,21 @@ class SpreadTask(msgspec.Struct, frozen=True):
     files: list[tuple[str, str]]
 
 
-class SpreadReport(msgspec.Struct):
-    """What a task has counted."""
-
-    parts: bytes  # of contracts: rows of PART_SCHEMA
-    counts: dict[str, dict[str, int]]  # by source
-    large: list[tuple[bytes, int]] = []  # flows with many sightings, by their names
-
-
-def spread_files(number: int, task: SpreadTask, job: FlowJob, settings: LakeSettings, large_rows: int) -> SpreadReport:
-    """Read files, count their rows, and write the sightings of messages by flow; tell of flows with so many rows."""
-    columns = list(dict.fromkeys([*OF_SIGHTINGS, "routing", *OF_MESSAGES, "segment"]))
-    messages = [_read(path, columns) for table, path in task.files if table == "silver.messages"]
-    counts: dict[str, Counter[str]] = {}
+def spread_files(task: SpreadTask, job: SpreadJob, file_mode: int) -> list[SpreadReport]:
+    """Read files of a lake, count their rows, and write the sightings of messages by flow."""
+    spread = SightingSpread(job, file_mode)
     for table, path in task.files:
-        if table != "silver.messages":
-            extra = ["direction", "skipped"] if table == "bronze.sightings" else []
-            _count(counts, table, _read(path, ["segment", *extra]))
-    rows = pa.concat_tables([_nothing(columns), *messages]).combine_chunks()
-    _count(counts, "silver.messages", rows)
-    narrow = with_route(rows)
-    names = flow_names(narrow)
-    part = parts_by(job.part_count, names)
-    write_parts(job.path("sightings", number), narrow, part, job.part_count, settings.file_mode)
-    by_source = {name: dict(count) for name, count in counts.items()}
-    return SpreadReport(_bytes(parts_of(rows)), by_source, _large(names, large_rows))
-
-
-def _large(names: pa.Array, large_rows: int) -> list[tuple[bytes, int]]:
-    counts = names.value_counts()
-    few = counts.filter(pc.greater_equal(counts.field("counts"), large_rows))
-    return [(each["values"], each["counts"]) for each in few.to_pylist()]
-
-
-def _read(path: str, columns: Sequence[str]) -> pa.Table:
-    with open_file(place_of(path)) as file:
-        return pq.read_table(file, columns=list(columns), use_threads=False)
-
-
-def _nothing(columns: Sequence[str]) -> pa.Table:
-    return all_tables()["silver.messages"].stored_schema.empty_table().select(list(columns))
-
-
-def _count(counts: dict[str, Counter[str]], table: str, rows: pa.Table) -> None:
-    for each in rows["segment"].value_counts().to_pylist():
-        counts.setdefault(each["values"], Counter())[COUNTED[table]] += each["counts"]
-    if "skipped" in rows.column_names:
-        gaps = rows.filter(pc.equal(rows["direction"], "skipped"))
-        for row in gaps.select(["segment", "skipped"]).to_pylist():
-            counts[row["segment"]].update(skipped_rows=1, skipped=row["skipped"])
+        with open_file(place_of(path)) as file:
+            spread.add(table, pq.read_table(file, columns=read_columns(table), use_threads=False))
+    return spread.close()
 
 
 # -- cross
 
 
-def cross_part(number: int, job: FlowJob, file_count: int) -> list[Crossing]:
+def cross_part(number: int, sightings: Sequence[str]) -> list[Crossing]:
     """Give the quickest crossings of the flows of a part."""
-    return quickest_crossings(read_part(job.paths("sightings", file_count), number, OF_CROSSINGS))
+    return quickest_crossings(read_part(map(place_of, sightings), number, OF_CROSSINGS))
 
 
 # -- judge
@@ -201,13 +145,11 @@ class _TooLarge(Exception):
 
 
 def judge_part(
-    number: int, job: FlowJob, file_count: int, known: Known, names: Names, settings: LakeSettings
+    number: int, job: FlowJob, sightings: Sequence[str], known: Known, names: Names, settings: LakeSettings
 ) -> JudgeReport:
     """Judge the flows of a part, and write their rows."""
     try:
-        return _JudgedPart(number, job, known, names, settings).report(
-            read_part(job.paths("sightings", file_count), number)
-        )
+        return _JudgedPart(number, job, known, names, settings).report(read_part(map(place_of, sightings), number))
     except (_TooLarge, pa.ArrowException, OverflowError) as error:
         return JudgeReport(too_large=str(error))
 
@@ -358,10 +300,3 @@ def finish_part(
 def _waited(part: int, job: FlowJob, known: Known) -> pa.Table:
     hops, requests = (read_part([job.path(f"waiting-{kind}", part)], 0) for kind in ("hops", "requests"))
     return flows_of(hops, requests, known)
-
-
-def _bytes(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return bytes(sink.getvalue())

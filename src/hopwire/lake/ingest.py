@@ -35,6 +35,7 @@ from hopwire.lake.manifest import StoredSource, hash_of
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import DECODER
+from hopwire.lake.spreading import SpreadJob
 from hopwire.lake.store import LakeRun, read_whole
 from hopwire.lake.worker import INGESTED, IngestJob, IngestReport, IngestTask, ingest_group, ingest_groups
 from hopwire.places import Place, list_files, make_place, put
@@ -76,10 +77,11 @@ def ingest(
     domains: Domains,
     settings: LakeSettings,
     on_bytes: OnBytes,
+    spread: SpreadJob | None = None,
 ) -> list[IngestReport]:
-    """Read the sources and write their rows; give a report for each."""
+    """Read the sources and write their rows, also by flow if that is wanted; give a report for each."""
     groups = groups_of(tasks, settings.task_bytes)
-    job = _job(run, settings)
+    job = msgspec.structs.replace(_job(run, settings), spread=spread)
     put(job.groups, msgspec.json.encode(groups), settings.file_mode)
     numbers = spark.range(0, len(groups), 1, len(groups))
     with _watched(job.marks, on_bytes):

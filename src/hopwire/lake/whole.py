@@ -1,4 +1,4 @@
-"""A whole lake judged by the workers of Spark, in four short jobs: all judged tables at once (`flow_tasks.py`).
+"""A whole lake judged by the workers of Spark, in a few short jobs: all judged tables at once (`flow_tasks.py`).
 
     whole_tables(spark, run, settings, names, basis_of, recent_ns, progress)
 
@@ -9,7 +9,7 @@ the run, which go with the run (`exchange.py`). The driver sees reports only: co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,12 +27,10 @@ from hopwire.flows.spans import SourceSpan, placed
 from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.flow_tasks import (
     BY_MINUTE,
-    COUNTED,
     JUDGED,
     FinishTask,
     FlowJob,
     JudgeReport,
-    SpreadReport,
     SpreadTask,
     cross_part,
     finish_part,
@@ -47,17 +45,19 @@ from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.silver.messages import MESSAGES_TABLE
+from hopwire.lake.spreading import COUNTED, SPREAD_ROWS, SpreadJob, SpreadReport
 from hopwire.lake.store import LakeRun, read_whole
 from hopwire.lake.tables import Table, all_tables
+from hopwire.lake.worker import IngestReport
 from hopwire.places import make_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["whole_tables"]
+__all__ = ["BegunSpread", "spread_job", "whole_tables"]
 
 PART_ROWS = 80_000  # sightings of a part: a part is judged at once
-SPREAD_ROWS = 250_000  # sightings of a task that spreads: about a hundred megabytes
+SIGHTING_BYTES = 800  # of captures, about
 MINUTE_ROWS = 500_000  # sightings for each task that makes minutes: minutes are small, and should have few files
 FLOW_ROWS = 500_000  # sightings of one flow that a task judges: some two gigabytes
 MIN_PARTS, MAX_PARTS = 8, 1_024
@@ -75,16 +75,53 @@ def whole_tables(
     basis_of: Callable[[Table], str],
     recent_ns: int,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    begun: BegunSpread | None = None,
 ) -> None:
-    """Judge all sightings of a lake, and put all judged tables; a WholeNeeded says that a flow is too large."""
+    """Judge all sightings of a lake, and put all judged tables; a WholeNeeded says that a flow is too large.
+
+    What the run has read from captures may be spread by flow already.
+    """
     rows = sum(file.row_count for file in run.files(MESSAGES_TABLE.name))
-    parts = min(max(rows // PART_ROWS, MIN_PARTS), MAX_PARTS)
+    spread = begun if begun and begun.suits(rows) else BegunSpread(spread_job(run, rows))
     make_place(run.work, settings.file_mode)
     for table in (*JUDGED, *BY_MINUTE):
         run.place(table)
     minutes = max(rows // MINUTE_ROWS, 2)
+    parts = spread.job.part_count
     job = FlowJob(str(run.lake), str(run.work), run.name, parts, minutes, recent_ns, FLOW_ROWS)
-    _Whole(spark, run, settings, names, basis_of, job, progress).make()
+    _Whole(spark, run, settings, names, basis_of, job, progress, spread).make()
+
+
+@dataclass(frozen=True)
+class BegunSpread:
+    """What was spread by flow while captures were read."""
+
+    job: SpreadJob
+    reports: Sequence[SpreadReport] = ()
+    files: Collection[tuple[str, str]] = ()  # the tables and paths of the files that have the same rows
+
+    @classmethod
+    def of(cls, job: SpreadJob, reports: Iterable[IngestReport]) -> BegunSpread:
+        """Give what the workers that read captures tell."""
+        known = list(reports)
+        files = {(table, file.path) for report in known for table, files in report.files.items() for file in files}
+        return cls(job, [each for report in known for each in report.spread], files)
+
+    def suits(self, rows: int) -> bool:
+        """Tell whether parts have a sensible size: captures were measured in bytes, and messages may be of any size."""
+        return part_count_of(rows) // 4 <= self.job.part_count <= part_count_of(rows) * 4
+
+
+def part_count_of(rows: int) -> int:
+    """Give into how many parts so many sightings go."""
+    return min(max(rows // PART_ROWS, MIN_PARTS), MAX_PARTS)
+
+
+def spread_job(run: LakeRun, rows: int, new_bytes: int = 0, task_bytes: int = 1) -> SpreadJob:
+    """Give how sightings are spread: those of a lake, and those of captures that are still to be read in tasks."""
+    total = rows + new_bytes // SIGHTING_BYTES
+    files = 2 * (total // SPREAD_ROWS + new_bytes // task_bytes)  # at most, about
+    return SpreadJob(str(run.work), part_count_of(total), max(FLOW_ROWS // max(files, MIN_PARTS), 1))
 
 
 @dataclass
@@ -98,24 +135,22 @@ class _Whole:
     basis_of: Callable[[Table], str]
     job: FlowJob
     progress: Callable[[str, int, int], None]
+    begun: BegunSpread
 
     def make(self) -> None:
         """Run the jobs one after the other, and put the tables."""
         job, settings, names = self.job, self.settings, dict(self.names)
         spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(path))]
-        tasks = _spread_tasks(self.run)
-        share = max(job.flow_rows // max(len(tasks), 1), 1)
-        spread = self._jobs(
-            "sightings by flow", len(tasks), lambda n: spread_files(n, tasks[n], job, settings, share), SpreadReport
-        )
+        spread = [*self.begun.reports, *self._spread()]
         _refuse_large(spread, job.flow_rows)
-        found = self._jobs("crossings", job.part_count, lambda n: cross_part(n, job, len(tasks)), list[Crossing])
+        paths = [report.path for report in spread]
+        found = self._jobs("crossings", job.part_count, lambda n: cross_part(n, paths), list[Crossing])
         inherited = inherited_of(self.run.before)
         crossings = quickest(each for some in (*found, inherited.later) for each in some)
         clocks = self._clocks(spans, crossings, inherited)
         known = Known(coverage_from_rows(clocks), settings.rules)
         judged = self._jobs(
-            "flows", job.part_count, lambda n: judge_part(n, job, len(tasks), known, names, settings), JudgeReport
+            "flows", job.part_count, lambda n: judge_part(n, job, paths, known, names, settings), JudgeReport
         )
         _refuse(judged)
         counts = _counts(spread, judged, inherited)
@@ -132,6 +167,20 @@ class _Whole:
         self._put_rows("gold.contracts", pa.Table.from_pylist(contracts_of(counts.contracts), schema))
         self._put_quality(spread, judged, spans)
         begin_steps(self.run, settings, names, self.basis_of, crossings, files[CLOSED_TABLE.name], counts)
+
+    def _spread(self) -> list[SpreadReport]:
+        """Spread the files that were not spread while captures were read."""
+        job, mode = self.begun.job, self.settings.file_mode
+        tasks = _spread_tasks(self.run, self.begun.files)
+        if not tasks:
+            return []
+        made = self._jobs(
+            "sightings by flow",
+            len(tasks),
+            lambda n: spread_files(tasks[n], job, mode),
+            list[SpreadReport],
+        )
+        return [report for some in made for report in some]
 
     def _jobs(self, what: str, count: int, work: Work, kind: type[Report]) -> list[Report]:
         """Let the workers do all tasks, and give their reports in the order of the tasks."""
@@ -196,18 +245,25 @@ def _worker(work: Work) -> Callable[[Any], Iterator[pa.RecordBatch]]:
     return do
 
 
-def _spread_tasks(run: LakeRun) -> list[SpreadTask]:
+def _spread_tasks(run: LakeRun, done: Collection[tuple[str, str]]) -> list[SpreadTask]:
     """Put the files of the tables that captures become together, so that tasks have about as many sightings."""
     found = {
-        name: sorted(zip(run.files(name), run.paths(name), strict=True), key=lambda each: -each[0].row_count)
+        name: sorted(
+            (
+                (file.row_count, str(path))
+                for file, path in zip(run.files(name), run.paths(name), strict=True)
+                if (name, file.path) not in done
+            ),
+            reverse=True,
+        )
         for name in COUNTED
     }
-    rows = sum(file.row_count for file, _ in found[MESSAGES_TABLE.name])
+    rows = sum(row_count for row_count, _ in found[MESSAGES_TABLE.name])
     count = max(MIN_PARTS, -(-rows // SPREAD_ROWS))
     tasks: list[list[tuple[str, str]]] = [[] for _ in range(count)]
     for name, files in found.items():
         for number, (_, path) in enumerate(files):
-            tasks[number % count].append((name, str(path)))
+            tasks[number % count].append((name, path))
     return [SpreadTask(files) for files in tasks if files]
 
 

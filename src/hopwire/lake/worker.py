@@ -7,7 +7,8 @@ Bytes never cross to the JVM. The worker gets the number of a group of sources a
 source. The files of an attempt have names that no other attempt has. Only files that a report names are committed. An
 attempt that is killed, repeated or overtaken leaves nothing but files that no version of a table names.
 
-Memory is bounded by a batch and a row group of each table, whatever the size of the source. The report also says which
+Memory is bounded by a batch, a row group of each table and a file of sightings by flow, whatever the size of the
+source. The report also says which
 numbers the sightings of the source have: these are few, and only the driver can compare them with other sources.
 """
 
@@ -43,6 +44,7 @@ from hopwire.lake.parquet_output import TableLayout, TableOutput
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, rows_of_messages, seen_rows
 from hopwire.lake.silver.quarantine import QUARANTINE_TABLE, rows_of_quarantine
+from hopwire.lake.spreading import SightingSpread, SpreadJob, SpreadReport
 from hopwire.model.sighting import Direction
 from hopwire.model.sighting_batch import SCHEMA
 from hopwire.model.units import MEBIBYTE
@@ -121,6 +123,7 @@ class IngestJob(msgspec.Struct, frozen=True):
     work: str
     run: str
     intake: Intake = Intake()
+    spread: SpreadJob | None = None  # if the whole lake is going to be judged
 
     @property
     def groups(self) -> Place:
@@ -149,6 +152,7 @@ class IngestReport(msgspec.Struct):
     forgotten: int = 0  # rows of what was forgotten
     parts: list[str] = []  # the names of the files that have its rows
     files: dict[str, list[StoredFile]] = {}  # table: new files; those that sources share are told of the last source
+    spread: list[SpreadReport] = []  # the same rows on their way to be judged; told as files are
     spans: list[SourceSpan] = []
     ending: str = OPEN  # how the source ends: one of ENDINGS
     position: int = 0  # behind the last batch that was read, if the next run can go on there
@@ -193,6 +197,7 @@ def ingest_group(
     if reports:
         with _said(reports[-1], job.lake):
             reports[-1].files = _together(reports[-1].files, shared.close())
+            reports[-1].spread += shared.spread
     return reports
 
 
@@ -210,6 +215,8 @@ class _PartOutputs:
         self._outputs = {
             name: TableOutput(job.place(name), self.part, layout, settings) for name, layout in INGESTED.items()
         }
+        self._spread = SightingSpread(job.spread, settings.file_mode) if job.spread else None
+        self.spread: list[SpreadReport] = []
 
     def add(self, sightings: pa.RecordBatch) -> None:
         """Take rows of bronze.sightings."""
@@ -222,12 +229,15 @@ class _PartOutputs:
     def _split(self) -> None:
         if self._waiting:
             split = split_sightings(_joined(self._waiting), self._domains)
-            for output, rows in zip(self._outputs.values(), split, strict=True):
+            for (name, output), rows in zip(self._outputs.items(), split, strict=True):
                 output.add(rows)
+                if self._spread:
+                    self._spread.add(name, rows)
         self._waiting, self._rows, self._size = [], 0, 0
 
     def close(self) -> dict[str, list[StoredFile]]:
         self._split()
+        self.spread = self._spread.close() if self._spread else []
         files = at_once(TableOutput.close, list(self._outputs.values()))
         return {name: each for name, each in zip(self._outputs, files, strict=True) if each}
 
@@ -265,7 +275,7 @@ def _ingest_source(task: IngestTask, outputs: _PartOutputs, job: IngestJob, sett
         report.position, report.head = reading.reached()
         report.parts = [outputs.part] if report.row_count else []
         if task.may_grow:
-            report.files = outputs.close()
+            report.files, report.spread = outputs.close(), outputs.spread
         _leave(job.marks / f"{uuid.uuid4().hex}-{task.size_bytes}")
     report.faults = [fault.detail for fault in faults]
     report.is_bad = any(fault.is_serious for fault in faults)
