@@ -126,11 +126,15 @@ def prepare(sock: socket.socket) -> None:
 def sends_in_vain(sock: socket.socket) -> bool:
     """Tell whether the kernel has sent something again and again without a word of the other machine.
 
-    Where a process only reads nothing, its kernel says so. Systems other than Linux do not tell.
+    Where a process only reads nothing, its kernel says so. Systems other than Linux, and sandboxes that only look like
+    Linux, do not tell.
     """
     if sys.platform != "linux" or sock.family == socket.AF_UNIX:
         return False
-    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RETRANSMITS_AT + 1)[RETRANSMITS_AT] >= IN_VAIN
+    with suppress(OSError):
+        told = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RETRANSMITS_AT + 1)
+        return len(told) > RETRANSMITS_AT and told[RETRANSMITS_AT] >= IN_VAIN
+    return False
 
 
 def listening(uri: str) -> socket.socket:
