@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from hopwire.capture import CaptureSettings, read_capture
 from hopwire.model.units import MEBIBYTE, NS_PER_SECOND
+from hopwire.node.addresses import BACKLOG
 from tests.chaos.life import Life
 from tests.chaos.member import BEATS, SETTINGS, SIDES, TIMEOUT_SECONDS, TOIL_TIMEOUT_SECONDS
 from tests.chaos.network import OPEN, SMALL_DISK, Report
@@ -39,7 +40,7 @@ SHOWN = 5  # examples in one sentence
 SPARE_MB = 100  # that a process may take beside what its limits allow
 PEERS = 3
 LIMITS_MB = (SETTINGS.inbox_bytes + PEERS * SETTINGS.outbox_bytes + CaptureSettings().buffer_bytes) // MEBIBYTE
-SPARE_DESCRIPTORS = 250  # a member that was stopped takes a hundred strangers at once when it goes on
+SPARE_DESCRIPTORS = BACKLOG + 100  # a loop that stood still takes all who waited at once, and who comes meanwhile
 KEPT = 15  # descriptors more in the last quarter of a life than in the first are a leak
 LAG_SECONDS = BEATS.silence_ns / NS_PER_SECOND  # a member that stands still for longer is given up by its peers
 MOMENT_SECONDS = 2.0  # for a loop that is busy when a timeout is over

@@ -20,6 +20,7 @@ from typing import Any
 from hopwire.errors import SettingsError
 
 __all__ = [
+    "BACKLOG",
     "advertised",
     "check_addresses",
     "check_uri",
@@ -34,7 +35,7 @@ __all__ = [
     "sends_in_vain",
 ]
 
-BACKLOG = 256
+BACKLOG = 256  # connections that wait until they are accepted
 MAX_PORT = 2**16 - 1
 TCP_RTO_MAX_MS = 44  # an option of Linux from 6.15 on, which Python does not name yet
 RETRANSMITS_AT = 2  # the place in `tcp_info` of Linux: how often the oldest segment was sent again
