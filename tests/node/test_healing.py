@@ -91,3 +91,22 @@ def test_a_connection_that_goes_on_again_before_another_is_ready_keeps_its_place
             assert connection_to(a, b) is former
 
     run_on_sockets(story)
+
+
+def test_what_was_sent_in_part_and_is_refused_does_not_arrive_over_the_former_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        cables = Cables(Random(1))
+        async with two(cables, is_mutual=False) as (a, b):
+            former = connection_to(b, a)
+            assert former is not None
+            cables.hold_up()
+            while not former.is_writing:
+                await b.hub().tell(Greet("x" * 1_000_000), to=Address(b"A"), partition=b"A")
+            monkeypatch.setattr(ZmtpSocket, "is_stuck", property(lambda each: each is former))
+            await until(lambda: connection_to(b, a) not in (former, None))
+            assert b.dead_letters.counts["unreachable"] == 1
+            assert not former.is_open
+
+    run_on_sockets(story)

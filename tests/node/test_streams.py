@@ -24,7 +24,7 @@ from hopwire.node.transport import Frames
 from hopwire.node.zmtp_socket import HAND_OVER_AT_MOST
 from hopwire.wire.zmtp import GREETING, ready
 from tests.attacks.stranger import Stranger, said
-from tests.node.loopback import told
+from tests.node.loopback import streams_of, told, until
 from tests.node.stories import Greet, Greeter, Greeting
 
 SECONDS = 10.0
@@ -341,4 +341,23 @@ def test_strangers_that_fill_all_places_make_way_for_who_comes_later(monkeypatch
                 stranger.close()
 
     monkeypatch.setattr(streams_module, "MAX_FROM_ONE_ADDRESS", 20)
+    told(story)
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_a_connection_that_is_not_ready_when_nobody_wants_it_any_more_is_closed(is_left: bool) -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as slow:
+            uri = f"tcp://127.0.0.1:{slow.getsockname()[1]}"
+            async with Node(peers=[uri]) as node:
+                streams = streams_of(node)
+                link = streams._links[uri]
+                await until(lambda: link.opening)
+                opening = link.opening
+                assert opening is not None
+                if is_left:
+                    streams.disconnect(uri)
+                    assert not opening.is_open
+            assert not opening.is_open  # or it would say hello for a node that is stopped
+
     told(story)

@@ -558,7 +558,7 @@ class Streams(Outboxes):
 
     async def _dial(self, link: _OutgoingLink) -> None:
         """Try to connect, again and again with growing pauses; names are looked up anew each time."""
-        while not self._is_closed and link.uri in self._links and not self._is_served(link):
+        while not self._is_closed and self._links.get(link.uri) is link and not self._is_served(link):
             began = self._loop.time()
             sock = await self._connected(link)
             if sock is None:
@@ -665,13 +665,16 @@ class Streams(Outboxes):
         self._send_waiting(link.uri, self._peers[link.uri])
 
     def _leave(self, link: _OutgoingLink, former: ZmtpSocket) -> None:
-        """Close a connection in whose place there is another; one that others opened is theirs to close."""
-        for frames in link.sending:
+        """Close a connection in whose place there is another.
+
+        One that others opened is theirs to close, unless a message was sent over it in part: that is refused, so its
+        rest must not arrive.
+        """
+        refused, link.sending = link.sending, []
+        for frames in refused:
             self._on_refused(link.uri, frames, "unreachable")
-        link.sending = []
-        if self._users.pop(former, None) is not None:
-            former.on_written = None
-        else:
+        former.on_written = None
+        if self._users.pop(former, None) is None or refused:
             former.close("replaced")
 
     def _link_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
@@ -725,9 +728,9 @@ class Streams(Outboxes):
         self._refuse(uri, self._peers.pop(uri), "unreachable")
 
     def _let_go(self, link: _OutgoingLink) -> None:
-        """Close a connection of ours; one that others opened is theirs to close."""
+        """Close the connections of ours, also one that is not ready yet; one that others opened is theirs to close."""
         link.rest()
-        for connection in (link.candidate, link.connection):
+        for connection in (link.candidate, link.connection, link.opening):
             if connection is not None and self._users.pop(connection, None) is not None:
                 connection.on_written = None
             elif connection is not None:
