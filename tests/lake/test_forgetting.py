@@ -146,6 +146,25 @@ def test_node_leaves_with_its_name_and_others_are_judged_without_it(lake: Path, 
     assert b"carl-later" in flows_of(lake), "what comes later is not what was forgotten"
 
 
+def test_node_leaves_all_files_of_a_part_that_has_many(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hopwire.lake.parquet_output.SHARED_BYTES", 1)  # each day is large, and has files of its own
+    lake = tmp_path / "lake"
+    build(no_spark, made / "captures", lake, settings=PLAIN)
+    files = [path.name.partition(".")[0] for path in (lake / "silver/messages").glob("*.parquet")]
+    assert len(files) > len(set(files)), "a part has files of two days"
+    done = forget(lake, node="carl", settings=PLAIN)
+    assert done.flow_count == 20
+    assert_nowhere(lake, b"carl", b"noise of", b"noise about")
+    assert_balanced(lake)
+    found = rows_of(lake)
+    build(no_spark, made / "captures", lake, redecode=True, settings=PLAIN)
+    again = rows_of(lake)
+    for name in ("bronze.sightings", "silver.messages", "silver.hops", "gold.requests", "gold.flows"):
+        assert again[name] == found[name], name
+
+
 def test_forgetting_that_is_killed_is_done_by_the_next_and_shows_nothing_half(made: Path, tmp_path: Path) -> None:
     before, number = rows_of(made / "lake"), read_manifest(made / "lake").number
     published = set()

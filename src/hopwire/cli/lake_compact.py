@@ -21,7 +21,7 @@ def compact(
 ) -> None:
     """Merge small files of a lake; no row changes. Old states of the lake stay readable. Spark is not started.
 
-    A day of a table is merged if it has more than 32 files, or if it is over and its files are small.
+    Small files are merged if their days are over, or if there are more than 32 of the last day.
     """
     from hopwire.lake.compaction import compact as compact_lake
 

@@ -68,10 +68,17 @@ def leaf_paths(field: pa.Field, before: str = "") -> list[str]:
 
 
 class TableOutput:
-    """The files of one task."""
+    """The files of one task; `begun` files of this part are there already."""
 
     def __init__(
-        self, place: Place, part: str, layout: TableLayout, settings: LakeSettings, *, is_one_file: bool = False
+        self,
+        place: Place,
+        part: str,
+        layout: TableLayout,
+        settings: LakeSettings,
+        *,
+        is_one_file: bool = False,
+        begun: int = 0,
     ) -> None:
         self._place, self._part, self._is_one_file = place, part, is_one_file
         self._layout, self._settings = layout, settings
@@ -79,7 +86,7 @@ class TableOutput:
         self._size = 0
         self._open: OrderedDict[date | None, _OpenFile] = OrderedDict()  # by the first day
         self._files: list[StoredFile] = []
-        self._begun = 0
+        self._begun = begun
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows, without their readable columns."""

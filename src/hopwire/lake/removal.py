@@ -12,8 +12,8 @@ its row, so no half of a flow stays. No other flow is judged anew.
 | any other | stays |
 
 - Sightings are found by the numbers that hops have, as when a flow is opened again (`stored_flows.py`).
-- A file of the ingest belongs to a part, and sources know their parts by name. A file that is written anew gets a part
-  of its own, which the sources of the old part have too.
+- A file of the ingest belongs to a part, and sources know their parts by name. Files of a part that are written anew
+  get a part of their own, which the sources of the old part have too. They are numbered on: a part may have many.
 - Minutes of gold.links, gold.security and gold.latencies that lose rows are made anew from the rows that stay.
 - Each source counts the rows that it lost, so gold.quality adds up.
 - What the next step begins with stays true: open flows that leave count as closed ones for the clocks.
@@ -179,6 +179,7 @@ class _Removing:
         self._requests: list[pa.Table] = []
         self._others: set[Any] = set()  # the sightings that leave and are no messages
         self._renamed: dict[str, str] = defaultdict(self._part)  # parts of which files are written anew
+        self._file_counts: Counter[tuple[str, str]] = Counter()  # files of a table and a part
 
     def make(self, carried: Carried, kind: str) -> Gone:
         """Take the rows out, and put all tables that have lost some."""
@@ -276,10 +277,12 @@ class _Removing:
         """Write rows as they are stored."""
         known = INGESTED.get(name)
         layout = TableLayout(self._run.schema(name), (), None, *((known.dictionaries, known.searched) if known else ()))
-        output = TableOutput(self._run.place(name), part, layout, self._settings)
+        output = TableOutput(self._run.place(name), part, layout, self._settings, begun=self._file_counts[name, part])
         for batch in rows.combine_chunks().to_batches():
             output.add_stored(batch)
-        return output.close()
+        files = output.close()
+        self._file_counts[name, part] += len(files)
+        return files
 
     # -- tables of the ingest
 
