@@ -102,6 +102,19 @@ def test_ls_of_nothing_says_so(lake: Path) -> None:
     assert hopwire("flows", "ls", str(lake), "--outcome", "expired").out == "0 of 0 flows\n"
 
 
+def test_ls_of_a_node_or_contract_that_is_mistyped_names_the_one_that_may_be_meant(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path, story().flows())
+    with writing(lake) as run:
+        contracts = pa.Table.from_pylist([{"identity": b"stock.moved"}], schema=pa.schema({"identity": pa.binary()}))
+        put_rows(run, "gold.contracts", contracts, "basis")
+        run.publish({}, "basis")
+    for option, typed, meant in (("node", "alpa", "alpha"), ("contract", "stock.mved", "stock.moved")):
+        found = hopwire("flows", "ls", str(lake), f"--{option}", typed)
+        assert (found.code, found.out) == (0, "0 of 0 flows\n")
+        assert found.err == f"hopwire: no flow with the {option} '{typed}'; did you mean '{meant}'?\n"
+    assert hopwire("flows", "ls", str(lake), "--node", "alpha", "--outcome", "expired").err == ""
+
+
 def test_show_draws_the_tree_and_marks_where_it_was_lost(lake: Path) -> None:
     found = hopwire("flows", "show", str(lake), "12", columns=100)
     assert (found.code, found.err) == (0, "")

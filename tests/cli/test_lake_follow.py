@@ -11,14 +11,16 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
+import pyarrow as pa
 import pytest
 
+from hopwire.capture.records import RECORDS, Origin, Row, batch_from_rows
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.lake.follow import following
 from hopwire.lake.store import manifest_numbers
 from hopwire.runner.lake_metrics import serving_metrics
-from tests.lake.captures import make_capture
+from tests.lake.captures import NOW, make_capture, make_sightings, write_segment
 
 pytestmark = pytest.mark.slow
 
@@ -66,18 +68,84 @@ def test_bad_captures_give_the_exit_code_of_a_build(
     )
 
 
+def test_damage_is_named_alike_by_a_build_and_by_a_follower(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = captures / "anna.arrows"
+    cut.write_bytes(cut.read_bytes()[:-20])
+    damaged: list[Row] = [(0, NOW, "in", b"peer", [b"peer", b"HWT\x01damaged"], "", "", 0, 64)]
+    with pa.OSFile(str(captures / "dora.arrows"), "wb") as file, pa.ipc.new_stream(file, RECORDS) as stream:
+        stream.write_batch(batch_from_rows(Origin(b"dora", "dora", 1), damaged))
+    left = write_segment(captures / "emil.open.arrows", make_sightings("emil"), is_sealed=False)
+    left.write_bytes(left.read_bytes() + b"\xff\xff\xff")  # its process was killed, which is no damage
+    for command in (["build"], ["follow", "--once"], ["follow", "--once"]):
+        lake = tmp_path / command[0]
+        assert run(["lake", *command, str(captures), str(lake)]) == ExitCode.INCOMPLETE
+        said = capsys.readouterr().err.splitlines()
+        assert said[-1] == "hopwire: could not be read, or not in full: anna.arrows, dora.arrows"
+    for bad in ("anna", "dora"):
+        (captures / f"{bad}.arrows").unlink()
+    assert run(["lake", "build", str(captures), str(tmp_path / "new")]) == ExitCode.FINE
+    assert run(["lake", "follow", "--once", str(captures), str(tmp_path / "other")]) == ExitCode.FINE
+
+
+def test_damage_in_a_segment_of_several_steps_is_remembered_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows: list[Row] = [(0, NOW, "in", b"peer", [b"peer", b"HWT\x01damaged"], "", "", 0, 4)]
+    rows += [(number, NOW + number, "in", b"peer", [b"peer", b"noise"], "", "", 0, 0) for number in range(4, 40)]
+    (tmp_path / "captures").mkdir()
+    with (
+        pa.OSFile(str(tmp_path / "captures" / "dora.arrows"), "wb") as file,
+        pa.ipc.new_stream(file, RECORDS) as stream,
+    ):
+        for start in range(0, len(rows), 4):
+            stream.write_batch(batch_from_rows(Origin(b"dora", "dora", 1), rows[start : start + 4]))
+    command = ["lake", "follow", str(tmp_path / "captures"), str(tmp_path / "lake"), "--once", "--max-rows", "8"]
+    assert run(command) == ExitCode.INCOMPLETE
+    assert "37 sightings in " in capsys.readouterr().out
+
+
+def test_captures_that_are_not_there_are_not_waited_for_once(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    for name, words in (("nowhere", "is not there; name a directory of captures"), ("empty", "has no captures in it")):
+        for place in ([name], ["captures", name]):
+            paths = [str(tmp_path / each) for each in (*place, "lake")]
+            assert run(["lake", "follow", *paths, "--once"]) == ExitCode.USAGE
+            (line,) = capsys.readouterr().err.splitlines()
+            assert line.startswith(f"hopwire: {tmp_path / name}: {words}")
+            assert not (tmp_path / "lake").exists()
+
+
+def test_follower_that_finds_nothing_new_tells_the_version_of_the_lake(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    for said in ("82 sightings in 1 step", "0 sightings in 0 steps"):
+        assert run(["lake", "follow", str(captures), str(lake), "--once"]) == ExitCode.FINE
+        assert capsys.readouterr().out == f"{said}; version 1 of {lake}\n"
+
+
 def test_what_is_wrong_is_one_line(captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = tmp_path / "lake"
     assert run(["lake", "follow", str(lake)]) == ExitCode.USAGE
-    assert run(["lake", "follow", str(captures), str(lake), "--every", "0"]) == ExitCode.USAGE
+    for option in ("--every=0", "--max-rows=-5", "--compact=0", "--metrics=abc"):
+        assert run(["lake", "follow", str(captures), str(lake), option]) == ExitCode.USAGE
     with following(lake):
         assert run(["lake", "follow", str(captures), str(lake)]) == ExitCode.USAGE
     assert run(["lake", "status", str(lake)]) == ExitCode.USAGE
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("hopwire: expected captures and a lake")
-    assert lines[1].startswith("hopwire: every_seconds must be a positive number")
-    assert f"is being followed by process {os.getpid()}" in lines[2]
-    assert len(lines) == 4
+    assert lines[1:5] == [
+        "hopwire: --every must be a positive number, not 0.0",
+        "hopwire: --max-rows must be a positive number, not -5",
+        "hopwire: --compact must be a positive number, not 0",
+        "hopwire: --metrics: found 'abc', expected HOST:PORT, or a port on 127.0.0.1",
+    ]
+    assert f"is being followed by process {os.getpid()}" in lines[5]
+    assert len(lines) == 7
 
 
 def test_follower_ends_in_order_when_it_is_told_to(captures: Path, tmp_path: Path) -> None:

@@ -149,8 +149,12 @@ def test_table_is_read_as_what_is_asked_for(lake: Path) -> None:
     assert read(lake, "nothing", "polars").collect().columns == ["a", "b"]
     with pytest.raises(SettingsError, match="as_: found 'numpy', expected one of arrow, spark, polars, pandas"):
         read(lake, "t", "numpy")
-    with pytest.raises(LakeError, match="has no table orders"):
+    with pytest.raises(LakeError, match="has no table orders, nor has any lake; `hopwire lake tables` lists"):
         read(lake, "orders")
+    with pytest.raises(LakeError, match=r"has no table requets, nor has any lake; did you mean 'requests'\?"):
+        read(lake, "requets", "pandas")
+    with pytest.raises(LakeError, match=r"has no table gold.requests, it has .* --table gold.requests$"):
+        read(lake, "requests")
 
 
 BLOCKS = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "tables.md").read_text(), re.DOTALL)

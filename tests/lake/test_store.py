@@ -333,7 +333,7 @@ def test_file_in_place_of_a_lake_is_refused(tmp_path: Path) -> None:
     file.write_text("x")
     with pytest.raises(LakeError, match="is a file; name a directory"), writing(file):
         pass
-    with pytest.raises(LakeError, match="is not a lake"):
+    with pytest.raises(LakeError, match=r"is a file and is not a lake; name a directory$"):
         read_manifest(file)
 
 

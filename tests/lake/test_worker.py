@@ -119,9 +119,22 @@ def test_a_damaged_train_is_a_gap_in_the_lake_and_a_fault_of_its_source(tmp_path
     report = ingest_source(task(path), job, DOMAINS, SETTINGS)
     (span,) = report.spans
     assert (span.first_sequence, span.last_sequence, span.skipped, span.missing) == (0, 65, 64, 0)
-    assert (report.skipped, report.is_bad, report.error) == (64, False, "")
+    assert (report.skipped, report.is_bad, report.error) == (64, True, "")
     assert "has trains that cannot be taken apart: 1" in report.faults[0]
     assert rows_of(job, report, "bronze.sightings").column("reason").to_pylist() == ["", "bad_train", ""]
+
+
+@pytest.mark.parametrize(
+    ("name", "cut", "is_bad"), [("anna.arrows", 0, False), ("anna.arrows", 3, True), ("anna.open.arrows", 3, False)]
+)
+def test_a_segment_that_is_cut_off_is_damaged_unless_its_writer_was_killed(
+    tmp_path: Path, job: IngestJob, name: str, cut: int, is_bad: bool
+) -> None:
+    path = write_segment(tmp_path / name, make_sightings("anna"))
+    path.write_bytes(path.read_bytes()[: -cut or None])
+    given = msgspec.structs.replace(task(path), is_open=name.endswith(".open.arrows"))
+    report = ingest_source(given, job, DOMAINS, SETTINGS)
+    assert (report.is_bad, bool(report.faults)) == (is_bad, bool(cut))
 
 
 def test_report_says_which_numbers_a_source_has(tmp_path: Path, job: IngestJob) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -12,6 +14,7 @@ from hopwire.errors import NoRoute, SettingsError
 from hopwire.node import Node, Tls
 from hopwire.node.streams import Streams
 from hopwire.node.transport import Frames
+from hopwire.node.zmtp_socket import NO_TLS, _reason
 from tests.node.certificates import HERE, OURS, THEIRS, tls_of
 from tests.node.loopback import told
 from tests.node.stories import Greet, Greeter, Greeting
@@ -49,6 +52,19 @@ async def wiretap(uri: str) -> AsyncIterator[tuple[str, bytearray]]:
         for writer in writers:
             writer.close()
         await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol"), "closed"),
+        (ssl.SSLZeroReturnError(ssl.SSL_ERROR_ZERO_RETURN, "TLS/SSL connection has been closed"), "closed"),
+        (ssl.SSLError(ssl.SSL_ERROR_SSL, "bad record mac"), NO_TLS),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), "econnreset"),
+    ],
+)
+def test_end_of_a_connection_is_no_other_way_to_encrypt(error: OSError, reason: str) -> None:
+    assert _reason(error) == reason
 
 
 @pytest.mark.parametrize("tls", [None, OURS], ids=["in clear", "encrypted"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import wraps
 from typing import NoReturn, ParamSpec
@@ -20,7 +20,7 @@ from hopwire.disk import shown_name
 from hopwire.errors import BalanceError, DeliveryError, Escalated, HopwireError, PlaceError, SecurityError, WireError
 from hopwire.report.words import cut, printable, printable_lines
 
-__all__ = ["EXIT_CODES", "ExitCode", "complain", "fail", "guarded"]
+__all__ = ["EXIT_CODES", "ExitCode", "complain", "end_if_incomplete", "fail", "guarded"]
 
 P = ParamSpec("P")
 TRACEBACK = "HOPWIRE_TRACEBACK"
@@ -66,6 +66,12 @@ def fail(text: str, code: ExitCode) -> NoReturn:
     """Write one line to stderr and end with a code."""
     complain(text)
     raise typer.Exit(code)
+
+
+def end_if_incomplete(bad: Sequence[str]) -> None:
+    """Name the sources that a lake does not have in full, and end with their code, if there are any."""
+    if bad:
+        fail(f"could not be read, or not in full: {', '.join(bad)}", ExitCode.INCOMPLETE)
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:

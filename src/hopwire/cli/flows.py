@@ -34,7 +34,7 @@ from hopwire.report.flow_tree import (
     witnesses_of,
 )
 from hopwire.report.jsonable import jsonable
-from hopwire.report.words import cut, nodes_called, plural, spellings, text_or_hex
+from hopwire.report.words import cut, nearest, nodes_called, plural, spellings, text_or_hex
 
 __all__ = [
     "COMMANDS",
@@ -57,6 +57,7 @@ WIDTH_OF_A_LEVEL = 14  # a tree may be indented by one level for so many columns
 SHOWN_IDS = 5  # of flows whose ids begin alike
 STYLES = {"lost": "bold red", "expired": "red", "late": "yellow", "failed": "red", "open": "cyan", "answered": "green"}
 ASCII = Glyphs("+- ", "`- ", "|  ", "   ")
+CONTRACTS = "gold.contracts"
 READ = ("gold.flows", "gold.requests", "silver.clocks")  # the tables that both commands read
 LISTED = (
     "flow_id",
@@ -170,7 +171,7 @@ def chosen_flows(
     _check("--finding", wanted.findings, KINDS)
     complain_if_stale(lake)
     node = wanted.node
-    return find_flows(
+    found = find_flows(
         lake,
         columns,
         limit=limit,
@@ -182,6 +183,22 @@ def chosen_flows(
         until_ns=ns_from_text(wanted.until, "--until/--to") if wanted.until else None,
         with_service=wanted.with_service or wanted.contract is not None,
     )
+    if not found[1]:
+        _complain_of_typos(lake, wanted, names)
+    return found
+
+
+def _complain_of_typos(lake: Path, wanted: FlowFilter, names: dict[bytes, str]) -> None:
+    """Say which node or contract may be meant, if the lake does not know what was typed."""
+    from hopwire.lake.store import read_arrow, read_manifest
+
+    node, contract = wanted.node, wanted.contract
+    if node and not nodes_called(node, names) and (near := nearest(node, {*names.values(), *map(text_or_hex, names)})):
+        complain(f"no flow with the node {node!r:.80}; did you mean {near!r}?")
+    if contract and CONTRACTS in read_manifest(lake).tables:
+        known = set(read_arrow(lake, CONTRACTS, ["identity"])["identity"].to_pylist())
+        if known.isdisjoint(spellings(contract)) and (near := nearest(contract, map(text_or_hex, known))):
+            complain(f"no flow with the contract {contract!r:.80}; did you mean {near!r}?")
 
 
 def _check(option: str, values: list[str] | None, known: Iterable[str]) -> None:

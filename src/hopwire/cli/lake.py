@@ -14,7 +14,7 @@ import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hopwire.cli.exits import ExitCode, complain
+from hopwire.cli.exits import complain, end_if_incomplete
 from hopwire.cli.lake_check import check
 from hopwire.cli.lake_compact import compact
 from hopwire.cli.lake_expire import expire
@@ -70,8 +70,9 @@ def build(
     """Bring a lake up to date with its captures. What is new is read, and what depends on it is built.
 
     To build again is harmless. Nothing is visible before everything is built. A file that is no capture, or is cut off,
-    is named and counted in gold.quality, and the build goes on. The command ends with 4 if a source could not be read:
-    a file that is damaged, packed or forbidden, a symlink, or no file at all.
+    is named and counted in gold.quality, and the build goes on. The command ends with 4 if a source could not be read,
+    or not in full: a file that is damaged, cut off, packed or forbidden, a symlink, or no file at all. The segment that
+    a killed process has left open, and a recording of the network, may be cut off.
     """
     need_spark()
     known = domains_from_file(domains) if domains else OPEN
@@ -105,8 +106,7 @@ def build(
         _show_built(built)
         if domains and not built.read:
             _show_invalid(built)
-    if built.bad:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    end_if_incomplete(built.bad)
 
 
 class _TimeLeftColumn(ProgressColumn):
@@ -157,6 +157,8 @@ def _show_built(built: Built) -> None:
     console = screen()
     console.print(_stored_table(built))
     read = f"{plural(len(built.read), 'source')} read" if built.read else "nothing new to read"
+    if partly := len({*built.read} & {*built.bad}):
+        read += f" ({partly} not, or not in full)"
     console.print(f"\n{read}, {plural(len(built.tables), 'table')} built")
 
 

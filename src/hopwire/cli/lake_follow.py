@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopwire.capture.times import time_text
-from hopwire.cli.exits import ExitCode, complain
+from hopwire.cli.exits import complain, end_if_incomplete
 from hopwire.cli.place_arguments import LakePlace, place_argument
 from hopwire.cli.spark_sessions import build_settings, lazy_session, need_spark
 from hopwire.cli.terminal import plain_table, say, screen
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["follow", "status"]
 
 SHOWN_NODES = 20
+OPTIONS = {"max_rows": "--max-rows", "every_seconds": "--every", "compact_steps": "--compact"}
 
 
 def follow(
@@ -65,17 +66,23 @@ def follow(
 
     The command ends in order with Ctrl+C or SIGTERM, and may be killed at any moment: the next one goes on where the
     last step ended. Captures that are not there yet are waited for. One process at a time follows into a lake. Spark is
-    started with --spark, or if there is more to judge at once than one process can. With --once the exit code is that
-    of a build: 4 if captures are bad.
+    started with --spark, or if there is more to judge at once than one process can. With --once nothing is waited for,
+    and the exit code is that of a build: 2 if captures are not there, 4 if some are bad.
     """
     if len(paths) < 2:
         raise SettingsError("expected captures and a lake: hopwire lake follow captures lake")
     need_spark()
     known = domains_from_file(domains) if domains else OPEN
-    from hopwire.lake.build import bad_captures
+    from hopwire.lake.build import bad_captures, need_captures
     from hopwire.lake.follow import Follower, FollowSettings, following
 
-    settings = FollowSettings(max_rows=max_rows, every_seconds=every, compact_steps=compact_steps)
+    try:
+        settings = FollowSettings(max_rows=max_rows, every_seconds=every, compact_steps=compact_steps)
+    except SettingsError as error:
+        name, _, said = str(error).partition(" ")
+        raise SettingsError(f"{OPTIONS[name]} {said}") from None  # by the name that was typed
+    if is_once:
+        need_captures(paths[:-1], paths[-1])
     with following(paths[-1]) as lake, _served(metrics, lake), _stopping() as stop:
         if not is_once:
             complain(f"following {', '.join(map(str, paths[:-1]))} into {paths[-1]}; Ctrl+C ends it in order")
@@ -86,9 +93,8 @@ def follow(
                 follower = Follower(paths[:-1], lake, settings, domains=known, spark=spark, tell=complain)
                 notes = follower.run(lambda seconds: not stop.wait(seconds), is_once=is_once)
             _show_end(notes, paths[-1], as_json=as_json)
-    if is_once and (bad := bad_captures(paths[:-1], paths[-1])):
-        complain(f"could not be read, or not in full: {', '.join(bad)}")
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    if is_once:
+        end_if_incomplete(bad_captures(paths[:-1], paths[-1]))
 
 
 def _show_end(notes: FollowNotes, lake: Path, *, as_json: bool) -> None:

@@ -50,8 +50,8 @@ from hopwire.node.status import (
     Status,
     StatusWanted,
 )
-from hopwire.report.words import REFUSALS, text_or_hex
-from hopwire.runner.settings import nearest, read_settings
+from hopwire.report.words import REFUSALS, nearest, text_or_hex
+from hopwire.runner.settings import read_settings
 
 __all__ = [
     "AsJson",

@@ -14,7 +14,7 @@ from rich.text import Text
 from hopwire.cli.terminal import plain_table, say, screen
 from hopwire.errors import SettingsError
 from hopwire.model.reasons import REASONS, Reason
-from hopwire.runner.settings import nearest
+from hopwire.report.words import nearest
 
 __all__ = ["reasons"]
 

@@ -7,10 +7,11 @@ lost = read("lake", "requests", as_="pandas").query("outcome == 'lost'")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hopwire.places import Place, RemotePath
+from hopwire.report.words import nearest
 
 __all__ = ["read"]
 
@@ -39,7 +40,7 @@ def read(
     if as_ not in KINDS:
         raise SettingsError(f"as_: found {as_!r:.40}, expected one of {', '.join(KINDS)}")
     manifest = read_manifest(lake, at)
-    name = next((each for each in manifest.tables if table in (each, each.partition(".")[2])), table)
+    name = _whole_name(lake, table, manifest.tables)
     if payloads is not None:
         return _with_bodies(lake, name, as_, columns, manifest, payloads)
     if as_ == "spark":
@@ -62,6 +63,19 @@ def read(
         return lazy.select(columns) if columns is not None else lazy
     rows = read_arrow(lake, name, columns, manifest=manifest)
     return rows.to_pandas() if as_ == "pandas" else rows
+
+
+def _whole_name(lake: Place | str, table: str, stored: Iterable[str]) -> str:
+    """Give the name of a table with its layer, of the tables in this lake or of those that can be built."""
+    from hopwire.errors import LakeError
+    from hopwire.lake.tables import NAMES
+
+    names = {called: each for each in (*NAMES, *stored) for called in (each, each.partition(".")[2])}
+    if table in names:
+        return names[table]
+    near = nearest(table, names)
+    hint = f"did you mean {near!r}?" if near else "`hopwire lake tables` lists what there is"
+    raise LakeError(f"{lake}: has no table {table}, nor has any lake; {hint}")
 
 
 def _with_bodies(

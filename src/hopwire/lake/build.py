@@ -162,12 +162,19 @@ def _known_sources(lake: Place | str) -> Mapping[str, StoredSource]:
     return read_manifest(lake).sources if manifest_numbers(place_of(lake)) else {}
 
 
+def need_captures(captures: Iterable[Place | str], lake: Place | str) -> None:
+    """Refuse captures that are not there, or of which none can be read, as a build does."""
+    known = _known_sources(lake)
+    for place in captures:
+        find_sources(place, known)
+
+
 def bad_captures(captures: Iterable[Place | str], lake: Place | str) -> list[str]:
     """Give the captures that are there and are not in a lake in full: those that a build calls bad."""
     known = _known_sources(lake)
     bad = []
     for place in captures:
-        with suppress(LakeError, OSError):  # captures that are not there yet are waited for
+        with suppress(LakeError, OSError):  # captures may be removed once they are read
             found, foreign = find_sources(place, known)
             bad += [*_bad_sources(found, known), *_bad_files(foreign)]
     return bad

@@ -167,7 +167,8 @@ class Follower:
         """Look at the captures, and make a step if there is something new; give what the step has read."""
         self._refuse_other()
         captures = self._looked()
-        known = self._manifest().sources
+        manifest = self._manifest()
+        known = manifest.sources
         self._row_count = _rows_of(known)
         admitted = admit(captures.found, known, StepLimits(self._settings.max_rows, self._settings.max_bytes))
         if not admitted.ends:
@@ -177,7 +178,8 @@ class Follower:
             self._step(captures, admitted, gone)
             self._compact()
         else:
-            self._note(state="waiting" if captures.trouble else "idle", trouble=captures.trouble)
+            state = "waiting" if captures.trouble else "idle"
+            self._note(state=state, trouble=captures.trouble, version=manifest.number)
             if captures.trouble:
                 self._say(captures.trouble)
         return admitted

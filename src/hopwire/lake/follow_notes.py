@@ -29,7 +29,7 @@ class FollowNotes:
     trouble: str = ""  # why it waits
     captures: tuple[str, ...] = ()
     every_seconds: float = 0.0
-    version: int = 0  # of the lake, after the last step
+    version: int = 0  # of the lake, after the last step or look
     step_count: int = 0  # since it started
     sighting_count: int = 0  # since it started
     too_old: int = 0  # of these: from before the day that the lake is kept from, and not in the lake

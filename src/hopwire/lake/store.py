@@ -130,6 +130,8 @@ def read_manifest(lake: Place | str, number: int | None = None) -> Manifest:
         _refuse_first_edition(place, lake)
         if any(each.name.endswith(".arrows") for each in list_files(place)):
             raise LakeError(f"{lake}: has captures and is not a lake; build one: hopwire lake build {lake} LAKE")
+        if isinstance(place, Path) and place.is_file():
+            raise LakeError(f"{lake}: is a file and is not a lake; name a directory")
         raise LakeError(f"{lake}: is not a lake; build one: hopwire lake build CAPTURES {lake}")
     if number is None:
         return _manifest(place, lake, numbers[-1])

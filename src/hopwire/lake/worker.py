@@ -161,7 +161,7 @@ class IngestReport(msgspec.Struct):
     is_partial: bool = False
     is_own: bool = False
     faults: list[str] = []
-    is_bad: bool = False  # one of the faults is serious: someone should look at the file
+    is_bad: bool = False  # one of the faults is damage: someone should look at the file
     is_refused: bool = False  # the system did not give the whole file, and may give it another time
     error: str = ""  # why the run cannot go on
     refusal: str = ""  # the code of a store that refuses, if that is why
@@ -278,9 +278,20 @@ def _ingest_source(task: IngestTask, outputs: _PartOutputs, job: IngestJob, sett
             report.files, report.spread = outputs.close(), outputs.spread
         _leave(job.marks / f"{uuid.uuid4().hex}-{task.size_bytes}")
     report.faults = [fault.detail for fault in faults]
-    report.is_bad = any(fault.is_serious for fault in faults)
+    report.is_bad = any(_is_damage(fault, task) for fault in faults)
     report.is_refused = any(fault.kind in (FaultKind.REFUSED, FaultKind.NOT_REGULAR) for fault in faults)
     return report
+
+
+def _is_damage(fault: Fault, task: IngestTask) -> bool:
+    """Tell whether someone should look at the file.
+
+    What is wrong with a segment is damage, since each batch is written whole. Only an open segment may be cut off: its
+    writer is at work, or was killed. A recording of the network is rarely whole, and that is nobody's fault.
+    """
+    if task.kind == SourceKind.SEGMENT and not task.is_own:
+        return not (task.is_open and fault.kind == FaultKind.CUT_OFF)
+    return fault.is_serious
 
 
 def _leave(mark: Place) -> None:

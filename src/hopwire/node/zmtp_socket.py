@@ -499,6 +499,8 @@ class TlsSocket(ZmtpSocket):
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):  # as of a peer that was killed
+        return "closed"
     if isinstance(error, ssl.SSLError):
         return NO_TLS
     return errno.errorcode.get(error.errno or 0, "broken").lower()

@@ -6,8 +6,9 @@ hex. `printable` is for one value, `printable_lines` for all lines that are abou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 import msgspec
 
@@ -17,6 +18,7 @@ __all__ = [
     "cut",
     "duration",
     "moment",
+    "nearest",
     "node_label",
     "nodes_called",
     "noun_for",
@@ -30,6 +32,7 @@ __all__ = [
     "unpacked",
 ]
 
+NEAR = 0.8  # how alike two names are that somebody may have mixed up
 MAX_UNPACKED_BYTES = 65_536  # a larger body is not worth unpacking for a preview
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 FRACTIONS = (("s", TICKS_PER_SECOND), ("ms", NS_PER_MS // NS_PER_TICK), ("us", NS_PER_US // NS_PER_TICK))
@@ -138,6 +141,11 @@ def nodes_called(text: str, names: Mapping[bytes, str]) -> list[bytes]:
     Several nodes may have one name. `0x01ff` and `01ff` are both the node whose identity is these two bytes.
     """
     return [node for node, name in names.items() if text in (name, text_or_hex(node), node.hex(), f"0x{node.hex()}")]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Give the known name that is most like a name, or nothing if none is."""
+    return next(iter(get_close_matches(name, list(known), 1, NEAR)), "")
 
 
 def spellings(text: str) -> list[bytes]:

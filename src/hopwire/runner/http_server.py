@@ -50,19 +50,19 @@ def json_answer(status: int, value: Any) -> HttpAnswer:
     return HttpAnswer(status, json.dumps(value) + "\n", "application/json")
 
 
-def http_address(text: str) -> tuple[str, int]:
-    """Read HOST:PORT, [IPV6]:PORT or a port on this machine alone."""
+def http_address(text: str, option: str = "http") -> tuple[str, int]:
+    """Read HOST:PORT, [IPV6]:PORT or a port on this machine alone; an error names the option."""
     host, colon, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) <= MAX_PORT) or (colon and not host):
-        raise SettingsError(f"http: found {text!r:.80}, expected HOST:PORT, or a port on {LOOPBACK}")
+        raise SettingsError(f"{option}: found {text!r:.80}, expected HOST:PORT, or a port on {LOOPBACK}")
     return host.strip("[]") or LOOPBACK, int(port)
 
 
 class HttpServer:
     """Answers GET requests by path."""
 
-    def __init__(self, address: str, pages: Mapping[str, Callable[[], HttpAnswer]]) -> None:
-        self._host, self._port = http_address(address)
+    def __init__(self, address: str, pages: Mapping[str, Callable[[], HttpAnswer]], option: str = "http") -> None:
+        self._host, self._port = http_address(address, option)
         self._pages = pages
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()

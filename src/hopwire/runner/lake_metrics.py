@@ -91,7 +91,7 @@ class _LakePages:
 def serving_metrics(address: str, lake: Place) -> Iterator[str]:
     """Answer `/metrics` and `/health` in a thread as long as the context lasts; give the address of the server."""
     pages = _LakePages(lake)
-    server = HttpServer(address, {"/metrics": pages.metrics, "/health": pages.health})
+    server = HttpServer(address, {"/metrics": pages.metrics, "/health": pages.health}, "--metrics")
     loop = asyncio.new_event_loop()
     loop.run_until_complete(server.start())
     thread = threading.Thread(target=loop.run_forever, name="hopwire-lake-metrics", daemon=True)

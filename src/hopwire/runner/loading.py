@@ -22,7 +22,7 @@ from typing import Any
 
 from hopwire.errors import SettingsError
 from hopwire.node import Actor
-from hopwire.runner.settings import nearest
+from hopwire.report.words import nearest
 
 __all__ = ["find_named", "open_actors"]
 

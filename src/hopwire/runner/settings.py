@@ -32,6 +32,7 @@ from hopwire.domains_file import domains_from_file
 from hopwire.errors import SettingsError
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings, Tls
+from hopwire.report.words import nearest
 from hopwire.security.domains import OPEN, Domains
 
 __all__ = [
@@ -40,7 +41,6 @@ __all__ = [
     "RunOption",
     "RunSettings",
     "SettingValue",
-    "nearest",
     "read_settings",
     "text_arguments",
 ]
@@ -49,7 +49,6 @@ PREFIX = "HOPWIRE_"
 CONFIG = "config"  # the file itself is named by an argument or by the environment
 OTHERS = ("CONFIG", "TRACEBACK", "JAVA", "SPARK_LOG")  # variables that mean something else
 DEFAULT = "default"
-NEAR = 0.8  # how alike two names are that somebody may have mixed up
 
 
 # -- kinds of values: what is right, and how it is read from text
@@ -250,11 +249,6 @@ def _shown(value: Any) -> str:
     """What was found; tables are not shown: they may be those of a file of domains, with its secrets."""
     has_tables = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, dict) for each in value))
     return "a table" if has_tables else f"{value!r:.80}"
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Give the known name that is most like a name, or nothing if none is."""
-    return next(iter(get_close_matches(name, list(known), 1, NEAR)), "")
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
