@@ -225,7 +225,7 @@ class ZmtpSocket:
 
     def _took(self, count: int) -> None:
         zmtp = self.zmtp
-        if self._strangers is None and not self._held:
+        if self._strangers is None and not (self._held or self._heard):
             train = zmtp.took_alone(count)
             if train:  # nearly all, one at a time: nothing else is held, answered or begun
                 self.has_stirred = True
