@@ -121,7 +121,7 @@ clean: ## remove .venv and everything that was made
 	@find src tests docs examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): requirements.lock pyproject.toml
-	@echo "== set up $(VENV): some minutes, the first time only"
+	@echo "== set up $(VENV): 2 GB, some minutes, the first time only"
 	@$(BIN)/python -c 'import pip' 2>/dev/null || { \
 		for python in $(PYTHONS); do \
 			$$python -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
