@@ -58,6 +58,7 @@ def test_a_peer_is_reached_over_another_connection_where_its_own_is_held_up(
 ) -> None:
     async def story() -> None:
         cables = Cables(Random(1))
+        monkeypatch.setattr(ZmtpSocket, "has_unread", property(cables.has_arrived))
         async with two(cables, is_mutual) as (a, b):
             former = connection_to(a, b)
             cables.hold_up()
@@ -93,11 +94,25 @@ def test_a_connection_that_goes_on_again_before_another_is_ready_keeps_its_place
     run_on_sockets(story)
 
 
+def test_a_connection_whose_bytes_were_not_read_yet_is_not_quiet() -> None:
+    async def story() -> None:
+        async with two(Cables(Random(1)), is_mutual=False) as (_, b):
+            assert isinstance(b._transport, Streams)
+            (inbound,) = b._transport._inbound
+            asyncio.get_running_loop().remove_reader(inbound._sock)
+            await until(lambda: not b.peers)
+            assert inbound.has_unread
+            assert not b._transport._makes_way(inbound, inbound)
+
+    run_on_sockets(story)
+
+
 def test_what_was_sent_in_part_and_is_refused_does_not_arrive_over_the_former_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story() -> None:
         cables = Cables(Random(1))
+        monkeypatch.setattr(ZmtpSocket, "has_unread", property(cables.has_arrived))
         async with two(cables, is_mutual=False) as (a, b):
             former = connection_to(b, a)
             assert former is not None

@@ -18,6 +18,7 @@ from hopwire.node.streams import Streams
 from hopwire.node.zmtp_socket import ZmtpSocket
 
 T = TypeVar("T")
+_has_unread: Callable[[ZmtpSocket], bool] = ZmtpSocket.has_unread.fget  # type: ignore[attr-defined]
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -117,6 +118,10 @@ class Cables:
     def is_held_up(self, connection: ZmtpSocket) -> bool:
         """Tell whether nothing comes over a connection."""
         return connection in self._held_up or self._is_cut(connection._sock.fileno())
+
+    def has_arrived(self, connection: ZmtpSocket) -> bool:
+        """Tell whether bytes came over a connection and were not read yet."""
+        return not self.is_held_up(connection) and _has_unread(connection)
 
     def _is_cut(self, descriptor: int) -> bool:
         latest = self._latest.get(descriptor)

@@ -394,11 +394,14 @@ class Streams(Outboxes):
         """Tell whether a connection gives up its name to another: after some silence, or if nobody is known there.
 
         Whoever has recorded a connection knows its name, and behind a proxy all hosts are one. So the connection of a
-        node that lives makes way to nobody.
+        node that lives makes way to nobody. What it has said counts also where it was not read yet: the loop stood
+        still, or the network has just come back.
         """
         if not former.is_proved and self._hosts.get(former) == self._hosts.get(connection):
             return True
-        return not former.has_stirred and self._loop.time() - self._stirred_at.get(former, 0.0) > QUIET_SECONDS
+        if former.has_stirred or former.has_unread:
+            return False
+        return self._loop.time() - self._stirred_at.get(former, 0.0) > QUIET_SECONDS
 
     def _ended(self, name: bytes) -> None:
         """Tell of the end of a connection, once what was heard before is handed over, unless another has its name."""

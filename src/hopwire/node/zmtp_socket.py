@@ -119,6 +119,13 @@ class ZmtpSocket:
         """Whether the machine at the other end acknowledges nothing."""
         return self.is_open and sends_in_vain(self._sock)
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes of the other side wait in the kernel: this side has not come to read them yet."""
+        waiting = bytearray(4)  # a C int
+        ioctl(self._sock, FIONREAD, waiting)
+        return any(waiting)
+
     _reads_exactly = True  # so many bytes as are wanted; OpenSSL gives what a record has
 
     def _sender(self) -> Callable[[bytes], int]:
