@@ -217,7 +217,8 @@ def test_no_route_names_what_nobody_takes_and_where() -> None:
 def test_unreachable_and_queue_full_name_what_and_where() -> None:
     async def story(network: Network) -> None:
         settings = NodeSettings(inbox_messages=1, overflow=Overflow.REFUSE)
-        async with network.node(identity=b"shop", settings=settings) as a, network.node(peers=[a.uri]) as b:
+        shop = network.node(identity=b"7-31", name="shop", settings=settings)
+        async with shop as a, network.node(peers=[a.uri]) as b:
             a.host(Sleeper())
             await b.knows(Greet)
             hub = b.hub()
@@ -225,16 +226,16 @@ def test_unreachable_and_queue_full_name_what_and_where() -> None:
             await asyncio.sleep(1)
             await hub.tell(Greet("waits"))
             await asyncio.sleep(1)
-            with pytest.raises(QueueFull, match=r"queue_full: greeter\.greet v1 at shop"):
+            with pytest.raises(QueueFull, match=r"queue_full: greeter\.greet v1 at shop \(7-31\)"):
                 await hub.ask(Greet("x"), Greeting)
             network.crash(a)
             with pytest.raises(Unreachable) as caught:
                 await asked
             assert str(caught.value) == (
-                "unreachable: greeter.greet v1 at shop: the node is gone (it says nothing any more); "
+                "unreachable: greeter.greet v1 at shop (7-31): the node is gone (it says nothing any more); "
                 "it may have been handled"
             )
-            assert (caught.value.contract, caught.value.node) == ("greeter.greet v1", b"shop")
+            assert (caught.value.contract, caught.value.node) == ("greeter.greet v1", b"7-31")
 
     run(story)
 

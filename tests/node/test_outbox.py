@@ -218,3 +218,22 @@ def test_what_goes_first_does_not_hide_what_waits_behind_it() -> None:
         assert not peer.is_queued("peer", mark)
 
     asyncio.run(story())
+
+
+def test_what_waits_when_trains_are_allowed_leaves_alone_before_the_hello_that_lets_trains_in() -> None:
+    async def story() -> None:
+        peer = Stopped()
+        peer.outbox.takes_trains = False
+        peer.say(b"credit", goes_first=True)
+        for _ in range(2):
+            peer.send("peer", QUESTION, 12)
+        peer.allow_trains("peer")
+        peer.say(b"hello")
+        for _ in range(2):
+            peer.send("peer", QUESTION, 12)
+        peer.allow_trains("peer")  # once more, as when a peer has moved: nothing changes
+        hello, question = [b"hello"], [b"question"]
+        assert peer.leave() == [[b"credit"], question, question, hello, question * 2]
+        assert peer.waiting() == (0, 0)
+
+    asyncio.run(story())

@@ -147,7 +147,7 @@ class FaultyWire(Streams):
             if self._tell_sent is not None:
                 self._tell_sent(frames, 1)
             return ""
-        if trouble not in COPIES:
+        if trouble not in COPIES or uri not in self._peers:  # the node opens a link first, and sends again
             return super().send(uri, frames, size_bytes, is_control, goes_first)
         if self._tell_sent is not None:
             self._tell_sent(frames, 1)

@@ -62,6 +62,11 @@ class Departures:
         self._lost.pop(node, None)
         self._left.pop(node, None)
 
+    def name_of(self, node: bytes) -> str:
+        """What a node that is gone called itself."""
+        gone = self._lost.get(node) or self._left.get(node)
+        return "" if gone is None else gone.name
+
     def listed(self, now: float) -> list[KnownDeparture]:
         """Give those who are gone, the last one first."""
         for kept, seconds in ((self._lost, LOST_SECONDS), (self._left, LEFT_SECONDS)):

@@ -100,7 +100,6 @@ from hopwire.node.spawn import (
     words_of,
 )
 from hopwire.node.waiters import Waiter
-from hopwire.report.words import text_or_hex
 from hopwire.security import Domains
 from hopwire.wire.extension import Extension, extension_of, with_extension
 
@@ -511,7 +510,7 @@ class Hub:
             return
         if reason:
             whom = self._sent_to(envelope, nodes)
-            self._router.give_up(envelope, reason, ", ".join(map(text_or_hex, whom)))
+            self._router.give_up(envelope, reason, ", ".join(map(self._router.called, whom)))
 
     async def _promised(
         self,
@@ -762,7 +761,7 @@ class Hub:
                 candidates.local.total or candidates.remote.total > candidates.remote.weight(node)
             ):
                 return False
-            self._router.give_up(envelope, "unreachable", text_or_hex(node))
+            self._router.give_up(envelope, "unreachable", self._router.called(node))
             return True
         body = body_from_payload(payload)
         if not self._send_known(node, known, body, envelope.key, envelope.correlation_id, envelope.deadline, line):
@@ -939,7 +938,7 @@ class Hub:
             return None
         if outcome.kind == "ended":
             return Ending()
-        return Ending(judged(promise, outcome, self._node, self._router.why_nobody)[1])
+        return Ending(judged(promise, outcome, self._node, self._router.why_nobody, self._router.called)[1])
 
     def _stop_producer(self, message: Message) -> None:
         """A part came that nobody waits for: whoever makes it is told, or would go on as long as there is time."""
@@ -959,7 +958,7 @@ class Hub:
                 promise.future.set_result(Receipt(node))
             promise.last = "received"
             return
-        is_last_word, error = judged(promise, outcome, self._node, self._router.why_nobody)
+        is_last_word, error = judged(promise, outcome, self._node, self._router.why_nobody, self._router.called)
         if is_last_word:
             promise.future.set_exception(error)
         elif promise.taken_by and outcome.kind == "undelivered":  # who had it has it no longer
@@ -972,7 +971,7 @@ class Hub:
         promise = self._promises.get(key)
         if promise is None or promise.future.done():
             return
-        promise.future.set_exception(timeout_of(promise))
+        promise.future.set_exception(timeout_of(promise, self._router.called))
         if promise.is_in_line and promise.envelope is not None:
             self._router.bury(promise.envelope, "expired", NOT_TAKEN)
 
@@ -1008,7 +1007,7 @@ class Hub:
             tell_news(promise)
             return
         contract = words_of(promise.question.contract)
-        detail = f"{contract} at {text_or_hex(node)}: {gone}"
+        detail = f"{contract} at {self._router.called(node)}: {gone}"
         promise.future.set_exception(Unreachable("unreachable", detail, contract, node))
 
     def close(self) -> None:

@@ -79,6 +79,7 @@ from hopwire.node.settings import NodeSettings
 from hopwire.node.timing import Timing
 from hopwire.node.transport import Frames, Transport
 from hopwire.node.trust import Trust
+from hopwire.report.words import text_or_hex
 from hopwire.routing import RemoteNode as KnownNode
 from hopwire.routing import Route as TableRoute
 from hopwire.routing import Tables
@@ -214,6 +215,11 @@ class Membership:
         record = None if self.joining is None else self.joining.members.find(node)
         words = peer.capabilities if peer is not None else () if record is None else record.capabilities
         return _name_in(words) or self._names.get(node, "")
+
+    def called(self, node: bytes) -> str:
+        """Give a node in words: what it calls itself, and its identity behind it."""
+        name, identity = self.name_of(node) or self.departures.name_of(node), text_or_hex(node)
+        return identity if name in ("", identity) else f"{text_or_hex(name.encode())} ({identity})"
 
     def start(self, uri: str, incarnation: int, dial: Collection[str]) -> None:
         """Greet the addresses that are known, and begin to beat."""

@@ -324,6 +324,7 @@ class Node:
             is_express=settings.express,
             telemetry=Telemetry() if settings.telemetry else None,
             why_nobody=self._why_nobody,
+            called=self._called,
             seek=None if self._doors is None else self._seek,
             saw_local=tap.saw_local if tap is not None and self._is_local_captured else None,
         )
@@ -845,6 +846,10 @@ class Node:
         is_alone = not silent and not self.peers
         refusals = [*self._trust.refusals.words(), *self._transport.turned_away()]
         return Surmise(self._tables.candidates, whys, refusals, is_alone)
+
+    def _called(self, node: bytes) -> str:
+        """Give a node in the words of an error."""
+        return self._membership.called(node)
 
     def _why_nobody(self, contract: Contract) -> str:
         """Say why a question found nobody, and what to do about it."""

@@ -82,6 +82,21 @@ class Outbox(BoundedQueue[Item]):
             pushed_out.append(item)
         return pushed_out
 
+    def allow_trains(self, is_dated: bool) -> None:
+        """Send in trains from now on; what waits already goes alone, as it leaves before the hello behind it.
+
+        The peer takes a train only over a connection with a hello that it believes.
+        """
+        if not self.takes_trains and self.queued:
+            alone = [
+                ((item[0], item[1], ALONE if item[2] == IN_TRAIN else item[2], item[3]), size)
+                for item, size in self.queued
+            ]
+            self.queued.clear()
+            self.queued.extend(alone)
+            self.is_even = False
+        self.takes_trains, self.dates_trains = True, is_dated
+
     def next_load(self) -> Load:
         """Take out what is sent next, so that nothing pushes it out meanwhile."""
         queued = self.queued
@@ -169,9 +184,9 @@ class Outboxes(ABC):
         return False
 
     def allow_trains(self, uri: str, is_dated: bool = False) -> None:
-        """Send what waits for a peer in trains from now on."""
+        """Send what comes from now on for a peer in trains."""
         if uri in self._peers:
-            self._peers[uri].takes_trains, self._peers[uri].dates_trains = True, is_dated
+            self._peers[uri].allow_trains(is_dated)
 
     def empty(self, uri: str) -> None:
         """Refuse what waits for a peer that is gone; the connection stays, for whoever comes next."""

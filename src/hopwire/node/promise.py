@@ -26,7 +26,7 @@ from hopwire.node.envelope import Envelope
 from hopwire.node.express import KnownMessage
 from hopwire.node.parts import StreamParts
 from hopwire.node.spawn import NO_ANSWER, seconds_from_ticks, words_of
-from hopwire.report.words import plural, text_or_hex
+from hopwire.report.words import plural
 
 __all__ = [
     "NOTHING",
@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 WhyNobody: TypeAlias = Callable[[Contract], str]
+Called: TypeAlias = Callable[[bytes], str]
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
 FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
 ERRORS: Mapping[str, type[DeliveryError]] = {
@@ -131,10 +132,13 @@ def tell_news(promise: Promise) -> None:
         promise.news.set_result(None)
 
 
-def judged(promise: Promise, outcome: Outcome, here: bytes, why_nobody: WhyNobody) -> tuple[bool, DeliveryError]:
+def judged(
+    promise: Promise, outcome: Outcome, here: bytes, why_nobody: WhyNobody, called: Called
+) -> tuple[bool, DeliveryError]:
     """Give the error that an outcome is, and whether a promise ends with it.
 
     `here` is the node of whoever waits; `why_nobody` says what that node knows about a contract that nobody handles.
+    `called` gives a node in words.
     """
     reason, detail = outcome.reason, outcome.detail
     facts = (outcome.contract, outcome.node)
@@ -150,21 +154,21 @@ def judged(promise: Promise, outcome: Outcome, here: bytes, why_nobody: WhyNobod
         text = f"{asked} was answered with {outcome.contract}, which nobody takes, expected {expected}"
         return promise.attempts < 2, UnexpectedAnswer("unexpected_answer", text, *facts)
     is_last_word = not promise.is_insisted or reason in FOR_GOOD
-    text = _undelivered(promise, outcome, asked, here)
+    text = _undelivered(promise, outcome, asked, here, called)
     if is_last_word and reason == "no_route" and outcome.node == here and not promise.question.receiver_node_identity:
         text = why_nobody(promise.question.contract)
     return is_last_word, ERRORS.get(reason, NoRoute)(reason, text, *facts)
 
 
-def _undelivered(promise: Promise, outcome: Outcome, asked: str, here: bytes) -> str:
+def _undelivered(promise: Promise, outcome: Outcome, asked: str, here: bytes, called: Called) -> str:
     """Say which message went no further, and where."""
     what, detail = outcome.contract or asked, outcome.detail
     if not outcome.node:
         where = what
     elif outcome.node != here:
-        where = f"{what} at {text_or_hex(outcome.node)}"
+        where = f"{what} at {called(outcome.node)}"
         if outcome.reason == "no_route":
-            where = f"nobody handles {what} at node {text_or_hex(outcome.node)}, which was asked"
+            where = f"nobody handles {what} at node {called(outcome.node)}, which was asked"
     elif outcome.reason == "unreachable" and detail:
         return f"{what} could not be sent to {detail}"
     else:
@@ -172,11 +176,11 @@ def _undelivered(promise: Promise, outcome: Outcome, asked: str, here: bytes) ->
     return f"{where}: {detail}" if detail else where
 
 
-def timeout_of(promise: Promise) -> Timeout:
+def timeout_of(promise: Promise, called: Called) -> Timeout:
     """Give the error of a promise whose time is over."""
     asked, seconds = words_of(promise.question.contract), seconds_from_ticks(promise.question.ttl_ticks)
     text = f"no {'answer to' if promise.expected else 'receipt for'} {asked} in {seconds:g} s"
-    node, where = _whereabouts(promise)
+    node, where = _whereabouts(promise, called)
     if promise.parts is not None:
         missing = promise.parts.missing()
         lost = f"; part {missing} is missing" if missing else ""
@@ -187,12 +191,12 @@ def timeout_of(promise: Promise) -> Timeout:
     return Timeout("timed_out", text, asked, node)
 
 
-def _whereabouts(promise: Promise) -> tuple[bytes, str]:
+def _whereabouts(promise: Promise, called: Called) -> tuple[bytes, str]:
     """Give the node that has a question, as far as that is known and another than this one, and words for it."""
     if promise.taken_by:
-        return promise.taken_by, f"; taken by {text_or_hex(promise.taken_by)}"
+        return promise.taken_by, f"; taken by {called(promise.taken_by)}"
     if len(promise.sent_to) == 1:
-        return promise.sent_to[0], f"; sent to {text_or_hex(promise.sent_to[0])}"
+        return promise.sent_to[0], f"; sent to {called(promise.sent_to[0])}"
     return b"", ""
 
 

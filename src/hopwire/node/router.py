@@ -133,10 +133,12 @@ class Router:
         is_express: bool = True,
         telemetry: Telemetry | None = None,
         why_nobody: Callable[[Contract], str] = words_of,
+        called: Callable[[bytes], str] = text_or_hex,
         seek: Seek | None = None,
         saw_local: Callable[[Message], None] | None = None,
     ) -> None:
         self.why_nobody = why_nobody  # says what is known of a contract without a route
+        self.called = called  # gives a node in words
         self._seek = seek  # asks the cluster for a route, where there is one
         self._saw_local = saw_local  # hears of each message that stays within the node, where that is wanted
         self.here, self.dead, self.timing, self.telemetry = here, dead, timing, telemetry
@@ -271,7 +273,7 @@ class Router:
                         full = (*full, partial(self._outlet.send_when_possible, node))
                     continue
             if reason:
-                self.give_up(envelope, reason, text_or_hex(node))
+                self.give_up(envelope, reason, self.called(node))
         return decision.nodes, full
 
     # -- choosing by a rule of the contract
