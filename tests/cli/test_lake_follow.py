@@ -18,6 +18,7 @@ from hopwire.capture.records import RECORDS, Origin, Row, batch_from_rows
 from hopwire.cli.exits import ExitCode
 from hopwire.cli.main import run
 from hopwire.lake.follow import following
+from hopwire.lake.manifest import RULES
 from hopwire.lake.store import manifest_numbers
 from hopwire.runner.lake_metrics import serving_metrics
 from tests.lake.captures import NOW, make_capture, make_sightings, write_segment
@@ -41,15 +42,43 @@ def test_captures_are_followed_and_the_lake_says_how_it_stands(
     assert found["version"] == 2
     assert found["tables"]["bronze.sightings"]["row_count"] == 82
     assert not found["is_followed"]
+    assert (found["rules"], found["present_rules"]) == (RULES, RULES)
+    assert found["bad_sources"] == {}
     assert [each["node"] for each in found["nodes"]] == ["anna", "bert"]
     assert run(["lake", "status", str(lake)]) == ExitCode.FINE
     shown = capsys.readouterr().out
     assert "ended after 2 steps, 82 sightings" in shown
+    assert f"judged by rules {RULES}\n" in shown
+    assert "could not be read" not in shown
     with serving_metrics("0", lake) as url:
         text = urlopen(f"{url}/metrics").read().decode()
     assert "hopwire_lake_version{} 2.0" in text
     assert "hopwire_lake_sighting_count_total{} 82.0" in text
     assert 'hopwire_lake_node_lag_seconds{node="anna"}' in text
+    assert f"hopwire_lake_rules{{}} {RULES}.0" in text
+    assert "hopwire_lake_bad_source_count{} 0.0" in text
+
+
+def test_status_names_what_could_not_be_read_and_rules_that_are_others(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (captures / "cleo.arrows").write_bytes(b"no capture at all, but of this name")
+    (captures / "dora.arrows").symlink_to(captures / "anna.arrows")
+    (captures / "letter.txt").write_text("nobody misses it")
+    lake = tmp_path / "lake"
+    run(["lake", "follow", str(captures), str(lake), "--once"])
+    capsys.readouterr()
+    run(["lake", "status", str(lake), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["bad_sources"]) == ["cleo.arrows", "dora.arrows"]
+    assert all(faults for faults in found["bad_sources"].values())
+    monkeypatch.setattr("hopwire.lake.manifest.RULES", RULES + 1)
+    run(["lake", "status", str(lake)])
+    shown = capsys.readouterr().out
+    assert "2 sources could not be read, or not in full:\n  cleo.arrows: " in shown
+    assert "\n  dora.arrows: is a symlink" in shown
+    assert "letter.txt" not in shown
+    assert f"judged by rules {RULES}, and this hopwire has {RULES + 1}: its next build judges all anew" in shown
 
 
 def test_bad_captures_give_the_exit_code_of_a_build(

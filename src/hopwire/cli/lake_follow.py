@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from hopwire.capture.times import time_text
 from hopwire.cli.exits import complain, end_if_incomplete
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["follow", "status"]
 
-SHOWN_NODES = 20
+SHOWN_NODES, SHOWN_BAD = 20, 5
 OPTIONS = {"max_rows": "--max-rows", "every_seconds": "--every", "compact_steps": "--compact"}
 
 
@@ -166,7 +167,10 @@ def status(
     lake: LakePlace,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show how a lake stands: its tables, its lag, who follows. The version, and what is open, are shown too."""
+    """Show how a lake stands: its tables, its lag, who follows. The version, and what is open, are shown too.
+
+    Sources that could not be read are named, and the version of the rules by which the tables were judged.
+    """
     from hopwire.lake.lake_standing import lake_status
 
     found = lake_status(lake, time.time_ns())
@@ -177,6 +181,8 @@ def status(
 
 
 def _status_to_json(found: LakeStatus) -> dict[str, Any]:
+    from hopwire.lake.manifest import RULES
+
     follower = found.follower
     return {
         "lake": str(found.lake),
@@ -187,6 +193,11 @@ def _status_to_json(found: LakeStatus) -> dict[str, Any]:
         "files": found.files,
         "size_bytes": found.size_bytes,
         "sources": len(found.manifest.sources),
+        "bad_sources": found.bad_sources,
+        "quarantined": found.quarantined,
+        "rules": found.rules,
+        "present_rules": RULES,
+        "domains": found.manifest.domains,
         "known_since_ns": found.known_since_ns,
         "expired": found.expired,
         "forgotten": found.forgotten,
@@ -217,6 +228,8 @@ def _show_status(found: LakeStatus) -> None:
         f"{plural(found.files, 'file')}, {found.size_bytes:,} bytes, {plural(len(found.manifest.sources), 'source')}"
     )
     console.print(f"{sizes}, {plural(found.versions, 'version')} that can be read")
+    console.print(_rules_line(found), soft_wrap=True)
+    _show_bad(found)
     if found.known_since_ns:
         gone = f"{found.expired:,} sightings before are counted and gone"
         console.print(f"the lake knows from {time_text(found.known_since_ns)[:10]} on; {gone}")
@@ -232,6 +245,31 @@ def _show_status(found: LakeStatus) -> None:
     console.print(_shown(("node", "last seen"), lags))
     if len(found.nodes) > SHOWN_NODES:
         console.print(f"and {len(found.nodes) - SHOWN_NODES} more; --json has all")
+
+
+def _rules_line(found: LakeStatus) -> str:
+    """By which rules the tables were judged, and what the next build makes of it."""
+    from hopwire.lake.manifest import RULES
+
+    judges = f"; signatures by {', '.join(found.manifest.domains)}" if found.manifest.domains else ""
+    if not found.rules:
+        return f"judged by rules that the lake does not name: its last build was before they were written{judges}"
+    anew = "" if found.rules == RULES else f", and this hopwire has {RULES}: its next build judges all anew"
+    return f"judged by rules {found.rules}{anew}{judges}"
+
+
+def _show_bad(found: LakeStatus) -> None:
+    """What could not be read, and what is no message."""
+    console = screen()
+    if found.bad_sources:
+        console.print(f"{plural(found.bad_source_count, 'source')} could not be read, or not in full:", style="yellow")
+    for name, faults in list(found.bad_sources.items())[:SHOWN_BAD]:
+        console.print(Text(f"  {name}: {'; '.join(faults) or 'damaged'}"), soft_wrap=True)
+    if found.bad_source_count > SHOWN_BAD:
+        console.print(f"  and {found.bad_source_count - SHOWN_BAD} more; --json has all")
+    if found.quarantined:
+        what = plural(found.quarantined, "sighting is no message", "sightings are no messages")
+        console.print(f"{what}: silver.quarantine says why")
 
 
 def _shown(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Any:

@@ -20,6 +20,7 @@ except ModuleNotFoundError:
     import_module("hopwire.cli.main")  # which says what to install, and ends
     raise
 
+from hopwire.cli.absent_pandas import start_without_pandas
 from hopwire.cli.exits import ExitCode, complain, guarded
 from hopwire.cli.held_memory import hold_memory
 from hopwire.cli.usage_examples import example_of
@@ -53,6 +54,7 @@ def start() -> int:
         network = import_module("hopwire.cli.network")
         return launch(app_of(network.COMMANDS, network.GROUPS), None)
     hold_memory(sys.argv[1:])
+    start_without_pandas()
     return launch(import_module("hopwire.cli.main").app, None)
 
 
