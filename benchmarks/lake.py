@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.plot import Bar, Panel, svg_from_panels
 from benchmarks.timing import show_table
-from benchmarks.watch import ALL, JVM, WORKERS, Peak, cpu_seconds, watched
+from benchmarks.watch import ALL, JVM, WORKERS, CpuTime, Peak, watched
 from hopwire.capture import SCHEMA as CAPTURE
 from hopwire.capture.file_faults import Fault
 from hopwire.capture.sources import read_source
@@ -283,9 +283,7 @@ def measure(spark: SparkSession, data: Data, place: Path, rounds: int) -> Measur
         scanned(spark, data)
     for number in range(rounds + 1):
         for name, case in cases.items():
-            before = cpu_seconds()
-            seconds, count = _timed(scratch, case)
-            spent = cpu_seconds() - before
+            seconds, spent, count = _timed(scratch, case)
             assert count == (found.messages if name != UDF else SAMPLE), f"{name}: {count} rows"
             if number:  # the first round is for warmth
                 found.rounds.setdefault(name, []).append(seconds * found.messages / count)
@@ -294,12 +292,14 @@ def measure(spark: SparkSession, data: Data, place: Path, rounds: int) -> Measur
     return found
 
 
-def _timed(scratch: Path, case: Callable[[], int]) -> tuple[float, int]:
+def _timed(scratch: Path, case: Callable[[], int]) -> tuple[float, float, int]:
+    """Give the seconds, the seconds of CPU time, and how many rows there were."""
     scratch.mkdir(parents=True)
     try:
-        begin = time.perf_counter()
+        cpu = CpuTime()
+        begin, before = time.perf_counter(), cpu.seconds()
         count = case()
-        return time.perf_counter() - begin, count
+        return time.perf_counter() - begin, cpu.seconds() - before, count
     finally:
         shutil.rmtree(scratch)
 
@@ -313,11 +313,11 @@ def built(spark: SparkSession, data: Data, place: Path, found: Measured, keep: P
     def progress(what: str, done: int, total: int) -> None:
         times.setdefault(what, []).append(time.perf_counter())
 
-    begin, before = time.perf_counter(), cpu_seconds()
-    with watched() as found.peak:
+    begin = time.perf_counter()
+    with watched() as watch:
         build(spark, data.captures, lake, domains=data.domains, settings=BUILD, progress=progress)
     found.build = time.perf_counter() - begin
-    found.cpu[BUILD_CASE] = [cpu_seconds() - before]
+    found.peak, found.cpu[BUILD_CASE] = watch.peak, [watch.cpu_seconds]
     found.tables = {what: marks[-1] - marks[0] for what, marks in times.items()}
     if keep is None:
         shutil.rmtree(lake)
@@ -449,19 +449,12 @@ def _scale(spark: SparkSession, kept: Path, place: Path, scaling: Sequence[int],
     for messages in scaling:
         data = made(spark, kept, messages)
         sizes.append(Measured(in_workers(spark, data, reading), 0))
-        scans = [_measured_scan(spark, data, place) for _ in range(WARM_SCANS // 2)][2:]
+        scans = [_timed(place / "written", partial(scanned, spark, data))[:2] for _ in range(WARM_SCANS // 2)][2:]
         sizes[-1].rounds[SCAN], sizes[-1].cpu[SCAN] = map(list, zip(*scans, strict=True))
         built(spark, data, place, sizes[-1], keep if messages == scaling[-1] else None)
         print(f"{messages:,}: built in {sizes[-1].build:.0f} s", flush=True)
     show_scaling(sizes)
     PLOT.write_text(svg_from_panels("hopwire: building a lake", panels_from(sizes)))
-
-
-def _measured_scan(spark: SparkSession, data: Data, place: Path) -> tuple[float, float]:
-    """Scan, and give the seconds and the seconds of CPU time."""
-    before = cpu_seconds()
-    seconds, _ = _timed(place / "written", partial(scanned, spark, data))
-    return seconds, cpu_seconds() - before
 
 
 def main() -> None:

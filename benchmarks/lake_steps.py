@@ -72,7 +72,7 @@ class Traffic:
             self._request(seen)
         paths = []
         for node, rows in seen.items():
-            path = self.place / f"{node.decode()}-{first:010}.arrows"
+            path = self.place / f"{node.decode()}-{self.shift // SECOND}-{first:010}.arrows"
             with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
                 for start in range(0, len(rows), 1000):
                     stream.write_batch(batch_from_sightings(rows[start : start + 1000]))

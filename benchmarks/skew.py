@@ -182,12 +182,12 @@ def run(messages: int = MESSAGES, cases: list[str] | None = None) -> None:
             captures, lake = place / "captures", place / "lake"
             write_captures(captures, CASES[name], size)
             begin = time.perf_counter()
-            with watched() as peak:
+            with watched() as watch:
                 build(spark, captures, lake)
             seconds = time.perf_counter() - begin
             if size == messages:
                 first = first or seconds
-                memory = (f"{peak[kind] / GB:.2f}" for kind in (JVM, WORKERS, ALL))
+                memory = (f"{watch.peak[kind] / GB:.2f}" for kind in (JVM, WORKERS, ALL))
                 rows.append([name, f"{seconds:.0f}", f"{seconds / first:.2f} x", *memory, row_of(lake)])
             shutil.rmtree(captures)
             shutil.rmtree(lake)

@@ -60,9 +60,17 @@ def test_node_goes_on_if_it_is_seen_before_its_silence_is_too_long() -> None:
 
 
 @pytest.mark.slow
-@given(st.lists(SPAN, max_size=12), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 130), st.integers(0, 9))))
-def test_stretches_are_found_as_a_loop_would(spans: list[LifeSpan], asked: list[tuple[int, int, int]]) -> None:
-    of = Coverage(spans=spans, skips=spans).of(pa.array(NODES))
+@pytest.mark.parametrize("most_counts", [0, 2**16], ids=["searched", "counted"])
+@given(
+    spans=st.lists(SPAN, max_size=12),
+    asked=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 130), st.integers(0, 9))),
+)
+def test_stretches_are_found_as_a_loop_would(
+    most_counts: int, spans: list[LifeSpan], asked: list[tuple[int, int, int]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hopwire.flows.coverage.MOST_COUNTS", most_counts)
+        of = Coverage(spans=spans, skips=spans).of(pa.array(NODES))
     node, begin, size = (np.array([each[i] for each in asked], dtype=np.int64) for i in range(3))
     end = begin + size
     rows = list(zip(node.tolist(), begin.tolist(), end.tolist(), strict=True))

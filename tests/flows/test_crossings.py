@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopwire.flows.crossings import WINDOW_NS, ClockBounds, ClockLine, Crossing, fit, quickest_crossings
+from hopwire.flows.crossings import (
+    WINDOW_NS,
+    ClockBounds,
+    ClockLine,
+    Crossing,
+    CrossingColumns,
+    fit,
+    quickest,
+    quickest_crossings,
+)
 from tests.flows.story import BEGIN, MS, SECOND, Story
 
 A, B = b"A", b"B"
@@ -49,6 +58,21 @@ def test_window_of_a_crossing_is_the_later_one_of_its_two_times() -> None:
     story = Story().hop(A, B, 9_999, 10_001, b"there").hop(B, A, 19_999, 20_001, b"back")
     first = BEGIN // WINDOW_NS
     assert sorted(each.window - first for each in quickest_crossings(story.sightings)) == [1, 2]
+
+
+def test_quickest_of_parts_are_the_quickest_of_all() -> None:
+    parts = [
+        Story().hop(A, B, 0, 4, b"slow").hop(A, B, 10, 12, b"quick").hop(A, b"C", 20, 21, b"elsewhere"),
+        Story().hop(b"C", A, 30, 31, b"back").hop(A, B, 40, 43, b"m").hop(A, B, 70_000, 70_001, b"later"),
+        Story(),
+    ]
+    found = [CrossingColumns.of(part.sightings).quickest() for part in parts]
+    whole = CrossingColumns.joined([CrossingColumns.of(part.sightings) for part in parts])
+    assert len(whole) == 6
+    assert sorted(CrossingColumns.joined(found).quickest().all()) == sorted(whole.quickest().all())
+    assert sorted(whole.quickest().all()) == sorted(quickest(each for part in found for each in part.all()))
+    assert (2 * MS, 3) in {(each.quickest_ns, each.messages) for each in whole.quickest().all()}
+    assert CrossingColumns.joined([]).quickest().all() == []
 
 
 # -- lines

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from random import Random
 
 from hopwire.lake.follow import Follower, FollowSettings, following
@@ -32,6 +33,20 @@ def die_at(function):
 
 delta_log.DeltaLog.commit = die_at(delta_log.DeltaLog.commit)
 store.put_new = die_at(store.put_new)
+"""
+
+# how a program ends that has a function `work`: each line names a place to work at, and the commit to be killed before
+FORKING = """
+for line in sys.stdin:
+    place, left = json.loads(line)
+    child = os.fork()
+    if not child:
+        try:
+            work(place)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 REMOVING = """
@@ -59,6 +74,28 @@ for point, call in json.loads(sys.argv[1]):
 def kill_at(calls: Mapping[int, str]) -> None:
     """Let processes call `expire` or `forget`, each killed before its commit, manifest or removal of this number."""
     subprocess.run([sys.executable, "-c", DYING + REMOVING, json.dumps(list(calls.items()))], check=True)
+
+
+class Mortals:
+    """Processes that do the same work, each killed at another commit; what they import is loaded once."""
+
+    def __init__(self, work: str) -> None:
+        command = [sys.executable, "-W", "ignore", "-c", DYING + work + FORKING]
+        self._starter = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Mortals:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._starter.communicate()
+
+    def live(self, place: Path, commits: int) -> int:
+        """Let a process work at a place, kill it before its commit or manifest of this number; give its exit code."""
+        assert self._starter.stdin
+        assert self._starter.stdout
+        self._starter.stdin.write(json.dumps([str(place), commits]) + "\n")
+        self._starter.stdin.flush()
+        return int(self._starter.stdout.readline())
 
 
 # a process that has loaded everything, and forks a follower for each line that it reads

@@ -14,6 +14,7 @@ from hopwire.node import Actor, Node, handles
 
 QUESTION = b"live.sum"
 PAUSE_SECONDS = 0.02  # between two rounds of questions: the network is to last for some steps
+MANY = 200  # questions, after which the pauses are twice as long: a network that has to last need not say more
 
 
 class Sum(Payload, identity=QUESTION.decode(), version=1):
@@ -64,5 +65,5 @@ async def talk(captures: Path, count: int, is_over: Callable[[int], bool]) -> Co
         while not is_over(number):
             await asyncio.gather(*(ask(number + each) for each in range(count)))
             number += count
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(PAUSE_SECONDS * 2 ** (number // MANY))
     return ended

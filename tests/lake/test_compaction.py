@@ -174,6 +174,32 @@ def test_parts_of_sources_are_merged_in_all_tables_and_sources_know_their_new_pa
         assert names == {part for each in parts.values() for part in each}
 
 
+def test_bounded_compactions_one_after_the_other_merge_what_one_merges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ingested(tmp_path, 40)
+    with writing(tmp_path) as run:
+        hops = [put_small(run, HOPS, DAYS[0], [number]) for number in range(40)]
+        run.put(HOPS, "basis", SCHEMA, hops)
+        run.publish(run.before.sources, "decoder")
+    expected = {name: rows_of(tmp_path, table=name) for name in (HOPS, *INGESTED)}
+    size = hops[0].size_bytes
+    monkeypatch.setattr(compaction, "MERGED_BYTES", 10 * size)
+    merged: list[int] = []
+    while (done := compact(tmp_path, most_bytes=1)).has_more:
+        merged.append(sum(done.before.values()) - sum(done.after.values()))
+        assert {name: rows_of(tmp_path, table=name) for name in expected} == expected
+    assert merged[0] == 9, "ten files of judged rows first, and what is left is not crowded"
+    assert len(merged) > 2, "then sightings, a group at a time"
+    assert all(merged)
+    assert {name: rows_of(tmp_path, table=name) for name in expected} == expected
+    parts = {part for source in read_manifest(tmp_path).sources.values() for part in source.parts}
+    assert len(read_manifest(tmp_path).sources) == len(rows) == 40
+    for table in INGESTED:
+        assert {file.name.partition(".")[0] for file in files_of(tmp_path, table)} == parts
+    assert not compact(tmp_path, most_bytes=1).has_more
+
+
 KILLED = f"""{DYING}
 from hopwire.lake.compaction import compact
 

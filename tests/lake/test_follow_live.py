@@ -20,7 +20,8 @@ from tests.lake.killing import FollowerLives, follow_to_the_end
 from tests.lake.talking import QUESTION, talk
 from tests.lake.test_increment import assert_same, no_spark, rows_of
 
-NODES, QUESTIONS = 10, 600
+NODES = 10
+QUESTIONS, MANY_QUESTIONS = 200, 600
 KILLS, MANY_KILLS = 2, 20
 
 
@@ -28,11 +29,12 @@ KILLS, MANY_KILLS = 2, 20
 @pytest.mark.timeout(600)
 def test_totals_of_a_followed_lake_are_what_the_hubs_counted(tmp_path: Path, is_long: bool) -> None:
     captures, lake = tmp_path / "captures", tmp_path / "lake"
-    wanted, said = MANY_KILLS if is_long else KILLS, list[Counter[str]]()
-    with FollowerLives(captures, lake, Random(5), max_rows=500) as lives:
+    (kills, questions) = (MANY_KILLS, MANY_QUESTIONS) if is_long else (KILLS, QUESTIONS)
+    said: list[Counter[str]] = []
+    with FollowerLives(captures, lake, Random(5), max_rows=200) as lives:
 
         def is_over(asked: int) -> bool:
-            return asked >= QUESTIONS and lives.kills >= wanted and len(manifest_numbers(lake)) >= 3
+            return asked >= questions and lives.kills >= kills and len(manifest_numbers(lake)) >= 3
 
         network = Thread(target=lambda: said.append(asyncio.run(talk(captures, NODES, is_over))))
         network.start()

@@ -102,10 +102,10 @@ def test_two_followers_in_a_bucket_take_nothing_twice(
     owner = LakeRun if where == "LakeRun.publish" else store
     function = getattr(owner, where.rpartition(".")[2])
 
-    def after_the_other(*args: Any) -> Any:
+    def after_the_other(*args: Any, **named: Any) -> Any:
         if others:
             others.pop().round()
-        return function(*args)
+        return function(*args, **named)
 
     monkeypatch.setattr(owner, function.__name__, after_the_other)
     refusal = rf"is being followed by process {os.getpid()} on .*, too; that one goes on, and this one ends"

@@ -21,7 +21,7 @@ from hopwire.lake.manifest import StoredSource
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, read_arrow, read_manifest, writing
-from hopwire.lake.worker import INGESTED, IngestJob, ingest_group
+from hopwire.lake.worker import INGESTED, IngestJob, IngestReport, ingest_group
 from hopwire.security import OPEN
 from tests.lake.captures import make_sightings, write_segment
 
@@ -268,3 +268,13 @@ def test_file_that_is_no_capture_is_refused_if_it_is_all_there_is(tmp_path: Path
     letter.write_text("dear reader")
     with pytest.raises(LakeError, match=r"letter.arrows: is not a capture; expected"):
         find_sources(letter)
+
+
+@pytest.mark.parametrize(("how", "version"), [({}, "v1"), ({"is_partial": True}, ""), ({"is_refused": True}, "")])
+def test_file_in_a_store_that_was_not_read_to_its_end_is_opened_again(
+    tmp_path: Path, how: dict[str, Any], version: str
+) -> None:
+    found = {"anna.arrows": StoredSource(100, "x", version="v1")}
+    with writing(tmp_path) as run:
+        known = take_in(run, [IngestReport("anna.arrows", position=50, **how)], found, "", is_anew=False)
+    assert known["anna.arrows"].version == version

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer, get_ident
 
 import pyarrow as pa
 import pytest
@@ -19,6 +21,7 @@ from hopwire.lake.session import (
     free_bytes,
     small_settings,
 )
+from tests.conftest import take_up_again
 
 
 def test_spark_is_local_and_on_loopback_by_default(tmp_path: Path) -> None:
@@ -65,6 +68,27 @@ def test_workers_keep_their_memory_between_batches(spark: SparkSession) -> None:
 @pytest.mark.slow
 def test_session_counts(spark: SparkSession) -> None:
     assert spark.range(10).count() == 10
+
+
+class LimitReached(BaseException):
+    """What a time limit raises."""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_session_is_taken_up_again_behind_a_test_that_reached_its_limit(spark: SparkSession) -> None:
+    def interrupt(*_: object) -> None:
+        raise LimitReached
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        Timer(0.1, signal.pthread_kill, (get_ident(), signal.SIGUSR1)).start()
+        with pytest.raises(LimitReached):
+            spark._jvm.java.lang.Thread.sleep(60_000)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    take_up_again(spark)
+    assert [spark.range(count).count() for count in (10, 11)] == [10, 11]
 
 
 @pytest.mark.spark

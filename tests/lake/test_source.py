@@ -188,9 +188,8 @@ def test_several_paths_are_read_together(spark: SparkSession, captures: Path, tm
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["my caps", "läke", "caps[1]", "a{b}c", "caps%20x"])
-def test_directory_may_have_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    place = tmp_path / name
+def test_directory_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "my läke[1] a{b}c%20x"  # a part that is taken for a pattern or an escape leads nowhere
     place.mkdir()
     write(place, 3)
     for path in (str(place), place.as_uri(), place.as_uri().replace("file://", "file:")):

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -29,7 +29,10 @@ from hopwire.errors import LakeError
 from hopwire.lake import build as runs
 from hopwire.lake import delta_log, store
 from hopwire.lake.build import Built
-from hopwire.lake.manifest import Manifest, StoredFile, stale_tables
+from hopwire.lake.compaction import compact
+from hopwire.lake.expiry import expire
+from hopwire.lake.forgetting import forget
+from hopwire.lake.manifest import Manifest, StoredFile, StoredTable, stale_tables
 from hopwire.lake.parquet_output import ParquetFileWriter, TableLayout, stored_file
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import (
@@ -43,7 +46,7 @@ from hopwire.lake.store import (
 )
 from hopwire.lake.tables import all_tables
 from hopwire.security import OPEN
-from tests.lake.killing import DYING
+from tests.lake.killing import Mortals
 from tests.lake.pure import put_rows
 
 SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())])
@@ -121,28 +124,33 @@ def head_numbers(lake: Path, table: str = "t") -> list[int]:
     return sorted(found)
 
 
-KILLED = f"""{DYING}
+WRITING = """
 from tests.lake.test_store import SCHEMA, write
 
-left = int(sys.argv[2])
-with store.writing(sys.argv[1]) as run:
-    for table in ("gold.t", "gold.u", "gold.v"):
-        run.put(table, "two", SCHEMA, [write(run, table, "two", [2])])
-    run.publish({{}}, "")
+def work(place):
+    with store.writing(place) as run:
+        for table in ("gold.t", "gold.u", "gold.v"):
+            run.put(table, "two", SCHEMA, [write(run, table, "two", [2])])
+        run.publish({}, "")
 """
+
+
+@pytest.fixture(scope="module")
+def mortals() -> Iterator[Mortals]:
+    with Mortals(WRITING) as mortals:
+        yield mortals
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("commits", range(5))
 @pytest.mark.parametrize("is_first", [False, True])
 def test_run_that_is_killed_between_two_commits_leaves_the_old_lake_or_the_new(
-    tmp_path: Path, commits: int, is_first: bool
+    mortals: Mortals, tmp_path: Path, commits: int, is_first: bool
 ) -> None:
     tables = ("gold.t", "gold.u", "gold.v")
     if not is_first:
         fill(tmp_path, "one", [1], *tables)
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(commits)], check=False)
-    assert ended.returncode == (-9 if commits < 4 else 0)
+    assert mortals.live(tmp_path, commits) == (-9 if commits < 4 else 0)
     before = [] if is_first else [1]
     if commits == 4:
         assert [read_arrow(tmp_path, table)["a"].to_pylist() for table in tables] == [[2]] * 3
@@ -598,9 +606,9 @@ def test_log_that_was_opened_and_was_changed_by_others_since_is_refused(tmp_path
         fill(lake, "more", [8])
 
 
-def test_table_that_was_partitioned_by_day_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    place, schema = tmp_path / "gold" / "t", pa.schema([("date", pa.date32()), ("a", pa.int64())])
-    log = log_of(tmp_path, "gold.t")
+def partitioned(lake: Path, schema: pa.Schema) -> tuple[StoredFile, StoredFile]:
+    """Write a table as an older hopwire did; give its file, and one that does not belong to it yet."""
+    place = lake / "gold" / "t"
     files: list[StoredFile] = []
     for path in ("date=2026-01-31/old.parquet", "new.parquet"):
         (place / path).parent.mkdir(parents=True, exist_ok=True)
@@ -614,6 +622,32 @@ def test_table_that_was_partitioned_by_day_is_replaced_as_a_whole(tmp_path: Path
         partition_by=["date"],
         commit_properties=CommitProperties(app_transactions=[Transaction("hopwire", 0)]),
     )
+    return old, new
+
+
+DAYS = pa.schema([("date", pa.date32()), ("a", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    "work", [compact, lambda lake: expire(lake, date(2026, 1, 1)), lambda lake: forget(lake, flow="x")]
+)
+def test_lake_that_is_partitioned_by_day_is_refused_at_once_with_what_to_do(
+    tmp_path: Path, work: Callable[[Path], object]
+) -> None:
+    partitioned(tmp_path, DAYS)
+    stored = StoredTable(0, "", b64encode(DAYS.serialize()).decode(), 1, 1, 1)
+    path = manifest_path(tmp_path, 1)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(Manifest(number=1, tables={"gold.t": stored}).to_json())
+    with pytest.raises(LakeError, match=r"gold.t is partitioned by day.*: hopwire lake build CAPTURES .*; nothing was"):
+        work(tmp_path)
+    assert manifest_numbers(tmp_path) == [1]
+
+
+def test_table_that_was_partitioned_by_day_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    place, schema = tmp_path / "gold" / "t", DAYS
+    log = log_of(tmp_path, "gold.t")
+    old, new = partitioned(tmp_path, schema)
     assert [file.path for file in log.files()] == [old.path]
     with pytest.raises(LakeError, match="partitioned by day, as an older hopwire wrote them; first build the lake"):
         log.commit([old, new], schema, 0o600, {})
@@ -622,3 +656,26 @@ def test_table_that_was_partitioned_by_day_is_replaced_as_a_whole(tmp_path: Path
     assert (opened.metadata().partition_columns, opened.to_pyarrow_table()["a"].to_pylist()) == ([], [1])
     assert DeltaTable(str(place), version=0).to_pyarrow_table()["a"].to_pylist() == [0]
     assert log.is_ours
+
+
+def test_manifest_is_read_once_until_its_file_is_another(tmp_path: Path) -> None:
+    fill(tmp_path, "a", [1])
+    store._kept.clear()
+    first = read_manifest(tmp_path)
+    assert read_manifest(tmp_path) is first
+    path = manifest_path(tmp_path, first.number)
+    path.write_bytes(path.read_bytes().replace(b'"decoder": "', b'"decoder": "other'))
+    assert read_manifest(tmp_path).decoder == f"other{first.decoder}"
+
+
+def test_no_more_than_some_manifests_are_kept_and_none_that_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store._kept.clear()
+    for number in range(store.MAX_KEPT + 1):
+        fill(tmp_path, f"a{number}", [number])
+    assert len(store._kept) == store.MAX_KEPT
+    store._kept.clear()
+    monkeypatch.setattr(store, "MAX_KEPT_BYTES", 10)
+    read_manifest(tmp_path)
+    assert not store._kept

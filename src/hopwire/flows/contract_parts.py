@@ -17,6 +17,7 @@ __all__ = ["CONTRACT_KEY", "OF_MESSAGES", "PART_SCHEMA", "added_parts", "contrac
 CONTRACT_KEY = ["identity", "version", "version_raw", "partition"]
 OF_PART = [*CONTRACT_KEY, "node", "node_name", "direction", "wire_format"]
 OF_MESSAGES = (*OF_PART, "seen_at_ns", "size_bytes")  # the columns of messages that are counted
+SUMS = {"count": "sum", "first": "min", "last": "max", "size": "sum", "least": "min", "most": "max"}
 PART_SCHEMA = pa.schema(
     [
         ("identity", pa.binary()),
@@ -56,10 +57,8 @@ def parts_of(messages: pa.Table) -> pa.Table:
 def added_parts(parts: Iterable[pa.Table]) -> pa.Table:
     """Add parts up."""
     sums = pa.concat_tables([PART_SCHEMA.empty_table(), *parts]).group_by(OF_PART)
-    kinds = {"count": "sum", "first": "min", "last": "max", "size": "sum", "least": "min", "most": "max"}
-    return _in_order(
-        [*OF_PART, *(f"{name}_{kind}" for name, kind in kinds.items())], sums.aggregate(list(kinds.items()))
-    )
+    names = [*OF_PART, *(f"{name}_{kind}" for name, kind in SUMS.items())]
+    return _in_order(names, sums.aggregate(list(SUMS.items())))
 
 
 def _in_order(names: list[str], sums: pa.Table) -> pa.Table:
@@ -69,45 +68,35 @@ def _in_order(names: list[str], sums: pa.Table) -> pa.Table:
 
 def contracts_of(parts: pa.Table) -> list[dict[str, Any]]:
     """Give a row for each contract in each partition; what an asker was told is no message."""
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for part in parts.filter(pc.not_equal(parts["direction"], "told")).to_pylist():
-        key = tuple(part[name] for name in CONTRACT_KEY)
-        row = rows.setdefault(key, dict(zip(CONTRACT_KEY, key, strict=True)) | _nothing(part))
-        _add(row, part)
-    for row in rows.values():
-        row["mean_size_bytes"] = row.pop("size") / row["sighting_count"]
-        row |= {name: sorted(row[name]) for name in ("senders", "receivers", "wire_formats")}
-    return list(rows.values())
+    said = parts.filter(pc.not_equal(parts["direction"], "told"))
+    nodes = zip(said["node"].to_pylist(), said["node_name"].to_pylist(), strict=True)
+    names = pa.array([name or node.hex() for node, name in nodes], pa.string())
+    whole = pa.table(
+        {
+            **{name: said[name] for name in (*CONTRACT_KEY, *SUMS)},
+            "dead": pc.if_else(pc.equal(said["direction"], "dead"), said["count"], 0),
+            "senders": pc.if_else(pc.equal(said["direction"], "out"), names, None),
+            "receivers": pc.if_else(pc.equal(said["direction"], "in"), names, None),
+            "wire_formats": said["wire_format"],
+        }
+    )
+    known = pc.CountOptions(mode="only_valid")
+    lists = [(name, "distinct", known) for name in ("senders", "receivers", "wire_formats")]
+    sums = whole.group_by(CONTRACT_KEY).aggregate([*SUMS.items(), ("dead", "sum"), *lists])
+    return [_contract(row) for row in sums.to_pylist()]
 
 
-def _nothing(part: dict[str, Any]) -> dict[str, Any]:
+def _contract(sums: dict[str, Any]) -> dict[str, Any]:
     return {
-        "sighting_count": 0,
-        "first_seen_at_ns": part["first"],
-        "last_seen_at_ns": part["last"],
-        "senders": set(),
-        "receivers": set(),
-        "dead_count": 0,
-        "wire_formats": set(),
-        "size": 0,
-        "min_size_bytes": part["least"],
-        "max_size_bytes": part["most"],
+        **{name: sums[name] for name in CONTRACT_KEY},
+        "sighting_count": sums["count_sum"],
+        "first_seen_at_ns": sums["first_min"],
+        "last_seen_at_ns": sums["last_max"],
+        "senders": sorted(sums["senders_distinct"]),
+        "receivers": sorted(sums["receivers_distinct"]),
+        "dead_count": sums["dead_sum"],
+        "wire_formats": sorted(sums["wire_formats_distinct"]),
+        "mean_size_bytes": sums["size_sum"] / sums["count_sum"],
+        "min_size_bytes": sums["least_min"],
+        "max_size_bytes": sums["most_max"],
     }
-
-
-def _add(row: dict[str, Any], part: dict[str, Any]) -> None:
-    row["sighting_count"] += part["count"]
-    row["first_seen_at_ns"] = min(row["first_seen_at_ns"], part["first"])
-    row["last_seen_at_ns"] = max(row["last_seen_at_ns"], part["last"])
-    row["size"] += part["size"]
-    row["min_size_bytes"] = min(row["min_size_bytes"], part["least"])
-    row["max_size_bytes"] = max(row["max_size_bytes"], part["most"])
-    row["wire_formats"].add(part["wire_format"])
-    name = part["node_name"] or part["node"].hex()
-    match part["direction"]:
-        case "out":
-            row["senders"].add(name)
-        case "in":
-            row["receivers"].add(name)
-        case "dead":
-            row["dead_count"] += part["count"]

@@ -40,6 +40,7 @@ from hopwire.model.units import NS_PER_MINUTE, NS_PER_SECOND
 __all__ = ["Coverage", "LifeSpan", "NodeCoverage", "Offset", "coverage_from_rows", "offsets_at"]
 
 SET_BACK_NS = NS_PER_SECOND  # a clock that goes back by less may just be corrected
+MOST_COUNTS = 2**16  # of moments, for all nodes: more take longer to make than to search for
 SETTLING_NS = NS_PER_MINUTE  # until a clock that was set is known again: as long as a clock boots (`clocks.py`)
 
 
@@ -359,8 +360,8 @@ class _NodeRanges:
     def __init__(self, number_of: dict[bytes, int], spans: Iterable[LifeSpan]) -> None:
         known = [span for span in spans if span.node in number_of]
         nodes = _numbers(number_of[span.node] for span in known)
-        self._firsts = _NodeTimes(nodes, _numbers(span.first_ns for span in known))
-        self._lasts = _NodeTimes(nodes, _numbers(span.last_ns for span in known))
+        self._firsts = _NodeTimes(len(number_of), nodes, _numbers(span.first_ns for span in known))
+        self._lasts = _NodeTimes(len(number_of), nodes, _numbers(span.last_ns for span in known))
 
     def overlap(self, node: Ints, begin: Ints, end: Ints) -> Bools:
         """Tell where a node has a time that overlaps: more have begun until `end` than were over before `begin`."""
@@ -372,17 +373,29 @@ class _NodeRanges:
 
 
 class _NodeTimes:
-    """Moments of nodes, sorted: the node and the rank of the moment are one number."""
+    """Moments of nodes, sorted: the node and the rank of the moment are one number.
 
-    def __init__(self, nodes: Ints, times: Ints) -> None:
+    Where nodes and moments are few, the count at each such number is known beforehand. A look takes a third of the time
+    of a search.
+    """
+
+    def __init__(self, node_count: int, nodes: Ints, times: Ints) -> None:
         self.times = np.unique(times)
         self.width = len(self.times) + 1
         self.places = np.sort(nodes * self.width + np.searchsorted(self.times, times))
+        self.counts: Ints | None = None
+        if node_count * self.width <= MOST_COUNTS:
+            moments = np.bincount(self.places + 1, minlength=node_count * self.width)
+            self.counts = np.cumsum(moments.reshape(node_count, self.width), axis=1).ravel()
 
     def count(self, node: Ints, at: Ints, side: Literal["left", "right"]) -> Ints:
         """Count the moments of a node before a time; `right` counts equal moments too."""
-        rank = np.searchsorted(self.times, at, side=side)
-        return np.searchsorted(self.places, node * self.width + rank) - np.searchsorted(self.places, node * self.width)
+        if not len(self.times):
+            return np.zeros(len(node), dtype=np.int64)
+        place = node * self.width + np.searchsorted(self.times, at, side=side)
+        if self.counts is not None:
+            return self.counts.take(place)
+        return np.searchsorted(self.places, place) - np.searchsorted(self.places, node * self.width)
 
 
 def _numbers(values: Iterable[Any]) -> Ints:

@@ -95,7 +95,7 @@ def window_of(crossing: Crossing) -> int:
 
 def quickest_crossings(sightings: pa.Table) -> list[Crossing]:
     """Give the quickest crossing for each pair of lives in each window, of sightings such as `link` takes."""
-    return CrossingColumns.of(sightings).quickest()
+    return CrossingColumns.of(sightings).quickest().all()
 
 
 def quickest(crossings: Iterable[Crossing]) -> list[Crossing]:
@@ -157,19 +157,30 @@ class CrossingColumns:
 
     def all(self) -> list[Crossing]:
         """Give each crossing."""
-        return self._take(np.arange(len(self)), np.ones(len(self), dtype=np.int64))
+        source, target, *numbers = (column.tolist() for column in self.columns)
+        names = ([self.nodes[code] for code in end] for end in (source, target))
+        return list(map(Crossing, *names, *numbers))
 
-    def quickest(self) -> list[Crossing]:
+    def quickest(self) -> CrossingColumns:
         """Give the quickest crossing for each pair of lives in each window, with the number of messages of all."""
-        source, target, took, _, left, *lives, window = self.columns
+        source, target, took, messages, left, *lives, window = self.columns
         numbers = [number_codes(column) for column in (*lives, window)]
         pairs = Groups(pack(source, target, *numbers), took, left)
-        return self._take(pairs.first, pairs.sizes)
+        first = tuple(column[pairs.first] for column in self.columns)
+        return CrossingColumns(self.nodes, (*first[:3], pairs.total(messages), *first[4:]))
 
-    def _take(self, rows: Ints, messages: Ints) -> list[Crossing]:
-        source, target, took, _, *more = (column[rows].tolist() for column in self.columns)
-        names = ([self.nodes[code] for code in end] for end in (source, target))
-        return list(map(Crossing, *names, took, messages.tolist(), *more))
+    @classmethod
+    def joined(cls, parts: Sequence[CrossingColumns]) -> CrossingColumns:
+        """Give the crossings of all parts; each part has numbers of its own for nodes."""
+        nodes = sorted({node for each in parts for node in each.nodes})
+        number_of = {node: number for number, node in enumerate(nodes)}
+        renamed = []
+        for each in parts:
+            numbers = np.array([number_of[node] for node in each.nodes], dtype=np.int64)
+            renamed.append((*(numbers[end] for end in each.columns[:2]), *each.columns[2:]))
+        none = np.zeros(0, dtype=np.int64)
+        columns = zip(*renamed, strict=True) if parts else [[none] for _ in Crossing._fields]
+        return cls(nodes, tuple(np.concatenate(column) for column in columns))
 
 
 def _crossings(sightings: pa.Table) -> CrossingColumns:
@@ -185,7 +196,7 @@ def _crossings(sightings: pa.Table) -> CrossingColumns:
     way = pack(key, ints(rows["attempt"]), source, target)
     out, came = _single(way, is_in, at // WINDOW_NS, at)
     took, window = at[came] - at[out], np.maximum(at[out], at[came]) // WINDOW_NS
-    columns = (source[out], target[out], took, took, at[out], incarnation[out], incarnation[came], window)
+    columns = (source[out], target[out], took, np.ones_like(took), at[out], incarnation[out], incarnation[came], window)
     return CrossingColumns(nodes.to_pylist(), columns)
 
 

@@ -340,7 +340,7 @@ def _folded(state: StepState, rows: pa.Table, known: Sequence[PlacedSpan]) -> tu
     if _until(found, state.fold.window) != state.folded:
         state = replace(state, fold=state.base.copy(), folded=Counter())
     since, end = state.fold.window, max(state.fold.window, _complete_window(known, state))
-    later = quickest([*state.closed.crossings_after(since), *found.where(found.window > since).quickest()])
+    later = quickest([*state.closed.crossings_after(since), *found.where(found.window > since).quickest().all()])
     fold = state.fold.copy()
     fold.nodes |= {each.span.node for each in known}
     fold.add(each for each in later if each.window <= end)
@@ -425,7 +425,7 @@ def _closed(state: StepState, parts: Sequence[_Ended]) -> StepState:
     for part in parts:
         state.closed.put(part.closing, part.final)
         more = part.crossings.without(counted)
-        state.closed.count(more.quickest())
+        state.closed.count(more.quickest().all())
         counted = counted - Counter(part.crossings.all()) if counted else counted
         folded = folded - _until(more, state.fold.window)
     first, *others = (part.open for part in parts)

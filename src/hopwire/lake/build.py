@@ -27,17 +27,16 @@ from hopwire.capture.file_faults import Fault
 from hopwire.capture.segment import OPEN_SUFFIX
 from hopwire.disk import shown_name
 from hopwire.errors import BalanceError, LakeError, WholeNeeded
-from hopwire.flows.spans import spans_in_order
 from hopwire.lake.bronze.forgotten import FORGOTTEN_TABLE
-from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
-from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
-from hopwire.lake.catalog import LEFT_ALONE, FoundSource, find_sources, tasks_of
+from hopwire.lake.bronze.sources import LEFT_ALONE, SOURCES_TABLE, rows_of_sources
+from hopwire.lake.catalog import FoundSource, find_sources, tasks_of
 from hopwire.lake.dataframes import frame_of, plain_errors, refuse_path, sized_shuffles, write_frames
 from hopwire.lake.expiry import expire_old
 from hopwire.lake.increment import OWN, STEPPED, begin_steps, step_tables
 from hopwire.lake.ingest import decoder_basis, ingest, ingest_here, take_in
 from hopwire.lake.inheritance import inherited_of
-from hopwire.lake.manifest import Manifest, StoredSource, hash_of, hash_of_bytes
+from hopwire.lake.known_spans import spans_of
+from hopwire.lake.manifest import RULES, Manifest, StoredSource, hash_of, hash_of_bytes
 from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "Progress", "Session", "build", "no_spark", "rejudge", "step", "step_sources"]
 
-CODE = 5  # raise CODE when a table would come out otherwise than before, or lakes keep what the old code made
 QUALITY = "gold.quality"
 RECENT_NS = NS_PER_MINUTE  # rows of this time before the end of all captures have files of their own
 NOT_IN_ROWS = (
@@ -198,7 +196,7 @@ def rejudge(lake: Place | str, spark: Session, settings: LakeSettings, wait_seco
         if not run.tables:
             return before
         removal = msgspec.structs.replace(before.removal, number=before.number + 1, erased=before.number + 1)
-        return run.publish(before.sources, before.decoder, before.domains, removal)
+        return run.publish(before.sources, before.decoder, before.domains, removal, RULES)
 
 
 def no_spark() -> SparkSession:
@@ -236,7 +234,8 @@ def _built(
         build.put_sources(known, foreign)
         build.judge(wanted)
         judges = [domain.name for domain in domains.domains]
-        manifest = run.publish(known, basis, judges) if run.tables else run.before
+        rules = RULES if _are_stepped(wanted) else run.before.rules
+        manifest = run.publish(known, basis, judges, rules=rules) if run.tables else run.before
         forget_old(run.lake, settings)
     manifest = expire_old(lake, settings) or manifest
     read = tuple(dict.fromkeys(task.name for task in tasks))
@@ -335,7 +334,7 @@ class _Build:
     def put_sources(self, sources: Mapping[str, StoredSource], foreign: Sequence[Fault]) -> None:
         """Write bronze.sources, if its rows have changed."""
         rows = rows_of_sources(sources, foreign)
-        basis = hash_of(CODE, hash_of_bytes(_bytes_of(rows)))
+        basis = hash_of(RULES, hash_of_bytes(_bytes_of(rows)))
         if self._is_current(SOURCES_TABLE, basis):
             return
         write_rows(self.run, SOURCES_TABLE, basis, rows)
@@ -432,9 +431,7 @@ class _Build:
     @cached_property
     def _recent_ns(self) -> int:
         """From when on rows are recent, and likely to be opened again by the next step."""
-        paths = self.run.paths(SPANS_TABLE.name)
-        ends = [pc.max(read_whole(path, ["last_seen_at_ns"])["last_seen_at_ns"]).as_py() for path in paths]
-        return max((end for end in ends if end is not None), default=0) - RECENT_NS
+        return spans_of(self.run).last_seen_at_ns - RECENT_NS
 
     def _frame(self, table: Table) -> DataFrame:
         """A table as it is at this moment, without the columns for people."""
@@ -444,15 +441,12 @@ class _Build:
 
     @cached_property
     def _node_names(self) -> dict[bytes, str]:
-        """The names of nodes: the last that each had."""
-        paths = self.run.paths(SPANS_TABLE.name)
-        spans = spans_in_order(span for path in paths for span in spans_from_rows(read_whole(path)))
-        return {span.node: span.node_name for span in spans if span.node_name}
+        return spans_of(self.run).node_names
 
     def _basis(self, table: Table) -> str:
         columns = [(column.name, str(column.type)) for column in table.stored_columns]
         bases = list(self.run.bases(table.reads).values())
-        return hash_of(CODE, table.name, columns, bases, self._settings_in_rows)
+        return hash_of(RULES, table.name, columns, bases, self._settings_in_rows)
 
     @cached_property
     def _settings_in_rows(self) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from hopwire.capture.sources import SUFFIXES, Source, SourceKind, kind_by_conten
 from hopwire.disk import shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.bronze.forgotten import FORGOTTEN, forgotten_name
+from hopwire.lake.bronze.sources import LEFT_ALONE
 from hopwire.lake.manifest import EDGE_BYTES, Manifest, StoredSource, hash_of_bytes
 from hopwire.lake.store import LakeRun
 from hopwire.lake.worker import INGESTED, IngestTask, head_of
@@ -42,7 +43,6 @@ from hopwire.places import Place, RemotePath, is_empty, list_files, look_at, ope
 
 __all__ = ["FoundSource", "find_sources", "groups_of", "is_changed", "may_go_on", "tasks_of"]
 
-LEFT_ALONE = "is not a capture and was left alone"
 SIGHTINGS = "bronze.sightings"
 
 
@@ -240,6 +240,8 @@ def may_go_on(source: Source, known: StoredSource | None) -> bool:
 
 def _with_sharers(names: set[str], before: Manifest) -> set[str]:
     """The sources of these names and all sources that share a file with one of them: files are replaced whole."""
+    if before.sources.keys().isdisjoint(names):
+        return set(names)
     sharers: dict[str, list[str]] = defaultdict(list)
     for name, source in before.sources.items():
         for part in source.parts:
@@ -264,7 +266,7 @@ def is_changed(found: FoundSource, known: StoredSource | None) -> bool:
 def _broken(run: LakeRun) -> set[str]:
     """The sources of which the lake has lost a file, or has a file that has changed since it was written."""
     lost = {file.part for table in INGESTED for file in run.files(table) if not run.has(table, file)}
-    return {name for name, source in run.before.sources.items() if not lost.isdisjoint(source.parts)}
+    return {name for name, source in run.before.sources.items() if not lost.isdisjoint(source.parts)} if lost else set()
 
 
 def _refuse_another(found: FoundSource, known: StoredSource) -> None:

@@ -11,6 +11,7 @@ Every build adds files, and a build every minute makes 1,440 files a day in each
 - A file is small if it has less than 16 MB. Neighbours are merged until they have 64 MB together, so a merged file is
   about one time, and is found by it. Example: a lake of a year with 10 kB a day has one file of the past in each table,
   and one with 50 MB a day has a file for each day. Rows are sorted by day, and those of a day by flow.
+- Whoever has to go on, as a follower does, merges some groups at a time (`most_bytes`), and the rest later.
 - Files with rows of open flows are left alone: the next step replaces them.
 - Files that the ingest writes belong to *parts*, and a source knows its parts by their names (`manifest.py`). So whole
   parts are merged, in all tables at once, and the sources are told. A part of a source that may grow is left alone.
@@ -24,6 +25,7 @@ sealed do not change, so only they are put together.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,31 +77,43 @@ class Compacted:
     manifest: Manifest
     before: Mapping[str, int]  # how many files each table had that was changed
     after: Mapping[str, int]  # how many it has now
+    has_more: bool = False  # whether files are left because so much was to be merged at most
 
 
-def compact(lake: Place | str, settings: LakeSettings | None = None, wait_seconds: float = 0.0) -> Compacted:
-    """Merge small files of a lake; if there are none, nothing is written. Another run is waited for so long."""
+def compact(
+    lake: Place | str,
+    settings: LakeSettings | None = None,
+    wait_seconds: float = 0.0,
+    most_bytes: float = math.inf,
+) -> Compacted:
+    """Merge small files of a lake; if there are none, nothing is written. Another run is waited for so long.
+
+    With `most_bytes` it ends behind the group of files that reaches so many, and says whether there are more.
+    """
     settings = settings or LakeSettings()
     read_manifest(lake)  # a directory that is no lake is refused, and not made one
     with writing(lake, settings.file_mode, wait_seconds) as run:
-        compaction = _Compaction(run, settings)
-        sources = compaction.merge_parts()
+        run.refuse_days()
+        compaction = _Compaction(run, settings, most_bytes)
         compaction.merge_tables()
+        sources = compaction.merge_parts()  # last: they are most of the bytes, and must not leave the others waiting
         before = {name: run.before.tables[name].file_count for name in run.tables}
         after = {name: change.stored.file_count for name, change in run.tables.items()}
         manifest = run.before
         if run.tables:
             manifest = run.publish(sources, run.before.decoder, run.before.domains)
             forget_old(run.lake, settings)
-    return Compacted(manifest, before, after)
+    return Compacted(manifest, before, after, compaction.has_more)
 
 
 class _Compaction:
     """One compaction on its way."""
 
-    def __init__(self, run: LakeRun, settings: LakeSettings) -> None:
+    def __init__(self, run: LakeRun, settings: LakeSettings, most_bytes: float) -> None:
         self._run, self._settings = run, settings
         self._count = 0
+        self._left_bytes = most_bytes
+        self.has_more = False
 
     # -- tables whose files stand alone
 
@@ -111,7 +125,7 @@ class _Compaction:
 
     def _merge_table(self, name: str) -> None:
         for some in self._crowded(name, self._closed(name)):
-            for group in _groups(some):
+            for group in self._afforded(some):
                 self._run.swap(name, group, self._merged(name, group, self._new_part()))
 
     def _closed(self, name: str) -> list[StoredFile]:
@@ -132,7 +146,7 @@ class _Compaction:
         known = {part for source in sources.values() for part in source.parts}
         parts = self._parts_in_time(files, (crowded & known) - growing)
         renamed: dict[str, str] = {}
-        for group in _groups(parts):
+        for group in self._afforded(parts):
             new = self._new_part()
             old = {part.name for part in group}
             for name in names:
@@ -155,6 +169,14 @@ class _Compaction:
         return [_SourceRows(part, sizes[part]) for part in sorted(small, key=lambda part: (begins[part], part))]
 
     # -- files
+
+    def _afforded(self, files: Sequence[_Sized]) -> Iterator[list[_Sized]]:
+        """Neighbours that are merged, group by group, until as many bytes are merged as may be."""
+        for group in _groups(files):
+            if self._left_bytes <= 0:
+                self.has_more = True
+                return
+            yield group
 
     def _crowded(self, name: str, files: Iterable[StoredFile]) -> Iterator[list[StoredFile]]:
         """The small files of a table that are to be merged, neighbours in time together, by the table above."""
@@ -182,6 +204,7 @@ class _Compaction:
         if not files:
             return []
         run, schema = self._run, self._run.schema(name)
+        self._left_bytes -= sum(file.size_bytes for file in files)
         for file in files:
             if not run.has(name, file):
                 raise LakeError(f"{name}: {file.path} is not as it was written; build the lake again, then compact it")

@@ -3,8 +3,8 @@
 | job | a task has | what a task does |
 |---|---|---|
 | `spread` | some files that the lake had | counts contracts; writes the sightings by flow, in parts (`spreading.py`) |
-| `cross` | a part: whole flows | finds the quickest crossings, by which the driver compares clocks |
-| `judge` | the same part | judges hops, requests and flows, writes their files; writes what minutes are made of |
+| `cross` | some parts: whole flows | finds the quickest crossings, by which the driver compares clocks |
+| `judge` | one part | judges hops, requests and flows, writes their files; writes what minutes are made of |
 | `finish` | minutes, and flows that wait | makes minutes of links, security and latencies; judges flows that waited |
 
 A flow waits if it has a question that nobody handled. The finding `unknown_version` needs to know which contracts were
@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopwire.flows.closing import horizon_columns
-from hopwire.flows.crossings import Crossing, quickest_crossings
+from hopwire.flows.crossings import CrossingColumns
 from hopwire.flows.findings import Contract, Known
 from hopwire.flows.groups import codes
 from hopwire.flows.histograms import OF_REQUESTS, latencies_of, minutes_asked
@@ -55,11 +55,12 @@ from hopwire.lake.tables import all_tables
 from hopwire.places import Place, open_file, place_of
 
 __all__ = [
+    "CrossReport",
     "FinishTask",
     "FlowJob",
     "JudgeReport",
     "SpreadTask",
-    "cross_part",
+    "cross_parts",
     "finish_part",
     "judge_part",
     "spread_files",
@@ -120,9 +121,29 @@ def spread_files(task: SpreadTask, job: SpreadJob, file_mode: int) -> list[Sprea
 # -- cross
 
 
-def cross_part(number: int, sightings: Sequence[str]) -> list[Crossing]:
-    """Give the quickest crossings of the flows of a part."""
-    return quickest_crossings(read_part(map(place_of, sightings), number, OF_CROSSINGS))
+class CrossReport(msgspec.Struct):
+    """The quickest crossings of some parts, as columns: a large lake has millions."""
+
+    nodes: list[bytes]
+    columns: list[bytes]  # of numbers
+
+    @classmethod
+    def of(cls, crossings: CrossingColumns) -> CrossReport:
+        """Give the report of crossings."""
+        return cls(crossings.nodes, [column.astype("<i8").tobytes() for column in crossings.columns])
+
+    @property
+    def crossings(self) -> CrossingColumns:
+        """The crossings of the report."""
+        return CrossingColumns(self.nodes, tuple(np.frombuffer(column, dtype="<i8") for column in self.columns))
+
+
+def cross_parts(numbers: Iterable[int], sightings: Sequence[str]) -> CrossReport:
+    """Give the quickest crossings of the flows of some parts, which are read one after the other."""
+    found = [
+        CrossingColumns.of(read_part(map(place_of, sightings), number, OF_CROSSINGS)).quickest() for number in numbers
+    ]
+    return CrossReport.of(CrossingColumns.joined(found).quickest())
 
 
 # -- judge

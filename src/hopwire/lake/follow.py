@@ -55,6 +55,7 @@ __all__ = ["FollowSettings", "Follower", "Wait", "following"]
 LONGEST_PAUSE_SECONDS = 30.0  # between two attempts where something is wrong
 MAX_TRIES = 8  # one after the other, of a run that is to end
 KEEP_SECONDS = 120.0  # old states stay readable for so long: each has files of its own for all that is open
+PIECE_STEPS = 3  # from a piece of a compaction to the next: more often, steps would fall behind
 GONE = "is gone"  # so begins the fault of a capture that was not read to its end
 
 Wait = Callable[[float], bool]  # waits for so many seconds; tells whether to go on
@@ -69,6 +70,7 @@ class FollowSettings:
     max_bytes: int = 64 * MEBIBYTE  # of captures for one step, unless a single batch is larger
     every_seconds: float = 2.0  # from the begin of a step to the next, unless more is waiting
     compact_steps: int = 50  # after so many steps small files are merged
+    compact_bytes: int = 128 * MEBIBYTE  # of a compaction, about: what is new waits meanwhile, and the rest comes later
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -300,8 +302,9 @@ class Follower:
     def _compact(self) -> None:
         self._since_compaction += 1
         if self._since_compaction >= self._settings.compact_steps:
-            compact(self._lake, self._lake_settings)
-            self._since_compaction = 0
+            compacted = compact(self._lake, self._lake_settings, most_bytes=self._settings.compact_bytes)
+            soon = max(0, self._settings.compact_steps - PIECE_STEPS)
+            self._since_compaction = soon if compacted.has_more else 0
 
     def _note(self, **values: object) -> None:
         """Write down how things stand, for whoever asks; that this is not possible is no reason to stop."""

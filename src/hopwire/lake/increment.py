@@ -48,13 +48,13 @@ from hopwire.flows.minutes import (
     touched,
     unsigned_minutes,
 )
-from hopwire.flows.spans import SourceSpan, placed
+from hopwire.flows.spans import PlacedSpan
 from hopwire.flows.steps import CONTRACT, FlowTables, JudgedParts, StepState, advance, answered_in, unhandled_in
 from hopwire.lake.at_once import CORES, at_once, threads_for
-from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.gold.quality import quality_rows
 from hopwire.lake.inheritance import Inherited, inherited_of
 from hopwire.lake.kept_rows import keep_rows
+from hopwire.lake.known_spans import spans_of
 from hopwire.lake.manifest import StoredFile, StoredStep, part_name
 from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.settings import LakeSettings
@@ -63,7 +63,7 @@ from hopwire.lake.silver.closed_flows import CLOSED_TABLE, index_rows, most_off_
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
 from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_route
 from hopwire.lake.silver.open_sightings import OPEN_TABLE
-from hopwire.lake.store import LakeRun, dataset_of, read_whole
+from hopwire.lake.store import LakeRun, dataset_of
 from hopwire.lake.stored_flows import StoredFlows, TableFiles
 from hopwire.lake.tables import Table, all_tables
 from hopwire.lake.worker import INGESTED
@@ -254,17 +254,17 @@ class _Increment:
     def make(self, on_piece: Callable[[int, int], None]) -> None:
         """Judge what is new, and put all tables."""
         new = self._new_rows()
-        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(path))]
+        known = spans_of(self.run).placed
         sightings = with_route(new).sort_by("seen_at_ns")
         state, closed = self._begun(sightings.schema)
-        known, again = placed(spans), set() if self.is_new else closed.touching(self._renamed)
+        again = set() if self.is_new else closed.touching(self._renamed)
         for first in range(0, max(len(sightings), 1), PIECE_ROWS):
             piece = sightings.slice(first, PIECE_ROWS).combine_chunks()
             state = advance(state, piece, known, again, SHARE, self.settings.step_rows // 2)
             again = set()
             self._refuse_many(state.open)
             on_piece(min(first + PIECE_ROWS, len(sightings)), max(len(sightings), 1))
-        self._put_all(state, closed, new, spans)
+        self._put_all(state, closed, new, known)
 
     def _new_rows(self) -> pa.Table:
         """The rows of silver.messages that the last step did not see."""
@@ -318,7 +318,7 @@ class _Increment:
 
     # -- the tables
 
-    def _put_all(self, state: StepState, closed: StoredFlows, new: pa.Table, spans: Sequence[SourceSpan]) -> None:
+    def _put_all(self, state: StepState, closed: StoredFlows, new: pa.Table, spans: Sequence[PlacedSpan]) -> None:
         fresh = closed.fresh.tables
         hops = _HopChange(
             pa.concat_tables([closed.hops.read(closed.hops.open), *closed.gone_hops]),
@@ -504,10 +504,10 @@ class _Increment:
 
     # -- the balance
 
-    def _put_quality(self, hops: _HopChange, spans: Sequence[SourceSpan]) -> None:
+    def _put_quality(self, hops: _HopChange, spans: Sequence[PlacedSpan]) -> None:
         files = self._files("gold.quality")
         old = files.read(files.closed)
-        sources = [row for path in self.run.paths("bronze.sources") for row in read_whole(path).to_pylist()]
+        sources = self.run.rows("bronze.sources")
         counts = self._counts(old.filter(pc.equal(old["step"], "decode")))
         linked = pc.sum(old.filter(pc.equal(old["step"], "link"))["rows_out"]).as_py() or 0
         linked_out = linked - _linked(hops.before) + _linked(hops.after)

@@ -15,8 +15,9 @@ The numbers of sightings show whether captures are complete (`flows/spans.py`).
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,13 +27,13 @@ import pyarrow as pa
 
 from hopwire.errors import LakeError, PlaceError
 from hopwire.flows.schemas import OPEN
-from hopwire.flows.spans import SourceSpan, first_shared, joined_spans, placed
+from hopwire.flows.spans import PlacedSpan, SourceSpan, first_shared, joined_spans
 from hopwire.lake.bronze.forgotten import FORGOTTEN_TABLE, ForgottenNotes
-from hopwire.lake.bronze.spans import SPANS, SPANS_TABLE, rows_from_spans, spans_from_rows
+from hopwire.lake.bronze.spans import SPANS
 from hopwire.lake.catalog import groups_of
 from hopwire.lake.intake import Intake
+from hopwire.lake.known_spans import KnownSpans, put_spans, spans_of
 from hopwire.lake.manifest import StoredSource, hash_of
-from hopwire.lake.parquet_output import write_rows
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.messages import DECODER
 from hopwire.lake.spreading import SpreadJob
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["decoder_basis", "ingest", "ingest_here", "refuse_less", "take_in"]
 
 LOOK_SECONDS = 0.2  # between two looks at the progress
+LOOK_SHARE = 0.02  # of the time, at most: thousands of sources have thousands of marks
 FILES = 2  # how files lie in a lake: raise it, and the next build writes all files of a lake anew
 NOTHING = StoredSource(0, "")
 MISSING = "sightings are missing"  # so begins the fault of missing numbers, which a build with more sources replaces
@@ -152,8 +154,11 @@ def _watched(marks: Place, on_bytes: OnBytes) -> Iterator[None]:
     ended = threading.Event()
 
     def look() -> None:
-        while not ended.wait(LOOK_SECONDS):
+        pause = LOOK_SECONDS
+        while not ended.wait(pause):
+            begin = time.perf_counter()
             on_bytes(sum(int(size) for mark in list_files(marks) if (size := mark.name.rpartition("-")[2]).isdigit()))
+            pause = max(LOOK_SECONDS, (time.perf_counter() - begin) / LOOK_SHARE)
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
@@ -185,7 +190,7 @@ def take_in(
         for name, parts in read.items()
     }
     spans = _spans(run, reports, sources)
-    _refuse_copies(sources, spans, read)
+    _refuse_copies(sources, spans.spans, read)
     content = hash_of(
         basis, sorted((name, each.fingerprint, each.is_open) for name, each in sources.items()), is_anew and run.name
     )
@@ -193,8 +198,8 @@ def take_in(
     for table, layout in INGESTED.items():
         new = [file for report in reports for file in report.files.get(table, ())]
         run.put(table, content, layout.schema, new, keep=lambda file: file.part in parts)
-    write_rows(run, SPANS_TABLE, content, rows_from_spans(spans))
-    return _with_missing(sources, spans)
+    put_spans(run, content, spans)
+    return _with_missing(sources, spans.placed)
 
 
 def _read_again(known: StoredSource, parts: Sequence[IngestReport]) -> StoredSource:
@@ -216,9 +221,11 @@ def _with_counts(stored: StoredSource, parts: Sequence[IngestReport], known: Sto
         fingerprint = hash_of(fingerprint, "refused")  # the system may give all of the source another time
     elif any(part.is_partial for part in parts):
         fingerprint = hash_of(fingerprint, "until", position)  # a later run reads the rest
+    is_whole = fingerprint == stored.fingerprint
     return msgspec.structs.replace(
         stored,
         fingerprint=fingerprint,
+        version=stored.version if is_whole else "",  # a file in a store that has this version is not opened again
         is_bad=any(part.is_bad for part in parts),
         row_count=known.row_count + sum(part.row_count + part.expired + part.forgotten for part in parts),
         expired=known.expired + sum(part.expired for part in parts),
@@ -236,7 +243,7 @@ def _with_counts(stored: StoredSource, parts: Sequence[IngestReport], known: Sto
 # -- numbers
 
 
-def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, StoredSource]) -> list[SourceSpan]:
+def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, StoredSource]) -> KnownSpans:
     """The spans of all sources: of the sources that were read, with their parts joined, and of the others in the lake.
 
     A source that is gone is read from bronze.sightings. There every row has a number, also where the source had none:
@@ -244,7 +251,8 @@ def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, 
     the old spans are all that tells of them, and stay.
     """
     before = run.before.sources
-    old = [span for file in run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(file))]
+    known = spans_of(run)
+    old = known.spans
     read = {report.name for report in reports}
     more = {report.name: report.ending for report in reports if report.is_more}
     same = [span for span in old if span.segment in read and span.segment not in more]
@@ -262,7 +270,7 @@ def _spans(run: LakeRun, reports: Sequence[IngestReport], sources: Mapping[str, 
         replace(span, ending=endings.get((span.segment, span.life), OPEN)) if span.ending == OPEN else span
         for span in new
     ]
-    return [span for span in old if span.segment not in read] + new
+    return known.without(read).also(new)
 
 
 def _refuse_copies(sources: Mapping[str, StoredSource], spans: Sequence[SourceSpan], read: Container[str]) -> None:
@@ -285,22 +293,24 @@ def _copied(one: str, other: str, how: str, read: Container[str]) -> str:
     return f"{new}: {how} {old}; {remedy}; nothing was published"
 
 
-def _with_missing(sources: Mapping[str, StoredSource], spans: Sequence[SourceSpan]) -> dict[str, StoredSource]:
+def _with_missing(sources: Mapping[str, StoredSource], spans: Iterable[PlacedSpan]) -> dict[str, StoredSource]:
     """Say of each source how many numbers are missing, in place of what an earlier build said."""
     before: Counter[str] = Counter()
     within: Counter[str] = Counter()
-    for span, missing_before, _ in placed(spans):
-        before[span.segment] += missing_before
-        within[span.segment] += span.missing
-    return {
+    for span, missing_before, _ in spans:
+        if missing_before or span.missing:
+            before[span.segment] += missing_before
+            within[span.segment] += span.missing
+    changed = {name for name, source in sources.items() if source.faults or name in before}
+    return dict(sources) | {
         name: msgspec.structs.replace(
-            source,
+            sources[name],
             faults=(
-                *(fault for fault in source.faults if not fault.startswith(MISSING)),
+                *(fault for fault in sources[name].faults if not fault.startswith(MISSING)),
                 *_missing(before[name], within[name]),
             ),
         )
-        for name, source in sources.items()
+        for name in changed
     }
 
 

@@ -2,14 +2,19 @@
 
     lake_status(lake, now_ns) -> LakeStatus
 
-Everything is read from the manifest, from bronze.spans, and from what the last follower wrote down. Nothing is counted.
+Everything is read from the manifest, from bronze.spans, from bronze.sources, and from what the last follower wrote
+down. Nothing is counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow.compute as pc
+
+from hopwire.lake.bronze.sources import LEFT_ALONE, SOURCES_TABLE
 from hopwire.lake.bronze.spans import SPANS_TABLE
 from hopwire.lake.follow_notes import FollowNotes, is_followed, read_notes
 from hopwire.lake.manifest import Manifest
@@ -21,7 +26,7 @@ from hopwire.report.words import node_label
 
 __all__ = ["LakeStatus", "NodeLag", "lake_status"]
 
-FLOWS = "gold.flows"
+FLOWS, QUARANTINE = "gold.flows", "silver.quarantine"
 
 
 class NodeLag(NamedTuple):
@@ -41,6 +46,7 @@ class LakeStatus:
     versions: int  # that can be read
     published_at_ns: int  # when the newest version was put down
     nodes: tuple[NodeLag, ...]
+    bad_sources: Mapping[str, tuple[str, ...]]  # that could not be read, or not in full, with what is wrong with them
     unread_bytes: int  # of captures that were begun, as far as the last step saw
     is_followed: bool
     follower: FollowNotes | None  # the last one
@@ -64,6 +70,22 @@ class LakeStatus:
     def forgotten(self) -> int:
         """How many sightings left because somebody asked for it."""
         return sum(source.forgotten for source in self.manifest.sources.values())
+
+    @property
+    def quarantined(self) -> int:
+        """How many sightings are no messages."""
+        stored = self.manifest.tables.get(QUARANTINE)
+        return stored.row_count if stored else 0
+
+    @property
+    def bad_source_count(self) -> int:
+        """How many sources could not be read, or not in full."""
+        return len(self.bad_sources)
+
+    @property
+    def rules(self) -> int:
+        """By which rules all tables were last judged; 0: the lake does not say."""
+        return self.manifest.rules
 
     @property
     def open_flows(self) -> int:
@@ -104,6 +126,7 @@ def lake_status(lake: Place | str, now_ns: int) -> LakeStatus:
         len(manifest_numbers(place)),
         found.modified_ns if found else 0,
         _lags(lake, manifest, now_ns),
+        _bad_sources(lake, manifest),
         sum(max(each.size_bytes - each.position, 0) for each in manifest.sources.values() if each.position),
         is_followed(place),
         read_notes(place),
@@ -119,3 +142,19 @@ def _lags(lake: Place | str, manifest: Manifest, now_ns: int) -> tuple[NodeLag, 
         name = node_label(row["node"], row["node_name"])
         last[name] = max(row["last_seen_at_ns_max"], last.get(name, 0))
     return tuple(NodeLag(name, at, (now_ns - at) / NS_PER_SECOND) for name, at in sorted(last.items()))
+
+
+def _bad_sources(lake: Place | str, manifest: Manifest) -> dict[str, tuple[str, ...]]:
+    """The sources that a build calls bad, and the files that the last build found and could not open."""
+    known = manifest.sources
+    bad = {name: source.faults for name, source in known.items() if source.is_bad}
+    stored = manifest.tables.get(SOURCES_TABLE.name)
+    if stored and stored.row_count > len(known):  # each source has a row, and so has each file that is none
+        rows = read_arrow(lake, SOURCES_TABLE.name, ["segment", "faults"], manifest=manifest)
+        faulty = rows.filter(pc.greater(pc.list_value_length(rows["faults"]), 0)).to_pylist()
+        bad |= {
+            row["segment"]: tuple(row["faults"])
+            for row in faulty
+            if row["segment"] not in known and row["faults"] != [LEFT_ALONE]
+        }
+    return dict(sorted(bad.items()))

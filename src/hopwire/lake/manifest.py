@@ -32,6 +32,7 @@ from hopwire.errors import LakeError
 __all__ = [
     "EDGE_BYTES",
     "FORMAT",
+    "RULES",
     "WRITTEN",
     "Manifest",
     "StoredFile",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 FORMAT = 2
+RULES = 5  # raise RULES when a table would come out otherwise than before, or lakes keep what the old code made
 EDGE_BYTES = 64 * 1024  # two segments differ in their first rows or in their last rows
 TABLE = re.compile(r"(bronze|silver|gold)\.[a-z0-9_]+", re.ASCII)
 PATH = re.compile(r"(?:date=\w[\w-]*/)?[\w.-]+\.parquet", re.ASCII)  # an older hopwire wrote a directory for each day
@@ -90,8 +92,8 @@ class StoredTable(msgspec.Struct, frozen=True):
     step: StoredStep | None = None  # None: the table was made whole
 
 
-class StoredSource(msgspec.Struct, frozen=True):
-    """One file of captures that was read."""
+class StoredSource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file of captures that was read; most values of most sources are those below, and are not written."""
 
     size_bytes: int
     fingerprint: str
@@ -134,6 +136,7 @@ class Manifest(msgspec.Struct, frozen=True):
     sources: dict[str, StoredSource] = {}
     domains: tuple[str, ...] = ()  # names of the domains by which signatures were judged
     removal: StoredRemoval = StoredRemoval()
+    rules: int = 0  # the RULES by which all tables were last judged; 0: the hopwire of that build did not write them
 
     def to_json(self) -> bytes:
         """Give the manifest as it is written."""

@@ -52,9 +52,9 @@ from hopwire.flows.minutes import (
 )
 from hopwire.flows.steps import FlowTables
 from hopwire.lake.bronze.sources import SOURCES_TABLE, rows_of_sources
-from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
 from hopwire.lake.gold.quality import quality_rows
 from hopwire.lake.increment import OWN, STEPPED
+from hopwire.lake.known_spans import spans_of
 from hopwire.lake.manifest import StoredFile, StoredSource, StoredStep, hash_of, part_name
 from hopwire.lake.parquet_output import TableLayout, TableOutput, write_rows
 from hopwire.lake.settings import LakeSettings
@@ -63,7 +63,7 @@ from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
 from hopwire.lake.silver.messages import MESSAGES_TABLE
 from hopwire.lake.silver.open_sightings import OPEN_TABLE
-from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, in_short, read_whole
+from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, in_short
 from hopwire.lake.stored_flows import NUMBER, TIMES, StoredFlows
 from hopwire.lake.tables import Table, all_tables
 from hopwire.lake.worker import INGESTED
@@ -117,6 +117,7 @@ class Gone:
 
 def whole_lake(run: LakeRun) -> Carried:
     """Give what the last step of a lake has carried over; a lake that is not wholly built is refused."""
+    run.refuse_days()
     steps = [stored.step if (stored := run.before.tables.get(name)) else None for name in (*STEPPED, *OWN)]
     is_whole = None not in steps and len({step.name for step in steps if step}) == 1
     carried = carried_from_rows(rows_in(run, CARRIED_TABLE.name)) if is_whole else None
@@ -490,7 +491,7 @@ class _Removing:
         foreign = self._foreign()
         sources = pa.concat_tables([rows_of_sources(self._gone.sources, ()), foreign])
         write_rows(run, SOURCES_TABLE, hash_of(run.name), sources)
-        self._put_quality(sources.to_pylist())
+        self._put_quality(sources)
 
     def _foreign(self) -> pa.Table:
         """The rows of bronze.sources that are of no source of the lake: files that are no captures."""
@@ -498,7 +499,7 @@ class _Removing:
         known = pa.array(sorted(self._run.before.sources), pa.string())
         return rows.filter(pc.invert(pc.is_in(rows["segment"], known)))
 
-    def _put_quality(self, sources: Sequence[Mapping[str, Any]]) -> None:
+    def _put_quality(self, sources: pa.Table) -> None:
         old = rows_in(self._run, "gold.quality").to_pylist()
         counts: dict[str, Counter[str]] = {}
         for row in (row for row in old if row["step"] == "decode"):
@@ -509,8 +510,7 @@ class _Removing:
             counts[row["segment"]] = count
         linked = next((row["rows_out"] for row in old if row["step"] == "link"), 0) - self._linked
         messages = sum(file.row_count for file in self._run.files(MESSAGES_TABLE.name))
-        spans = [span for path in self._run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(path))]
-        rows = quality_rows(sources, counts, spans, (messages, linked))
+        rows = quality_rows(sources, counts, spans_of(self._run).placed, (messages, linked))
         if bad := [row["segment"] for row in rows.to_pylist() if not row["is_balanced"]]:
             raise LakeError(
                 f"{self._run.lake}: {bad[0] or 'the lake'} does not add up; nothing was done; please report it"

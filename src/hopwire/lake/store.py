@@ -56,6 +56,7 @@ from hopwire.lake.manifest import (
 )
 from hopwire.model.units import MEBIBYTE, NS_PER_SECOND
 from hopwire.places import (
+    FoundFile,
     Place,
     RemotePath,
     arrow_filesystem,
@@ -63,6 +64,7 @@ from hopwire.places import (
     is_empty,
     list_below,
     list_files,
+    list_names,
     look_at,
     make_place,
     open_file,
@@ -108,6 +110,7 @@ UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedErro
 REASON_LENGTH = 300
 DEAD_NS = 24 * 3600 * NS_PER_SECOND  # notes of a run on a store that are older belong to a run that died
 LOOK_SECONDS, TRY_SECONDS = 0.1, 0.005
+MAX_KEPT, MAX_KEPT_BYTES = 4, 16 * MEBIBYTE  # manifests that a process keeps, and the size of the largest of them
 MAX_MANIFEST_BYTES = 1024 * MEBIBYTE  # a manifest has some hundred bytes for each source of the lake
 
 
@@ -117,6 +120,7 @@ class _Format(msgspec.Struct):
 
 _READ_FORMAT = msgspec.json.Decoder(_Format).decode  # both are made before threads read (0208)
 _READ_MANIFEST = msgspec.json.Decoder(Manifest).decode
+_kept: dict[str, tuple[FoundFile, Manifest]] = {}  # manifests of this machine, each with its file as it was seen
 
 
 # -- reading
@@ -146,7 +150,7 @@ def manifest_numbers(place: Place) -> list[int]:
     directory = place / OWN / MANIFESTS
     refuse_symlink(place / OWN)
     refuse_symlink(directory)
-    found = [NUMBERED.fullmatch(each.name) for each in list_files(directory)]
+    found = map(NUMBERED.fullmatch, list_names(directory))
     return sorted(int(each[1]) for each in found if each)
 
 
@@ -167,6 +171,9 @@ def _refuse_first_edition(place: Place, lake: Place | str) -> None:
 
 def _manifest(place: Place, lake: Place | str, number: int) -> Manifest:
     path = manifest_path(place, number)
+    seen = look_at(path) if isinstance(path, Path) else None
+    if (kept := _kept.get(str(path))) is not None and kept[0] == seen:
+        return kept[1]
     text = read_file(path, MAX_MANIFEST_BYTES)
     try:
         found = _READ_FORMAT(text).format
@@ -175,6 +182,7 @@ def _manifest(place: Place, lake: Place | str, number: int) -> Manifest:
             check_manifest(manifest)
             if manifest.number != number:
                 raise LakeError(f"found the number {manifest.number}, expected {number}")
+            _keep(path, seen, manifest)
             return manifest
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise LakeError(f"{lake}: its manifest {path.name} is damaged; remove the lake and build it anew") from None
@@ -182,6 +190,14 @@ def _manifest(place: Place, lake: Place | str, number: int) -> Manifest:
         raise LakeError(f"{path}: {error}; remove the lake and build it anew") from None
     remedy = "build it anew in another directory, or use the hopwire that wrote it"
     raise LakeError(f"{lake}: has format {found}, this hopwire reads {FORMAT}; {remedy}")
+
+
+def _keep(path: Place, seen: FoundFile | None, manifest: Manifest) -> None:
+    """Keep a manifest, whose file looked so, for whoever reads it next in this process; few and none that is large."""
+    if seen is not None and seen.size_bytes <= MAX_KEPT_BYTES:
+        _kept[str(path)] = seen, manifest
+    while len(_kept) > MAX_KEPT:
+        _kept.pop(next(iter(_kept)), None)
 
 
 def log_of(place: Place, name: str, *, is_writer: bool = False) -> DeltaLog:
@@ -520,6 +536,12 @@ class LakeRun:
         place = self.log(table).place
         return [place / file.path for file in self.files(table)]
 
+    def rows(self, table: str) -> pa.Table:
+        """Read a small table as it is at this moment, whole."""
+        schema = self.schema(table)
+        found = (read_whole(path).select(schema.names).cast(schema) for path in self.paths(table))
+        return pa.concat_tables([schema.empty_table(), *found])
+
     def has(self, table: str, file: StoredFile) -> bool:
         """Tell whether the lake has a file as it was written."""
         place = self.log(table).place
@@ -528,6 +550,14 @@ class LakeRun:
                 self._sizes[table] = _listed(place) or {}
             return self._sizes[table].get(file.path) == file.size_bytes
         return size_below(place, file.path) == file.size_bytes
+
+    def refuse_days(self) -> None:
+        """Refuse a lake that an older hopwire has partitioned by day, before anything is done."""
+        for table in self.before.tables:
+            if any("/" in file.path for file in self.files_before(table)):
+                said = f"{table} is partitioned by day, as an older hopwire wrote it; the next build writes it anew"
+                named = shlex.quote(str(self.lake))
+                raise LakeError(f"{self.lake}: {said}: hopwire lake build CAPTURES {named}; nothing was done")
 
     def is_whole(self, table: str) -> bool:
         """Tell whether the lake has the files of a table as they were written."""
@@ -539,8 +569,12 @@ class LakeRun:
         decoder: str,
         domains: Iterable[str] = (),
         removal: StoredRemoval | None = None,
+        rules: int | None = None,
     ) -> Manifest:
-        """Publish all changes of the run: commit each table, then put down the manifest that names them all."""
+        """Publish all changes of the run: commit each table, then put down the manifest that names them all.
+
+        A run that judges nothing gives no rules.
+        """
         number = self.before.number + 1
         note = {"hopwire.run": self.name, "hopwire.manifest": str(number)}
         tables = dict(self.before.tables)
@@ -553,12 +587,15 @@ class LakeRun:
         names = list(self.tables)
         tables |= zip(names, at_once(commit, names, threads_for(self.lake)), strict=True)
         removal = self.before.removal if removal is None else removal
-        after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains), removal)
+        rules = self.before.rules if rules is None else rules
+        after = Manifest(FORMAT, number, decoder, tables, dict(sources), tuple(domains), removal, rules)
         check_manifest(after)
         path = manifest_path(self.lake, number)
         make_place(path.parent, self.file_mode)
         if not put_new(path, after.to_json(), self.file_mode):
             raise LakeBusy(f"{self.lake}: another build was quicker; nothing was published; build again")
+        if isinstance(path, Path):
+            _keep(path, look_at(path), after)
         return after
 
 

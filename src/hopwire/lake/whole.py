@@ -20,19 +20,19 @@ from hopwire.errors import WholeNeeded
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.contract_parts import added_parts, contracts_of
 from hopwire.flows.coverage import coverage_from_rows
-from hopwire.flows.crossings import Crossing, quickest
+from hopwire.flows.crossings import Crossing, CrossingColumns, quickest
 from hopwire.flows.findings import Contract, Known
 from hopwire.flows.lives import lives_from_clocks
-from hopwire.flows.spans import SourceSpan, placed
-from hopwire.lake.bronze.spans import SPANS_TABLE, spans_from_rows
+from hopwire.flows.spans import PlacedSpan
 from hopwire.lake.flow_tasks import (
     BY_MINUTE,
     JUDGED,
+    CrossReport,
     FinishTask,
     FlowJob,
     JudgeReport,
     SpreadTask,
-    cross_part,
+    cross_parts,
     finish_part,
     judge_part,
     spread_files,
@@ -40,15 +40,16 @@ from hopwire.lake.flow_tasks import (
 from hopwire.lake.gold.quality import quality_rows
 from hopwire.lake.increment import LakeCounts, begin_steps
 from hopwire.lake.inheritance import Inherited, inherited_of
+from hopwire.lake.known_spans import spans_of
 from hopwire.lake.manifest import StoredFile, part_name
 from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.silver.messages import MESSAGES_TABLE
 from hopwire.lake.spreading import COUNTED, SPREAD_ROWS, SpreadJob, SpreadReport
-from hopwire.lake.store import LakeRun, read_whole
+from hopwire.lake.store import LakeRun
 from hopwire.lake.tables import Table, all_tables
-from hopwire.lake.worker import IngestReport
+from hopwire.lake.worker import IngestReport, keep_imported
 from hopwire.places import make_place
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ SIGHTING_BYTES = 800  # of captures, about
 MINUTE_ROWS = 500_000  # sightings for each task that makes minutes: minutes are small, and should have few files
 FLOW_ROWS = 500_000  # sightings of one flow that a task judges: some two gigabytes
 MIN_PARTS, MAX_PARTS = 8, 1_024
+CROSS_TASKS = 32  # at most: a part of a large lake has crossings of nearly every window, and so has a task
 RESULT = pa.schema([("number", pa.int64()), ("report", pa.binary())])
 
 Work = Callable[[int], Any]  # of the task of this number
@@ -140,13 +142,12 @@ class _Whole:
     def make(self) -> None:
         """Run the jobs one after the other, and put the tables."""
         job, settings, names = self.job, self.settings, dict(self.names)
-        spans = [span for path in self.run.paths(SPANS_TABLE.name) for span in spans_from_rows(read_whole(path))]
+        spans = spans_of(self.run).placed
         spread = [*self.begun.reports, *self._spread()]
         _refuse_large(spread, job.flow_rows)
         paths = [report.path for report in spread]
-        found = self._jobs("crossings", job.part_count, lambda n: cross_part(n, paths), list[Crossing])
         inherited = inherited_of(self.run.before)
-        crossings = quickest(each for some in (*found, inherited.later) for each in some)
+        crossings = quickest([*self._crossings(paths), *inherited.later])
         clocks = self._clocks(spans, crossings, inherited)
         known = Known(coverage_from_rows(clocks), settings.rules)
         judged = self._jobs(
@@ -182,6 +183,13 @@ class _Whole:
         )
         return [report for some in made for report in some]
 
+    def _crossings(self, paths: Sequence[str]) -> list[Crossing]:
+        """Find the quickest crossings: each task those of several parts, and the driver those of all tasks."""
+        parts = range(self.job.part_count)
+        size = min(len(parts), CROSS_TASKS)
+        found = self._jobs("crossings", size, lambda n: cross_parts(parts[n::size], paths), CrossReport)
+        return CrossingColumns.joined([report.crossings for report in found]).quickest().all()
+
     def _jobs(self, what: str, count: int, work: Work, kind: type[Report]) -> list[Report]:
         """Let the workers do all tasks, and give their reports in the order of the tasks."""
         self.progress(what, 0, count)
@@ -190,10 +198,9 @@ class _Whole:
         ordered = sorted(rows, key=lambda row: row.number)
         return [msgspec.msgpack.decode(bytes(row.report), type=kind) for row in ordered]
 
-    def _clocks(self, spans: Sequence[SourceSpan], crossings: Sequence[Crossing], inherited: Inherited) -> pa.Table:
-        known = placed(spans)
-        nodes = {each.span.node for each in known}
-        return rows_from_clocks(known, clocks_from_crossings(nodes, crossings, inherited.fold))
+    def _clocks(self, spans: Sequence[PlacedSpan], crossings: Sequence[Crossing], inherited: Inherited) -> pa.Table:
+        nodes = {each.span.node for each in spans}
+        return rows_from_clocks(spans, clocks_from_crossings(nodes, crossings, inherited.fold))
 
     def _finished(
         self, judged: Sequence[JudgeReport], counts: LakeCounts, known: Known
@@ -224,13 +231,13 @@ class _Whole:
         self._put(name, output.close())
 
     def _put_quality(
-        self, spread: Sequence[SpreadReport], judged: Sequence[JudgeReport], spans: Sequence[SourceSpan]
+        self, spread: Sequence[SpreadReport], judged: Sequence[JudgeReport], spans: Sequence[PlacedSpan]
     ) -> None:
         counts: dict[str, Counter[str]] = {}
         for report in spread:
             for segment, found in report.counts.items():
                 counts.setdefault(segment, Counter()).update(found)
-        sources = [row for path in self.run.paths("bronze.sources") for row in read_whole(path).to_pylist()]
+        sources = self.run.rows("bronze.sources")
         messages = sum(count["message_count"] for count in counts.values())
         linked = sum(report.linked for report in judged)
         self._put_rows("gold.quality", quality_rows(sources, counts, spans, (messages, linked)))
@@ -238,6 +245,7 @@ class _Whole:
 
 def _worker(work: Work) -> Callable[[Any], Iterator[pa.RecordBatch]]:
     def do(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_imported()
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
             report = msgspec.msgpack.encode(work(number))
             yield pa.RecordBatch.from_arrays([pa.array([number]), pa.array([report], pa.binary())], schema=RESULT)

@@ -15,6 +15,7 @@ numbers the sightings of the source have: these are few, and only the driver can
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -63,6 +64,7 @@ __all__ = [
     "head_of",
     "ingest_group",
     "ingest_groups",
+    "keep_imported",
     "rebatched",
     "split_batch",
 ]
@@ -173,6 +175,7 @@ def ingest_groups(
     """Give the function for `mapInArrow`: numbers of groups come in, reports go out."""
 
     def ingest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_imported()
         groups = msgspec.json.decode(read_file(job.groups, MAX_GROUPS_BYTES), type=list[list[IngestTask]])
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
             reports = [
@@ -181,6 +184,12 @@ def ingest_groups(
             yield pa.RecordBatch.from_arrays([pa.array(reports)], schema=RESULT)
 
     return ingest
+
+
+def keep_imported() -> None:
+    """Leave what this process has imported out of all collections of garbage: these took 0.5 % of a build."""
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 def ingest_group(

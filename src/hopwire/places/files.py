@@ -44,6 +44,7 @@ __all__ = [
     "list_below",
     "list_directories",
     "list_files",
+    "list_names",
     "look_at",
     "make_place",
     "new_file",
@@ -122,15 +123,21 @@ def list_files(place: Place) -> list[FoundFile]:
     if isinstance(place, RemotePath):
         objects = store_of(place).listed(place.key, is_deep=False)
         return sorted(_found(each, each.key.rpartition("/")[2]) for each in objects if not each.key.endswith("/"))
+    found = []
+    for name in list_names(place):
+        with suppress(FileNotFoundError):  # gone a moment ago
+            found.append(_local(f"{place}/{name}", name))  # no path is made for each: logs have many files
+    return found
+
+
+def list_names(place: Place) -> list[str]:
+    """Give the names that `list_files` gives, in order; on this machine no file is looked at."""
+    if isinstance(place, RemotePath):
+        return [each.name for each in list_files(place)]
     try:
-        names = sorted(os.listdir(place))
+        return sorted(os.listdir(place))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = []
-    for name in names:
-        with suppress(FileNotFoundError):  # gone a moment ago
-            found.append(_local(place / name, name))
-    return found
 
 
 def list_below(place: Place) -> list[FoundFile]:
@@ -158,8 +165,8 @@ def _below(root: Path, directory: Path) -> Iterator[FoundFile]:
                 yield _local(path, path.relative_to(root).as_posix())
 
 
-def _local(path: Path, name: str) -> FoundFile:
-    found = path.lstat()
+def _local(path: Path | str, name: str) -> FoundFile:
+    found = os.lstat(path)
     version = f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
     return FoundFile(name, found.st_size, version, found.st_mtime_ns, not_regular(found.st_mode))
 

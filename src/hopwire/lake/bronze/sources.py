@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 import msgspec
 import pyarrow as pa
@@ -13,7 +14,9 @@ from hopwire.disk import shown_name
 from hopwire.lake.manifest import StoredSource
 from hopwire.lake.tables import Column, Table, declare
 
-__all__ = ["SOURCES_TABLE", "rows_of_sources"]
+__all__ = ["LEFT_ALONE", "SOURCES_TABLE", "rows_of_sources"]
+
+LEFT_ALONE = "is not a capture and was left alone"
 
 # fmt: off
 COLUMNS = (
@@ -48,20 +51,8 @@ def rows_of_sources(sources: Mapping[str, StoredSource], foreign: Iterable[Fault
         name = shown_name(sealed_path(fault.path).name)
         known = others.get(name) or sources.get(name) or StoredSource(fault.size_bytes, "")
         others[name] = msgspec.structs.replace(known, faults=(*known.faults, fault.detail))
-    rows = [
-        (
-            name,
-            each.size_bytes,
-            each.fingerprint,
-            each.is_open,
-            each.row_count,
-            each.skipped_rows,
-            each.skipped,
-            each.faults,
-            each.expired,
-            each.forgotten,
-        )
-        for name, each in {**sources, **others}.items()
-    ]
-    names = SOURCES_TABLE.schema.names
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in sorted(rows)], SOURCES_TABLE.schema)
+    together = {**sources, **others}
+    names = sorted(together)
+    rows = [together[name] for name in names]
+    columns = {column: list(map(attrgetter(column), rows)) for column in SOURCES_TABLE.schema.names[1:]}
+    return pa.table({"segment": names, **columns}, SOURCES_TABLE.schema)

@@ -14,15 +14,18 @@ build (`flows/spans.py`). A source whose rows do not have the numbers of their n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hopwire.flows.spans import SourceSpan, placed
+from hopwire.columnar import Ints, ints, one_array
+from hopwire.flows.spans import PlacedSpan, placed
 from hopwire.lake.bronze.spans import spans_from_rows
 from hopwire.lake.tables import Column, table
 from hopwire.model.columns import schema_from_columns
@@ -56,6 +59,8 @@ COMPLETE = pa.schema(
     + [(name, pa.int64()) for name in ("rows_in", "rows_out", "skipped", "missing")]
 )
 
+Numbers: TypeAlias = Sequence[int] | Ints
+
 
 @table("gold.quality", key=("step", "segment"), reads=READS, columns=COLUMNS)
 def quality(
@@ -74,7 +79,7 @@ def quality(
         _step("decode", F.col("bronze_count"), went),
     )
     of_sources = counted.select("*", F.inline(steps))
-    complete = spans.sparkSession.createDataFrame(complete_rows(spans_from_rows(spans.toArrow())))
+    complete = spans.sparkSession.createDataFrame(complete_rows(placed(spans_from_rows(spans.toArrow()))))
     return (
         of_sources.unionByName(_linked(messages, hops), allowMissingColumns=True)
         .unionByName(
@@ -121,46 +126,64 @@ def _linked(messages: DataFrame, hops: DataFrame) -> DataFrame:
 
 
 def quality_rows(
-    sources: Iterable[Mapping[str, Any]],
+    sources: pa.Table,
     counts: Mapping[str, Mapping[str, int]],
-    spans: Iterable[SourceSpan],
+    spans: Iterable[PlacedSpan],
     linked: tuple[int, int],
 ) -> pa.Table:
     """Give all rows, from rows of sources, the rows of each source in each table, and what went in and out of hops."""
-    faults: dict[str, list[str]] = {}
-    rows: list[tuple[Any, ...]] = []  # the columns in their order
-    for source in sources:
-        segment, faults[source["segment"]] = source["segment"], source["faults"]
-        read, *removed = (source[name] or 0 for name in ("row_count", *REMOVED))
-        known = counts.get(segment, NO_COUNTS)
-        bronze, messages, quarantine, skips, skipped = [known.get(name, 0) for name in COUNTED]
-        more = (messages, quarantine, skips, skipped, 0, *removed)
-        for step, rows_in, rows_out in (
-            ("read", read, bronze + sum(removed)),
-            ("decode", bronze, messages + quarantine + skips),
-        ):
-            rows.append((step, segment, rows_in, rows_out, *more, rows_in == rows_out, source["faults"]))
-    rows.append(("link", "", *linked, 0, 0, 0, 0, 0, 0, 0, linked[0] == linked[1], []))
-    for segment, (rows_in, rows_out, skipped, missing) in _complete(spans).items():
-        more = (0, 0, 0, skipped, missing, 0, 0)
-        rows.append(("complete", segment, rows_in, rows_out, *more, rows_in == rows_out, faults.get(segment, [])))
-    schema = schema_from_columns(COLUMNS)
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(values, each.type) for values, each in zip(columns, schema, strict=True)]
-    return pa.table(arrays, schema=schema)
+    segments = sources["segment"].to_pylist()
+    known = [counts.get(segment, NO_COUNTS) for segment in segments]
+    bronze, messages, quarantine, skips, skipped = (
+        np.fromiter((each.get(name, 0) for each in known), np.int64, len(known)) for name in COUNTED
+    )
+    read, expired, forgotten = (ints(sources[name]) for name in ("row_count", *REMOVED))
+    where = {"segment": segments, "faults": sources["faults"], "expired": expired, "forgotten": forgotten}
+    went = dict(zip(COUNTED[1:], (messages, quarantine, skips, skipped), strict=True))
+    steps = [
+        _rows("read", read, bronze + expired + forgotten, **where, **went),
+        _rows("decode", bronze, messages + quarantine + skips, **where, **went),
+        _rows("link", linked[:1], linked[1:], segment=[""]),
+    ]
+    if complete := _complete(spans):
+        places = pc.index_in(pa.array(list(complete), pa.string()), one_array(sources["segment"]))
+        numbers = dict(zip(COMPLETE.names[2:], zip(*complete.values(), strict=True), strict=True))
+        faults = sources["faults"].take(places)
+        steps.append(_rows("complete", **numbers, segment=list(complete), faults=faults))
+    return pa.concat_tables(steps)
 
 
-def complete_rows(spans: Iterable[SourceSpan]) -> pa.Table:
+def _rows(step: str, rows_in: Numbers, rows_out: Numbers, **columns: Any) -> pa.Table:
+    """Give rows of one step; what is not named is 0, or an empty list."""
+    schema, count = schema_from_columns(COLUMNS), len(rows_in)
+    known = {
+        "step": pa.repeat(step, count),
+        "rows_in": rows_in,
+        "rows_out": rows_out,
+        "is_balanced": np.asarray(rows_in) == np.asarray(rows_out),
+        **columns,
+        "faults": _lists(columns["faults"]) if "faults" in columns else [[]] * count,
+    }
+    return pa.table({name: known[name] if name in known else pa.repeat(0, count) for name in schema.names}, schema)
+
+
+def _lists(faults: pa.ChunkedArray) -> pa.Array:
+    """Give lists, where a null becomes an empty list."""
+    lists = one_array(faults)
+    return pc.if_else(pc.is_valid(lists), lists, pa.scalar([], lists.type)) if lists.null_count else lists
+
+
+def complete_rows(spans: Iterable[PlacedSpan]) -> pa.Table:
     """Give the step `complete`: the numbers that should be in each source or in front of it, and the known numbers."""
     rows = [("complete", segment, *counts) for segment, counts in _complete(spans).items()]
     columns = zip(*rows, strict=True) if rows else [()] * len(COMPLETE)
     return pa.table([pa.array(values, each.type) for values, each in zip(columns, COMPLETE, strict=True)], COMPLETE)
 
 
-def _complete(spans: Iterable[SourceSpan]) -> dict[str, tuple[int, int, int, int]]:
+def _complete(spans: Iterable[PlacedSpan]) -> dict[str, tuple[int, int, int, int]]:
     """Give the numbers of each source: rows in, rows out, skipped, missing."""
     found: dict[str, tuple[int, int, int, int]] = {}
-    for span, missing_before, _ in placed(spans):
+    for span, missing_before, _ in spans:
         if span.is_numbered:
             missing = span.missing + missing_before
             rows_in = span.last_sequence - span.first_sequence + 1 + missing_before
