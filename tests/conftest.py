@@ -98,6 +98,21 @@ def _choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=others)
 
 
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Take the session of Spark up again behind a test that may have reached its time limit within a call to Java."""
+    spark = getattr(item, "funcargs", {}).get("spark")
+    if spark is not None and call.excinfo is not None and call.excinfo.errisinstance(pytest.fail.Exception):
+        take_up_again(spark)
+
+
+def take_up_again(spark: SparkSession) -> None:
+    """Forget the answer that is still to come: the next call would take it for its own."""
+    connection = spark.sparkContext._jvm._gateway_client.get_thread_connection()  # type: ignore[union-attr]
+    if connection is not None:
+        connection.close()  # the next call opens another
+    spark.sparkContext.cancelAllJobs()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say at the very end what was not run because a program is not installed, and how to run it."""
     lines = missing_tools(str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))

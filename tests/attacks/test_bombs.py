@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ from hopwire.wire.train import MAGIC
 from tests.attacks.bombs import MB, ZEROS, compressed_arrow, cost_of, lying, parquet, recording
 from tests.capture.recording.recordings import frame
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bombs")]  # one process makes the large files once
 
 COUNT = 250_000  # of messages, with two bytes each on the wire
 MOST_MB = 120  # what a reader may take beside the modules that it has loaded
@@ -46,17 +47,22 @@ def test_one_row_of_parquet_is_no_larger_than_a_message(tmp_path: Path) -> None:
     assert "row 0 has 314,5" in cost.faults[0][1]
 
 
-def test_parquet_of_compressed_pages_is_refused_before_they_are_unpacked(tmp_path: Path) -> None:
-    path = parquet(tmp_path / "x.parquet", [[ZEROS * 100]] * 3, use_dictionary=False)
-    assert path.stat().st_size < 300_000
-    cost = cost_of(path)
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 MB of zeros as compressed pages."""
+    return parquet(tmp_path_factory.mktemp("packed") / "x.parquet", [[ZEROS * 100]] * 3, use_dictionary=False)
+
+
+def test_parquet_of_compressed_pages_is_refused_before_they_are_unpacked(packed: Path) -> None:
+    assert packed.stat().st_size < 300_000
+    cost = cost_of(packed)
     assert cost.grown_mb < MOST_MB
     assert (cost.rows, [kind for kind, _ in cost.faults]) == (0, ["unsuitable"])
     assert "row group 0 has" in cost.faults[0][1]
 
 
-def test_footer_that_lies_about_the_size_is_not_believed(tmp_path: Path) -> None:
-    path = lying(parquet(tmp_path / "x.parquet", [[ZEROS * 100]] * 3, use_dictionary=False), 1000)
+def test_footer_that_lies_about_the_size_is_not_believed(packed: Path, tmp_path: Path) -> None:
+    path = lying(Path(shutil.copy(packed, tmp_path)), 1000)
     assert pq.read_metadata(path).row_group(0).column(0).total_uncompressed_size == 1000
     cost = cost_of(path)
     assert cost.grown_mb < MOST_MB

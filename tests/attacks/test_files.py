@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import files_of, manifest_numbers, manifest_path, read_arrow, read_manifest, writing
 from hopwire.lake.tables import all_tables
 from hopwire.simulate import SimulateSettings
-from tests.cli.running import command, environment
+from tests.cli.running import hopwire
 from tests.lake.captures import make_capture, make_sightings, write_segment
 from tests.lake.test_store import fill, numbers_in
 from tests.test_disk import THINGS
@@ -272,20 +271,18 @@ def faults_of(source: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("arguments", [["capture", "ls"], ["capture", "cat"], ["decode", "-f"]])
 def test_fifo_hangs_no_command(captures: Path, arguments: list[str]) -> None:
     os.mkfifo(captures / "x.arrows")
     path = captures / "anna.arrows" if arguments[0] == "decode" else captures
-    done = subprocess.run(command(*arguments, str(path)), capture_output=True, env=environment(), timeout=100)
-    assert done.stdout
+    done = hopwire(*arguments, str(path))
+    assert done.out
     if arguments[0] == "capture":
-        assert done.returncode == ExitCode.USAGE
-        assert b"x.arrows: is a FIFO, expected a regular file" in done.stderr
-        alone = subprocess.run(
-            command(*arguments, str(captures / "x.arrows")), capture_output=True, env=environment(), timeout=100
-        )
-        assert (alone.returncode, alone.stderr.count(b"\n")) == (ExitCode.USAGE, 1)
+        assert done.code == ExitCode.USAGE
+        assert "x.arrows: is a FIFO, expected a regular file" in done.err
+        alone = hopwire(*arguments, str(captures / "x.arrows"))
+        assert (alone.code, alone.err.count("\n")) == (ExitCode.USAGE, 1)
 
 
 @pytest.mark.timeout(20)
