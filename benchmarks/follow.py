@@ -184,7 +184,8 @@ def main() -> None:
     played = (options.rate, options.seconds, options.boot, options.nodes, *astuple(clock))
     network = subprocess.Popen([*own, *map(str, played)], stdout=subprocess.PIPE, text=True)
     command = [sys.executable, "-m", "hopwire.cli", "lake", "follow", str(captures), str(lake)]
-    follower = subprocess.Popen([*command, "--every", str(options.every), "--max-rows", str(options.max_rows)])
+    how = {"--every": options.every, "--max-rows": options.max_rows, "--compact": options.compact}
+    follower = subprocess.Popen([*command, *(str(each) for pair in how.items() for each in pair)])
     looks = []
     while network.poll() is None and follower.poll() is None:
         time.sleep(1.0)
@@ -240,6 +241,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=10)
     parser.add_argument("--every", type=float, default=2.0)
     parser.add_argument("--max-rows", type=int, default=100_000)
+    parser.add_argument("--compact", type=int, default=50)
     parser.add_argument("--plot", default="")
     parser.add_argument("place", nargs="?", default="")
     return parser.parse_args()

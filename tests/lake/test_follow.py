@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from hopwire.errors import LakeBusy, LakeError, WholeNeeded
 from hopwire.lake import follow, store
 from hopwire.lake.build import build, step, step_sources
 from hopwire.lake.catalog import find_sources
-from hopwire.lake.compaction import Compacted
 from hopwire.lake.follow import Follower, FollowSettings, following
 from hopwire.lake.lake_standing import lake_status
 from hopwire.lake.settings import LakeSettings
@@ -75,25 +73,6 @@ def test_steps_of_bounded_size_give_the_tables_of_one_build(network: Path, tmp_p
         follow_once(live, lake)
     build(no_spark, live, tmp_path / "other")
     assert_same(rows_of(lake), rows_of(tmp_path / "other"))
-
-
-def test_what_a_compaction_leaves_is_merged_a_few_steps_later(
-    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A compaction of everything would keep what is new waiting for as long as it takes."""
-    lake, behind = tmp_path / "lake", []
-    has_more = iter([True])
-
-    def some(place: Any, settings: Any, most_bytes: float) -> Compacted:
-        assert most_bytes == SMALL.compact_bytes
-        behind.append(follower.notes.step_count)
-        return Compacted(read_manifest(place), {}, {}, next(has_more, False))
-
-    monkeypatch.setattr(follow, "compact", some)
-    with following(lake) as held:
-        follower = Follower([network / "captures"], held, replace(SMALL, max_rows=100, compact_steps=4))
-        follower.run(at_once, is_once=True)
-    assert behind[:2] == [4, 7]
 
 
 def test_more_than_a_step_can_judge_is_work_for_spark_or_ends_in_words(network: Path, tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ Every build adds files, and a build every minute makes 1,440 files a day in each
 
 - A file is small if it has less than 16 MB. Neighbours are merged until they have 64 MB together, so a merged file is
   about one time, and is found by it. Example: a lake of a year with 10 kB a day has one file of the past in each table,
-  and one with 50 MB a day has a file for each day. Rows are sorted by day, and those of a day by flow.
-- Whoever has to go on, as a follower does, merges some groups at a time (`most_bytes`), and the rest later.
+  and one with 50 MB a day has a file for each day.
+- Rows stay in the order in which their files have them (`merging.py`).
+- Whoever has to go on, as a follower does, merges some groups at a time (`most_bytes`), and the rest later. What is
+  slow about it, to write the merged files, needs no lock, and is done by a child (`compaction_beside.py`).
 - Files with rows of open flows are left alone: the next step replaces them.
 - Files that the ingest writes belong to *parts*, and a source knows its parts by their names (`manifest.py`). So whole
   parts are merged, in all tables at once, and the sources are told. A part of a source that may grow is left alone.
@@ -28,7 +30,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -39,35 +41,22 @@ import pyarrow as pa
 from hopwire.capture.sources import SUFFIXES, SourceKind
 from hopwire.errors import LakeError
 from hopwire.lake.delta_log import DATE
-from hopwire.lake.manifest import Manifest, StoredFile, StoredSource, part_name
-from hopwire.lake.parquet_output import TableLayout, TableOutput
+from hopwire.lake.manifest import Manifest, StoredFile, StoredRemoval, StoredSource, part_name
+from hopwire.lake.merging import MINUTE, Merge, Merged, TableMerge, remove_merge, write_merge
+from hopwire.lake.parquet_output import TableLayout
 from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
-from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, log_of, read_manifest, writing
+from hopwire.lake.store import LakeRun, log_of, read_manifest, writing
 from hopwire.lake.worker import INGESTED
 from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place
 
-__all__ = ["Compacted", "compact"]
+__all__ = ["Compacted", "Plan", "compact", "plan_merges", "publish_merges"]
 
 MAX_FILES = 32  # small ones of the last day of a table
 SMALL_BYTES = 16 * MEBIBYTE
-MERGED_BYTES = 64 * MEBIBYTE  # merged files are not larger by more than one small file; so memory is bounded
-BATCH_ROWS = 65_536
-# fmt: off
-SORTED_BY = {  # the order of the rows of a merged file; rows of other tables keep theirs
-    "bronze.sightings":  ("node", "incarnation", "sequence"),
-    "silver.messages":   ("correlation_id", "seen_at_ns"),
-    "silver.quarantine": ("node", "incarnation", "sequence"),
-    "silver.hops":       ("flow_id", "left_at_ns"),
-    "gold.requests":     ("flow_id", "asked_at_ns"),
-    "gold.flows":        ("flow_id",),
-    "gold.links":        ("minute", "from_node", "to_node"),
-    "gold.latencies":    ("minute", "identity"),
-    "gold.security":     ("minute", "sender"),
-}
-# fmt: on
-TIMES = ("seen_at_ns", "left_at_ns", "asked_at_ns", "started_at_ns", "minute")  # files are put in order by one of these
+MERGED_BYTES = 64 * MEBIBYTE  # merged files are not larger by more than one small file
+TIMES = ("seen_at_ns", "left_at_ns", "asked_at_ns", "started_at_ns", MINUTE)  # files are put in order by one of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +67,15 @@ class Compacted:
     before: Mapping[str, int]  # how many files each table had that was changed
     after: Mapping[str, int]  # how many it has now
     has_more: bool = False  # whether files are left because so much was to be merged at most
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be merged in a lake."""
+
+    merges: Sequence[Merge]
+    has_more: bool  # whether files are left because so much was to be merged at most
+    removal: StoredRemoval  # what was removed from the lake so far
 
 
 def compact(
@@ -93,67 +91,89 @@ def compact(
     settings = settings or LakeSettings()
     read_manifest(lake)  # a directory that is no lake is refused, and not made one
     with writing(lake, settings.file_mode, wait_seconds) as run:
-        run.refuse_days()
-        compaction = _Compaction(run, settings, most_bytes)
-        compaction.merge_tables()
-        sources = compaction.merge_parts()  # last: they are most of the bytes, and must not leave the others waiting
-        before = {name: run.before.tables[name].file_count for name in run.tables}
-        after = {name: change.stored.file_count for name, change in run.tables.items()}
-        manifest = run.before
-        if run.tables:
-            manifest = run.publish(sources, run.before.decoder, run.before.domains)
-            forget_old(run.lake, settings)
-    return Compacted(manifest, before, after, compaction.has_more)
+        plan = plan_merges(run, most_bytes)
+        return publish_merges(run, plan, [write_merge(each, settings) for each in plan.merges], settings)
 
 
-class _Compaction:
-    """One compaction on its way."""
+def plan_merges(run: LakeRun, most_bytes: float = math.inf) -> Plan:
+    """Say which files are to be merged."""
+    run.refuse_days()
+    planning = _Planning(run, most_bytes)
+    merges = [*planning.of_tables(), *planning.of_parts()]  # most bytes last: they must not leave the others waiting
+    return Plan(merges, planning.has_more, run.before.removal)
 
-    def __init__(self, run: LakeRun, settings: LakeSettings, most_bytes: float) -> None:
-        self._run, self._settings = run, settings
-        self._count = 0
-        self._left_bytes = most_bytes
-        self.has_more = False
+
+def publish_merges(run: LakeRun, plan: Plan, done: Sequence[Merged], settings: LakeSettings) -> Compacted:
+    """Put merged files in place of others, as far as the lake still has these; the rest is removed."""
+    renamed: dict[str, str] = {}
+    for each in done:
+        if plan.removal != run.before.removal or not _is_as_planned(run, each):
+            remove_merge(each.merge)
+            continue
+        run.adopt(each.merge.part)
+        for table in each.merge.tables:
+            run.swap(table.name, table.old, each.new[table.name])
+        renamed |= dict.fromkeys(each.merge.old_parts, each.merge.part)
+    before = {name: run.before.tables[name].file_count for name in run.tables}
+    after = {name: change.stored.file_count for name, change in run.tables.items()}
+    manifest = run.before
+    if run.tables:
+        sources = {name: _with_parts(source, renamed) for name, source in run.before.sources.items()}
+        manifest = run.publish(sources, run.before.decoder, run.before.domains)
+        forget_old(run.lake, settings)
+    return Compacted(manifest, before, after, plan.has_more)
+
+
+def _is_as_planned(run: LakeRun, done: Merged) -> bool:
+    """Tell whether the lake has the files that were merged, no others of their parts, and the new ones."""
+    for table in done.merge.tables:
+        planned = {file.path for file in table.old}
+        parts = done.merge.old_parts
+        there = {file.path for file in run.files(table.name) if file.path in planned or file.part in parts}
+        if there != planned or not all(run.has(table.name, file) for file in done.new[table.name]):
+            return False
+    return True
+
+
+@dataclass
+class _Planning:
+    """A plan on its way."""
+
+    run: LakeRun
+    left_bytes: float
+    has_more: bool = False
+    _count: int = field(default=0, init=False)
 
     # -- tables whose files stand alone
 
-    def merge_tables(self) -> None:
+    def of_tables(self) -> Iterator[Merge]:
         """Merge the files of all tables that the ingest does not write."""
-        for name in self._run.before.tables:
+        for name in self.run.before.tables:
             if name not in INGESTED:
-                self._merge_table(name)
-
-    def _merge_table(self, name: str) -> None:
-        for some in self._crowded(name, self._closed(name)):
-            for group in self._afforded(some):
-                self._run.swap(name, group, self._merged(name, group, self._new_part()))
+                for some in self._crowded(name, self._closed(name)):
+                    for group in self._afforded(some):
+                        yield Merge(self._new_part(), [self._table(name, group)])
 
     def _closed(self, name: str) -> list[StoredFile]:
         """The files of a table without those of open flows."""
-        step = self._run.before.tables[name].step
+        step = self.run.before.tables[name].step
         open_part = step.open_part if step else ""
-        return [file for file in self._run.files(name) if file.part != open_part]
+        return [file for file in self.run.files(name) if file.part != open_part]
 
     # -- tables of the ingest, whose files are parts of sources
 
-    def merge_parts(self) -> Mapping[str, StoredSource]:
-        """Merge parts of sealed sources in all tables that have them; give the sources, which know their new parts."""
-        sources = self._run.before.sources
-        names = [name for name in INGESTED if name in self._run.before.tables]
-        files = {name: self._run.files(name) for name in names}
+    def of_parts(self) -> Iterator[Merge]:
+        """Merge parts of sealed sources in all tables that have them."""
+        sources = self.run.before.sources
+        names = [name for name in INGESTED if name in self.run.before.tables]
+        files = {name: self.run.files(name) for name in names}
         crowded = {file.part for name in names for some in self._crowded(name, files[name]) for file in some}
         growing = {part for source in sources.values() if _may_grow(source) for part in source.parts}
         known = {part for source in sources.values() for part in source.parts}
-        parts = self._parts_in_time(files, (crowded & known) - growing)
-        renamed: dict[str, str] = {}
-        for group in self._afforded(parts):
-            new = self._new_part()
+        for group in self._afforded(self._parts_in_time(files, (crowded & known) - growing)):
             old = {part.name for part in group}
-            for name in names:
-                own = [file for file in files[name] if file.part in old]
-                self._run.swap(name, own, self._merged(name, own, new))
-            renamed |= dict.fromkeys(old, new)
-        return {name: _with_parts(source, renamed) for name, source in sources.items()}
+            own = {name: [file for file in files[name] if file.part in old] for name in names}
+            yield Merge(self._new_part(), [self._table(name, some) for name, some in own.items() if some], old)
 
     def _parts_in_time(self, files: Mapping[str, Sequence[StoredFile]], wanted: Collection[str]) -> list[_SourceRows]:
         sizes: dict[str, int] = defaultdict(int)
@@ -173,14 +193,14 @@ class _Compaction:
     def _afforded(self, files: Sequence[_Sized]) -> Iterator[list[_Sized]]:
         """Neighbours that are merged, group by group, until as many bytes are merged as may be."""
         for group in _groups(files):
-            if self._left_bytes <= 0:
+            if self.left_bytes <= 0:
                 self.has_more = True
                 return
             yield group
 
     def _crowded(self, name: str, files: Iterable[StoredFile]) -> Iterator[list[StoredFile]]:
         """The small files of a table that are to be merged, neighbours in time together, by the table above."""
-        begins, ends = self._begins(name), self._run.ranges_before(name, DATE)
+        begins, ends = self._begins(name), self.run.ranges_before(name, DATE)
         ordered = sorted(files, key=lambda file: (begins.get(file.path, 0), file.path))
         last = max((ends[file.path][1] for file in ordered if file.path in ends), default=0)
         past = {path for path, (_, day) in ends.items() if day < last}
@@ -192,38 +212,25 @@ class _Compaction:
 
     def _begins(self, name: str) -> dict[str, int]:
         """The first time of each file of a table, as far as statistics tell."""
-        rows = log_of(self._run.lake, name).statistics(self._run.before.tables[name].version)
+        rows = log_of(self.run.lake, name).statistics(self.run.before.tables[name].version)
         column = next((f"min.{time}" for time in TIMES if f"min.{time}" in rows.column_names), None)
         if column is None:
             return {}
         times = rows[column].cast(pa.int64()).to_pylist()
         return {path: at or 0 for path, at in zip(rows["path"].to_pylist(), times, strict=True)}
 
-    def _merged(self, name: str, files: Sequence[StoredFile], part: str) -> list[StoredFile]:
-        """Write the rows of files into one file."""
-        if not files:
-            return []
-        run, schema = self._run, self._run.schema(name)
-        self._left_bytes -= sum(file.size_bytes for file in files)
+    def _table(self, name: str, files: Sequence[StoredFile]) -> TableMerge:
+        self.left_bytes -= sum(file.size_bytes for file in files)
         for file in files:
-            if not run.has(name, file):
+            if not self.run.has(name, file):
                 raise LakeError(f"{name}: {file.path} is not as it was written; build the lake again, then compact it")
         known = INGESTED.get(name)
-        layout = TableLayout(schema, (), None, *((known.dictionaries, known.searched) if known else ()))
-        output = TableOutput(run.place(name), part, layout, self._settings, is_one_file=True)
-        try:
-            rows = dataset_of(log_of(run.lake, name).place, files, schema).to_table()
-        except UNREADABLE as error:
-            raise LakeError(f"{name}: {files[0].path} or its neighbours cannot be read ({error})") from None
-        if order := [column for column in (DATE, *SORTED_BY.get(name, ())) if column in schema.names]:
-            rows = rows.sort_by([(column, "ascending") for column in order])
-        for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
-            output.add_stored(batch)
-        return output.close()
+        layout = TableLayout(self.run.schema(name), (), None, *((known.dictionaries, known.searched) if known else ()))
+        return TableMerge(name, self.run.place(name), layout, files)
 
     def _new_part(self) -> str:
         self._count += 1
-        return part_name(self._run.name, self._count)
+        return part_name(self.run.name, self._count)
 
 
 @dataclass(frozen=True, slots=True)

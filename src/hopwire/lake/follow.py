@@ -40,7 +40,7 @@ from hopwire.capture.segment import END
 from hopwire.errors import BalanceError, LakeBusy, LakeError, LakeTaken, PlaceError, SettingsError, WholeNeeded
 from hopwire.lake.build import Built, Session, step_sources
 from hopwire.lake.catalog import FoundSource, find_sources, is_changed
-from hopwire.lake.compaction import compact
+from hopwire.lake.compaction_beside import CompactionBeside
 from hopwire.lake.follow_notes import FOLLOWER, FollowNotes, follow_lock, read_notes
 from hopwire.lake.manifest import Manifest, StoredSource
 from hopwire.lake.settings import LakeSettings
@@ -53,9 +53,9 @@ from hopwire.security import OPEN, Domains
 __all__ = ["FollowSettings", "Follower", "Wait", "following"]
 
 LONGEST_PAUSE_SECONDS = 30.0  # between two attempts where something is wrong
+MAX_SEALED = 3  # looks, one after the other, at each of which a segment was sealed: nodes of one age seal at one time
 MAX_TRIES = 8  # one after the other, of a run that is to end
 KEEP_SECONDS = 120.0  # old states stay readable for so long: each has files of its own for all that is open
-PIECE_STEPS = 3  # from a piece of a compaction to the next: more often, steps would fall behind
 GONE = "is gone"  # so begins the fault of a capture that was not read to its end
 
 Wait = Callable[[float], bool]  # waits for so many seconds; tells whether to go on
@@ -70,7 +70,7 @@ class FollowSettings:
     max_bytes: int = 64 * MEBIBYTE  # of captures for one step, unless a single batch is larger
     every_seconds: float = 2.0  # from the begin of a step to the next, unless more is waiting
     compact_steps: int = 50  # after so many steps small files are merged
-    compact_bytes: int = 128 * MEBIBYTE  # of a compaction, about: what is new waits meanwhile, and the rest comes later
+    compact_bytes: int = 256 * MEBIBYTE  # of a compaction, about; if there is more, the next one follows at once
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -124,6 +124,8 @@ class Follower:
         self._said: dict[str, None] = {}
         self._seen: dict[str, FoundSource] = {}  # the captures of the last look
         self._since_compaction = 0
+        self._beside: CompactionBeside | None = None
+        self._failed_compactions = 0  # one after the other
         self._tries = 0  # that failed, one after the other
         self._has_begun = False
         self._row_count = 0  # of all sources, before the step
@@ -149,18 +151,21 @@ class Follower:
                     pause, self._tries = self._settings.every_seconds, 0
                 except (LakeError, PlaceError, OSError) as error:
                     self._tries += 1
-                    is_sealed = isinstance(error, FileNotFoundError) and self._tries == 1  # a segment, a moment ago
+                    is_sealed = isinstance(error, FileNotFoundError) and self._tries <= MAX_SEALED
                     if not is_sealed:
                         self._troubled(error, is_once)
                         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
                     admitted = Admitted(has_more=is_sealed)
                 is_idle = not admitted.ends and not self._tries
                 if is_once and is_idle and was_idle:  # the second look finds what is torn
+                    self._compact(is_last=True)
                     break
                 was_idle = is_idle
                 is_pressed = admitted.has_more or (is_once and not self._tries)
                 goes_on = wait(0 if is_pressed else max(0.0, pause - (time.monotonic() - begun)))
         finally:
+            if self._beside:
+                self._beside.end()
             with suppress(LakeTaken):
                 self._note(state="ended")
         return self.notes
@@ -178,12 +183,13 @@ class Follower:
         gone = self._gone(captures, known)
         if admitted.ends or gone:
             self._step(captures, admitted, gone)
-            self._compact()
+            self._since_compaction += 1
         else:
             state = "waiting" if captures.trouble else "idle"
             self._note(state=state, trouble=captures.trouble, version=manifest.number)
             if captures.trouble:
                 self._say(captures.trouble)
+        self._compact()
         return admitted
 
     def _refuse_other(self) -> None:
@@ -299,12 +305,27 @@ class Follower:
             busy_seconds=notes.busy_seconds + seconds,
         )
 
-    def _compact(self) -> None:
-        self._since_compaction += 1
-        if self._since_compaction >= self._settings.compact_steps:
-            compacted = compact(self._lake, self._lake_settings, most_bytes=self._settings.compact_bytes)
-            soon = max(0, self._settings.compact_steps - PIECE_STEPS)
-            self._since_compaction = soon if compacted.has_more else 0
+    def _compact(self, *, is_last: bool = False) -> None:
+        """Begin a compaction, or end one; meanwhile steps go on. The last one is waited for."""
+        if self._beside is None and self._since_compaction < self._settings.compact_steps:
+            return
+        has_more = False
+        try:
+            beside = self._beside or CompactionBeside(self._lake, self._lake_settings, self._settings.compact_bytes)
+            self._beside = beside
+            if not beside.is_over and not beside.is_due and not is_last:
+                return
+            if not beside.is_over:
+                beside.finish()
+            has_more, self._failed_compactions = beside.has_more, 0
+        except LakeBusy:
+            raise
+        except (LakeError, PlaceError, OSError) as error:  # a step in the same trouble says so itself
+            self._failed_compactions += 1
+            if self._failed_compactions > 1:
+                self._say(f"small files are not merged: {error if isinstance(error, LakeError) else _in_words(error)}")
+        self._beside = None
+        self._since_compaction = self._settings.compact_steps if has_more else 0
 
     def _note(self, **values: object) -> None:
         """Write down how things stand, for whoever asks; that this is not possible is no reason to stop."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hopwire.lake.store import LakeRun
     from hopwire.lake.tables import Table
 
-__all__ = ["ParquetFileWriter", "TableLayout", "TableOutput", "leaf_paths", "stored_file", "write_rows"]
+__all__ = ["ParquetFileWriter", "TableLayout", "TableOutput", "file_name", "leaf_paths", "stored_file", "write_rows"]
 
 MAX_OPEN_FILES = 16
 SHARED_BYTES = 8 * MEBIBYTE  # of values, before compression
@@ -55,6 +55,11 @@ class TableLayout:
         True  # columns whose values repeat: in others a dictionary costs and saves nothing
     )
     searched: Sequence[str] | bool = True  # columns with least and largest values
+
+
+def file_name(part: str, number: int = 0) -> str:
+    """Give the name of a file of a part."""
+    return f"{part}{f'.{number}' if number else ''}.parquet"
 
 
 def leaf_paths(field: pa.Field, before: str = "") -> list[str]:
@@ -133,7 +138,7 @@ class TableOutput:
             return self._open[first].writer
         if len(self._open) >= MAX_OPEN_FILES:
             self._finish(next(iter(self._open)))
-        path = f"{self._part}{f'.{self._begun}' if self._begun else ''}.parquet"
+        path = file_name(self._part, self._begun)
         self._begun += 1
         refuse_symlink(self._place)
         writer = ParquetFileWriter(self._place / path, self._layout, self._settings, row_count)

@@ -63,9 +63,10 @@ from hopwire.lake.silver.closed_flows import CLOSED_TABLE
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, rows_from_crossings
 from hopwire.lake.silver.messages import MESSAGES_TABLE
 from hopwire.lake.silver.open_sightings import OPEN_TABLE
-from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, in_short
+from hopwire.lake.store import LakeRun, dataset_of
 from hopwire.lake.stored_flows import NUMBER, TIMES, StoredFlows
 from hopwire.lake.tables import Table, all_tables
+from hopwire.lake.unreadable import UNREADABLE, in_short
 from hopwire.lake.worker import INGESTED
 from hopwire.model.units import NS_PER_MINUTE, NS_PER_US
 

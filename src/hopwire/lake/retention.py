@@ -12,6 +12,11 @@ to a run that died. A file that is younger than `keep_seconds` stays in any case
 
 Of the log of a table, everything before the newest checkpoint goes that the oldest manifest can be read from.
 
+What is forgotten, or is to go at once, may also be in files that a child of a follower writes at this moment
+(`compaction_beside.py`). So if only the newest manifest stays, all files go that it lacks, however young they are: the
+lock of the lake keeps other runs out. A store knows of no locks, and there files that are younger than the manifest
+stay until they are old.
+
 Nothing is looked for as long as fewer than `SWEEP` manifests are old, and fewer than stay: so not each step pays for
 it. Manifests go last: if a run dies on the way, the next run goes on.
 
@@ -21,6 +26,7 @@ symlink is followed.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 
@@ -30,7 +36,16 @@ from hopwire.lake.manifest import WRITTEN, Manifest
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import log_of, manifest_numbers, manifest_path, read_manifest
 from hopwire.model.units import NS_PER_SECOND
-from hopwire.places import FoundFile, Place, list_below, list_directories, look_at, remove_empty, remove_files
+from hopwire.places import (
+    FoundFile,
+    Place,
+    RemotePath,
+    list_below,
+    list_directories,
+    look_at,
+    remove_empty,
+    remove_files,
+)
 
 __all__ = ["forget_old"]
 
@@ -56,9 +71,13 @@ def forget_old(lake: Place, settings: LakeSettings, *, is_now: bool = False) -> 
     first = next(number for number in numbers if number not in set(old))
     oldest = newest if first == newest.number else read_manifest(lake, first)
     begun_ns = _made_ns(lake, first)
+    if not (is_now or is_erased):
+        limit_ns = min(begun_ns, limit_ns)
+    else:
+        limit_ns = begun_ns if first < newest.number or isinstance(lake, RemotePath) else sys.maxsize
     removed = 0
     for name in sorted({*newest.tables, *oldest.tables, *_tables_on_disk(lake)}):
-        removed += _sweep(lake, name, oldest, begun_ns if is_now or is_erased else min(begun_ns, limit_ns))
+        removed += _sweep(lake, name, oldest, limit_ns)
         if name in oldest.tables:
             _forget_log(lake, name, oldest, is_exact=is_now or is_erased)
     remove_files(*(manifest_path(lake, number) for number in old))

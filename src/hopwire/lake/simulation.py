@@ -38,7 +38,8 @@ from hopwire.capture.segment import END, OPEN_SUFFIX, SUFFIX, SegmentFile, index
 from hopwire.capture.settings import CaptureSettings
 from hopwire.disk import create_file, is_regular, local_path, make_directory
 from hopwire.errors import CaptureError, LakeError, SettingsError
-from hopwire.lake.store import UNREADABLE, in_short, read_arrow, read_manifest
+from hopwire.lake.store import read_arrow, read_manifest
+from hopwire.lake.unreadable import UNREADABLE, in_short
 from hopwire.model.sighting_batch import SCHEMA
 from hopwire.simulate import (
     CHECKED_TABLES,

@@ -54,6 +54,7 @@ from hopwire.lake.manifest import (
     StoredTable,
     check_manifest,
 )
+from hopwire.lake.unreadable import UNREADABLE, in_short
 from hopwire.model.units import MEBIBYTE, NS_PER_SECOND
 from hopwire.places import (
     FoundFile,
@@ -76,7 +77,6 @@ from hopwire.places import (
     remove_files,
     size_below,
 )
-from hopwire.report.words import cut
 
 try:
     import fcntl
@@ -106,8 +106,6 @@ OWN = "_hopwire"
 MANIFESTS, LOCK, WORK = "manifests", "lock", "work"
 FIRST_EDITION = "manifest.json"  # a lake that has this file was written before tables were Delta tables
 NUMBERED = re.compile(r"(\d{20})\.json", re.ASCII)
-UNREADABLE = (OSError, ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError)  # Arrow raises these for damage
-REASON_LENGTH = 300
 DEAD_NS = 24 * 3600 * NS_PER_SECOND  # notes of a run on a store that are older belong to a run that died
 LOOK_SECONDS, TRY_SECONDS = 0.1, 0.005
 MAX_KEPT, MAX_KEPT_BYTES = 4, 16 * MEBIBYTE  # manifests that a process keeps, and the size of the largest of them
@@ -371,13 +369,6 @@ def _first_unreadable(
     return None
 
 
-def in_short(error: Exception) -> str:
-    """Give the reason why a file cannot be read, without the details that Arrow adds."""
-    if isinstance(error, FileNotFoundError):
-        return "it is not there"
-    return cut((str(error).splitlines() or [type(error).__name__])[0], REASON_LENGTH)
-
-
 # -- writing
 
 
@@ -404,6 +395,7 @@ class LakeRun:
     _logs: dict[str, DeltaLog] = field(default_factory=dict)
     _statistics: dict[str, pa.Table] = field(default_factory=dict)
     _placed: set[str] = field(default_factory=set)  # tables that the run may have written files of
+    _adopted: set[str] = field(default_factory=set)  # the names of parts that were written before the run
     _sizes: dict[str, dict[str, int]] = field(default_factory=dict)  # of the files of a table in a store
 
     @property
@@ -419,6 +411,10 @@ class LakeRun:
         self._placed.add(table)
         return path
 
+    def adopt(self, part: str) -> None:
+        """Take files of a part, which were written before the run, for those of the run."""
+        self._adopted.add(part)
+
     def discard(self) -> None:
         """Remove the files that the run has written and that no version names: a disk that is full gets room again.
 
@@ -426,10 +422,11 @@ class LakeRun:
         """
         if isinstance(self.lake, RemotePath):
             return
-        for table in self._placed:
+        begin = (self.name, *self._adopted)
+        for table in {*self._placed, *self.tables}:
             log = log_of(self.lake, table)
             named = {file.path for file in log.files()}
-            own = [each.name for each in list_below(log.place) if each.name.rpartition("/")[2].startswith(self.name)]
+            own = [each.name for each in list_below(log.place) if each.name.rpartition("/")[2].startswith(begin)]
             remove_files(*(log.place / path for path in own if path.endswith(".parquet") and path not in named))
 
     def put(

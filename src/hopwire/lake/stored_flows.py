@@ -42,8 +42,9 @@ from hopwire.lake.silver.carried import Carried
 from hopwire.lake.silver.closed_flows import CLOSED_TABLE, hashes_of
 from hopwire.lake.silver.crossings import CROSSINGS_TABLE, crossings_from_rows
 from hopwire.lake.silver.messages import MESSAGES_TABLE, OF_SIGHTINGS, with_route
-from hopwire.lake.store import UNREADABLE, LakeRun, dataset_of, read_whole
+from hopwire.lake.store import LakeRun, dataset_of, read_whole
 from hopwire.lake.tables import Table, all_tables
+from hopwire.lake.unreadable import UNREADABLE
 
 __all__ = ["StoredFlows", "TableFiles"]
 
