@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,15 @@ def test_captures_are_followed_and_the_lake_says_how_it_stands(
     assert "hopwire_lake_sighting_count_total{} 82.0" in text
     assert 'hopwire_lake_node_lag_seconds{node="anna"}' in text
     assert f"hopwire_lake_rules{{}} {RULES}.0" in text
+    for name, value in (
+        ("lag_seconds", found["lag_seconds"]),
+        ("open_flows", found["open_flows"]),
+        ("open_sightings", found["open_sightings"]),
+        ("files", found["files"]),
+        ("step_count_total", 2),
+    ):
+        (shown,) = re.findall(rf"^hopwire_lake_{name}{{}} (.*)$", text, re.MULTILINE)
+        assert float(shown) == pytest.approx(value, rel=0.01), name
     assert "hopwire_lake_bad_source_count{} 0.0" in text
 
 

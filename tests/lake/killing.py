@@ -102,15 +102,17 @@ class Mortals:
 FOLLOWING = """
 import os, sys
 import deltalake, obstore, pyarrow.dataset, pyarrow.parquet
+from hopwire.lake import compaction
 from hopwire.lake.follow import Follower, FollowSettings, following
 from hopwire.lake.tables import all_tables
 all_tables()
+compaction.MAX_FILES = 2
 for line in sys.stdin:
     child = os.fork()
     if child == 0:
         try:
             with following(sys.argv[2]) as lake:
-                settings = FollowSettings(max_rows=int(sys.argv[3]), every_seconds=0.01, compact_steps=4)
+                settings = FollowSettings(max_rows=int(sys.argv[3]), every_seconds=0.01, compact_steps=1)
                 Follower([sys.argv[1]], lake, settings).run(lambda seconds: True)
         finally:
             os._exit(1)

@@ -25,6 +25,7 @@ from hopwire.lake.merging import Merge
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import LakeRun, files_of, read_manifest, writing
 from tests.lake.days import FIRST_DAY, SECOND, Days
+from tests.lake.killing import Mortals
 from tests.lake.test_increment import assert_same, no_spark, rows_of
 
 pytestmark = pytest.mark.slow
@@ -143,6 +144,34 @@ def test_what_is_forgotten_is_in_no_file_whatever_a_child_has_written_meanwhile(
     forget(grown.lake, flow="flow-1-1", settings=SETTINGS)
     assert not [file for file in grown.lake.rglob("*") if file.is_file() and secret in file.read_bytes()]
     beside.end()
+
+
+COMPACTING = """
+from hopwire.lake import compaction
+from hopwire.lake.compaction_beside import CompactionBeside
+from hopwire.lake.settings import LakeSettings
+
+compaction.MAX_FILES = 1
+
+def work(place):
+    beside = CompactionBeside(place, LakeSettings(compression="none"), 2**40)
+    beside.finish()
+"""
+
+
+def test_follower_that_is_killed_between_two_commits_of_a_compaction_changes_no_row(
+    grown: Grown, tmp_path: Path
+) -> None:
+    before = read_manifest(grown.lake).number
+    with Mortals(COMPACTING) as mortals:
+        codes = []
+        for commits in (1, 3, 5, 4, 100):  # of tables by minute, then of all others; each of both ends with a manifest
+            codes.append(mortals.live(grown.lake, commits))
+            grown.assert_one_build(tmp_path / f"other-{commits}")
+    assert codes == [-9, -9, -9, -9, 0]
+    assert read_manifest(grown.lake).number == before + 2
+    grown.step(b"flow-last")
+    grown.assert_one_build(tmp_path / "another")
 
 
 def test_merged_files_wait_while_the_lake_is_busy(grown: Grown, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hopwire.errors import LakeTaken, PlaceError
-from hopwire.lake import store
+from hopwire.lake import compaction, store
 from hopwire.lake.build import build
 from hopwire.lake.follow import Follower, FollowSettings, following
 from hopwire.lake.store import LakeRun, manifest_numbers, read_manifest
@@ -34,7 +34,8 @@ ROUNDS = 40  # after which a follower that gets nowhere is given up
 
 
 @pytest.fixture
-def captures(tmp_path: Path) -> Path:
+def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(compaction, "MAX_FILES", 1)  # so that files are merged in the middle of all this
     return make_capture(tmp_path / "captures", count=24)
 
 

@@ -8,16 +8,17 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from hopwire.capture.sources import list_sources, read_source
-from hopwire.errors import LakeError, SettingsError
+from hopwire.errors import LakeBusy, LakeError, SettingsError
 from hopwire.lake.build import build
 from hopwire.lake.expiry import expire
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.source import HopwireSource
-from hopwire.lake.store import read_arrow, read_manifest
+from hopwire.lake.store import read_arrow, read_manifest, writing
 from hopwire.lake.stream import CaptureStream
 from hopwire.lake.stream_feed import feed_lake, take_pieces
 from tests.lake.captures import make_capture, make_sightings, write_segment
@@ -109,6 +110,23 @@ def test_pieces_that_come_again_are_taken_once(captures: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
+def test_two_streams_on_one_lake_take_nothing_twice(captures: Path, tmp_path: Path) -> None:
+    lake, offsets = tmp_path / "lake", list[dict[str, int]]([{}, {}])
+    while not offsets[0] or offsets[0] != offsets[1]:
+        for number, rows in enumerate((20, 50)):
+            reader, begin = stream_of(captures), offsets[number]
+            offsets[number] = reader.latestOffset(begin, ReadMaxRows(rows))
+            if offsets[number] != begin:
+                pieces = pieces_between(captures, begin, offsets[number])
+                if not begin and not number:
+                    with writing(lake), pytest.raises(LakeBusy, match="is being built by process"):
+                        take_pieces(lake, pieces)  # the other is at work: the query ends, and comes again
+                take_pieces(lake, pieces)
+    build(no_spark, captures, tmp_path / "other")
+    assert_same(rows_of(lake), rows_of(tmp_path / "other"))
+
+
+@pytest.mark.slow
 def test_what_is_too_old_and_what_is_broken_is_told(captures: Path, tmp_path: Path) -> None:
     lake, reader, told = tmp_path / "lake", stream_of(captures), list[str]()
     end = reader.latestOffset({}, ReadAllAvailable())
@@ -148,6 +166,8 @@ def test_query_that_is_started_again_goes_on_where_its_checkpoint_ends(
         for each in growing:
             if not each.is_over:
                 each.grow(chance)
+    with pytest.raises(StreamingQueryException, match="the checkpoint belongs to another lake: name a new one"):
+        feed_lake(spark, [live], tmp_path / "another lake", tmp_path / "checkpoint").awaitTermination()
     few = LakeSettings(step_rows=20)  # so Spark judges the lake as a whole
     feed_lake(spark, [live], lake, tmp_path / "another checkpoint", settings=few).awaitTermination()
     build(no_spark, live, tmp_path / "other")
