@@ -97,7 +97,8 @@ class CompactionBeside:
     # -- in a thread, which waits
 
     def _write(self) -> list[Merged]:
-        with Popen(CHILD, stdin=PIPE, stdout=PIPE, start_new_session=True) as child:  # Ctrl+C is for the follower
+        # Ctrl+C is for the follower; in a session of its own the child would be nice to nobody but itself
+        with Popen(CHILD, stdin=PIPE, stdout=PIPE, process_group=0) as child:
             self._child = child
             if self._stopped.is_set():
                 child.kill()
