@@ -149,6 +149,31 @@ def test_segment_that_is_sealed_while_it_is_looked_at_is_read_on(
     assert_same(rows_of(lake), rows_of(tmp_path / "other"))
 
 
+@pytest.mark.parametrize(("times", "said"), [(3, 0), (4, 1)])
+def test_segments_that_are_sealed_one_after_the_other_are_looked_for_again_at_once(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, said: int
+) -> None:
+    """Nodes of one age seal at one time; a file that stays away is said."""
+    left, pauses = [times], list[float]()
+
+    def sealing(*args: Any) -> Any:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise FileNotFoundError(2, "No such file or directory", "anna.open.arrows")
+        return admit(*args)
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return not store.manifest_numbers(tmp_path / "lake")
+
+    monkeypatch.setattr(follow, "admit", sealing)
+    lines: list[str] = []
+    with following(tmp_path / "lake") as held:
+        Follower([captures], held, FollowSettings(every_seconds=0.01), tell=lines.append).run(wait)
+    assert pauses[:3] == [0, 0, 0]
+    assert lines == said * ["anna.open.arrows: No such file or directory; trying again"]
+
+
 @pytest.mark.spark
 def test_spark_judges_where_a_step_is_not_enough(network: Path, tmp_path: Path, spark: SparkSession) -> None:
     few = LakeSettings(step_rows=300)
