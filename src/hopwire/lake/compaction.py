@@ -51,7 +51,7 @@ from hopwire.lake.worker import INGESTED
 from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place
 
-__all__ = ["Compacted", "Plan", "compact", "plan_merges", "publish_merges"]
+__all__ = ["Compacted", "CompactionPlan", "compact", "plan_merges", "publish_merges"]
 
 MAX_FILES = 32  # small ones of the last day of a table
 SMALL_BYTES = 16 * MEBIBYTE
@@ -70,7 +70,7 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CompactionPlan:
     """What is to be merged in a lake."""
 
     merges: Sequence[Merge]
@@ -95,15 +95,15 @@ def compact(
         return publish_merges(run, plan, [write_merge(each, settings) for each in plan.merges], settings)
 
 
-def plan_merges(run: LakeRun, most_bytes: float = math.inf) -> Plan:
+def plan_merges(run: LakeRun, most_bytes: float = math.inf) -> CompactionPlan:
     """Say which files are to be merged."""
     run.refuse_days()
     planning = _Planning(run, most_bytes)
     merges = [*planning.of_tables(), *planning.of_parts()]  # most bytes last: they must not leave the others waiting
-    return Plan(merges, planning.has_more, run.before.removal)
+    return CompactionPlan(merges, planning.has_more, run.before.removal)
 
 
-def publish_merges(run: LakeRun, plan: Plan, done: Sequence[Merged], settings: LakeSettings) -> Compacted:
+def publish_merges(run: LakeRun, plan: CompactionPlan, done: Sequence[Merged], settings: LakeSettings) -> Compacted:
     """Put merged files in place of others, as far as the lake still has these; the rest is removed."""
     renamed: dict[str, str] = {}
     for each in done:
