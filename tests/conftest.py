@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 import typer.main
+from _pytest.runner import runtestprotocol
 
 from tests.chaos.small_disk import SmallDisk, mounted
 from tests.chaos.wires import NotPossibleError
@@ -47,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = LONG_EXAMPLES if config.getoption("--long") else EXAMPLES
     hypothesis.settings.register_profile("hopwire", deadline=None, max_examples=examples)
     hypothesis.settings.load_profile("hopwire")
+    atexit.register(gc.unfreeze)  # or Python ends without freeing what was collected, and DuckDB complains of it
     os.environ["SPARK_CONF_DIR"] = str(SPARK_SETTINGS)  # processes that tests start have it too
     # Typer builds the tree of all commands for each call, which takes longer than most commands do
     vars(typer.main)["get_command"] = cache(typer.main.get_command)
@@ -63,8 +66,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # or Python ends without freeing what was collected, and DuckDB complains of it
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Run a test as pytest does, and report how it was set up and torn down only where that failed or was skipped.
+
+    A process of xdist sends each report to the first one, which costs more than most tests do.
+    """
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in the same hook

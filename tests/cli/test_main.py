@@ -96,19 +96,19 @@ def found_command(words: list[str]) -> tuple[Any, list[str]]:
     return found, words
 
 
-@pytest.mark.parametrize("path", PATHS, ids=" ".join)
-def test_every_help_has_an_example_of_its_own(path: list[str]) -> None:
-    example = EXAMPLES[" ".join(path)]
-    assert shlex.split(example)[: len(path) + 1] == ["hopwire", *path]
-    shown = hopwire(*path, "--help")
-    assert shown.code == 0
-    assert f"Example:\n\n    {example}\n" in shown.out
+def test_every_help_has_an_example_of_its_own() -> None:
+    for path in PATHS:
+        example = EXAMPLES[" ".join(path)]
+        assert shlex.split(example)[: len(path) + 1] == ["hopwire", *path]
+        shown = hopwire(*path, "--help")
+        assert shown.code == 0, path
+        assert f"Example:\n\n    {example}\n" in shown.out
 
 
-@pytest.mark.parametrize("line", [*EXAMPLES.values(), *(line for line, _ in FIRST_STEPS)])
-def test_every_example_can_be_read_by_its_command(line: str) -> None:
-    found, words = found_command(shlex.split(line)[1:])
-    assert found.make_context(found.name, words).params
+def test_every_example_can_be_read_by_its_command() -> None:
+    for line in [*EXAMPLES.values(), *(line for line, _ in FIRST_STEPS)]:
+        found, words = found_command(shlex.split(line)[1:])
+        assert found.make_context(found.name, words).params, line
 
 
 GUIDES = ["start.md", "security.md", "deployment.md", "howto/*.md", "tutorials/*.md"]
@@ -125,18 +125,18 @@ def test_every_command_of_the_guides_can_be_read() -> None:
         assert found.make_context(found.name, words).params, line
 
 
-@pytest.mark.parametrize("path", PATHS, ids=" ".join)
-def test_every_help_speaks_in_whole_sentences(path: list[str]) -> None:
-    found, _ = found_command(path)
-    assert re.match(r"[A-Z][a-z]+ .*[.]", " ".join(found.help.split()))
-    for option in found.params:
-        assert re.fullmatch(r"\S.*[.]", option.help or ""), option.name
+def test_every_help_speaks_in_whole_sentences() -> None:
+    for path in PATHS:
+        found, _ = found_command(path)
+        assert re.match(r"[A-Z][a-z]+ .*[.]", " ".join(found.help.split())), path
+        for option in found.params:
+            assert re.fullmatch(r"\S.*[.]", option.help or ""), (path, option.name)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=" ".join)
-def test_every_command_can_answer_in_json(path: list[str]) -> None:
-    found, _ = found_command(path)
-    assert "--json" in [name for option in found.params for name in option.opts]
+def test_every_command_can_answer_in_json() -> None:
+    for path in PATHS:
+        found, _ = found_command(path)
+        assert "--json" in [name for option in found.params for name in option.opts], path
 
 
 @pytest.mark.parametrize("group", ["", *GROUPS])

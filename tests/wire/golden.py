@@ -23,6 +23,11 @@ class Golden(NamedTuple):
     message: Message
     frames: list[bytes]
 
+    @property
+    def id(self) -> str:
+        """What a test says of a vector that it finds wrong."""
+        return f"{self.fmt}-{self.name}"
+
 
 def bytes_from(value: Any) -> bytes:
     """Hex, null for nothing, or a body given by its rule."""
