@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
@@ -38,19 +37,13 @@ class Cost(NamedTuple):
 
 
 def cost_of(attack: Attack, kind: str = "open") -> Cost:
-    """Attack a node in a process of its own, look at it all the while, and give the worst."""
+    """Attack a node in a process of its own, which looks at itself all the while, and give the worst."""
     with victim(kind) as it, ExitStack() as stack:
         before = it.report()["bytes"]
         it.report()
-        attacking = threading.Thread(target=attack, args=(it.uri, stack))
-        attacking.start()
-        most, turn, ends_at = before, 0.0, 0.0
-        while not ends_at or time.monotonic() < ends_at:
-            report = it.report()
-            most, turn = max(most, report["bytes"]), max(turn, report["turn"])
-            if not ends_at and not attacking.is_alive():
-                ends_at = time.monotonic() + SETTLED_SECONDS
-        return Cost(most - before, turn)
+        attack(it.uri, stack)
+        worst = it.report(after_seconds=SETTLED_SECONDS)
+        return Cost(worst["most_bytes"] - before, worst["turn"])
 
 
 def wire(frames: Sequence[bytes]) -> bytes:

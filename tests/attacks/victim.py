@@ -41,14 +41,15 @@ class Victim:
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
-    def report(self) -> dict[str, Any]:
-        """Ask what the node has counted: dead letters, peers, the longest turn of its loop, memory.
+    def report(self, after_seconds: float = 0.0) -> dict[str, Any]:
+        """Ask what the node has counted: dead letters, peers, memory now, and since the last report the most memory and
+        the longest turn of its loop.
 
         A turn is measured in seconds of the processor, so that other programs on the machine do not count.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write("\n")
+        self.process.stdin.write(f"{after_seconds}\n")
         self.process.stdin.flush()
         report: dict[str, Any] = json.loads(self.process.stdout.readline())
         return report
@@ -89,23 +90,31 @@ def resident_bytes() -> int:
 
 async def main(kind: str, listen: str, peers: tuple[str, ...]) -> None:
     loop = asyncio.get_running_loop()
-    worst = 0.0
+    worst, most = 0.0, 0
 
     async def watch() -> None:
-        nonlocal worst
+        nonlocal worst, most
         while True:
             began = time.thread_time()
             await asyncio.sleep(LOOK_EVERY_SECONDS)
             worst = max(worst, time.thread_time() - began - LOOK_EVERY_SECONDS)
+            most = max(most, resident_bytes())
 
     async with node_of(kind, listen, peers) as node:
         watching = asyncio.ensure_future(watch())
         node.host(Greeter())
         print(node.uri, flush=True)
-        while await loop.run_in_executor(None, sys.stdin.readline):
-            turn, worst = worst, 0.0
-            counts = dict(node.dead_letters.counts)
-            report = {"dead_letters": counts, "peers": len(node.peers), "turn": turn, "bytes": resident_bytes()}
+        while after_seconds := await loop.run_in_executor(None, sys.stdin.readline):
+            await asyncio.sleep(float(after_seconds))
+            now = resident_bytes()
+            report = {
+                "dead_letters": dict(node.dead_letters.counts),
+                "peers": len(node.peers),
+                "turn": worst,
+                "bytes": now,
+                "most_bytes": max(most, now),
+            }
+            worst, most = 0.0, 0
             print(json.dumps(report), flush=True)
         watching.cancel()
 

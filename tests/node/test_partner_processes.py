@@ -14,7 +14,7 @@ import pytest
 from tests.node.test_joining_processes import PATIENCE_SECONDS, Process
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-LOAD_SECONDS = 6.0
+LOAD_SECONDS, LONG_SECONDS = 3.0, 6.0
 LONGEST_SECONDS = 40.0  # of a question with a timeout of 20 s, on a machine that is busy
 
 
@@ -25,14 +25,8 @@ class Child(Process):
         super().__init__("-m", "tests.node.partner_child", json.dumps(settings))
         self.uri, self.border = self.uri.split()
 
-    def say(self, order: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{order}\n")
-        self._process.stdin.flush()
-
     def hear(self) -> Any:
-        assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
+        return json.loads(super().hear())
 
     def do(self, order: str) -> Any:
         self.say(order)
@@ -63,6 +57,12 @@ class Networks:
         self.asker.wait_for("handlers", 2)
 
 
+@pytest.fixture
+def load_seconds(is_long: bool) -> float:
+    """How long the asker asks without a pause."""
+    return LONG_SECONDS if is_long else LOAD_SECONDS
+
+
 @contextmanager
 def networks() -> Iterator[Networks]:
     with ExitStack() as stack:
@@ -80,9 +80,9 @@ def check(found: dict[str, Any], desk: Child) -> None:
 
 
 @pytest.mark.parametrize("side", ["lenders", "borrowers"])
-def test_gateway_is_killed_under_load_and_no_promise_hangs(side: str) -> None:
+def test_gateway_is_killed_under_load_and_no_promise_hangs(side: str, load_seconds: float) -> None:
     with networks() as both:
-        both.asker.say(f"load {LOAD_SECONDS}")
+        both.asker.say(f"load {load_seconds}")
         while len(both.desk.do("taken")) < 50:  # the load has begun
             pass
         getattr(both, side).pop().end()
@@ -91,9 +91,9 @@ def test_gateway_is_killed_under_load_and_no_promise_hangs(side: str) -> None:
         assert both.asker.do("load 0.5")["ends"].keys() == {"answered"}
 
 
-def test_gateway_that_stands_still_for_ten_seconds_keeps_nobody_waiting_for_ever() -> None:
+def test_gateway_that_stands_still_for_ten_seconds_keeps_nobody_waiting_for_ever(load_seconds: float) -> None:
     with networks() as both:
-        both.asker.say(f"load {LOAD_SECONDS}")
+        both.asker.say(f"load {load_seconds}")
         while len(both.desk.do("taken")) < 50:
             pass
         both.lenders[0].tell(signal.SIGSTOP)
@@ -103,9 +103,9 @@ def test_gateway_that_stands_still_for_ten_seconds_keeps_nobody_waiting_for_ever
         both.asker.wait_for("handlers", 2)
 
 
-def test_domain_that_is_taken_off_under_load_is_gone_at_once_and_comes_back() -> None:
+def test_domain_that_is_taken_off_under_load_is_gone_at_once_and_comes_back(load_seconds: float) -> None:
     with networks() as both:
-        both.asker.say(f"load {LOAD_SECONDS}")
+        both.asker.say(f"load {load_seconds}")
         while len(both.desk.do("taken")) < 50:
             pass
         assert [lender.do('allow ["invoices.*"]') for lender in both.lenders] == [0, 0]
