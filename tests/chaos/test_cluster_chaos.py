@@ -11,7 +11,7 @@ from tests.chaos.cluster import FOUND, cluster_checks, cluster_page, kept_part, 
 from tests.chaos.network import Order
 from tests.chaos.troubles import Force
 
-SMALL = Force(pause_seconds=(0.2, 0.5), stopped_seconds=(0.5, 3.0), wrong_seconds=(2.0, 8.0))
+SMALL = Force(pause_seconds=(1.0, 2.0), stopped_seconds=(0.5, 3.0), wrong_seconds=(2.0, 8.0))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -19,7 +19,7 @@ TIMED = ("routes heal in under 3 s",)  # how long it takes on a machine with oth
 
 
 def test_no_promise_hangs_nothing_is_lost_and_routes_heal_in_a_cluster_of_processes(tmp_path: Path) -> None:
-    report = asyncio.run(run_cluster(tmp_path / "cluster", Order(34.0, 5, 10.0, SMALL)))
+    report = asyncio.run(run_cluster(tmp_path / "cluster", Order(34.0, 5, 4.0, SMALL)))
     checks = cluster_checks(report, tmp_path / "cluster")
     assert [check for check in checks if not check.is_held and check.rule not in TIMED] == []
     kinds = {spell.kind for spell in report.spells}

@@ -260,7 +260,8 @@ def test_what_a_lake_had_is_spread_beside_what_is_read(
 def test_parts_that_turn_out_too_small_are_spread_again(
     cut: CutCaptures, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread_later: list[Any]
 ) -> None:
-    monkeypatch.setattr("hopwire.lake.whole.PART_ROWS", 100)
+    monkeypatch.setattr("hopwire.lake.whole.PART_ROWS", 1_000)
+    monkeypatch.setattr("hopwire.lake.whole.MAX_PARTS", 64)  # each file has a place for each part
     monkeypatch.setattr("hopwire.lake.whole.SIGHTING_BYTES", 1)
     build(WorkersHere, cut.place, tmp_path / "lake", domains=cut.domains, settings=SPREADING)  # type: ignore[arg-type]
     assert spread_later

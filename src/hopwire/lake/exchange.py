@@ -56,11 +56,11 @@ def write_parts(path: Place, rows: pa.Table, part: Ints, count: int, file_mode: 
     bounds = np.searchsorted(part[order], np.arange(count + 1))
     sorted_rows = rows.take(pa.array(order)).combine_chunks()
     file = new_file(path, file_mode, is_replaced=True)
-    options = COMPRESSED if isinstance(path, RemotePath) else PLAIN
+    options, no_rows = COMPRESSED if isinstance(path, RemotePath) else PLAIN, _no_rows(rows.schema)
     with pa.ipc.new_file(file.sink, rows.schema, options=options) as writer:
         for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             batches = sorted_rows.slice(begin, end - begin).to_batches()
-            writer.write_batch(batches[0] if batches else _no_rows(rows.schema))
+            writer.write_batch(batches[0] if batches else no_rows)
     file.close(is_kept=False)
 
 
