@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -18,6 +19,7 @@ os.environ["COLUMNS"] = "100"  # --help is as wide on every machine
 import api_page
 import comparison_page
 import option_tables
+import typer.main
 from table_questions import QUESTIONS
 
 from hopwire.cli.exits import EXIT_CODES
@@ -175,6 +177,7 @@ def commands() -> str:
     parts = [NOTE, "# The command line\n", COMMANDS_INTRODUCTION]
     parts += [f"| {code:d} | {meaning} |" for code, meaning in EXIT_CODES.items()] + [""]
     parts += ["## First steps\n", "```", first_steps(), "```\n"]
+    vars(typer.main)["get_command"] = cache(typer.main.get_command)  # or each help makes the tree of all commands
     alone = [[command.__name__] for command in COMMANDS]
     grouped = [[name, *rest] for name, (_, group) in GROUPS.items() for rest in ([], *([c.__name__] for c in group))]
     for arguments in ([], *alone, *grouped):

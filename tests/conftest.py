@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 SPARK_SETTINGS = ROOT / "tests" / "lake" / "conf"
-EXAMPLES, LONG_EXAMPLES = 40, 1_000  # of everything that Hypothesis tries: in `make test`, and in `make long`
+EXAMPLES, LONG_EXAMPLES = 25, 1_000  # of everything that Hypothesis tries: in `make test`, and in `make long`
 NOT_INSTALLED = re.compile(r"NOT INSTALLED: ([\w-]+)")  # how tests that need a program are skipped
 DEMO_SECONDS = 400  # it takes a minute where nothing else runs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="only what can be tried for longer, and for long")
-    parser.addoption("--fuzz-cases", type=int, default=60_000, help="mutated inputs for each fuzz test")
+    parser.addoption("--fuzz-cases", type=int, default=30_000, help="mutated inputs for each fuzz test")
     parser.addoption("--pictures", type=Path, help="put the pictures of the documentation into this directory")
     parser.addoption("--networks", type=int, default=8, help="random networks for the lake to judge")
 

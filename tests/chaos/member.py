@@ -28,8 +28,6 @@ from typing import Any
 import msgspec
 
 import hopwire as hw
-import hopwire.capture
-from hopwire.capture import CaptureSettings, CaptureWriter
 from hopwire.cluster.events import Pace
 from hopwire.model.units import MEBIBYTE, NS_PER_SECOND
 from hopwire.node import Address, Node, NodeSettings
@@ -55,7 +53,7 @@ SETTINGS = NodeSettings(  # limits that a burst and a slow consumer reach
     outbox_bytes=16 * MEBIBYTE,
     pace=BEATS,
 )
-SMALL_BUFFER = CaptureSettings(buffer_rows=1_000)  # so that a full disk makes gaps within seconds
+BUFFER_ROWS = 1_000  # so that a full disk makes gaps within seconds
 TIMEOUT_SECONDS = 2.0
 TOIL_TIMEOUT_SECONDS = 60.0  # a message to a slow consumer may wait long, here and there
 LAST_SECONDS = 75.0  # for all promises to end, and for slow consumers to come to an end
@@ -217,7 +215,10 @@ async def main(role: Role) -> None:
     """Be a member until the input ends."""
     clock = WallClock(role.clock_ns)
     if role.has_small_buffer:
-        small = partial(CaptureWriter, settings=SMALL_BUFFER)
+        import hopwire.capture  # members that capture nothing do without numpy
+
+        settings = hopwire.capture.CaptureSettings(buffer_rows=BUFFER_ROWS)
+        small = partial(hopwire.capture.CaptureWriter, settings=settings)
         setattr(hopwire.capture, "CaptureWriter", small)  # noqa: B010 - mypy knows the class
     record, life = Record(role.told), f"{role.name}-{role.life}"
     node = Node(

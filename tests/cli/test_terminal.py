@@ -30,7 +30,7 @@ CLI = Path(__file__).parents[2] / "src" / "hopwire" / "cli"
 HOSTILE = "\x1b]0;pwned\x07\x9b2J\x7f\u202eevil\u2066\u200b\ud800\r\x08[bold]x[/bold]\u2028"
 START = 1_800_000_000_000_000_000
 TERSE = settings(
-    max_examples=settings().max_examples // 20,  # each is a dozen commands
+    max_examples=settings().max_examples // 12,  # each is a dozen commands
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 TEXTS = st.text(st.characters(), max_size=12)  # with control characters and halves of surrogate pairs

@@ -51,7 +51,7 @@ def assert_same(found: StepState, expected: StepState) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=settings().max_examples // 10)
+@settings(max_examples=settings().max_examples // 8)
 @given(st.integers(0, 10**6), st.integers(1, 20), st.booleans())
 def test_any_cutting_in_any_order_gives_the_same_rows(seed: int, count: int, is_in_time: bool) -> None:
     chance = Random(seed)
