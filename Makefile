@@ -75,8 +75,11 @@ fresh: $(READY)
 	@echo "== docs"
 	@$(BIN)/python docs/generate.py --check
 
-# these tests wait for nothing and share nothing: a process for each core, and no group
-pure: PYTEST_ARGS = -q -n 2 --dist worksteal
+# these tests wait for nothing and share nothing: a process for each core, no group, nothing that watches for hangs
+# beside the time limit of each test, and files in memory where a gigabyte is free for them
+MEMORY = $(shell test -w /dev/shm && df --output=avail /dev/shm 2>/dev/null | awk '$$1 > 1000000 {print "/dev/shm"}')
+pure: PYTEST_ARGS = -q -n 2 --dist worksteal -o faulthandler_timeout=0 -o tmp_path_retention_count=1
+pure: export TMPDIR := $(or $(MEMORY),$(TMPDIR))
 pure: $(READY)
 	@echo "== tests that are quick"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow and not spark and not fuzz"

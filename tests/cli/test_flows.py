@@ -144,6 +144,7 @@ def test_show_takes_a_prefix_in_hex_and_gives_json(lake: Path) -> None:
     assert [step["parent"] for step in flow["steps"]] == [-1, 0]
 
 
+@pytest.mark.slow
 def test_show_gives_every_column_of_a_lake_that_was_built(tmp_path: Path) -> None:
     captures, lake = tmp_path / "captures", tmp_path / "lake"
     with CaptureWriter(captures, b"alpha", incarnation=1) as alpha:

@@ -177,6 +177,7 @@ def test_pair_that_was_compared_for_long_is_surer_than_one_that_was_compared_for
     assert found.max() <= 1100
 
 
+@pytest.mark.slow
 def test_coverage_of_rows_is_that_of_the_clocks() -> None:
     coverage = Talk({A: always(0), B: drifting(20)}).say(*TO_AND_FRO, seconds=DAY_S, every=20).coverage
     assert set(coverage.changes) == {B}

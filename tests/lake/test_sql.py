@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import polars
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -179,6 +178,8 @@ def test_questions_of_the_documents_are_answered(lake_without_rows: Path) -> Non
 
 
 def test_engines_that_know_nothing_of_manifests_read_the_newest_version(tmp_path: Path) -> None:
+    import polars  # late: each process of the tests reads this file
+
     fill(tmp_path, "one", [1])
     fill(tmp_path, "two", [2, 3])
     place = str(tmp_path / "gold" / "t")

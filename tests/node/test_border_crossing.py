@@ -281,6 +281,7 @@ def test_key_decides_who_gets_a_message_in_the_other_network_whatever_the_gatewa
     run(story)
 
 
+@pytest.mark.slow
 def test_slow_actor_there_makes_its_own_callers_wait_and_no_others() -> None:
     async def story(network: Network) -> None:
         small, both = {"settings": NodeSettings(inbox_messages=12)}, ("orders.*", "invoices.*")

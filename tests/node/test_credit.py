@@ -144,6 +144,7 @@ def test_messages_that_got_lost_with_their_connection_do_not_use_up_credit() -> 
     run(story)
 
 
+@pytest.mark.slow
 def test_a_node_that_messages_to_got_lost_has_its_turns_again_though_nobody_waits_for_it() -> None:
     async def story(network: Network) -> None:
         first, second = Slow(0.0), Slow(0.0)
@@ -244,6 +245,7 @@ class SlowPost(Slow):
         self.taken.append(letter.number)
 
 
+@pytest.mark.slow
 def test_contracts_of_one_actor_share_the_room_of_its_inbox() -> None:
     async def story(network: Network) -> None:
         slow = SlowPost(0.001)

@@ -140,7 +140,7 @@ def test_a_question_does_not_wait_behind_all_messages_of_another_contract_that_a
             node.host(Greeter())
             node.host(Counter())
             hub = node.hub()
-            telling = [asyncio.ensure_future(tell(hub)) for _ in range(8000)]
+            telling = [asyncio.ensure_future(tell(hub)) for _ in range(20_000)]
             while not node._timing.hub_share.waiters:
                 await asyncio.sleep(0)
             await hub.ask(Greet("Ada"), Greeting)
@@ -148,7 +148,7 @@ def test_a_question_does_not_wait_behind_all_messages_of_another_contract_that_a
             await asyncio.gather(*telling)
         return behind
 
-    assert asyncio.run(story()) < 6000  # 8,000, if all that was said before has to leave before
+    assert asyncio.run(story()) < 16_000  # 20,000, if all that was said before has to leave before; some thousand are
 
 
 @pytest.mark.slow

@@ -14,11 +14,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from itertools import count, product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from starlette.applications import Starlette
 
 from hopwire.capture import CaptureWriter
@@ -27,6 +26,9 @@ from hopwire.web.live import Live
 from hopwire.web.page_server import MENU, page_app
 from tests.web.conftest import MARKUP
 from tests.web.test_live import PICTURE, sighting
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -104,6 +106,8 @@ async def _pictures() -> AsyncIterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")  # Playwright has a loop of its own in this thread: no other test may run meanwhile
 def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright  # late: each process of the tests reads this file
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
