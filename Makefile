@@ -77,7 +77,7 @@ fresh: $(READY)
 
 # these tests wait for nothing and share nothing: a process for each core, no group, nothing that watches for hangs
 # beside the time limit of each test, and files in memory where a gigabyte is free for them
-MEMORY = $(shell test -w /dev/shm && df --output=avail /dev/shm 2>/dev/null | awk '$$1 > 1000000 {print "/dev/shm"}')
+MEMORY = $(shell test -w /dev/shm && df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 1000000 {print "/dev/shm"}')
 pure: PYTEST_ARGS = -q -n 2 --dist worksteal -o faulthandler_timeout=0 -o tmp_path_retention_count=1
 pure: export TMPDIR := $(or $(MEMORY),$(TMPDIR))
 pure: $(READY)

@@ -151,17 +151,30 @@ def test_the_table_of_examples_has_no_command_that_is_none() -> None:
     assert sorted(EXAMPLES) == sorted(map(" ".join, PATHS))
 
 
-@pytest.mark.slow
+def asked_by_a_shell(words: str) -> dict[str, str]:
+    """Give the environment in which a shell asks how the last word goes on."""
+    return {"_HOPWIRE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+
+
 @pytest.mark.parametrize(("words", "expected"), [
     ("hopwire fl", "flows"),
     ("hopwire flows ex", "export"),
-    ("hopwire flows export --en", "--endpoint"),
     ("hopwire doctor --pe", "--peer"),
 ])  # fmt: skip
-def test_a_shell_can_complete_commands_and_options(words: str, expected: str) -> None:
-    place = str(len(words.split()) - 1)
-    found = process(_HOPWIRE_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place)
-    assert (found.code, found.out.split()) == (0, [expected])
+def test_commands_and_options_are_completed(
+    words: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in asked_by_a_shell(words).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        run([])
+    assert (ended.value.code, capsys.readouterr().out.split()) == (0, [expected])
+
+
+@pytest.mark.slow
+def test_a_shell_can_complete_commands_and_options() -> None:
+    found = process(given=b"", **asked_by_a_shell("hopwire flows export --en"))
+    assert (found.code, found.out.split()) == (0, ["--endpoint"])
 
 
 @pytest.mark.slow
