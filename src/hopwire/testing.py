@@ -360,10 +360,16 @@ class _Memory:
     def hang_up(self, connection: bytes) -> None:
         pass
 
+    def leave(self, uri: str) -> None:
+        self._sent_at.pop(uri, None)
+
     def disconnect(self, uri: str) -> None:
         self.connections.pop(uri, None)
 
     def allow_trains(self, uri: str, is_dated: bool = False) -> None:
+        pass
+
+    def forbid_trains(self, uri: str) -> None:
         pass
 
     def send(

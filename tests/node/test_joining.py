@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
+from hopwire.cluster.events import Released
 from hopwire.cluster.gossip import MemberRecord, Rumours
 from hopwire.cluster.member_events import Tempo
 from hopwire.errors import Expired, NoRoute, SettingsError, Timeout, Unreachable
@@ -16,7 +20,10 @@ from hopwire.model import Message, contract_of
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Address, Node, NodeSettings
 from hopwire.node.envelope import Envelope
-from hopwire.security import Domain, Domains, Key
+from hopwire.node.joining import Joining
+from hopwire.node.streams import Streams
+from hopwire.node.zmtp_socket import ZmtpSocket
+from hopwire.security import OPEN, Domain, Domains, Key
 from hopwire.testing import Network, run
 from tests.node.loopback import ANSWER_SECONDS, told
 from tests.node.stories import Greet, Greeter, Greeting, until
@@ -24,6 +31,7 @@ from tests.node.test_ways import needs_ipv6
 from tests.node.virtual_sockets import run_on_sockets
 from tests.ports import free_port
 
+SIGNED = Domains([Domain("all", [Key("k", b"0123456789abcdef")], ["greeter.*", "hopwire.*"])])
 QUICK = NodeSettings(tempo=Tempo(50_000_000))  # a twentieth of all times
 
 
@@ -509,3 +517,85 @@ def test_record_with_an_address_that_is_none_does_no_harm() -> None:
         await stop(*nodes)
 
     run(story)
+
+
+@asynccontextmanager
+async def linked(domains: Domains) -> AsyncIterator[tuple[Node, Node]]:
+    """Two members with real sockets that have a link which carries trains in both directions; the second opened it."""
+    async with Node(join=[], domains=domains) as door, Node(join=[door.uri], domains=domains) as guest:
+        for node in (door, guest):
+            node.host(Greeter())
+        for node, other in ((door, guest), (guest, door)):
+            await node.knows(Greet)
+            await until(partial(is_linked, node, other))
+            assert await asks(node, other) == ["hello Ada"] * 3
+        yield door, guest
+
+
+def is_linked(node: Node, other: Node) -> bool:
+    return other.identity in node._membership._cluster.peers
+
+
+def connections(node: Node) -> list[ZmtpSocket]:
+    """Give the connections that others have opened to a node."""
+    assert isinstance(node._transport, Streams)
+    return list(node._transport._inbound)
+
+
+async def asks(node: Node, other: Node) -> list[str]:
+    """Ask three questions in one turn of the loop: the first one leaves by itself, the others in a train."""
+    address = Address(other.identity)
+    questions = [node.hub().ask(Greet("Ada"), Greeting, timeout=5, to=address) for _ in range(3)]
+    return [answer.text for answer in await asyncio.gather(*questions)]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.001, 0.5, 1.99, 2.5])
+@pytest.mark.parametrize("is_door", [True, False], ids=["door", "guest"])
+@pytest.mark.parametrize("domains", [OPEN, SIGNED], ids=["open", "signed"])
+def test_what_crosses_the_goodbye_of_a_link_is_answered(domains: Domains, is_door: bool, seconds: float) -> None:
+    async def story() -> None:
+        async with linked(domains) as (door, guest):
+            here, there = (door, guest) if is_door else (guest, door)
+            here._membership._step(Released(there.identity))
+            await asyncio.sleep(seconds)
+            answers = await asyncio.gather(asks(there, here), asks(here, there))
+            assert [*answers[0], *answers[1]] == ["hello Ada"] * 6
+            await asyncio.sleep(3)
+            assert [*await asks(there, here), *await asks(here, there)] == ["hello Ada"] * 6
+            assert "not_met" not in here.dead_letters.counts | there.dead_letters.counts
+
+    run_on_sockets(story)
+
+
+@pytest.mark.parametrize("is_door", [True, False], ids=["door", "guest"])
+def test_link_that_nobody_uses_after_a_goodbye_ends_and_is_not_opened_again(
+    monkeypatch: pytest.MonkeyPatch, is_door: bool
+) -> None:
+    async def story() -> None:
+        async with linked(SIGNED) as (door, guest):
+            monkeypatch.setattr(Joining, "closed", lambda *_, **__: None)  # neighbours would meet again
+            here, there = (door, guest) if is_door else (guest, door)
+            here._membership._step(Released(there.identity))
+            await asyncio.sleep(1.5)
+            assert len(connections(door)) == 1, "what is on its way arrives"
+            await asyncio.sleep(5)
+            assert [*connections(door), *connections(guest)] == []
+            assert [*await asks(there, here), *await asks(here, there)] == ["hello Ada"] * 6
+
+    run_on_sockets(story)
+
+
+def test_link_stays_that_is_used_after_a_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with linked(SIGNED) as (door, guest):
+            monkeypatch.setattr(Joining, "closed", lambda *_, **__: None)  # neighbours would meet again
+            door._membership._step(Released(guest.identity))
+            (connection,) = connections(door)
+            for _ in range(10):
+                assert await asks(guest, door) == ["hello Ada"] * 3
+                await asyncio.sleep(0.5)
+            assert connections(door) == [connection]
+            assert is_linked(door, guest)
+            assert is_linked(guest, door)
+
+    run_on_sockets(story)

@@ -44,7 +44,11 @@ over another connection moves it, or takes its place, only if the connection pro
 
 Members of one cluster (`members.py`) look after each other, and tell each other of routes. So a peer that is a member,
 as this node is, gets no beats and no routes from here, and may be silent. A member that was heard in the last 15 beats
-holds its place. A link to a member that is not needed is closed 2 s after a goodbye: what is on its way still arrives.
+holds its place. A link to a member that is not needed is closed 2 s after a goodbye, on both sides: what is on its way
+still arrives. If such a link is dialled again meanwhile, it stays:
+
+    A says goodbye to B at 10.0 s. A question of B came to A at 10.0 s too, and A answers it at 10.1 s over the same
+    link. B sees at 10.1 s that it has spoken to A, and says hello over the link: it stays.
 
 All routes of a node are one message, or pages: the first page is all that is known (`base` 0), each other page a change
 that follows the page before. The last page has the revision of the node. So whoever misses a page has another revision,
@@ -93,7 +97,7 @@ from hopwire.cluster.gossip import CAPABILITY as MEMBERS
 from hopwire.cluster.layers import RouteLayers
 from hopwire.model.units import NS_PER_SECOND
 
-__all__ = ["PAGE_ROUTES", "Cluster", "pages_of", "step"]
+__all__ = ["LEAVE_NS", "PAGE_ROUTES", "Cluster", "pages_of", "step"]
 
 MAX_PEERS = 1000  # each costs a connection and a beat a second; a peer that was dialled is let in beyond the limit
 PAGE_ROUTES = 5_000  # in one message: some hundred kilobytes, and some hundredths of a second for who reads them
@@ -190,7 +194,8 @@ def step(cluster: Cluster, event: Event, now_ns: int) -> Step:
 
 def _dial(cluster: Cluster, uri: str, now_ns: int, tries: int | None = None) -> Step:
     known = cluster.links.get(uri)
-    if known is not None:  # an address that a stranger had named may now be given by the user
+    is_leaving = known is not None and known.tries_left == 0 and not known.node
+    if known is not None and not (is_leaving and tries):  # what a stranger had named may now be given by the user
         return (cluster if tries is not None else _with_link(cluster, replace(known, tries_left=None))), []
     if uri == cluster.me.uri:
         return cluster, []
@@ -348,7 +353,13 @@ def _hear_wanted(cluster: Cluster, said: RoutesWanted, now_ns: int) -> Step:
 
 def _hear_bye(cluster: Cluster, said: Bye, now_ns: int) -> Step:
     peer = _speaker(cluster, said.node, said.incarnation)
-    return (cluster, []) if peer is None else _lose(cluster, peer.node, "left", now_ns)
+    if peer is None:
+        return cluster, []
+    if cluster.is_member(peer):  # the end of a link; that a member leaves is told through the cluster
+        dialled = [link.uri for link in cluster.links.values() if link.node == peer.node]
+        cluster, commands = _part(_redialled(cluster, peer.node, now_ns), peer, "left", now_ns)
+        return cluster, commands + _hang_up(cluster, *dialled)
+    return _lose(cluster, peer.node, "left", now_ns)
 
 
 def _change_routes(cluster: Cluster, added: tuple[AnnouncedRoute, ...], removed: tuple[AnnouncedRoute, ...]) -> Step:
@@ -423,11 +434,19 @@ def _release(cluster: Cluster, node: bytes, now_ns: int) -> Step:
     if peer is None:
         return cluster, []
     bye = Say(peer.uri, Bye(cluster.me.node, cluster.me.incarnation), peer.node)
-    cluster, commands = _forget(cluster, peer, "idle")
-    for uri in [link.uri for link in cluster.links.values() if link.node == node]:
+    dialled = [link.uri for link in cluster.links.values() if link.node == node]
+    for uri in dialled:
         cluster = _without_link(cluster, uri)
-    cluster = _with_link(cluster, Link(peer.uri, LEAVE_NS, now_ns + LEAVE_NS, tries_left=0))
-    return cluster, [bye, *commands]
+    cluster, commands = _part(cluster, peer, "idle", now_ns)
+    return cluster, [bye, *commands, *_hang_up(cluster, *dialled)]
+
+
+def _part(cluster: Cluster, peer: Peer, reason: str, now_ns: int) -> Step:
+    """Forget a member as a peer; what is on its way between both still arrives."""
+    cluster, commands = _forget(cluster, peer, reason)
+    if peer.uri not in cluster.links:
+        cluster = _with_link(cluster, Link(peer.uri, LEAVE_NS, now_ns + LEAVE_NS, tries_left=0))
+    return cluster, commands
 
 
 def _rise(cluster: Cluster, incarnation: int) -> Step:

@@ -4,7 +4,8 @@ The first frame of what arrives is the name of a connection. It proves nothing, 
 hello that is believed makes the connection the one of its node, and a node speaks only for itself from then on.
 
 - What is known of a connection ends with the connection. Whoever connects under the same name later is a stranger.
-- The connections of a node are forgotten when it says goodbye, or comes back as a new process.
+- The connections of a node are forgotten when it is gone, or comes back as a new process. A member that closes a link
+  is not gone: what it says over its connection counts until the connection ends.
 - A node that fell silent may have been heard too late, so its connections are remembered while they are open.
 - Room is bounded for each node and for all, so that nobody can push out the connections of another peer.
 

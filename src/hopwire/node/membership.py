@@ -58,7 +58,7 @@ from hopwire.cluster.events import (
 from hopwire.cluster.gossip import CAPABILITY as MEMBERS
 from hopwire.cluster.gossip import GOSSIP, MemberRecord, beyond_limits
 from hopwire.cluster.member_events import Refuse
-from hopwire.cluster.peers import Cluster, pages_of, step
+from hopwire.cluster.peers import LEAVE_NS, Cluster, pages_of, step
 from hopwire.cluster.seals import CLAIMED, UNSEALED, Seals
 from hopwire.errors import PayloadError, SettingsError
 from hopwire.model import Contract, Message, Payload, payload_from_body
@@ -98,6 +98,7 @@ DOUBTS_PER_SECOND = 10  # about one name: each is a message to whom the name bel
 HELD_MESSAGES, HELD_BYTES = 8, 16 * MEBIBYTE  # of a connection until it has proved itself, and of all of them
 HELLO_SECONDS = 1.0  # for a hello that is believed, once a node speaks over a connection; then it has to be said anew
 HELLOS_TO_OPEN = 5  # to a member that a message is for: about three seconds, then the message is refused
+LEAVE_SECONDS = LEAVE_NS / NS_PER_SECOND
 PROVE_SECONDS = 60.0  # after which keys are looked at again: some begin or end by the clock
 ROUTES_AT_ONCE = 500  # that are entered in one turn of the loop: some milliseconds
 ROUTES_TOLD_AT_ONCE = 5000  # of one's own, in one turn of the loop: some hundredths of a second
@@ -179,6 +180,7 @@ class Membership:
         self._names: dict[bytes, str] = {}  # of peers that are met: when they are lost, nothing else has them
         self._doors = doors or ()
         self._opened: list[bytes] = []  # members that were met just now
+        self._leaving: dict[str, bytes] = {}  # addresses of members whose links end in a moment
         self._proved_at = 0.0  # when keys were last looked at
         self._dropped = b""  # the member whose link is being given up
         self._admits: Callable[[AnnouncedRoute], bool] | None = None  # which routes of peers count; all, if nobody says
@@ -674,6 +676,7 @@ class Membership:
             self.joining.stir(stirred)
             if now >= self._proved_at + PROVE_SECONDS and self._trust.is_signing:
                 self._prove_again(now)
+            self._look_at_leaving()
         self._step(Ticked(round(max(0.0, late) * NS_PER_SECOND)))
 
     def _now_ns(self) -> int:
@@ -718,6 +721,8 @@ class Membership:
                 self._trust.alive.forget(peer.node)
                 self._trust.refusals.forget(peer.node)
                 self._outgoing.meet(peer.node, peer.incarnation, peer.uri, _format_of(peer.formats))
+                if self._leaving.pop(peer.uri, b""):  # it is needed again
+                    self._transport.connect(peer.uri, self._heard_over)
                 if self._is_contested(peer.uri, peer.node):  # who lives there is found out by going there
                     self._transport.dial(peer.uri)
                 if TRAINS in peer.capabilities:
@@ -888,6 +893,22 @@ class Membership:
             if peer is not None and self._transport.is_idle(peer.uri, seconds):
                 self._step(Released(node))
 
+    def _is_leaving(self, uri: str) -> bool:
+        """Tell whether a link ends in a moment."""
+        link = self._cluster.links.get(uri)
+        return link is not None and link.tries_left == 0
+
+    def _look_at_leaving(self) -> None:
+        """Say hello over links that end in a moment if something was sent over them since the goodbye."""
+        for uri, node in list(self._leaving.items()):
+            is_leaving = self._is_leaving(uri) and node not in self._cluster.peers
+            is_idle = self._transport.is_idle(uri, LEAVE_SECONDS)
+            if is_leaving and is_idle:
+                continue
+            del self._leaving[uri]
+            if is_leaving:
+                self.dial(uri, HELLOS_TO_OPEN)
+
     def is_used(self, node: bytes, seconds: float) -> bool:
         """Tell whether something waits for a member that there is a link to, or was sent to it within that time."""
         peer = self._cluster.peers.get(node)
@@ -915,9 +936,14 @@ class Membership:
         """The connection to a member is gone, and the member is not: its routes stay."""
         assert self.joining is not None
         record = self.joining.members.find(node)
+        uri = self._outgoing.address(node)
         if reason == "unreachable":
             self._hang_up(node)
-        self._trust.callers.forget(node)
+            self._trust.callers.forget(node)
+        self._transport.forbid_trains(uri)  # the next hello says again who reads them
+        if self._is_leaving(uri):
+            self._transport.leave(uri)
+            self._leaving[uri] = node
         self._credits.forget(node)
         self._consumption.forget(node)
         self._answered(node)
@@ -945,6 +971,8 @@ class Membership:
         else:
             self._trust.callers.forget(node)
         self._outgoing.lose(node)
+        if self._is_leaving(uri):
+            self._transport.leave(uri)
         self._credits.forget(node)
         self._consumption.forget(node)
         self._answered(node)

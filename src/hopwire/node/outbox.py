@@ -188,8 +188,19 @@ class Outboxes(ABC):
         if uri in self._peers:
             self._peers[uri].allow_trains(is_dated)
 
+    def forbid_trains(self, uri: str) -> None:
+        """Send what comes from now on for a peer alone, until there was a hello again."""
+        if uri in self._peers:
+            self._peers[uri].takes_trains = False
+
+    def leave(self, uri: str) -> None:
+        """Forget when something was sent to a peer last."""
+        if uri in self._peers:
+            self._peers[uri].sent_at = 0
+
     def empty(self, uri: str) -> None:
         """Refuse what waits for a peer that is gone; the connection stays, for whoever comes next."""
+        self.forbid_trains(uri)
         if uri in self._peers:
             self._refuse(uri, self._peers[uri], "unreachable")
 

@@ -132,6 +132,7 @@ class _OutgoingLink:
         "fault",
         "is_adopted",
         "is_foreign",
+        "is_leaving",
         "is_refused",
         "missed",
         "name",
@@ -155,6 +156,7 @@ class _OutgoingLink:
         self.is_refused = False  # by the machine at the address, in the last attempt
         self.sending: list[Frames] = []  # messages of which the kernel has taken a part
         self.is_foreign = self.is_adopted = False  # to a program that is no node: dialled, or over its own connection
+        self.is_leaving = False  # nobody needs it: it ends with its connection
 
     def rest(self) -> None:
         """Stop everything that goes on by itself."""
@@ -436,6 +438,8 @@ class Streams(Outboxes):
     def connect(self, uri: str, over: bytes = b"") -> None:
         """Open a connection, or answer over one that others opened; frames may be sent to it from now on."""
         check_uri(uri, "a peer")
+        if uri in self._links:
+            self._links[uri].is_leaving = False
         if uri in self._links or self._is_closed:
             return
         self._links[uri] = link = _OutgoingLink(uri, self._new_name())
@@ -697,6 +701,9 @@ class Streams(Outboxes):
             return
         if self._is_closed or self._links.get(link.uri) is not link:
             return
+        if link.is_leaving and not self._peers[link.uri].queued:
+            self.disconnect(link.uri)
+            return
         if was_connected and link.is_foreign:
             link.rest()
             self._on_gone(link.uri)
@@ -720,6 +727,12 @@ class Streams(Outboxes):
         there = self._names.get(connection)
         if there is not None:
             there.close(DISCONNECTED)
+
+    def leave(self, uri: str) -> None:
+        """Let a link end with its connection, unless something waits for the peer by then."""
+        super().leave(uri)
+        if uri in self._links:
+            self._links[uri].is_leaving = True
 
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""

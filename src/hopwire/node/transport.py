@@ -204,11 +204,20 @@ class Transport(Protocol):
     def hang_up(self, connection: bytes) -> None:
         """Close a connection that others opened: who is at the other end has to say hello again."""
 
+    def leave(self, uri: str) -> None:
+        """Keep a connection that is no longer needed as long as the other side does, and open no other in its place.
+
+        It is idle (`is_idle`) until something is sent. `connect` needs it again.
+        """
+
     def disconnect(self, uri: str) -> None:
         """Close a connection; what waits for it is refused."""
 
     def allow_trains(self, uri: str, is_dated: bool = False) -> None:
         """Send what waits for a peer in trains from now on, if this transport gains by it."""
+
+    def forbid_trains(self, uri: str) -> None:
+        """Send what comes from now on for a peer alone, until there was a hello again."""
 
     def send(
         self, uri: str, frames: Frames, size_bytes: int, is_control: bool = False, goes_first: bool = False
