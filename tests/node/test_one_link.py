@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import struct
 
 import pytest
 import zmq
@@ -14,10 +16,15 @@ from hopwire.cluster.announce import Bye, Credit, Hello
 from hopwire.cluster.events import Pace
 from hopwire.cluster.gossip import Ack, Ping
 from hopwire.errors import Unreachable
+from hopwire.model.limits import Limits
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Node, NodeSettings
+from hopwire.node.unfinished import Unfinished
+from hopwire.node.waking import Waking
+from hopwire.node.zmtp_socket import HAND_OVER_AT_MOST, ZmtpSocket
 from hopwire.wire import decode
 from hopwire.wire.connection import connection_name
+from hopwire.wire.zmtp import GREETING, Zmtp, heads, ready
 from tests.attacks.stranger import Stranger, said
 from tests.node.child import child
 from tests.node.loopback import ANSWER_SECONDS, FAITHFUL, NOWHERE, SECONDS, UNHURRIED, streams_of, told, until
@@ -236,5 +243,42 @@ def test_two_nodes_that_dial_each_other_by_two_names_each_believe_all_four_conne
     async def story() -> None:
         for _ in range(6):  # who hears whom first is chance: of two such pairs more than one never met
             await meet()
+
+    told(story)
+
+
+@pytest.mark.parametrize("is_waiting", [False, True], ids=["at once", "what waited"])
+def test_what_came_before_the_end_of_a_connection_is_read_though_a_write_fails_first(is_waiting: bool) -> None:
+    async def story() -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+        ours.setblocking(False)
+        loop, found, ends = asyncio.get_running_loop(), list[list[bytes]](), list[str]()
+        connection = ZmtpSocket(
+            loop,
+            ours,
+            Zmtp(Limits()),
+            b"",
+            lambda frames: found.append(frames) or 1,  # type: ignore[func-returns-value]
+            lambda _: None,
+            lambda _, reason: ends.append(reason),
+            Waking(),
+            Unfinished(loop),
+        )
+        with listener:
+            if is_waiting:
+                while connection.write([bytes(100_000)]):
+                    pass
+            count = 3 * HAND_OVER_AT_MOST
+            message = b"".join(heads([b"", b"body", b"meta"]))
+            theirs.sendall(GREETING + ready(b"DEALER", b"who") + message * count)
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            theirs.close()
+            if is_waiting:
+                connection._writable()
+            assert not connection.write([b"a question"])
+            await until(lambda: ends)
+        assert len(found) == count
 
     told(story)

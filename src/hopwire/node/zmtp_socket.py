@@ -14,6 +14,7 @@ import errno
 import logging
 import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from fcntl import ioctl
@@ -122,9 +123,12 @@ class ZmtpSocket:
     @property
     def has_unread(self) -> bool:
         """Whether bytes of the other side wait in the kernel: this side has not come to read them yet."""
+        return self._unread_bytes() > 0
+
+    def _unread_bytes(self) -> int:
         waiting = bytearray(4)  # a C int
         ioctl(self._sock, FIONREAD, waiting)
-        return any(waiting)
+        return int.from_bytes(waiting, sys.byteorder)
 
     _reads_exactly = True  # so many bytes as are wanted; OpenSSL gives what a record has
 
@@ -337,13 +341,31 @@ class ZmtpSocket:
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self._loop.call_soon(self.close, _reason(error))
-            sent = 0
+            self._rest.extend(map(memoryview, parts))
+            self._loop.call_soon(self._read_out, _reason(error))
+            return False
         if sent == size:
             return True
         self._rest.extend(_behind(parts, sent))
         self._wait_to_write()
         return False
+
+    def _read_out(self, reason: str, before: int = 0) -> None:
+        """End a connection that takes no more bytes, once those are read that the other side sent before its end.
+
+        A peer answers 40 questions and is killed. The next question cannot be written, and the 40 answers wait in the
+        kernel: they are read first.
+        """
+        if not self.is_open:
+            return
+        unread = self._unread_bytes()
+        if self._heard and self._strangers is None:  # these are handed over first, turn by turn
+            self._loop.call_soon(self._read_out, reason)
+        elif unread != before and self._strangers is None:
+            self._readable()
+            self._loop.call_soon(self._read_out, reason, unread)
+        else:
+            self.close(reason)
 
     def _wait_to_write(self) -> None:
         self._loop.add_writer(self._sock, self._writable)
@@ -360,7 +382,8 @@ class ZmtpSocket:
         except BlockingIOError:
             return
         except OSError as error:
-            self.close(_reason(error))
+            self._loop.remove_writer(self._sock)
+            self._read_out(_reason(error))
             return
         while sent:
             first = rest[0]
