@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from hopwire.errors import SettingsError
-from hopwire.node import Node, Tls
+from hopwire.errors import NoRoute, SettingsError, Unreachable
+from hopwire.model import contract_of
+from hopwire.node import Address, Node, Tls
 from hopwire.node.admission import LOOK_SECONDS, named_in
 from hopwire.node.streams import GONE_SECONDS, Streams
 from hopwire.security import OPEN, Domain, Domains, Key
 from hopwire.testing import Network, run
 from tests.node.certificates import HERE, OURS, tls_of
-from tests.node.loopback import told, until
+from tests.node.loopback import ANSWER_SECONDS, told, until
 from tests.node.networks import key_folder, member, needs_openssl, node_in, tls_in
 from tests.node.stories import Greet, Greeter, Greeting
 
@@ -310,3 +311,45 @@ def test_a_node_takes_other_domains_and_keeps_to_signing() -> None:
             assert await other.hub().ask(Greet("x"), Greeting) == Greeting("hello x")
 
     run(story)
+
+
+@pytest.mark.slow
+def test_a_member_that_is_revoked_here_and_not_yet_elsewhere_gets_no_question(tmp_path: Path) -> None:
+    folder = key_folder(tmp_path)
+    places = {name: member(folder, name, ("greeting",)) for name in ("here", "there", "bad")}
+
+    async def story() -> None:
+        async with (
+            node_in(places["here"], join=[]) as here,
+            node_in(places["there"], join=[here.uri]) as there,
+            node_in(places["bad"], join=[here.uri]) as bad,
+        ):
+            there.host(Greeter())
+            bad.host(Greeter())
+            await until(lambda: len(here._membership.owners_of(contract_of(Greet))) == 2)
+            (places["here"] / "revoked.txt").write_text("bad\n")
+            await until(lambda: here._membership.owners_of(contract_of(Greet)) == [b"there"])
+            for _ in range(10):
+                assert (await here.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS)).text == "hello x"
+            with pytest.raises(Unreachable):
+                await here.hub().ask(Greet("x"), Greeting, timeout=ANSWER_SECONDS, to=Address(b"bad"))
+            assert b"bad" in there.peers, "its list is as it was"
+            (places["here"] / "revoked.txt").write_text("# nobody\n")
+            await until(lambda: len(here._membership.owners_of(contract_of(Greet))) == 2)
+
+    told(story)
+
+
+def test_who_is_cut_off_is_told_where_and_may_guess_why(tmp_path: Path) -> None:
+    folder = key_folder(tmp_path)
+    places = {name: member(folder, name, ("greeting",)) for name in ("here", "bad")}
+    (places["here"] / "revoked.txt").write_text("bad\n")
+
+    async def story() -> None:
+        async with node_in(places["here"]) as here, node_in(places["bad"], here) as bad:
+            await until(lambda: "cut off" in bad._transport.why_silent(here.uri))
+            words = f"no answer yet from {here.uri} (connected, and cut off: does it refuse this node?)"
+            with pytest.raises(NoRoute, match=re.escape(words)):
+                await bad.hub().ask(Greet("x"), Greeting)
+
+    told(story)

@@ -68,6 +68,13 @@ class Seals(Protocol):
     def hosts_of(self, record: MemberRecord) -> Container[str] | None:
         """Give the domains that a member may host by its certificate; None where there are no certificates."""
 
+    def counts(self, record: MemberRecord) -> bool:
+        """Tell whether the certificate of a member counts here now, as far as there are certificates."""
+
+    @property
+    def changes(self) -> int:
+        """How often the files have changed that say which certificates count."""
+
     def look(self) -> bool:
         """Look at files that may have changed; tell whether this node signs with another key than before."""
 
@@ -95,6 +102,13 @@ class _Unsealed:
 
     def hosts_of(self, record: MemberRecord) -> Container[str] | None:
         return None
+
+    def counts(self, record: MemberRecord) -> bool:
+        return True
+
+    @property
+    def changes(self) -> int:
+        return 0
 
     def look(self) -> bool:
         return False

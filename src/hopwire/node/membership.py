@@ -182,6 +182,8 @@ class Membership:
         self._opened: list[bytes] = []  # members that were met just now
         self._leaving: dict[str, bytes] = {}  # addresses of members whose links end in a moment
         self._proved_at = 0.0  # when keys were last looked at
+        self._refused: set[bytes] = set()  # members whose certificates do not count here
+        self._changes_of_files = 0
         self._dropped = b""  # the member whose link is being given up
         self._admits: Callable[[AnnouncedRoute], bool] | None = None  # which routes of peers count; all, if nobody says
         # A node that joins nobody and waits for nobody has no cluster.
@@ -676,6 +678,10 @@ class Membership:
             self.joining.stir(stirred)
             if now >= self._proved_at + PROVE_SECONDS and self._trust.is_signing:
                 self._prove_again(now)
+                self._look_at_certificates()
+            if self.joining.seals.changes != self._changes_of_files:
+                self._changes_of_files = self.joining.seals.changes
+                self._look_at_certificates()
             self._look_at_leaving()
         self._step(Ticked(round(max(0.0, late) * NS_PER_SECOND)))
 
@@ -826,7 +832,7 @@ class Membership:
         """Give the routes of a member that count by the proofs of its record, and by its certificate."""
         assert self.joining is not None
         record, holding = self.joining.members.find(owner), self.joining.members.routes.holdings.get(owner)
-        if record is None:
+        if record is None or owner in self._refused:
             return ()
         is_latest = holding is None or holding.version <= record.routes_version  # else a newer record is on its way
         hosts = self.joining.seals.hosts_of(record) if self._trust.has_domains else None
@@ -838,6 +844,17 @@ class Membership:
         holding = self.joining.members.routes.holdings.get(owner)
         if holding is not None and owner != self._identity and owner in self._tables.remote:
             self._apply(owner, self._counted(owner, holding.routes()), (), True)
+
+    def _look_at_certificates(self) -> None:
+        """Judge anew whose certificates count: those who are kept out here may be members for others for a while."""
+        assert self.joining is not None
+        members, seals = self.joining.members, self.joining.seals
+        refused = {
+            record.node for record in members.living() if record.node != self._identity and not seals.counts(record)
+        }
+        changed, self._refused = refused ^ self._refused, refused
+        for owner in changed:
+            self._hold_anew(owner)
 
     def _look_who_is_at(self, uri: str) -> None:
         """Refuse what waits for a member if the certificate of a new connection says that somebody else lives there."""

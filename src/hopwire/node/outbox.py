@@ -69,6 +69,11 @@ class Outbox(BoundedQueue[Item]):
         self.is_even = True  # whether all that waits may go in trains: then no message is looked at by itself
         self.firsts = 0  # messages at the front that go first; `is_even` does not speak of them
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether anything waits but control messages."""
+        return any(item[2] != CONTROL for item, _ in self.queued)
+
     def make_room(self, size_bytes: int) -> list[Item]:
         """Take out the oldest messages until one of that size fits; control messages stay."""
         pushed_out = []

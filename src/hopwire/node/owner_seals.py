@@ -94,6 +94,12 @@ class OwnSeals:
         """Give the domains that a member may host by its certificate: there is none."""
         return None
 
+    changes = 0  # of files: there are none
+
+    def counts(self, _: MemberRecord) -> bool:
+        """Tell whether the certificate of a member counts here: there is none."""
+        return True
+
     def look(self) -> bool:
         """Tell whether this node signs with another key than before: never."""
         return False
@@ -107,6 +113,7 @@ class CertifiedSeals:
         self._admission = Admission(tls, identity)
         self._known: OrderedDict[bytes, _ReadCertificate | None] = OrderedDict()
         self._look_at, self._is_stale = 0.0, False
+        self.changes = 0
         self._read()
 
     def sign(self, record: MemberRecord) -> MemberRecord:
@@ -146,6 +153,11 @@ class CertifiedSeals:
         found = self._find(record.key)
         return () if found is None else found.certificate.hosts
 
+    def counts(self, record: MemberRecord) -> bool:
+        """Tell whether the certificate of a member counts here now: authorities and lists may have changed."""
+        found = self._find(record.key)
+        return found is not None and not self._admission.refusal(found.certificate, is_new=True)
+
     def look(self) -> bool:
         """Look at the files now and then; tell whether this node signs with another key than before."""
         if time.monotonic() < self._look_at:
@@ -154,6 +166,7 @@ class CertifiedSeals:
         has_changed, _ = self._admission.look()  # what is wrong with them is told where connections are judged
         if not has_changed and not self._is_stale:
             return False
+        self.changes += 1
         former = self._certificate
         try:
             self._read()

@@ -104,6 +104,7 @@ ADOPTED_LIMITS = OutboxLimits(1_000, 256 * 1024)  # what waits for one of them: 
 KEPT_BYTES = 8 * 1024 * 1024  # a block that is freed once: glibc keeps blocks up to this size from then on
 ADOPTED_CHANCE_BYTES = 16  # of an address that stands for a connection: no hello can name it
 NO_HELLO = "connected, and no hello comes back: are the keys the same on both sides?"
+HUNG_UP = "connected, and cut off: does it refuse this node?"
 # fmt: off
 CUT_OFF = {
     # reason            in words
@@ -643,11 +644,13 @@ class Streams(Outboxes):
 
     def _dialled_closed(self, link: _OutgoingLink, connection: ZmtpSocket, reason: str) -> None:
         if link.opening is connection:
-            link.opening = None
+            link.opening, link.fault = None, HUNG_UP
         name = _name_of(connection)
         self._stirred_at.pop(connection, None)
         link.fault = CUT_OFF.get(reason, link.fault)
         if reason in REFUSALS and not self._is_closed:
+            if link.uri in self._peers and self._peers[link.uri].has_messages:
+                self.empty(link.uri)
             self._notices.warn(("cut_off", link.uri, reason), partial(_cut_off, link.uri, reason))
         if self._dialled.get(name, (None,))[0] is connection:
             del self._dialled[name]
