@@ -11,14 +11,18 @@ import pytest
 
 import hopwire as hw
 from hopwire.errors import DeliveryError, NoRoute, PayloadWarning, QueueFull, Timeout, UnexpectedAnswer, Unreachable
-from hopwire.model import Message, Payload, body_from_payload
+from hopwire.model import Message, Payload, body_from_payload, contract_of
 from hopwire.model.outcome import Outcome
-from hopwire.node import Actor, Context, NodeSettings, Overflow, handles
+from hopwire.node import Actor, Context, Node, NodeSettings, Overflow, handles
 from hopwire.node.envelope import Envelope
 from hopwire.node.express import KnownMessage
 from hopwire.node.mailbox import Mailbox
+from hopwire.node.parts import StreamParts
+from hopwire.node.promise import Promise, expected_of, judged
+from hopwire.node.spawn import words_of
 from hopwire.testing import Faults, Network, run
-from tests.node.stories import NETWORKS, Count, Counter, Greet, Greeter, Greeting, Nodes, Number, Sleeper
+from tests.node.loopback import streams_of, told
+from tests.node.stories import NETWORKS, Count, Counter, Greet, Greeter, Greeting, Nodes, Number, Sleeper, until
 
 
 class Wrong(Actor):
@@ -528,3 +532,38 @@ def test_an_answer_ends_a_question_of_which_a_copy_waits_for_room() -> None:
                 sleeper.wake.set()
 
     run(story)
+
+
+def test_error_of_what_could_not_leave_names_the_node_and_its_address() -> None:
+    async def story() -> None:
+        async with Node(name="billing") as there, Node(peers=[there.uri]) as here:
+            there.host(Greeter())
+            await here.knows(Greet)
+            streams = streams_of(here)
+            streams._links[there.uri].connection = None  # as if it were just opened anew: what is sent waits
+            asking = asyncio.ensure_future(here.hub().ask(Greet("Ada"), Greeting))
+            await until(lambda: len(streams._peers[there.uri]) > 0)
+            streams.empty(there.uri)
+            with pytest.raises(Unreachable) as caught:
+                await asking
+            who = f"billing ({there.identity.decode()}) at {there.uri}"
+            assert str(caught.value) == f"unreachable: greeter.greet v1 could not be sent to {who}"
+
+    told(story)
+
+
+def test_stream_whose_producer_cannot_be_told_anything_more_ends_in_its_own_name() -> None:
+    async def story() -> None:
+        expected = expected_of(Number, b"")
+        question = Message(*contract_of(Count), callback_points=expected.points)
+        future = asyncio.get_running_loop().create_future()
+        promise = Promise(future, expected.types, Envelope(question), b"", sent_to=(b"there",), parts=StreamParts())
+        lost = Outcome("undelivered", "unreachable", "there at tcp://there:1", "hopwire.demand v1", b"here")
+        is_last, error = judged(promise, lost, b"here", str, bytes.decode)
+        assert is_last
+        assert isinstance(error, Unreachable)
+        asked = words_of(contract_of(Count))
+        words = f"{asked}: no more of its answers can be asked for, there at tcp://there:1"
+        assert (str(error), error.contract, error.node) == (f"unreachable: {words}", asked, b"there")
+
+    asyncio.run(story())

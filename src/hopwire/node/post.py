@@ -736,4 +736,5 @@ class Incoming:
         if self._router.is_reached_at(message.callback_receiver_node_identity, uri):
             self._dead.add(DeadLetter(reason, uri, message))  # telling the caller would push out the next message
         else:
-            self._router.give_up(Envelope(message), reason, uri)
+            node = frames[0] if frames else b""
+            self._router.give_up(Envelope(message), reason, f"{self._router.called(node)} at {uri}" if node else uri)

@@ -21,6 +21,7 @@ from hopwire.errors import (
     Unreachable,
 )
 from hopwire.model import CallbackPoint, Contract, Message, Payload, Version, contract_of
+from hopwire.model.names import OWN_PREFIX
 from hopwire.model.outcome import Outcome
 from hopwire.node.envelope import Envelope
 from hopwire.node.express import KnownMessage
@@ -44,6 +45,7 @@ __all__ = [
 WhyNobody: TypeAlias = Callable[[Contract], str]
 Called: TypeAlias = Callable[[bytes], str]
 Key: TypeAlias = tuple[bytes, Version, bytes]  # identity, version and partition
+OWN_WORDS = OWN_PREFIX.decode()
 FOR_GOOD = frozenset(("expired", "cannot_carry", "cannot_sign", "bad_value"))  # no other attempt ends better
 ERRORS: Mapping[str, type[DeliveryError]] = {
     "expired": Expired,
@@ -145,6 +147,10 @@ def judged(
     asked = words_of(promise.question.contract)
     is_further_on = outcome.contract not in ("", asked)
     expected = " or ".join(words_of(Contract(*each)) for each in promise.expected)
+    if promise.parts is not None and outcome.contract.startswith(OWN_WORDS):  # what this node says of the stream
+        node, where = _whereabouts(promise, called)
+        text = f"{asked}: no more of its answers can be asked for{f', {detail}' if detail else where}"
+        return True, ERRORS.get(reason, NoRoute)(reason, text, asked, node)
     if outcome.kind == "failed" and reason != NO_ANSWER:
         return True, HandlerFailed(reason, detail, *facts)
     if outcome.kind == "failed":
