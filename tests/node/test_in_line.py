@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from hopwire.errors import Closed, PayloadError, Unreachable
+from hopwire.errors import Closed, PayloadError, Timeout, Unreachable
 from hopwire.model import Payload
 from hopwire.node import Actor, Node, NodeSettings, handles
 from hopwire.node.share import AT_ONCE
@@ -123,6 +123,20 @@ def test_those_whose_time_is_over_never_leave(is_express: bool) -> None:
         assert len(doorman.taken) <= ROOM + 1  # what has waited there is expired, or taken when the door opens
 
     told(story, is_express)
+
+
+def test_those_whose_turn_comes_behind_their_time_name_the_time_that_they_had() -> None:
+    async def story(a: Node, b: Node, doorman: Doorman) -> None:
+        tasks = asked(b, timeout=2)
+        await asyncio.sleep(2.01)  # a promise may end 1/32 of its time late
+        doorman.door.set()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        late = [str(each) for each in found if isinstance(each, Timeout)]
+        assert len(late) >= IN_FLIGHT - 1 - ROOM
+        assert all(each.startswith("timed_out: no answer to line.parcel v1 in 2 s") for each in late), late
+        assert b.dead_letters.counts["expired"] == IN_FLIGHT - 1 - ROOM
+
+    told(story, is_express=True)
 
 
 @BOTH_WAYS

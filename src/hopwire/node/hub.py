@@ -738,7 +738,12 @@ class Hub:
         try:
             return await future
         except _LeftLine:
-            left = max(now + timeout - self._timing.clock(), SHORTEST_SECONDS)
+            left = now + timeout - self._timing.clock()
+            if left < SHORTEST_SECONDS:  # its turn came behind its time, and before the look that ends it
+                self._router.bury(envelope, "expired", NOT_TAKEN)
+                late = timeout_of(promise, self._router.called)
+                self._break(promise, late)
+                raise late from None
             return await self._ask(payload, question.reply, left, False, (None, b"", correlation_id, False))
         except BaseException as error:
             self._break(promise, error)
