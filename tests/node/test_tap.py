@@ -6,14 +6,15 @@ import asyncio
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
-from hopwire.capture import Sighting, read_capture
+from hopwire.capture import CaptureWriter, Sighting, read_capture
 from hopwire.model.sighting_batch import sightings_from_batch
 from hopwire.node import Node
-from hopwire.node.tap import Tap
+from hopwire.node.tap import TICK_SECONDS, Tap
 from hopwire.wire import decode
 from hopwire.wire.train import pack_train
-from tests.node.stories import Greet, Greeter, Greeting
+from tests.node.stories import Greet, Greeter, Greeting, until
 
 
 def _of(sightings: list[Sighting], identity: bytes) -> list[Sighting]:
@@ -105,3 +106,21 @@ def test_the_tap_knows_a_train_of_one_from_a_message(tmp_path: Path) -> None:
     assert [each.frames for each in found[:5]] == [[b"peer", *messages[n][1:]] for n in (0, 1, 2, 0, 0)]
     assert [(each.peer, each.frames) for each in found[5:]] == [(b"peer", messages[n]) for n in (0, 1, 2, 1)]
     assert len({each.seen_at_ns for each in found[5:8]}) == 1
+
+
+def test_disk_that_begins_to_refuse_is_told_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(CaptureWriter, "tick", lambda *_: None)  # or the next batch finds room
+
+    async def story() -> None:
+        async with Node(name="full", capture=tmp_path) as node:
+            assert node._tap is not None
+            node._tap._writer._buffer.trouble = "No space left on device"
+            await until(lambda: caplog.records)
+            await asyncio.sleep(2 * TICK_SECONDS)
+
+    asyncio.run(story())
+    (record,) = caplog.records
+    words = f"the capture in '{tmp_path}' is not written: No space left on device; what is missing is counted"
+    assert (record.levelname, record.getMessage()) == ("WARNING", words)

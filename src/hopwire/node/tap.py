@@ -20,6 +20,7 @@ from hopwire.errors import WireError
 from hopwire.model import Message
 from hopwire.model.sighting import Direction
 from hopwire.node.dead import DeadLetter
+from hopwire.node.notices import Notice, Notices, shown
 from hopwire.node.transport import Frames
 from hopwire.wire import encode
 from hopwire.wire.train import is_train
@@ -58,6 +59,7 @@ class Tap:
         self.now_ns: Callable[[], int] = time.time_ns
         self.aside: Callable[..., Awaitable[Any]] = asyncio.to_thread  # calls what may wait for the disk
         self._is_abandoned = False
+        self._directory, self._trouble, self._notices = directory, "", Notices(time.monotonic)
 
     @property
     def status(self) -> CaptureStatus:
@@ -129,6 +131,15 @@ class Tap:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             await self.aside(self._writer.tick, self.now_ns())
+            self._tell_of_trouble()
+
+    def _tell_of_trouble(self) -> None:
+        """Warn when the disk begins to refuse."""
+        before, self._trouble = self._trouble, self._writer.status.trouble
+        if self._trouble and not before:
+            where = shown(str(self._directory))
+            text = f"the capture in {where} is not written: {self._trouble}; what is missing is counted"
+            self._notices.warn("capture", lambda: Notice(text, {"event": "capture", "reason": self._trouble}))
 
 
 def _warn(line: str) -> None:
