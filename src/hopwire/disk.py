@@ -36,6 +36,7 @@ __all__ = [
     "make_directory",
     "not_regular",
     "open_for_update",
+    "open_or_create",
     "open_regular",
     "put_file",
     "read_named_text",
@@ -219,6 +220,15 @@ def create_file(path: Path, file_mode: int = OWNER_ONLY, flags: int = 0) -> int:
 def open_for_update(path: Path) -> int:
     """Open a file that is there for writing, from its first byte on, or raise NotRegular; no symlink is followed."""
     handle = os.open(path, os.O_WRONLY | NO_WAIT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY)
+    if said := not_regular(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotRegular(said, path)
+    return handle
+
+
+def open_or_create(path: Path, flags: int, file_mode: int = OWNER_ONLY) -> int:
+    """Open a file, or make it, or raise NotRegular; no symlink is followed, and no FIFO waited for."""
+    handle = os.open(path, flags | os.O_CREAT | NO_WAIT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY, file_mode)
     if said := not_regular(os.fstat(handle).st_mode):
         os.close(handle)
         raise NotRegular(said, path)

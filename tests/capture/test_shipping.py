@@ -177,3 +177,12 @@ def test_ship_needs_a_capture_and_a_place() -> None:
 def test_ship_to_what_is_no_place_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="has credentials in it"):
         Node(name="anna", capture=tmp_path, ship="s3://key:secret@bucket/captures")
+
+
+@pytest.mark.timeout(10)
+def test_fifo_in_the_place_of_the_notes_keeps_nobody_waiting(tmp_path: Path) -> None:
+    capture(tmp_path / "here", b"anna")
+    os.mkfifo(tmp_path / "here" / ".shipped")
+    shipper = SegmentShipper(tmp_path / "here", tmp_path / "there")
+    shipper.step()
+    assert shipper.status.shipped == 1

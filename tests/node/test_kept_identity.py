@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,22 @@ def test_a_symlink_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) -
             network.node(capture=tmp_path, name="payment")
 
     run(story)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("kind", ["fifo", "symlink", "directory", "noise"])
+def test_what_others_put_in_the_place_of_the_identity_is_refused_by_its_name(kind: str, tmp_path: Path) -> None:
+    place, elsewhere = tmp_path / ".shop.identity", tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"kept")
+    match kind:
+        case "fifo":
+            os.mkfifo(place)
+        case "symlink":
+            place.symlink_to(elsewhere)
+        case "directory":
+            place.mkdir()
+        case "noise":
+            place.write_bytes(bytes(1000))
+    with pytest.raises(SettingsError, match=re.escape(str(place))):
+        Network().node(capture=tmp_path, name="shop")
+    assert elsewhere.read_bytes() == b"kept"

@@ -26,7 +26,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from hopwire.capture.segment import OPEN_SUFFIX, SUFFIX, index_path, is_left_behind
-from hopwire.disk import OWNER_ONLY, NotRegular, open_regular
+from hopwire.disk import OWNER_ONLY, NotRegular, open_or_create, open_regular
 from hopwire.errors import CaptureError, HopwireError
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.places import Place, list_files, look_at, place_of, upload
@@ -203,9 +203,8 @@ class SegmentShipper:
 
     def _note(self, name: str, size: int) -> None:
         self._known[name] = size
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         with suppress(OSError):  # without a note the segment is looked for at the next start, and found
-            handle = os.open(self._directory / NOTES, flags, self._file_mode)
+            handle = open_or_create(self._directory / NOTES, os.O_WRONLY | os.O_APPEND, self._file_mode)
             try:
                 os.write(handle, f"{size} {self._place / name}\n".encode())
             finally:

@@ -40,7 +40,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from hopwire.disk import NO_FOLLOW, NO_WAIT, OWNER_ONLY, is_regular, make_directory, not_regular
+from hopwire.disk import OWNER_ONLY, NotRegular, is_regular, make_directory, not_regular, open_or_create
 from hopwire.errors import LakeBusy, LakeError
 from hopwire.lake.at_once import at_once, threads_for
 from hopwire.lake.delta_log import DeltaLog, refuse_symlink, uri_refusal
@@ -715,10 +715,10 @@ def is_held(path: Path) -> bool:
 
 def _opened_lock(path: Path) -> TextIO:
     """Open the file of the lock, or make it; a symlink, or anything else that is no file, is refused."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_FOLLOW | NO_WAIT, OWNER_ONLY)
-    if said := not_regular(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise LakeError(f"{path}: {said}; remove it")
+    try:
+        handle = open_or_create(path, os.O_RDWR | os.O_APPEND)
+    except NotRegular as error:
+        raise LakeError(f"{path}: {error.strerror}; remove it") from None
     return os.fdopen(handle, "a+", encoding="utf-8", errors="replace")
 
 

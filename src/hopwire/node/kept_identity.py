@@ -14,8 +14,9 @@ import os
 import re
 from pathlib import Path
 
-from hopwire.disk import OWNER_ONLY, local_path, make_directory
+from hopwire.disk import local_path, make_directory, open_or_create
 from hopwire.errors import CaptureError, SettingsError
+from hopwire.node.node_checks import MAX_IDENTITY_BYTES
 
 __all__ = ["KeptIdentity"]
 
@@ -39,9 +40,8 @@ class KeptIdentity:
 
     def read(self, new: bytes) -> bytes:
         """Give the identity of the node's last life, or the new one, which is kept from now on."""
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         try:
-            file = os.open(self._path, flags, OWNER_ONLY)
+            file = open_or_create(self._path, os.O_RDWR)
         except OSError as error:
             raise SettingsError(f"cannot keep the identity in {self._path}: {error.strerror}") from None
         if not _is_locked(file):
@@ -53,6 +53,9 @@ class KeptIdentity:
         kept = os.read(file, MAX_BYTES)
         if not kept:
             self._keep(new)
+        elif len(kept) > MAX_IDENTITY_BYTES or kept[:1] == b"\0":
+            self.close()
+            raise SettingsError(f"{self._path} keeps the identity of a node, found other bytes: remove it")
         return kept or new
 
     def _keep(self, new: bytes) -> None:
