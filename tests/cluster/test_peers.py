@@ -601,6 +601,35 @@ def test_link_that_is_not_needed_is_closed_after_a_goodbye() -> None:
     assert run(cluster, Ticked(), now_ns=3 * NS_PER_SECOND)[1] == [Disconnect("tcp://b:1")]
 
 
+def test_goodbye_of_a_member_closes_its_link_after_a_while_as_there() -> None:
+    cluster, commands = run(met_member(), Heard(Bye(b"B", 7)))
+    assert commands == [LoseNode(b"B", "left")]
+    assert run(cluster, Heard(Bye(b"B", 7)))[1] == []
+    assert run(cluster, Ticked(), now_ns=NS_PER_SECOND)[1] == []
+    assert run(cluster, Ticked(), now_ns=3 * NS_PER_SECOND)[1] == [Disconnect("tcp://b:1")]
+
+
+def test_goodbye_of_a_member_closes_the_link_at_its_other_address_at_once() -> None:
+    cluster, uris = Cluster(MEMBER), ("tcp://b:1", "tcp://b.example:1")
+    for uri in uris:
+        answer = Hello(b"B", 7, uris[0], (6,), ("members",), heard=MEMBER.incarnation, via=uri)
+        cluster, _ = run(cluster, Dialled(uri, 5), Heard(answer))
+    assert cluster.peers[b"B"].uri == uris[0]
+    assert run(cluster, Released(b"B"))[1][1:] == [LoseNode(b"B", "idle"), Disconnect(uris[1])]
+    assert run(cluster, Heard(Bye(b"B", 7)))[1] == [LoseNode(b"B", "left"), Disconnect(uris[1])]
+
+
+@pytest.mark.parametrize("end", [Released(b"B"), Heard(Bye(b"B", 7))])
+def test_link_that_is_dialled_again_before_it_is_closed_stays(end: Event) -> None:
+    cluster, _ = run(met_member(), end)
+    cluster, commands = run(cluster, Dialled("tcp://b:1", 5), now_ns=NS_PER_SECOND)
+    assert commands == [Connect("tcp://b:1"), Say("tcp://b:1", cluster.hello("tcp://b:1"))]
+    answer = Hello(b"B", 7, "tcp://b:1", (6,), ("members",), heard=MEMBER.incarnation, via="tcp://b:1")
+    cluster, _ = run(cluster, Heard(answer), now_ns=NS_PER_SECOND)
+    assert b"B" in cluster.peers
+    assert run(cluster, Ticked(), now_ns=10 * NS_PER_SECOND)[1] == []
+
+
 def test_address_of_a_member_is_dialled_a_few_times() -> None:
     cluster, commands = run(Cluster(MEMBER), Dialled("tcp://b:1", 2))
     assert commands[0] == Connect("tcp://b:1")
