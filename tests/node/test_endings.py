@@ -253,6 +253,7 @@ def test_a_failed_handler_and_what_expired_name_what_and_where() -> None:
             with pytest.raises(hw.HandlerFailed) as failed:
                 await b.hub().ask(Greet("nobody"), Greeting)
             assert (failed.value.contract, failed.value.node) == ("greeter.greet v1", b"shop")
+            assert failed.value.__notes__ == ["greeter.greet v1 at shop"]  # a traceback shows it
             first = asyncio.ensure_future(b.hub().ask(Greet("x"), Greeting, timeout=60, partition=b"slow"))
             await asyncio.sleep(1)
             asked = asyncio.ensure_future(b.hub().ask(Greet("y"), Greeting, timeout=60, partition=b"slow"))

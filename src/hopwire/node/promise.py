@@ -152,7 +152,9 @@ def judged(
         text = f"{asked}: no more of its answers can be asked for{f', {detail}' if detail else where}"
         return True, ERRORS.get(reason, NoRoute)(reason, text, asked, node)
     if outcome.kind == "failed" and reason != NO_ANSWER:
-        return True, HandlerFailed(reason, detail, *facts)
+        failed = HandlerFailed(reason, detail, *facts)
+        failed.add_note(_where(outcome.contract or asked, outcome.node, here, called))
+        return True, failed
     if outcome.kind == "failed":
         text = f"{asked} was handled by {detail}, which returned nothing, expected {expected}"
         return not is_further_on and promise.attempts < 2, UnexpectedAnswer(NO_ANSWER, text, *facts)
@@ -169,17 +171,19 @@ def judged(
 def _undelivered(promise: Promise, outcome: Outcome, asked: str, here: bytes, called: Called) -> str:
     """Say which message went no further, and where."""
     what, detail = outcome.contract or asked, outcome.detail
-    if not outcome.node:
-        where = what
-    elif outcome.node != here:
-        where = f"{what} at {called(outcome.node)}"
-        if outcome.reason == "no_route":
-            where = f"nobody handles {what} at node {called(outcome.node)}, which was asked"
-    elif outcome.reason == "unreachable" and detail:
+    where = _where(what, outcome.node, here, called)
+    if outcome.reason == "no_route" and outcome.node not in (b"", here):
+        where = f"nobody handles {what} at node {called(outcome.node)}, which was asked"
+    if outcome.reason == "unreachable" and detail and outcome.node == here:
         return f"{what} could not be sent to {detail}"
-    else:
-        where = f"{what} at this node"
     return f"{where}: {detail}" if detail else where
+
+
+def _where(what: str, node: bytes, here: bytes, called: Called) -> str:
+    """Say which message it was, and at which node, if that is known."""
+    if not node:
+        return what
+    return f"{what} at {called(node) if node != here else 'this node'}"
 
 
 def timeout_of(promise: Promise, called: Called) -> Timeout:
