@@ -7,6 +7,7 @@ answer, every error and every dead letter must be the same.
 from __future__ import annotations
 
 import asyncio
+import re
 import weakref
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -25,12 +26,15 @@ from hopwire.model.payload import weigher_of
 from hopwire.model.units import NS_PER_SECOND
 from hopwire.node import Actor, Address, Context, Node, NodeSettings, handles
 from hopwire.node import node as node_module
+from hopwire.node import outbox as outbox_module
 from hopwire.node import post as post_module
 from hopwire.node import trust as trust_module
 from hopwire.node.dead import DeadLetter
+from hopwire.node.zmtp_socket import ZmtpSocket
 from hopwire.security import Domain, Domains, Key
 from hopwire.testing import Network, run
 from hopwire.wire import decode
+from tests.node.virtual_sockets import run_on_sockets
 
 
 class Ping(Payload, identity="law.ping", version=3):
@@ -410,6 +414,79 @@ def test_a_payload_that_nobody_can_change_is_handed_over_and_any_other_is_a_copy
 
     PONG = Pong("the same")
     run(story)
+
+
+ALONE = st.one_of(
+    st.tuples(st.just("ask"), st.sampled_from(("a", "bb", "long", "large", "raise", "nothing", "two"))),
+    st.tuples(st.just("ask"), st.sampled_from(("a", "bb"))),
+    st.tuples(st.sampled_from(("ask_traced", "ask_keyed", "tell", "host", "unhost", "late", "several")), st.just("a")),
+)
+
+
+def tell_alone(steps: list[tuple[str, str]], is_express: bool) -> Told:
+    """Tell of questions that are asked one at a time over a socket, as trains of one or as large frames."""
+    CHANCE.seed(7)
+    told = Told([], [], [], [])
+    write = ZmtpSocket.write
+
+    def spy(self: ZmtpSocket, parts: list[bytes]) -> bool:
+        data = b"".join(parts)
+        if b"law." in data and b"incarnation" not in data:  # what nodes say of themselves has times of the machine
+            told.wire.append(("", "", (re.sub(rb"127.0.0.1:\d+", b"", data),)))
+        return write(self, parts)
+
+    async def story() -> None:
+        options = NodeSettings(express=is_express)
+        async with Node(settings=options) as there, Node(peers=[there.uri], settings=options) as here:
+            for number, node in enumerate((there, here)):
+                node.dead_letters.subscribe(lambda letter, number=number: told.dead.append(seen(number, letter)))  # type: ignore[misc]
+            actors = [Plain(), Answers("there")]
+            there.host(actors[1])
+            await here.knows(Ping)
+            hub, is_hosted = here.hub(), False
+            for what, word in steps:
+                text = {"long": "b" * 300, "large": "b" * 20_000}.get(word, word)
+                if what == "host":
+                    if not is_hosted:
+                        there.host(actors[0])
+                    is_hosted = True
+                elif what == "unhost":
+                    if is_hosted:
+                        await there.unhost(actors[0])
+                    is_hosted = False
+                elif what == "late":  # the train says that it was queued much later than those before
+                    patch.setattr(outbox_module, "monotonic_ns", lambda: -(10**9))
+                    told.ends.append(await ended(hub.ask(Ping("a"), Pong, timeout=0.5)))
+                    patch.setattr(outbox_module, "monotonic_ns", lambda: 0)
+                elif what == "several":
+                    asked = [ended(hub.ask(Ping("slow", number), Pong)) for number in range(3)]
+                    told.ends.extend(await asyncio.gather(*asked))
+                elif what == "ask_keyed":
+                    told.ends.append(await ended(hub.ask(Keyed(text), Pong)))
+                elif what == "tell":
+                    told.ends.append(await ended(hub.tell(Ping(text))))
+                else:
+                    told.ends.append(await ended(hub.ask(Ping(text), Pong, trace=what == "ask_traced")))
+                await asyncio.sleep(0.01)  # one at a time, also what nobody waits for
+            for node in (there, here):
+                counted = node.statistics()
+                told.counts.append((counted.messages_in, counted.messages_out, counted.bytes_in, counted.bytes_out))
+
+    clock = SimpleNamespace(time_ns=lambda: NOW_NS, monotonic_ns=lambda: 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(post_module, "time", clock)
+        patch.setattr(outbox_module, "monotonic_ns", lambda: 0)
+        patch.setattr(ZmtpSocket, "write", spy)
+        run_on_sockets(story)
+    return told
+
+
+@given(st.lists(ALONE, min_size=1, max_size=12))
+@example([("ask", "a")] * 4 + [("late", "a"), ("ask", "a"), ("host", "a")] + [("ask", "a")] * 4)
+@example([("ask", "large")] * 6 + [("ask", "a")] * 3 + [("several", "a"), ("unhost", "a"), ("ask", "raise")])
+@pytest.mark.slow
+def test_both_ways_tell_the_same_of_messages_that_come_alone(steps: list[tuple[str, str]]) -> None:
+    assert tell_alone(steps, is_express=True) == tell_alone(steps, is_express=False)
 
 
 class Watched(Payload, identity="law.watched", weakref=True):

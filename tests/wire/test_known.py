@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hopwire.errors import WireError
 from hopwire.model import CallbackPoint, Message
 from hopwire.model.limits import Limits
 from hopwire.wire import V6, decode, encode
-from hopwire.wire.known import LARGEST_BYTES, MOST_KNOWN, KnownMetas, known_meta
-from hopwire.wire.train import MAX_TRAIN_BYTES, MAX_TRAIN_MESSAGES, is_train, pack_train, unpack_train
+from hopwire.wire.known import LARGEST_BYTES, MOST_ALONE, MOST_KNOWN, KnownMetas, known_meta
+from hopwire.wire.train import (
+    MAX_TRAIN_BYTES,
+    MAX_TRAIN_MESSAGES,
+    is_train,
+    pack_alone,
+    pack_train,
+    queued_at_ns,
+    unpack_train,
+)
 from tests.wire.golden import golden_vectors
 from tests.wire.strategies import messages
 
@@ -159,3 +167,66 @@ def test_a_train_beyond_the_limits_is_left_to_whoever_says_so() -> None:
     assert index.uncouple(pack_train([message] * (MAX_TRAIN_MESSAGES + 1)), Limits()) is None
     assert index.uncouple(pack_train([[b"", b"", bytes(MAX_TRAIN_BYTES), b"meta"]]), Limits()) is None
     assert index.uncouple(pack_train([message]), Limits(max_frames=2)) is None
+
+
+ALONE = [QUESTION, QUESTION.replace(hops=2), QUESTION.replace(identity=b"bench.long"), QUESTION.replace(hops=1000)]
+SIGNED = QUESTION.replace(domain="bench", signature=b"s" * 80)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), NUMBERS, NUMBERS, st.integers(0, 600)), max_size=20))
+@example([(0, 3, 1, 2, -1)] * 3 + [(1, 3, 1, 2, -1)] * 3 + [(0, 3, 1, 2, 8)] * 2 + [(0, 3, 1, 2, -1)])
+def test_a_train_of_one_is_read_in_one_step_as_in_many(steps: list[tuple[int, int, int, int, int]]) -> None:
+    index: KnownMetas[int] = KnownMetas()
+    for number, message in enumerate((*ALONE[:3], SIGNED)):
+        known = known_meta(message)
+        assert known is not None
+        index.add(known, number)
+    for which, body_size, key, ticks, changed in steps:
+        message = (*ALONE, SIGNED, QUESTION.replace(correlation_id=b"c"))[which]
+        message = message.replace(body_frames=(b"b" * body_size,), callback_key=key, ttl_ticks=ticks)
+        train = bytearray(pack_train([encode(message)], queued_ns=ticks))
+        is_changed = 0 <= changed < len(train)
+        if is_changed:
+            train[changed] ^= 1
+        alone = index.alone(bytes(train))
+        entries = index.uncouple(bytes(train), Limits())
+        if alone is None:
+            assert is_changed or which > 2
+            continue
+        body, queued_ns, what, key, correlation_id, ticks = alone
+        assert entries is not None
+        (found,) = entries
+        assert found[0] == body
+        assert found[3] == (what, key, b"", correlation_id, ticks)
+        assert queued_ns == queued_at_ns(bytes(train))
+
+
+def test_what_was_said_of_a_train_of_one_is_forgotten_with_what_is_known() -> None:
+    index: KnownMetas[str] = KnownMetas()
+    known, train = known_meta(QUESTION), pack_train([encode(QUESTION)], queued_ns=5)
+    assert known is not None
+    for what in ("first", "second"):
+        index.add(known, what)
+        for _ in range(4):
+            alone = index.alone(train)
+            assert alone is not None
+            assert alone[2] == what
+    index.clear()
+    assert index.alone(train) is None
+
+
+def test_lengths_of_trains_of_one_are_remembered_in_bounds() -> None:
+    index: KnownMetas[str] = KnownMetas()
+    known = known_meta(QUESTION)
+    assert known is not None
+    index.add(known, "found")
+    for size in range(2 * MOST_ALONE):
+        train = pack_train([encode(QUESTION.replace(body_frames=(b"b" * size,)))], queued_ns=5)
+        assert [index.alone(train) is not None for _ in range(3)] == [True] * 3
+    assert 0 < len(index._alone) <= MOST_ALONE
+
+
+@given(st.binary(max_size=60), st.integers(-(2**63), 2**63 - 1))
+def test_a_train_of_one_is_written_as_any_train(body: bytes, queued_ns: int) -> None:
+    frames = [b"sender", b"", body, b"meta"]
+    assert pack_alone(frames, queued_ns) == pack_train([frames], queued_ns)

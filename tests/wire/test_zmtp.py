@@ -41,7 +41,7 @@ def heard(
 
 def taken(zmtp: Zmtp, count: int) -> list[list[bytes]]:
     """Read as a socket does."""
-    train = zmtp.took_alone(count)
+    train = b"" if zmtp.room_alone() is None else zmtp.took_alone(count)
     return [[train]] if train else zmtp.took(count)
 
 

@@ -686,7 +686,10 @@ class Hub:
             return await self._ask(payload, question.reply, timeout, False, (None, b"", correlation_id, False))
         if not correlation_id:
             correlation_id = self._new_id()
-        deadline, future, sent_to = now + timeout, timing.new_future(), (node,) if node else ()
+        deadline = now + timeout
+        # nobody answers within this step: what is noted of a question that leaves at once is noted behind its departure
+        has_left = bool(node) and self._send_known(node, known, body, key, correlation_id, deadline, line, ticks)
+        future, sent_to = timing.new_future(), (node,) if node else ()
         promise = Promise(future, question.types, None, correlation_id, sent_to, known, all_ticks, key)
         promises[key] = promise
         ending = self._deadlines.add(key, now, timeout)
@@ -695,7 +698,7 @@ class Hub:
             until = min(self._measure_at, self._deadlines.until, share.ends_at if timing.is_one_clock else math.inf)
             self._usual = ending, timeout, all_ticks, until
         try:
-            if not node or not self._send_known(node, known, body, key, correlation_id, deadline, line, ticks):
+            if not has_left:
                 size += HEADER_BYTES
                 envelope = Envelope(
                     None, deadline, b"", True, known, body, key, correlation_id, all_ticks, handed_over, size

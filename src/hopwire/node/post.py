@@ -483,7 +483,10 @@ class Incoming:
         self._customs = customs
         self._router, self._control, self._trust, self._dead, self._seen = router, control, trust, dead, seen
         self._limits, self._timing, self._tap = settings.limits, timing, tap
-        self._homes = router.homes
+        self._homes, self._nodes = router.homes, trust.callers.nodes
+        self._alive = trust.alive
+        is_plain = tap is None and not trust.is_signing and settings.limits.max_frames >= USUAL_FRAMES - 1
+        self._is_short = router.is_express and is_plain  # messages that come alone are taken in few steps
         self._known: KnownMetas[KnownMessage] = KnownMetas()
         self._learn_at = 0.0  # when the next message may be learned
         self._late = 0.0  # seconds that the train which is being taken spent in queues and sockets
@@ -496,12 +499,20 @@ class Incoming:
 
     def take_frames(self, frames: Frames) -> int:
         """Take what arrived: a train, a control message, a message, or noise; gives the number of messages, or 0."""
+        connection = frames[0] if frames else b""
+        node = self._nodes.get(connection)
+        if node is not None and self._is_short:
+            try:
+                if self._take_alone(frames, node):
+                    return 1
+            except Exception as error:  # a fault of ours
+                frames[0] = node
+                self._failed(unpack_train(frames, self._limits)[0] if is_train(frames) else frames, error)
+                return 1
         size_bytes = sum(map(len, frames))
         self.byte_count += size_bytes
         limits = self._limits
         read = decode_received if size_bytes <= limits.max_bytes else decode
-        connection = frames[0] if frames else b""
-        node = self._trust.callers.nodes.get(connection)
         if node is not None:
             frames[0] = node
             self._trust.alive.add(node)
@@ -510,8 +521,6 @@ class Incoming:
             frames[0] = named or self._trust.claim(connection)
         messages, is_met = [frames], True  # a message that comes alone is judged by itself
         is_express = node is not None and self._router.is_express
-        if is_express and len(frames) == USUAL_FRAMES and not frames[1]:
-            return self._take_alone(frames, read, connection)
         entries: list[Entry[KnownMessage]] | None = None
         if is_train(frames):
             entries = self._known.uncouple(frames[1], limits) if is_express else None
@@ -523,8 +532,7 @@ class Incoming:
             is_met = node is not None
             queued_ns = queued_at_ns(frames[1])
             if queued_ns is not None and is_met:
-                late_ns = self._trust.transit.late_ns(connection, queued_ns, time.monotonic_ns())
-                self._late = late_ns / NS_PER_SECOND if late_ns > LATE_NS else 0.0
+                self._date(connection, queued_ns)
         count = len(entries or messages)
         if self._tap is not None:
             single = _frames_of(frames, entries[0]) if entries else messages[0]
@@ -541,13 +549,50 @@ class Incoming:
         self._late = 0.0
         return count if is_message else 0
 
-    def _take_alone(self, frames: Frames, read: Callable[[Frames, Limits], Message], connection: bytes) -> int:
-        """Take a message that came alone, from a node that is known: what `take_frames` does, without a train."""
-        if self._tap is not None:
-            self._tap.saw_in(frames, 1)
+    def _date(self, connection: bytes, queued_ns: int) -> None:
+        """Note how late a train is that is being taken."""
+        late_ns = self._trust.transit.late_ns(connection, queued_ns, time.monotonic_ns())
+        self._late = late_ns / NS_PER_SECOND if late_ns > LATE_NS else 0.0
+
+    def _take_alone(self, frames: Frames, node: bytes) -> bool:
+        """Take a message that comes alone from a node that is known, where it is known too and one receiver is there.
+
+        What `take_frames` does, without what trains of several, signatures and captures need. False says that nothing
+        was done.
+        """
+        connection, late_ns = frames[0], 0
+        if len(frames) == 2:
+            alone = self._known.alone(frames[1])
+            if alone is None:
+                return False
+            body, queued_ns, known, key, correlation_id, ticks = alone
+            late_ns = self._trust.transit.late_ns(connection, queued_ns, time.monotonic_ns())
+        elif len(frames) == USUAL_FRAMES and not frames[1]:
+            _, _, body, meta = frames
+            found = self._known.find(meta, 0, len(meta))
+            if found is None:
+                return False
+            known, key, _, correlation_id, ticks = found
+        else:
+            return False
+        self._alive.add(node)
+        if known.receiver:
+            home = self._homes.get(known.receiver)
+            if home is None or not home.take_known(known.contract, key, correlation_id, body):
+                return False
+        else:
+            inbox, now, size = self._router.only_inbox(known), self._timing.clock(), HEADER_BYTES + len(body)
+            sent_at = now if late_ns <= LATE_NS else now - late_ns / NS_PER_SECOND
+            deadline = sent_at + ticks / TICKS_PER_SECOND if ticks > 0 else 0.0
+            if inbox is None or (ticks > 0 and deadline <= now):
+                return False
+            envelope = Envelope(None, deadline, node, False, known, body, key, correlation_id, ticks, None, size, True)
+            offered = inbox.offer(envelope, size)
+            if offered is not TAKEN:
+                self._router.take_offered(inbox, envelope, offered)
+        self.byte_count += sum(map(len, frames))
         self.message_count += 1
-        self._take_entries([self._entry_of(frames)], frames, read, connection)
-        return 1
+        return True
 
     def _entry_of(self, frames: Frames) -> Entry[KnownMessage]:
         """Give the entry of a message that came alone."""

@@ -82,8 +82,8 @@ from hopwire.node.zmtp_socket import (
     ZmtpSocket,
 )
 from hopwire.wire.connection import CHANCE_BYTES, connection_name
-from hopwire.wire.train import pack_train
-from hopwire.wire.zmtp import Zmtp, heads
+from hopwire.wire.train import USUAL, pack_alone, pack_train
+from hopwire.wire.zmtp import Zmtp, framed, heads
 
 __all__ = ["Streams"]
 
@@ -780,10 +780,14 @@ class Streams(Outboxes):
             return False
         if self._on_sent is not None:
             self._on_sent(frames, 1)
-        outbox, parts = self._peers[uri], frames[1:]
-        if train_at_ns is not None and outbox.takes_trains:
-            parts = [pack_train([frames], train_at_ns if outbox.dates_trains else None)]
-        if not connection.write(heads(parts)):
+        outbox = self._peers[uri]
+        if train_at_ns is None or not outbox.takes_trains:
+            parts = heads(frames[1:])
+        elif outbox.dates_trains and len(frames) == USUAL:
+            parts = [framed(pack_alone(frames, train_at_ns))]
+        else:
+            parts = [framed(pack_train([frames], train_at_ns if outbox.dates_trains else None))]
+        if not connection.write(parts):
             link.sending = [frames]
         return True
 

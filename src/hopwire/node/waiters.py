@@ -59,8 +59,7 @@ class Waiters(OrderedDict[Waiter, None]):
     def wake(self, count: int = 1) -> None:
         """Wake so many of those who came first, or all if they are fewer."""
         while count > 0 and self:
-            future = next(iter(self))
-            del self[future]
+            future, _ = self.popitem(last=False)
             if not future.done():
                 self.called += 1
                 count -= 1

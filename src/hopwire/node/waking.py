@@ -22,19 +22,18 @@ from collections import deque
 from contextvars import Context
 from typing import Any
 
+from msgspec import Struct
+
 __all__ = ["MOST_PASSES", "Turn", "Waking"]
 
 MOST_PASSES = 8  # in one turn of the loop
 Future = asyncio.Future
 
 
-class Turn:
+class Turn(Struct, gc=False):
     """A turn of the loop in which a connection was read; whoever reads the connection again says that it is over."""
 
-    __slots__ = ("is_over",)
-
-    def __init__(self) -> None:
-        self.is_over = False
+    is_over: bool = False
 
 
 class Waking:
@@ -58,7 +57,7 @@ class Waking:
         """Give a future, or what is like one, its result, and let the task go on that waits for it."""
         loop = self._loop
         waiting = future._callbacks if loop is not None and type(future) is Future else None
-        if not waiting or len(waiting) > 1 or loop is None:
+        if not waiting or len(waiting) > 1:
             future.set_result(result)
             return
         ((callback, context),) = waiting
@@ -66,6 +65,7 @@ class Waking:
         future.set_result(result)
         self._woken += context, callback, future
         if not self._is_due:
+            assert loop is not None
             self._is_due = True
             loop.call_soon(self.run, context=self._context)
 
@@ -76,10 +76,10 @@ class Waking:
     def run(self) -> None:
         """Let all go on who were woken, and those whom they wake."""
         woken, take = self._woken, self._woken.popleft
+        passes = MOST_PASSES
         try:
-            for _ in range(MOST_PASSES):
-                if not woken:
-                    break
+            while woken and passes:
+                passes -= 1
                 for _ in range(0, len(woken), 3):
                     take().run(take(), take())
         finally:  # also after a SystemExit, which ends the loop

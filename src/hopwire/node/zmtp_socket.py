@@ -179,6 +179,10 @@ class ZmtpSocket:
         """Read once, or what large frames need one after the other, so that every connection has its turn."""
         zmtp, left = self.zmtp, LARGE_READ_BYTES
         try:
+            room = zmtp.room_alone() if self._reads_exactly and self._strangers is None and not self._heard else None
+            if room is not None and self.is_open:
+                self._read_alone(zmtp, room)
+                return
             while self.is_open and not self._heard and left > 0:  # what was heard comes first
                 if zmtp.behind and self._strangers is None:
                     left = self._read_alike(zmtp, left)
@@ -198,6 +202,18 @@ class ZmtpSocket:
             self.close(error.reason)
         except OSError as error:
             self.close(_reason(error))
+
+    def _read_alone(self, zmtp: Zmtp, room: bytearray) -> None:
+        """Read once, where nothing is held: nearly always a train and nothing else, one at a time."""
+        count = self._sock.recv_into(room)
+        train = zmtp.took_alone(count)
+        if train:
+            self.has_stirred = True
+            self._take([zmtp.identity or self.name, train])
+        elif count:
+            self._took(count)
+        else:
+            self.close("closed")
 
     def _read_alike(self, zmtp: Zmtp, left: int) -> int:
         """Read large messages that differ in body and meta frame alone, each as two objects.
@@ -236,12 +252,6 @@ class ZmtpSocket:
 
     def _took(self, count: int) -> None:
         zmtp = self.zmtp
-        if self._strangers is None and not (self._held or self._heard):
-            train = zmtp.took_alone(count)
-            if train:  # nearly all, one at a time: nothing else is held, answered or begun
-                self.has_stirred = True
-                self._take([zmtp.identity or self.name, train])
-                return
         was_ready = zmtp.is_ready
         messages = zmtp.took(count)
         self.has_stirred = True
@@ -332,7 +342,7 @@ class ZmtpSocket:
         if self._rest:
             self._rest.extend(map(memoryview, parts))
             return False
-        size = sum(map(len, parts))
+        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         try:
             if size <= LARGE_BYTES:
                 sent = self._send(b"".join(parts) if len(parts) > 1 else parts[0])

@@ -15,14 +15,25 @@ correlation id or a body that has another form than the known one makes an unkno
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from hopwire.errors import WireError
 from hopwire.model import Message
 from hopwire.model.limits import Limits
 from hopwire.wire.codec import encode_own
-from hopwire.wire.train import MAX_TRAIN_BYTES, MAX_TRAIN_MESSAGES, USUAL, USUAL_BYTES, first_entry, read_usual
+from hopwire.wire.train import (
+    ALONE_BYTES,
+    ALONE_FORM,
+    DATED,
+    MAX_TRAIN_BYTES,
+    MAX_TRAIN_MESSAGES,
+    USUAL,
+    USUAL_BYTES,
+    first_entry,
+    read_alone,
+    read_usual,
+)
 
 __all__ = ["USUAL_FRAMES", "Entry", "Found", "KnownMeta", "KnownMetas", "fixed_between", "known_meta", "places_of"]
 
@@ -30,11 +41,13 @@ T = TypeVar("T")
 USUAL_FRAMES = 4  # of a message that may be known: socket identity, empty frame, body, meta frame
 MOST_KNOWN = 1024  # messages that are remembered: traffic has few shapes, and hostile traffic must not fill the memory
 MOST_LAYOUTS = 4  # of meta frames of one length
+MOST_ALONE = 64  # lengths of trains of one message that are remembered
 LARGEST_BYTES = 2048  # of a meta frame that is remembered
 _ONES, _TWOS = 0x0101010101010101, 0x0202020202020202  # numbers that differ in every byte
 
 Fixed: TypeAlias = tuple[bytes, ...]
 Found: TypeAlias = tuple[T, int, bytes, bytes, int]  # what was remembered, callback key, signature, correlation id, TTL
+Alone: TypeAlias = tuple[bytes, int, T, int, bytes, int]  # of a train of one: body, when it was queued, what was found
 Entry: TypeAlias = tuple[bytes, int, int, Found[T] | None]  # of a train: body, where the meta frame begins and ends
 Places: TypeAlias = tuple[tuple[int, str], ...]  # where a value begins, and its code for `struct`
 
@@ -42,12 +55,12 @@ Places: TypeAlias = tuple[tuple[int, str], ...]  # where a value begins, and its
 class KnownMeta:
     """One meta frame of V6 in which a few values change."""
 
-    __slots__ = ("fixed", "is_signed", "pack", "places", "size", "unpack_from")
+    __slots__ = ("fixed", "form", "is_signed", "pack", "places", "size", "unpack_from")
 
     def __init__(self, meta: bytes, places: Places) -> None:
         self.size, self.places, self.is_signed = len(meta), places, len(places) > 3
         self.fixed, made = fixed_between(meta, places)
-        self.pack, self.unpack_from = made.pack, made.unpack_from
+        self.pack, self.unpack_from, self.form = made.pack, made.unpack_from, made.format[1:]
 
     def write(self, key: int, correlation_id: bytes, ttl_ticks: int) -> bytes:
         """Write the meta frame of a message without a signature; the correlation id is as long as the known one."""
@@ -120,10 +133,11 @@ def _written(known: KnownMeta, message: Message) -> bytes:
 class _Layout(Generic[T]):
     """The known meta frames of one length that change in the same places."""
 
-    __slots__ = ("is_signed", "known", "last", "last_fixed", "places", "unpack_from")
+    __slots__ = ("form", "is_signed", "known", "last", "last_fixed", "places", "unpack_from")
 
     def __init__(self, known: KnownMeta) -> None:
         self.places, self.unpack_from, self.is_signed = known.places, known.unpack_from, known.is_signed
+        self.form = known.form
         self.known: dict[Fixed, T] = {}
         self.last_fixed: Fixed = ()  # what was found last: to compare costs less than to look up
         self.last: T | None = None
@@ -142,6 +156,8 @@ class KnownMetas(Generic[T]):
     def __init__(self) -> None:
         self._layouts: dict[int, list[_Layout[T]]] = {}  # by the length of the meta frame
         self._count = 0
+        self._alone: dict[int, tuple[Callable[[bytes], tuple[Any, ...]], tuple[bytes, ...], T]] = {}  # by their length
+        self._alone_size = 0  # of the last train of one that was read step by step
 
     def __len__(self) -> int:
         return self._count
@@ -158,10 +174,12 @@ class KnownMetas(Generic[T]):
             layouts.append(layout := _Layout(known))
         self._count += known.fixed not in layout.known
         layout.known[known.fixed], layout.last_fixed = what, ()
+        self._alone.clear()
 
     def clear(self) -> None:
         """Forget everything."""
         self._layouts.clear()
+        self._alone.clear()
         self._count = 0
 
     def find(self, data: bytes, at: int, size: int) -> Found[T] | None:
@@ -180,6 +198,42 @@ class KnownMetas(Generic[T]):
             if what is not None:
                 return what, key, signature, correlation_id, ticks
         return None
+
+    def alone(self, train: bytes) -> Alone[T] | None:
+        """Read the only message of a dated train, if it is known and has no signature; else `uncouple` reads the train.
+
+        Trains that are as long as one before, with a body of the same length, are read and compared in one step.
+        """
+        form = self._alone.get(len(train))
+        if form is not None:
+            unpack, same, what = form
+            head, queued_ns, lengths, body, first, key, second, correlation_id, third, ticks, last = unpack(train)
+            if (head, lengths, first, second, third, last) == same:
+                return body, queued_ns, what, key, correlation_id, ticks
+        return self._alone_anew(train)
+
+    def _alone_anew(self, train: bytes) -> Alone[T] | None:
+        """Read such a train step by step; the second of one length is remembered."""
+        size = len(train)
+        if not ALONE_BYTES <= size <= MAX_TRAIN_BYTES:
+            return None
+        head, queued_ns, lengths = read_alone(train)
+        count, empty, body_size, meta_size = read_usual(lengths)
+        meta_at = ALONE_BYTES + body_size
+        if head != DATED or count != USUAL - 1 or empty or meta_at + meta_size != size:
+            return None
+        found = self.find(train, meta_at, meta_size)
+        if found is None or found[2]:
+            return None
+        what, key, _, correlation_id, ticks = found
+        if size == self._alone_size:
+            layout = next(each for each in self._layouts[meta_size] if each.last is what)
+            if len(self._alone) >= MOST_ALONE:
+                self._alone.clear()
+            form = struct.Struct(f"<{ALONE_FORM}{body_size}s{layout.form}")
+            self._alone[size] = form.unpack, (head, lengths, *layout.last_fixed), what
+        self._alone_size = size
+        return train[ALONE_BYTES:meta_at], queued_ns, what, key, correlation_id, ticks
 
     def uncouple(self, train: bytes, limits: Limits) -> list[Entry[T]] | None:
         """Read a train: of each message its body, where its meta frame begins and ends, and what that was found with.

@@ -33,7 +33,10 @@ from hopwire.errors import WireError
 from hopwire.model.limits import Limits
 
 __all__ = [
+    "ALONE_BYTES",
+    "ALONE_FORM",
     "CAPABILITY",
+    "DATED",
     "DATED_CAPABILITY",
     "MAX_TRAIN_BYTES",
     "MAX_TRAIN_MESSAGES",
@@ -45,8 +48,10 @@ __all__ = [
     "USUAL_BYTES",
     "first_entry",
     "is_train",
+    "pack_alone",
     "pack_train",
     "queued_at_ns",
+    "read_alone",
     "read_usual",
     "unpack_train",
 ]
@@ -65,6 +70,9 @@ _COUNT = struct.Struct("<H").unpack_from
 USUAL = 4  # frames of a message in V6 with one body: sender, empty, body, meta; packed and read without a loop
 _PACK_USUAL, read_usual = _LENGTHS[USUAL - 1].pack, _LENGTHS[USUAL - 1].unpack_from
 USUAL_BYTES = _LENGTHS[USUAL - 1].size  # in front of such a message: the number of its frames, and their lengths
+ALONE_FORM = f"{len(DATED)}sq{USUAL_BYTES}s"  # all that stands in front of one such message in a dated train
+_ALONE, _PACK_ALONE = struct.Struct(f"<{ALONE_FORM}"), struct.Struct(f"<{len(DATED)}sqH{USUAL - 1}I").pack
+read_alone, ALONE_BYTES = _ALONE.unpack_from, _ALONE.size
 
 
 def lengths_of(count: int) -> struct.Struct:
@@ -77,9 +85,6 @@ def pack_train(messages: Sequence[Sequence[bytes]], queued_ns: int | None = None
     if not messages:
         raise ValueError("a train has at least one message")
     head = MAGIC if queued_ns is None else DATED + _TIME.pack(queued_ns)
-    if len(messages) == 1 and len(messages[0]) == USUAL:  # nearly all that are asked one at a time
-        _, first, second, third = messages[0]
-        return b"".join((head, _PACK_USUAL(USUAL - 1, len(first), len(second), len(third)), first, second, third))
     if set(map(len, messages)) == {USUAL}:  # no step for each message: lengths take the places of the first frames
         parts = list(chain.from_iterable(messages))
         sizes = list(map(len, parts))
@@ -92,6 +97,13 @@ def pack_train(messages: Sequence[Sequence[bytes]], queued_ns: int | None = None
             parts += behind
     parts[0] = head + parts[0]
     return b"".join(parts)
+
+
+def pack_alone(message: Sequence[bytes], queued_ns: int) -> bytes:
+    """Give the dated train of one usual message, as `pack_train` does: nearly all that are asked one at a time."""
+    _, first, body, meta = message
+    head = _PACK_ALONE(DATED, queued_ns, USUAL - 1, len(first), len(body), len(meta))
+    return b"".join((head, first, body, meta))
 
 
 def is_train(frames: list[bytes]) -> bool:

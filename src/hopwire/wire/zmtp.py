@@ -53,6 +53,7 @@ __all__ = [
     "Frames",
     "Zmtp",
     "ZmtpError",
+    "framed",
     "heads",
     "properties_of",
     "ready",
@@ -87,6 +88,12 @@ SHORT_HEADS_MORE = [bytes((MORE, size)) for size in range(MAX_SHORT + 1)]
 
 class ZmtpError(WireError):
     """The other side does not speak ZMTP, or goes beyond the limits."""
+
+
+def framed(frame: bytes) -> bytes:
+    """Give the bytes of a message of one frame as they are written, in one piece."""
+    size = len(frame)
+    return (_LONG_HEAD(LONG, size) if size > MAX_SHORT else SHORT_HEADS[size]) + frame
 
 
 def heads(frames: Frames) -> Frames:
@@ -146,6 +153,7 @@ class Zmtp:
         "_large_flags",
         "_large_left",
         "_limits",
+        "_most_alone",
         "_piece",
         "_places",
         "_places_bytes",
@@ -167,6 +175,7 @@ class Zmtp:
 
     def __init__(self, limits: Limits, identity: bytes = b"", socket_type: bytes = b"ROUTER") -> None:
         self._limits, self._ready = limits, ready(socket_type, identity)
+        self._most_alone = min(WHOLE, limits.max_bytes + 1)  # bytes of a frame alone are fewer
         self.buffer_bytes, self.frame_bytes = BUFFER_BYTES, limits.max_bytes  # the most of a buffer, and of a frame
         self._buffer = bytearray(FIRST_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
@@ -266,14 +275,16 @@ class Zmtp:
             return []
         return self._read()
 
-    def took_alone(self, count: int) -> bytes:
-        """Give the bytes that came if they are one frame alone, as a train is; if they are not, `took` reads them."""
-        length = count - LONG_HEAD
+    def room_alone(self) -> bytearray | None:
+        """Give the place for the next bytes if nothing is held, so that they may be one frame alone, as a train is."""
         if self._end or self._ahead or self._frames or self.is_whole or self._large is not None or not self.is_ready:
-            return b""
-        if not 0 < length < WHOLE or count == len(self._buffer) or length > self._limits.max_bytes:
-            return b""
-        if not self._buffer.startswith(_LONG_HEAD(LONG, length)):
+            return None
+        return self._buffer
+
+    def took_alone(self, count: int) -> bytes:
+        """Give what came into `room_alone` if it is one frame alone; if it is not, `took` reads it."""
+        length = count - LONG_HEAD
+        if not 0 < length < self._most_alone or not self._buffer.startswith(_LONG_HEAD(LONG, length)):
             return b""
         self._large_end -= count  # the buffer is empty again
         return bytes(self._view[LONG_HEAD:count])
