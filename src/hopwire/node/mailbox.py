@@ -16,7 +16,7 @@ A queue is full when it holds its limit of items or of bytes. What happens then 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -130,9 +130,9 @@ class Mailbox(BoundedQueue[T]):
             await self.arrival()
         return item
 
-    async def arrival(self) -> None:
+    def arrival(self) -> Awaitable[object]:
         """Wait until an item has come; somebody else may take it first. Who waits last is woken first."""
-        await self.takers.wait(is_again=True)
+        return self.takers.wait(is_again=True)
 
     def close(self) -> list[T]:
         """Take nothing more, and give everything that is there."""

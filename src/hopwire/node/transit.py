@@ -44,7 +44,7 @@ class Transit:
         elif took_ns < least:
             least = took_ns
             self._quickest[connection] = since_ns, least, before
-        late_ns = took_ns - min(least, before)
+        late_ns = took_ns - (least if least < before else before)
         if late_ns > WINDOW_NS:  # no queue is so long: one of the two times made no sense
             self._quickest[connection] = now_ns, took_ns, took_ns
             return 0

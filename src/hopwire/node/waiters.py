@@ -75,7 +75,7 @@ class Waiters(OrderedDict[Waiter, None]):
         """
         future = asyncio.get_running_loop().create_future()
         self[future] = None
-        if is_again:
+        if is_again and len(self) > 1:
             self.move_to_end(future, last=False)
         if elsewhere is not None:
             elsewhere[future] = None

@@ -180,8 +180,16 @@ class ZmtpSocket:
         zmtp, left = self.zmtp, LARGE_READ_BYTES
         try:
             room = zmtp.room_alone() if self._reads_exactly and self._strangers is None and not self._heard else None
-            if room is not None and self.is_open:
-                self._read_alone(zmtp, room)
+            if room is not None and self.is_open:  # nothing is held: nearly always a train and nothing else
+                count = self._sock.recv_into(room)
+                train = zmtp.took_alone(count)
+                if train:
+                    self.has_stirred = True
+                    self._take([zmtp.identity or self.name, train])
+                elif count:
+                    self._took(count)
+                else:
+                    self.close("closed")
                 return
             while self.is_open and not self._heard and left > 0:  # what was heard comes first
                 if zmtp.behind and self._strangers is None:
@@ -202,18 +210,6 @@ class ZmtpSocket:
             self.close(error.reason)
         except OSError as error:
             self.close(_reason(error))
-
-    def _read_alone(self, zmtp: Zmtp, room: bytearray) -> None:
-        """Read once, where nothing is held: nearly always a train and nothing else, one at a time."""
-        count = self._sock.recv_into(room)
-        train = zmtp.took_alone(count)
-        if train:
-            self.has_stirred = True
-            self._take([zmtp.identity or self.name, train])
-        elif count:
-            self._took(count)
-        else:
-            self.close("closed")
 
     def _read_alike(self, zmtp: Zmtp, left: int) -> int:
         """Read large messages that differ in body and meta frame alone, each as two objects.
