@@ -231,23 +231,24 @@ class Outboxes(ABC):
                 outbox.left += self._early_messages
                 self._send_waiting(uri, outbox)
             return ""
-        now, turn = monotonic_ns(), self._waking.turn
-        if (
-            turn is not None
-            and size_bytes <= self._alone_bytes
-            and not (queued or is_control or outbox.putters)
+        now, goes_alone = monotonic_ns(), size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES
+        if is_control:
+            if self._says_directly(uri, frames):
+                return ""
+        elif queued:
+            pass
+        elif goes_alone:
+            if self._sends_at_once(uri, frames, None):
+                outbox.sent_at = now
+                return ""
+        elif (
+            (turn := self._waking.turn) is not None
             and outbox.is_quiet
             and (not outbox.left or (outbox.turn is not None and outbox.turn.is_over))
-            and len(frames) == USUAL
+            and not outbox.putters
             and self._sends_at_once(uri, frames, now)
         ):  # nearly all, one at a time: the only one of this turn so far, in which a connection is read
             outbox.left, outbox.turn, outbox.sent_at = 1, turn, now
-            return ""
-        if is_control and self._says_directly(uri, frames):
-            return ""
-        goes_alone = size_bytes > self._alone_bytes or not SMALLEST < len(frames) <= MOST_FRAMES
-        if goes_alone and not (queued or is_control) and self._sends_at_once(uri, frames, None):
-            outbox.sent_at = now
             return ""
         waiting = len(queued)
         if outbox.size_bytes + size_bytes > outbox.max_bytes or waiting + outbox.putters.called >= outbox.max_items:

@@ -33,6 +33,7 @@ The trap: the buffer is used again. So `took` gives copies.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TypeAlias
 
 from hopwire.errors import WireError
@@ -96,6 +97,13 @@ def framed(frame: bytes) -> bytes:
     return (_LONG_HEAD(LONG, size) if size > MAX_SHORT else SHORT_HEADS[size]) + frame
 
 
+@lru_cache(maxsize=1024)  # large messages that follow one another are alike
+def _usual_heads(size: int, meta_size: int) -> tuple[bytes, bytes]:
+    """Give the heads of an empty frame and a body, in one piece, and that of a meta frame."""
+    head = _USUAL_HEAD(MORE, 0, MORE | LONG, size) if size > MAX_SHORT else EMPTY_MORE + SHORT_HEADS_MORE[size]
+    return head, _LONG_HEAD(LONG, meta_size) if meta_size > MAX_SHORT else SHORT_HEADS[meta_size]
+
+
 def heads(frames: Frames) -> Frames:
     """Give the bytes of a message as they are written: the heads of its frames, and what is not empty of them."""
     if len(frames) == 1 and frames[0]:  # a train
@@ -103,9 +111,7 @@ def heads(frames: Frames) -> Frames:
         return [_LONG_HEAD(LONG, size) if size > MAX_SHORT else SHORT_HEADS[size], frames[0]]
     if len(frames) == USUAL and not frames[0]:  # nearly all: an empty frame, a body, a meta frame
         _, body, meta = frames
-        size, meta_size = len(body), len(meta)
-        head = _USUAL_HEAD(MORE, 0, MORE | LONG, size) if size > MAX_SHORT else EMPTY_MORE + SHORT_HEADS_MORE[size]
-        last_head = _LONG_HEAD(LONG, meta_size) if meta_size > MAX_SHORT else SHORT_HEADS[meta_size]
+        head, last_head = _usual_heads(len(body), len(meta))
         return [head, body, last_head, meta]
     written: Frames = []
     head, last = b"", len(frames) - 1
