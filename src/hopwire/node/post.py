@@ -499,18 +499,12 @@ class Incoming:
 
     def take_frames(self, frames: Frames) -> int:
         """Take what arrived: a train, a control message, a message, or noise; gives the number of messages, or 0."""
-        connection = frames[0] if frames else b""
+        connection, size_bytes = frames[0] if frames else b"", sum(map(len, frames))
         node = self._nodes.get(connection)
-        if node is not None and self._is_short:
-            try:
-                if self._take_alone(frames, node):
-                    return 1
-            except Exception as error:  # a fault of ours
-                frames[0] = node
-                self._failed(unpack_train(frames, self._limits)[0] if is_train(frames) else frames, error)
-                return 1
-        size_bytes = sum(map(len, frames))
         self.byte_count += size_bytes
+        if node is not None and self._is_short and self._take_alone(frames, node):
+            self.message_count += 1
+            return 1
         limits = self._limits
         read = decode_received if size_bytes <= limits.max_bytes else decode
         if node is not None:
@@ -532,7 +526,8 @@ class Incoming:
             is_met = node is not None
             queued_ns = queued_at_ns(frames[1])
             if queued_ns is not None and is_met:
-                self._date(connection, queued_ns)
+                late_ns = self._trust.transit.late_ns(connection, queued_ns, time.monotonic_ns())
+                self._late = late_ns / NS_PER_SECOND if late_ns > LATE_NS else 0.0
         count = len(entries or messages)
         if self._tap is not None:
             single = _frames_of(frames, entries[0]) if entries else messages[0]
@@ -548,11 +543,6 @@ class Incoming:
                 is_message = True
         self._late = 0.0
         return count if is_message else 0
-
-    def _date(self, connection: bytes, queued_ns: int) -> None:
-        """Note how late a train is that is being taken."""
-        late_ns = self._trust.transit.late_ns(connection, queued_ns, time.monotonic_ns())
-        self._late = late_ns / NS_PER_SECOND if late_ns > LATE_NS else 0.0
 
     def _take_alone(self, frames: Frames, node: bytes) -> bool:
         """Take a message that comes alone from a node that is known, where it is known too and one receiver is there.
@@ -576,11 +566,10 @@ class Incoming:
         else:
             return False
         self._alive.add(node)
-        if known.receiver:
-            home = self._homes.get(known.receiver)
-            if home is None or not home.take_known(known.contract, key, correlation_id, body):
-                return False
-        else:
+        try:
+            if known.receiver:
+                home = self._homes.get(known.receiver)
+                return home is not None and home.take_known(known.contract, key, correlation_id, body)
             inbox, now, size = self._router.only_inbox(known), self._timing.clock(), HEADER_BYTES + len(body)
             sent_at = now if late_ns <= LATE_NS else now - late_ns / NS_PER_SECOND
             deadline = sent_at + ticks / TICKS_PER_SECOND if ticks > 0 else 0.0
@@ -590,8 +579,9 @@ class Incoming:
             offered = inbox.offer(envelope, size)
             if offered is not TAKEN:
                 self._router.take_offered(inbox, envelope, offered)
-        self.byte_count += sum(map(len, frames))
-        self.message_count += 1
+        except Exception as error:  # a fault of ours
+            frames[0] = node
+            self._failed(unpack_train(frames, self._limits)[0] if is_train(frames) else frames, error)
         return True
 
     def _entry_of(self, frames: Frames) -> Entry[KnownMessage]:

@@ -179,9 +179,9 @@ class ZmtpSocket:
         """Read once, or what large frames need one after the other, so that every connection has its turn."""
         zmtp, left = self.zmtp, LARGE_READ_BYTES
         try:
-            room = zmtp.room_alone() if self._reads_exactly and self._strangers is None and not self._heard else None
+            room = zmtp.room_alone() if self._strangers is None and not (self._held or self._heard) else None
             if room is not None and self.is_open:  # nothing is held: nearly always a train and nothing else
-                count = self._sock.recv_into(room)
+                count = self._sock.recv_into(room) if self._reads_exactly else self._receive(zmtp)
                 train = zmtp.took_alone(count)
                 if train:
                     self.has_stirred = True
