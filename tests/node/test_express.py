@@ -489,6 +489,37 @@ def test_both_ways_tell_the_same_of_messages_that_come_alone(steps: list[tuple[s
     assert tell_alone(steps, is_express=True) == tell_alone(steps, is_express=False)
 
 
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_a_fault_of_ours_costs_the_message_that_came_alone_and_no_other(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters: list[DeadLetter] = []
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    async def story() -> None:
+        async with Node() as there, Node(peers=[there.uri]) as here:
+            there.host(Answers("there"))
+            there.dead_letters.subscribe(letters.append)
+            await here.knows(Ping)
+            hub = here.hub()
+            for _ in range(6):
+                await hub.ask(Ping("b" * size), Pong)
+                await asyncio.sleep(0.01)
+            counted = there.statistics().messages_in
+            with monkeypatch.context() as patch:
+                patch.setattr(there._incoming._router, "only_inbox", fail)
+                with pytest.raises(Timeout):
+                    await hub.ask(Ping("b" * size), Pong, timeout=0.1)
+            assert there.statistics().messages_in > counted
+            assert await hub.ask(Ping("b" * size), Pong) == Pong("there " + "b" * size)
+
+    run_on_sockets(story)
+    assert [(letter.reason, letter.detail) for letter in letters] == [("node_failed", "RuntimeError")]
+    assert decode([b"", *letters[0].frames[1:]]).identity == b"law.ping"
+
+
 class Watched(Payload, identity="law.watched", weakref=True):
     text: str
 

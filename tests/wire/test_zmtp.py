@@ -7,7 +7,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hopwire.model.limits import Limits
-from hopwire.wire.zmtp import BUFFER_BYTES, FIRST_BUFFER_BYTES, GREETING, LARGE, WHOLE, Zmtp, ZmtpError, heads, ready
+from hopwire.wire.zmtp import (
+    BUFFER_BYTES,
+    FIRST_BUFFER_BYTES,
+    GREETING,
+    LARGE,
+    WHOLE,
+    Zmtp,
+    ZmtpError,
+    framed,
+    heads,
+    ready,
+)
 
 SMALL = Limits(max_frames=10, max_bytes=100_000)
 HANDSHAKE = GREETING + ready(b"DEALER", b"who")
@@ -112,6 +123,11 @@ def test_a_train_that_comes_alone_is_read_as_any_other(sizes: list[int], reads_e
             found += taken(zmtp, count)
             piece = piece[count:]
     assert found == [*trains, *[[b"", b"b" * WHOLE, b"meta"]] * 4]
+
+
+@given(st.binary(min_size=1, max_size=600))
+def test_one_frame_is_written_in_one_piece_as_in_several(frame: bytes) -> None:
+    assert framed(frame) == written([[frame]])
 
 
 def test_a_train_above_the_limits_is_refused_also_if_it_comes_alone() -> None:
