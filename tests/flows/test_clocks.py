@@ -32,6 +32,20 @@ def test_clock_that_is_ahead_is_found() -> None:
     ]
 
 
+def test_fold_keeps_its_clocks_in_one_order_whatever_the_hashes_are() -> None:
+    """Only one order of many is right by chance: this cannot pass by accident with forty clocks."""
+    nodes = [b"%02d" % number for number in range(40)]
+    fold = ClockFold(nodes)
+    for window in (0, 10):
+        fold.add(
+            Crossing(one, other, MS, left_at_ns=window * 10 * SECOND, window=window)
+            for one, other in pairwise(nodes)
+            for one, other in ((one, other), (other, one))
+        )
+    lives = [life for life, _ in fold.parts().now]
+    assert lives == sorted(lives)
+
+
 def test_one_direction_alone_corrects_nothing_and_says_so() -> None:
     clocks = clocks_from_crossings([A, B], both(A, B, 2 * SECOND, MS)[:1])
     assert [(clock.offset_ns, clock.is_corrected, clock.reference_node) for clock in clocks] == [

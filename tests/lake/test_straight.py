@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,3 +93,15 @@ def test_commands_read_captures_without_a_lake(captures: Path) -> None:
     assert "several flows begin with 'order': order-1, order-2" in several.err
     lives = hopwire("flows", "lives", str(captures), columns=160)
     assert "as T2" in next(line for line in lives.out.splitlines() if "died" in line)
+
+
+def test_file_whose_name_is_no_text_is_named_and_the_others_are_read(captures: Path, tmp_path: Path) -> None:
+    place = tmp_path / "captures"
+    shutil.copytree(captures, place)
+    some = next(path for path in place.iterdir() if path.suffix == ".arrows")
+    shutil.copy(some, place / os.fsdecode(b"\xff.arrows"))
+    shown = hopwire("flows", "show", str(place), "order-1")
+    assert "its name is not UTF-8; rename it" in shown.err
+    assert (shown.code, "greeter.greet from here: answered" in shown.out) == (0, True)
+    listed = hopwire("capture", "ls", str(place), columns=160)
+    assert "\\xff.arrows" in listed.out

@@ -102,6 +102,7 @@ def test_a_node_is_called_by_its_name_or_its_identity() -> None:
     assert [node_label(node, name) for node, name in NODES.items()] == ["alpha", "beta", "alpha"]
     assert node_label(b"\x01\xff") == "0x01ff"
     assert node_label(b"x", "\x1b[2J") == "\\x1b[2J"
+    assert node_label(b"x", "till ") == "'till '"  # a table would hide the blank
 
 
 # fmt: off

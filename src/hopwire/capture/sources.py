@@ -55,6 +55,7 @@ __all__ = [
     "SourceKind",
     "kind_by_content",
     "list_sources",
+    "name_fault",
     "parts_of",
     "read_placed",
     "read_source",
@@ -91,6 +92,15 @@ class Source:
     def name(self) -> str:
         """The name that the file has once it is sealed: the same in every directory and at any time."""
         return sealed_path(self.path).name
+
+
+def name_fault(source: Source) -> Fault | None:
+    """Say what is wrong with the name of a source where a table is to have it; None if nothing is."""
+    try:
+        source.name.encode()
+    except UnicodeEncodeError:
+        return Fault(source.path, FaultKind.UNSUITABLE, "its name is not UTF-8; rename it", source.size_bytes)
+    return None
 
 
 # fmt: off

@@ -27,6 +27,7 @@ from hopwire.capture.times import ns_from_text, time_text
 from hopwire.cli.exits import ExitCode, complain
 from hopwire.cli.place_arguments import place_argument
 from hopwire.cli.terminal import plain_table, print_whole, say, screen
+from hopwire.disk import shown_name
 from hopwire.errors import SettingsError
 from hopwire.model.names import is_control
 from hopwire.model.units import NS_PER_MS, NS_PER_SECOND, NS_PER_TICK
@@ -121,7 +122,7 @@ def _show_segments(segments: list[Segment]) -> None:
         counts = (f"{count:,}" for count in (summary.row_count, summary.skipped, segment.size_bytes))
         nodes = ", ".join(node_label(bytes.fromhex(node), name) for node, name in sorted(summary.nodes.items()))
         style = STYLES.get(segment.state, "")
-        table.add_row(segment.state, nodes, *counts, begin, span, printable(segment.path.name), style=style)
+        table.add_row(segment.state, nodes, *counts, begin, span, printable(shown_name(segment.path.name)), style=style)
     print_whole(screen(), table)
     if not segments:
         say("no captures here; a node writes them: hopwire node --capture DIRECTORY, or Node(capture=...)")

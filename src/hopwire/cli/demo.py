@@ -209,7 +209,8 @@ def _show_agreed(console: Console, summary: DaySummary) -> None:
 
 def _show_counts(console: Console, summary: DaySummary) -> None:
     """Show what else the lake has counted."""
-    _show_count(console, "why lost", _counted(summary.losses))
+    questions = plural(sum(summary.losses.values()), "question")
+    _show_count(console, "why lost", _counted(summary.losses, f"{questions}: "))
     _show_count(console, "dead letters", _counted(summary.dead_letters))
     _show_count(console, "signatures", _counted(summary.verdicts))
     _show_count(console, "quarantine", _counted(summary.quarantine))

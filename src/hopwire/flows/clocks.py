@@ -190,17 +190,16 @@ class ClockFold:
             for life in each.ends:
                 self._messages[life[0]] += each.messages
                 self._boots.setdefault(life, window + BOOT_WINDOWS - 1)
-        settled = {life for life in self._now if self._boots[life] < window}
-        self._now = {life: self._now[life] for life in settled}
-        booting = sorted(self._boots.keys() - settled)
-        before = dict(self._now)
+        settled = {life: now for life, now in self._now.items() if self._boots[life] < window}
+        self._now = dict(settled)  # in one order in every process, since the estimates are carried to the next step
+        booting = sorted(self._boots.keys() - settled.keys())
         for life in booting:
             self._now[life] = self._inherited(life) or _Estimate(ClockLine(), life)
         if booting or any(self._now[each.ends[0]].island != self._now[each.ends[1]].island for each in crossings):
             self._join()
-        self._mend([each for each in crossings if settled.issuperset(each.ends)])
-        for life in settled:
-            if self._now[life].island != before[life].island:
+        self._mend([each for each in crossings if settled.keys() >= {*each.ends}])
+        for life, before in settled.items():
+            if self._now[life].island != before.island:
                 self._put(life, window * WINDOW_NS)
 
     def _put(self, life: Life, since_ns: int) -> None:

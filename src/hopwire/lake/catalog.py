@@ -31,7 +31,7 @@ from hopwire.capture.file_faults import Fault, FaultKind, refused
 from hopwire.capture.reader import HIDDEN
 from hopwire.capture.segment import UNFINISHED_SUFFIX, sealed_path
 from hopwire.capture.segment_index import INDEX_SUFFIX
-from hopwire.capture.sources import SUFFIXES, Source, SourceKind, kind_by_content, list_sources, parts_of
+from hopwire.capture.sources import SUFFIXES, Source, SourceKind, kind_by_content, list_sources, name_fault, parts_of
 from hopwire.disk import shown_name
 from hopwire.errors import LakeError
 from hopwire.lake.bronze.forgotten import FORGOTTEN, forgotten_name
@@ -100,10 +100,8 @@ def _is_file(place: Place) -> bool:
 
 def _looked_at(source: Source, known: StoredSource | None = None) -> FoundSource | Fault:
     """A source as it is at this moment, or why the source cannot be read."""
-    try:
-        source.name.encode()
-    except UnicodeEncodeError:
-        return Fault(source.path, FaultKind.UNSUITABLE, "its name is not UTF-8; rename it", source.size_bytes)
+    if unnamed := name_fault(source):
+        return unnamed
     if source.fault:
         return source.fault
     if known and source.version and (known.path, known.version) == (_lies_at(source.path), source.version):

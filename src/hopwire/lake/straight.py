@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopwire.capture.file_faults import Fault
-from hopwire.capture.sources import list_sources, read_source
+from hopwire.capture.sources import list_sources, name_fault, read_source
 from hopwire.flows.clocks import clocks_from_crossings, rows_from_clocks
 from hopwire.flows.coverage import coverage_from_rows
 from hopwire.flows.crossings import quickest_crossings
@@ -83,6 +83,9 @@ def read_straight(
     spans: list[SourceSpan] = []
     parts: list[pa.Table] = [with_route(MESSAGES_TABLE.schema.empty_table())]
     for source in list_sources(captures):
+        if unnamed := name_fault(source):
+            on_fault(unnamed)
+            continue
         own: list[SourceSpan] = []
         for batch in rebatched(read_source(source, on_fault=on_fault), SIZES.batch_rows, SIZES.batch_bytes):
             parts.append(with_route(pa.Table.from_batches([split_batch(batch, source.name, domains).messages])))

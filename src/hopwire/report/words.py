@@ -131,8 +131,9 @@ def rough_duration(seconds: float) -> str:
 
 
 def node_label(node: bytes, name: str = "") -> str:
-    """Give what people call a node: its name, or its identity where it has no name."""
-    return printable(name) or text_or_hex(node)
+    """Give what people call a node: its name, or its identity where it has no name; in quotes if blanks surround it."""
+    shown = printable(name)
+    return (shown if shown == shown.strip() else repr(shown)) or text_or_hex(node)
 
 
 def nodes_called(text: str, names: Mapping[bytes, str]) -> list[bytes]:
