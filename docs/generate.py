@@ -251,8 +251,11 @@ One table by its newest version, with any engine. Between two commits of a build
 | polars | `polars.scan_delta("LAKE/gold/requests")` |
 | pandas, Arrow | `deltalake.DeltaTable("LAKE/gold/requests").to_pandas()` |
 | DuckDB | `select * from delta_scan('LAKE/gold/requests')`, with its extension `delta` |
+| DuckDB, without it | `read_parquet([...])`, with what `deltalake.DeltaTable("LAKE/gold/requests").file_uris()` gives |
 | Spark, Databricks | `spark.read.format("delta").load("LAKE/gold/requests")`, with the jar of Delta |
-| Trino | `call delta.system.register_table('hopwire', 'requests', 'LAKE/gold/requests')` |
+| Trino | `call delta.system.register_table('hopwire', 'requests', 'LAKE/gold/requests')`; LAKE is a URL |
+
+Trino registers tables where its catalog has `delta.register-table-procedure.enabled=true`.
 
 Bodies (`body_frames` of silver.messages) are bytes, as they were sent. Where the class of the payload is at hand,
 `hopwire.model.payload.payload_from_body(Order, body)` reads one; otherwise `msgspec.msgpack.decode(body)` gives a map.

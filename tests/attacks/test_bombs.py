@@ -47,6 +47,14 @@ def test_one_row_of_parquet_is_no_larger_than_a_message(tmp_path: Path) -> None:
     assert "row 0 has 314,5" in cost.faults[0][1]
 
 
+def test_one_row_of_parquet_that_grows_too_much_is_refused_before_it_is_laid_out(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "x.parquet", [[ZEROS] * 160])
+    cost = cost_of(path)
+    assert cost.grown_mb < MOST_MB
+    assert (cost.rows, [kind for kind, _ in cost.faults]) == (0, ["unsuitable"])
+    assert "would become 167,7" in cost.faults[0][1]
+
+
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """300 MB of zeros as compressed pages."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from hopwire.flows.schemas import FATES
 from hopwire.report.flow_tree import FATES as MARKS
 from hopwire.report.flow_tree import (
@@ -12,6 +14,7 @@ from hopwire.report.flow_tree import (
     flow_to_json,
     is_bad_step,
     lines_of_flow,
+    outcome_words,
     remark_of_step,
     request_line,
     witnesses_of,
@@ -66,6 +69,19 @@ def test_place_where_it_was_lost_is_marked() -> None:
     assert last.remark == ("LOST: left C, never came to alpha", True)
     (request,) = lost_answer().requests().to_pylist()
     assert request_line(request, NAMES) == ("orders.place from alpha: LOST between C and alpha", True)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fate", "words"),
+    [
+        ("delivered", "arrived", "delivered"),
+        ("delivered", "unwitnessed", "delivered, as far as anybody saw"),
+        ("delivered", "in_flight", "delivered, as far as anybody saw"),
+        ("answered", "unwitnessed", "answered"),
+    ],
+)
+def test_message_that_nobody_saw_arrive_is_not_simply_delivered(outcome: str, fate: str, words: str) -> None:
+    assert outcome_words({"outcome": outcome, "steps": [{"fate": "arrived"}, {"fate": fate}]}) == words
 
 
 def test_branches_are_drawn_side_by_side() -> None:

@@ -64,7 +64,9 @@ def read_table(
             groups = read_footer(opened)
             total = 0
             for group in range(begin, len(groups) if end is None else end):
-                for batch in _batches(path, opened, metadata, groups, group):
+                for piece, row, piece_bytes in _pieces_of(opened, metadata, groups, group):
+                    check_ratio("the file", total + piece_bytes, size)  # before a row is laid out, which may be large
+                    batch = pa.RecordBatch.from_arrays(list(_columns(path, piece, row)), schema=SCHEMA)
                     total += batch.nbytes
                     check_ratio("the file", total, size)
                     yield batch
@@ -101,10 +103,10 @@ def _is_alike(found: pa.DataType, expected: pa.DataType) -> bool:
     return bool(kinds.is_integer(found))
 
 
-def _batches(
-    path: Place, opened: BinaryIO, metadata: Any, groups: Sequence[RowGroup], group: int
-) -> Iterator[pa.RecordBatch]:
-    """Give the rows of one row group."""
+def _pieces_of(
+    opened: BinaryIO, metadata: Any, groups: Sequence[RowGroup], group: int
+) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+    """Give the rows of one row group as they are in the file, the first number of each piece, and its size."""
     import pyarrow.parquet as pq
 
     unpacked = unpacked_sizes(opened, metadata.schema, groups[group], group, SCHEMA.names)
@@ -114,13 +116,13 @@ def _batches(
     usual = PIECE_BYTES * groups[group].row_count // max(unpacked.size_bytes, 1)
     for batch in file.iter_batches(min(max(usual, 1), BATCH_ROWS), row_groups=[group], columns=present):
         batch.validate(full=True)
-        for piece in _pieces(batch, row):
-            yield pa.RecordBatch.from_arrays(list(_columns(path, piece, row)), schema=SCHEMA)
+        for piece, piece_bytes in _pieces(batch, row):
+            yield piece, row, piece_bytes
             row += piece.num_rows
 
 
-def _pieces(batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into pieces, each of a bounded size when laid out."""
+def _pieces(batch: pa.RecordBatch, row: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Cut a batch into pieces, each of a bounded size when laid out, and give that size."""
     ends = np.cumsum(sum(_sizes(column) for column in batch.columns))
     start = 0
     while start < batch.num_rows:
@@ -129,7 +131,7 @@ def _pieces(batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
             found = f"row {row + start} has {ends[start] - before:,} bytes"
             raise CaptureError(f"{found}, expected at most {MAX_ROW_BYTES:,}")
         count = max(int(np.searchsorted(ends, before + PIECE_BYTES, side="right")) - start, 1)
-        yield batch.slice(start, count)
+        yield batch.slice(start, count), int(ends[start + count - 1]) - before
         start += count
 
 

@@ -29,6 +29,7 @@ from hopwire.report.flow_tree import (
     flow_to_json,
     lines_of_flow,
     name_of,
+    outcome_words,
     request_line,
     took,
     witnesses_of,
@@ -371,7 +372,7 @@ def _headline(flow: dict[str, Any]) -> Text:
         [
             Text(text_or_hex(flow["flow_id"]), "bold cyan"),
             Text(text_or_hex(flow["identity"]), "bold"),
-            Text(flow["outcome"], STYLES.get(flow["outcome"], "bold")),
+            Text(outcome_words(flow), STYLES.get(flow["outcome"], "bold")),
             Text(took(flow["duration_us"])),
         ]
     )

@@ -133,7 +133,7 @@ OUTCOMES = {  # the worst first
 }
 FLOW_OUTCOMES = {
     **OUTCOMES,
-    "delivered":    "a flow without requests, of which nothing was lost",
+    "delivered":    "a flow without requests, of which nobody saw anything lost",
 }
 REQUESTS = (
     Column("flow_id",                         pa.binary(), "the flow of the request"),

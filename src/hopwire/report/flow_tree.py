@@ -83,6 +83,7 @@ class Glyphs(NamedTuple):
     gap: str = "   "
 
 
+UNSEEN = ("unwitnessed", "in_flight")  # fates of hops that may be losses
 FINE_OUTCOMES = ("received", "ended")  # kinds of outcomes that are no bad news
 
 # fmt: off
@@ -208,6 +209,12 @@ def _end_of_capture(step: Mapping[str, Any], witnesses: Witnesses) -> str:
     if end_ns is None or step["left_at_ns"] is None or end_ns > step["left_at_ns"] + SILENCE_NS:
         return " "
     return f" at {time_of_day(end_ns)}, "
+
+
+def outcome_words(flow: Mapping[str, Any]) -> str:
+    """Say what became of a flow, and whether that is only as far as anybody saw."""
+    is_unseen = flow["outcome"] == "delivered" and any(step["fate"] in UNSEEN for step in flow["steps"])
+    return f"{flow['outcome']}, as far as anybody saw" if is_unseen else str(flow["outcome"])
 
 
 def request_line(request: Mapping[str, Any], names: Mapping[bytes, str], witnesses: Witnesses = NO_WITNESSES) -> Remark:
