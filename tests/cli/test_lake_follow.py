@@ -89,6 +89,11 @@ def test_status_names_what_could_not_be_read_and_rules_that_are_others(
     assert "\n  dora.arrows: is a symlink" in shown
     assert "letter.txt" not in shown
     assert f"judged by rules {RULES}, and this hopwire has {RULES + 1}: its next build judges all anew" in shown
+    run(["flows", "ls", str(lake)])
+    said = capsys.readouterr().err
+    assert (
+        said == f"hopwire: {lake}: its flows are judged by rules {RULES}, this hopwire has {RULES + 1}; build again\n"
+    )
 
 
 def test_bad_captures_give_the_exit_code_of_a_build(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
 
 from hopwire.lake.store import read_arrow
+from hopwire.web import lake_pages
 from hopwire.web.page_server import page_app
 from tests.web.conftest import with_flows
 
@@ -193,3 +194,14 @@ def test_json_has_what_the_page_has(page: TestClient) -> None:
         "/security.json",
     ):
         json.loads(page.get(address).text)
+
+
+def test_names_of_nodes_are_harmless_among_contracts() -> None:
+    class OneContract:
+        def rows(self, *_: Any) -> list[dict[str, Any]]:
+            never = {"first_seen_at_ns": 0, "last_seen_at_ns": 0}
+            contract = {"identity": b"q", "version": 1, "version_raw": None, "partition": b""}
+            return [{**contract, **never, "senders": ["a\x1b[2J"], "receivers": ["b\u202e"]}]
+
+    (row,) = lake_pages.contracts(cast("Any", OneContract())).values["contracts"]
+    assert (row["senders"], row["receivers"]) == (["a\\x1b[2J"], ["b\\u202e"])

@@ -85,11 +85,14 @@ AsJsonLife = Annotated[bool, typer.Option("--json", help="One JSON object for ea
 
 
 def complain_if_stale(lake: Path) -> None:
-    """Say that the flows are older than the tables that they were made from."""
-    from hopwire.lake.manifest import stale_tables
+    """Say that the flows are older than the tables that they were made from, or than the rules of this hopwire."""
+    from hopwire.lake.manifest import RULES, stale_tables
     from hopwire.lake.store import read_manifest
 
-    stale = stale_tables(read_manifest(lake))
+    manifest = read_manifest(lake)
+    if 0 < manifest.rules < RULES:
+        complain(f"{lake}: its flows are judged by rules {manifest.rules}, this hopwire has {RULES}; build again")
+    stale = stale_tables(manifest)
     if newer := dict.fromkeys(each for name in READ for each in stale.get(name, ())):
         complain(f"{lake}: its flows are stale, built before {', '.join(newer)}; build again without --table")
 

@@ -17,7 +17,7 @@ from hopwire.model.reasons import WIRE_REASONS
 from hopwire.report.dissection import hexdump
 from hopwire.report.export_formats import EXPORT_FORMATS
 from hopwire.report.flow_tree import name_of, took
-from hopwire.report.words import spellings, text_or_hex
+from hopwire.report.words import printable, spellings, text_or_hex
 from hopwire.web import lake_questions as ask
 from hopwire.web.clock_chart import ClockOffset, clock_chart, offset_words
 from hopwire.web.flow_search import ORDERS, FlowSearch, number_from, search_from_query, sql_of
@@ -171,6 +171,8 @@ def contracts(views: LakeViews) -> PageContent:
             "contract": text_or_hex(row["identity"]),
             "version_text": row["version"] if row["version_raw"] is None else text_or_hex(row["version_raw"]),
             "partition_text": text_or_hex(row["partition"] or b""),
+            "senders": [printable(each) for each in row["senders"]],
+            "receivers": [printable(each) for each in row["receivers"]],
             "first_seen": time_text(row["first_seen_at_ns"]),
             "last_seen": time_text(row["last_seen_at_ns"]),
         }
