@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from hopwire.errors import SettingsError
 from hopwire.lake.java import find_java, shown_to_spark
+from hopwire.lake.processor import numpy_settings
 from hopwire.places import Place, list_files, look_at
 
 __all__ = [
@@ -144,7 +145,12 @@ def choose_settings(settings: Mapping[str, Setting], environ: Mapping[str, str])
         return {**SQL, **settings}
     named = {"spark.master": environ["SPARK_MASTER"]} if "SPARK_MASTER" in environ else {}
     chosen = {**SQL, **START, **_read_spark_defaults(environ), **named, **settings}
-    return {**LOCAL, **chosen} if _is_local(chosen) else chosen
+    return {**LOCAL, **_of_workers(environ), **chosen} if _is_local(chosen) else chosen
+
+
+def _of_workers(environ: Mapping[str, str]) -> dict[str, Setting]:
+    """What workers find in their environment, if they run on the processor of this machine."""
+    return {f"spark.executorEnv.{name}": value for name, value in numpy_settings(environ).items()}
 
 
 MASTER = r"local(\[(\*|[1-9]\d*)(,\s*[1-9]\d*)?\])?|spark://.+:\d+(,.+:\d+)*|yarn|k8s://.+"
