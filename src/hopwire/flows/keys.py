@@ -46,6 +46,7 @@ NUMBERS = ("callback_key", "version", "distribution")
 HEAD = np.dtype([("callback_key", "<i8"), *((name, "<i4") for name in (*NUMBERS[1:], "body_frames", *BLOBS))])
 SEPARATOR = pa.scalar(b"", pa.large_binary())
 RAW_VERSION = -1  # beside a version in bytes; a number on the wire is never negative
+TOGETHER = 512  # blobs that become bytes of Python at a time: these stay near the processor until they are hashed
 _ID_HASH = blake2b(digest_size=KEY_BYTES, person=b"message id")
 _FINGERPRINT = blake2b(digest_size=KEY_BYTES, person=b"fingerprint")
 
@@ -91,10 +92,11 @@ def _fingerprinted(message: Message) -> bytes:
 def _hashes(empty: Any, blobs: pa.Array) -> np.ndarray[Any, Any]:
     digests: list[bytes] = []
     fresh, keep = empty.copy, digests.append
-    for blob in blobs.to_pylist():
-        digest = fresh()
-        digest.update(blob)
-        keep(digest.digest())
+    for start in range(0, len(blobs), TOGETHER):
+        for blob in blobs.slice(start, TOGETHER).to_pylist():
+            digest = fresh()
+            digest.update(blob)
+            keep(digest.digest())
     return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, KEY_BYTES)
 
 

@@ -26,11 +26,13 @@ import pyarrow as pa
 
 from hopwire.columnar import Ints, ints, one_array
 from hopwire.flows.groups import order_by
+from hopwire.model.units import MEBIBYTE
 from hopwire.places import Place, RemotePath, new_file, open_file
 
 __all__ = ["parts_by", "read_part", "write_parts"]
 
 PRIMES = (1, 40_503, 2_654_435_761, 97_531, 1_299_709)  # so that equal values of two columns do not cancel out
+BUFFER_BYTES = MEBIBYTE  # a part has a hundred small buffers, and each would be a call of the system
 PLAIN, COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -57,10 +59,12 @@ def write_parts(path: Place, rows: pa.Table, part: Ints, count: int, file_mode: 
     sorted_rows = rows.take(pa.array(order)).combine_chunks()
     file = new_file(path, file_mode, is_replaced=True)
     options, no_rows = COMPRESSED if isinstance(path, RemotePath) else PLAIN, _no_rows(rows.schema)
-    with pa.ipc.new_file(file.sink, rows.schema, options=options) as writer:
+    sink = pa.BufferedOutputStream(file.sink, BUFFER_BYTES)
+    with pa.ipc.new_file(sink, rows.schema, options=options) as writer:
         for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             batches = sorted_rows.slice(begin, end - begin).to_batches()
             writer.write_batch(batches[0] if batches else no_rows)
+    sink.detach()
     file.close(is_kept=False)
 
 
