@@ -9,7 +9,10 @@ import pyarrow as pa
 import pytest
 
 from hopwire.capture import SCHEMA, Fault, FaultKind, Sighting, batch_from_sightings, read_capture
+from hopwire.capture.arrow_stream import read_stream
+from hopwire.capture.file_faults import refuse
 from hopwire.capture.segment import END
+from hopwire.capture.sources import list_sources, read_placed
 from hopwire.errors import CaptureError
 from hopwire.model.sighting_batch import VERSION_KEY
 from tests.capture.making import read_all, write
@@ -23,6 +26,7 @@ BATCHES = [
 ]
 PARTS = [HEAD, *(batch.serialize().to_pybytes() for batch in BATCHES), END]
 WHOLE = b"".join(PARTS)
+WHOLE_BYTES = 1_000_000  # more than all batches have
 ENDS = [len(b"".join(PARTS[: count + 1])) for count in range(len(PARTS))]  # of the head, each batch, the mark
 
 
@@ -51,6 +55,30 @@ def test_every_cut_gives_the_batches_before_it_and_says_what_is_left(tmp_path: P
         assert all(fault.kind == FaultKind.CUT_OFF for fault in faults)
     path.write_bytes(WHOLE)
     assert read_all(path) == (BATCHES, [])
+
+
+def test_small_batches_come_together_and_before_a_fault_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.arrows"
+    path.write_bytes(WHOLE[: ENDS[-1] - 1])  # without all of the mark
+    two, all_bytes = BATCHES[0].nbytes + BATCHES[1].nbytes, sum(batch.nbytes for batch in BATCHES)
+
+    def told(fault: Fault) -> None:
+        raise CaptureError(fault.detail)
+
+    for most, ends in ((1, ENDS[1:4]), (two, [ENDS[2], ENDS[3]]), (all_bytes, [ENDS[3]])):
+        found: list[tuple[pa.RecordBatch, int]] = []
+        with pytest.raises(CaptureError, match="cut off"):
+            found.extend(read_stream(path, told, together_bytes=most))
+        assert [position for _, position in found] == ends
+        assert pa.Table.from_batches([batch for batch, _ in found]) == pa.Table.from_batches(BATCHES)
+
+
+def test_batches_of_a_segment_that_is_written_are_left_apart(tmp_path: Path) -> None:
+    (tmp_path / "x.arrows").write_bytes(WHOLE)
+    (tmp_path / "y.open.arrows").write_bytes(WHOLE)
+    sealed, written = sorted(list_sources(tmp_path), key=lambda source: source.name)
+    counts = [len(list(read_placed(each, refuse, WHOLE_BYTES))) for each in (sealed, written)]
+    assert counts == [1, len(BATCHES)], "the last batch may be the mark of a full disk"
 
 
 def test_a_capture_is_an_arrow_stream_for_everyone(tmp_path: Path) -> None:

@@ -45,14 +45,16 @@ PACKED = "has compressed batches from byte {} on, which no capture has; write it
 
 
 def read_stream(
-    path: Place, on_fault: Callable[[Fault], None], start: int = 0, end: int | None = None
+    path: Place, on_fault: Callable[[Fault], None], start: int = 0, end: int | None = None, together_bytes: int = 0
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Give the sightings of the whole batches at the beginning of a file, and tell `on_fault` what is wrong.
 
     With each batch comes the position of its end. A later call can begin (`start`) or end (`end`) at such a position.
+    Small batches become one of at most `together_bytes`.
     """
     expansion = Expansion()
-    for batch, position in _batches(path, on_fault, start, end):
+    batches = _batches(path, on_fault, start, end)
+    for batch, position in _together(batches, together_bytes) if together_bytes else batches:
         for sightings in expansion.sightings(batch):
             yield sightings, position
     if expansion.trouble:
@@ -103,6 +105,29 @@ def _batches(
             yield batch, whole
         if end is None or whole < stop:
             _check_end(path, file, whole, stop, on_fault)
+
+
+def _together(batches: Iterator[tuple[pa.RecordBatch, int]], most_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Give neighbouring batches as one: each batch has its cost, however few rows there are."""
+    waiting: list[pa.RecordBatch] = []
+    size = last = 0
+    try:
+        for batch, position in batches:
+            if waiting and size + batch.nbytes > most_bytes:
+                yield _one(waiting), last
+                waiting, size = [], 0
+            waiting.append(batch)
+            size, last = size + batch.nbytes, position
+    except Exception:
+        if waiting:
+            yield _one(waiting), last  # what comes before a fault is given before the fault is told
+        raise
+    if waiting:
+        yield _one(waiting), last
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _check_end(path: Place, file: Any, whole: int, stop: int, on_fault: Callable[[Fault], None]) -> None:

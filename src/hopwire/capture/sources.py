@@ -192,9 +192,14 @@ def read_source(
     return _read(source, wanted, on_fault)
 
 
-def read_placed(source: Source, on_fault: OnFault = refuse) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Give the rows of a source in batches, each with the position behind it; 0 where a source is read whole only."""
-    return _batches(source, on_fault)
+def read_placed(
+    source: Source, on_fault: OnFault = refuse, together_bytes: int = 0
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Give the rows of a source in batches, each with the position behind it; 0 where a source is read whole only.
+
+    Small batches of a source that is sealed become one of at most `together_bytes`.
+    """
+    return _batches(source, on_fault, 0 if source.is_open else together_bytes)
 
 
 def _read(source: Source, wanted: Wanted, on_fault: OnFault) -> Iterator[pa.RecordBatch]:
@@ -206,31 +211,31 @@ def _read(source: Source, wanted: Wanted, on_fault: OnFault) -> Iterator[pa.Reco
             yield rows
 
 
-def _batches(source: Source, on_fault: OnFault) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _batches(source: Source, on_fault: OnFault, together_bytes: int = 0) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Give the batches of a source with their positions; what the system refuses is a fault of this source alone."""
     if source.fault:
         return on_fault(source.fault)
     try:
-        yield from READERS[source.kind](source, on_fault)
+        yield from READERS[source.kind](source, on_fault, together_bytes)
     except FileNotFoundError:
         raise  # the file is gone: the list of sources is no longer right
     except OSError as error:
         on_fault(refused(source.path, error, source.size_bytes))
 
 
-def _read_segment(source: Source, on_fault: OnFault) -> Iterator[tuple[pa.RecordBatch, int]]:
-    return read_stream(source.path, on_fault, source.begin, source.end)
+def _read_segment(source: Source, on_fault: OnFault, together_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    return read_stream(source.path, on_fault, source.begin, source.end, together_bytes)
 
 
-def _read_table(source: Source, on_fault: OnFault) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _read_table(source: Source, on_fault: OnFault, _: int) -> Iterator[tuple[pa.RecordBatch, int]]:
     return ((batch, 0) for batch in read_table(source.path, on_fault, source.begin, source.end))
 
 
-def _read_pcap(source: Source, on_fault: OnFault) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _read_pcap(source: Source, on_fault: OnFault, _: int) -> Iterator[tuple[pa.RecordBatch, int]]:
     return ((batch, 0) for batch in read_pcap(source.path, on_fault))
 
 
-READERS: dict[SourceKind, Callable[[Source, OnFault], Iterator[tuple[pa.RecordBatch, int]]]] = {
+READERS: dict[SourceKind, Callable[[Source, OnFault, int], Iterator[tuple[pa.RecordBatch, int]]]] = {
     SourceKind.SEGMENT: _read_segment,
     SourceKind.PARQUET: _read_table,
     SourceKind.PCAP: _read_pcap,

@@ -72,6 +72,7 @@ __all__ = [
 
 MAX_GROUPS_BYTES = 1024 * MEBIBYTE  # some hundred bytes for each source
 RESULT = pa.schema([pa.field("report", pa.binary())])
+TOGETHER_BYTES = 8 * MEBIBYTE  # of a source that are taken apart at a time
 ALL = Intake()
 # columns whose values repeat from row to row; in all other columns a dictionary costs time and saves nothing
 REPEATING = (
@@ -339,7 +340,7 @@ class _Reading:
         if task.is_own:
             yield from _read_own(task, on_fault)
             return
-        for batch, self._position in read_placed(task.source, on_fault):
+        for batch, self._position in read_placed(task.source, on_fault, TOGETHER_BYTES):
             self._is_settled = not pc.all(pc.equal(batch.column("reason"), "disk_error")).as_py()
             yield batch
 
