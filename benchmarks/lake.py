@@ -8,6 +8,9 @@
 One Spark on two cores, warm: a small lake is built first, by the way that a large one takes. The captures are
 simulated, of all formats and with all faults. Cases take turns, and ratios are those of one round. The scan reads the
 same frames from Parquet, uncompressed, and hashes every byte in the JVM: no frame comes to Python.
+
+"Nothing judged" is what no build can leave out: captures are read, decoded, hashed and written as a build does, and the
+tables of flows that the build has made are read and written once more, in place of being judged.
 """
 
 from __future__ import annotations
@@ -41,10 +44,13 @@ from hopwire.capture.sources import read_source
 from hopwire.errors import WireError
 from hopwire.lake.build import build
 from hopwire.lake.catalog import find_sources, groups_of
+from hopwire.lake.flow_tasks import JUDGED
 from hopwire.lake.parquet_output import TableOutput
 from hopwire.lake.session import session
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.simulation import simulate_on_spark
+from hopwire.lake.store import files_of
+from hopwire.lake.tables import all_tables
 from hopwire.lake.worker import INGESTED, IngestTask, rebatched, split_batch
 from hopwire.security import OPEN, Domains
 from hopwire.security.batch_verdicts import verify_batch
@@ -72,6 +78,7 @@ SCAN, READ, DECODE, VERIFY = "scan", "read", "decode", "decode, MACs verified"
 SILVER, ALL_TABLES, INGEST = "decode, silver written", "decode, silver and bronze written", "captures, as a build does"
 UDF = "a Python UDF for each row"
 BUILD_CASE = "whole build"
+FLOOR_CASE = "nothing judged"
 TARGETS = (
     # what is compared, with what, at most so many times as long
     (DECODE, SCAN, 2.5),
@@ -234,6 +241,25 @@ def writing(place: Path, tables: Sequence[str], domains: Domains = OPEN) -> Work
     return work
 
 
+def floored(spark: SparkSession, data: Data, lake: Path, place: Path) -> int:
+    """Do what no build of these captures can leave out; the rows of flows are those of a lake that was built."""
+    count = in_workers(spark, data, writing(place, tuple(INGESTED), data.domains))
+    files = [(name, str(path)) for name in JUDGED for path in files_of(lake, name)]
+
+    def copy(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            name, path = files[number]
+            layout = all_tables()[name].layout({})
+            output = TableOutput(place / name, uuid4().hex, layout, SETTINGS)
+            for batch in pq.read_table(path, use_threads=False).cast(layout.schema).to_batches():
+                output.add_stored(batch)
+            output.close()
+            yield pa.RecordBatch.from_arrays([pa.array([1])], schema=COUNT)
+
+    spark.range(0, len(files), 1, len(files)).mapInArrow(copy, "count long").collect()
+    return count
+
+
 # -- measuring
 
 
@@ -247,6 +273,7 @@ class Measured:
     cpu: dict[str, list[float]] = field(default_factory=dict)  # seconds of CPU time of all processes
     tables: dict[str, float] = field(default_factory=dict)
     build: float = 0.0
+    floor: float = 0.0
     peak: Peak = field(default_factory=Peak)
 
     def seconds(self, case: str) -> float:
@@ -319,6 +346,9 @@ def built(spark: SparkSession, data: Data, place: Path, found: Measured, keep: P
     found.build = time.perf_counter() - begin
     found.peak, found.cpu[BUILD_CASE] = watch.peak, [watch.cpu_seconds]
     found.tables = {what: marks[-1] - marks[0] for what, marks in times.items()}
+    with watched() as watch:
+        found.floor, _, _ = _timed(place / "floor", lambda: floored(spark, data, lake, place / "floor"))
+    found.cpu[FLOOR_CASE] = [watch.cpu_seconds]
     if keep is None:
         shutil.rmtree(lake)
 
@@ -335,6 +365,8 @@ def show(found: Measured) -> None:
     ]
     of_scan = f"{found.build / found.seconds(SCAN):.2f} x"
     rows.append([BUILD_CASE, *_figures(found, found.build), of_scan, *found.cpu_figures(BUILD_CASE)])
+    of_scan = f"{found.floor / found.seconds(SCAN):.2f} x"
+    rows.append([FLOOR_CASE, *_figures(found, found.floor), of_scan, *found.cpu_figures(FLOOR_CASE)])
     header = ["what", "s", "us each", "thousand/s", "of the scan", "CPU s", "CPU of the scan"]
     show_table(f"Lake, {size}, two cores", header, rows)
     tables = sorted(found.tables.items(), key=lambda each: -each[1])
@@ -380,11 +412,14 @@ def show_scaling(sizes: Sequence[Measured]) -> None:
             *_figures(each, each.build)[:2],
             f"{each.build / each.seconds(SCAN):.2f} x",
             *each.cpu_figures(BUILD_CASE),
+            f"{each.floor / each.seconds(SCAN):.2f} x",
+            each.cpu_figures(FLOOR_CASE)[1],
             *(f"{each.peak[kind] / GB:.2f}" for kind in (JVM, WORKERS, ALL)),
         ]
         for each in sizes
     ]
-    header = ["messages", "s", "us each", "of the scan", "CPU s", "CPU of the scan", "JVM GB", "workers GB", "all GB"]
+    header = ["messages", "s", "us each", "of the scan", "CPU s", "CPU of the scan", FLOOR_CASE, "CPU of the scan"]
+    header += ["JVM GB", "workers GB", "all GB"]
     show_table("Lake, whole build", header, rows)
     show_table(
         "Lake, targets of the whole build",
