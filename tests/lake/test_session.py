@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopwire.errors import SettingsError
+from hopwire.lake.processor import DISABLED, numpy_settings
 from hopwire.lake.session import (
     GB,
     SMALL,
@@ -62,6 +63,17 @@ def test_workers_keep_their_memory_between_batches(spark: SparkSession) -> None:
             yield pa.RecordBatch.from_pydict({"delay": [os.environ.get("MIMALLOC_PURGE_DELAY", "")]})
 
     assert [row.delay for row in spark.range(1).mapInArrow(delay, "delay string").collect()] == ["-1"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_workers_have_the_settings_of_numpy(spark: SparkSession) -> None:
+    def disabled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"disabled": [os.environ.get(DISABLED, "")]})
+
+    expected = {**os.environ, **numpy_settings(os.environ)}.get(DISABLED, "")
+    assert [row.disabled for row in spark.range(1).mapInArrow(disabled, "disabled string").collect()] == [expected]
 
 
 @pytest.mark.spark
