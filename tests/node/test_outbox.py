@@ -174,7 +174,7 @@ class Stopped(Outboxes):
     def say(self, word: bytes, goes_first: bool = False) -> None:
         assert self.send("peer", [b"peer", word], len(word), is_control=True, goes_first=goes_first) == ""
 
-    def leave(self) -> list[list[bytes]]:
+    def loads(self) -> list[list[bytes]]:
         """Give the last frame of each message, load by load."""
         loads = []
         while self.outbox:
@@ -190,12 +190,12 @@ def test_control_messages_that_go_first_keep_their_order_and_split_no_train() ->
         peer.say(b"credit 1", goes_first=True)
         peer.send("peer", QUESTION, 12)
         peer.say(b"credit 2", goes_first=True)
-        assert peer.leave() == [[b"credit 1"], [b"credit 2"], [b"question"] * 4]
+        assert peer.loads() == [[b"credit 1"], [b"credit 2"], [b"question"] * 4]
         peer.say(b"credit 3", goes_first=True)
         peer.send("peer", QUESTION, 12)
         peer.say(b"goodbye")
         peer.say(b"credit 4", goes_first=True)
-        assert peer.leave() == [[b"credit 3"], [b"credit 4"], [b"question"], [b"goodbye"]]
+        assert peer.loads() == [[b"credit 3"], [b"credit 4"], [b"question"], [b"goodbye"]]
         assert peer.waiting() == (0, 0)
 
     asyncio.run(story())
@@ -233,7 +233,7 @@ def test_what_waits_when_trains_are_allowed_leaves_alone_before_the_hello_that_l
             peer.send("peer", QUESTION, 12)
         peer.allow_trains("peer")  # once more, as when a peer has moved: nothing changes
         hello, question = [b"hello"], [b"question"]
-        assert peer.leave() == [[b"credit"], question, question, hello, question * 2]
+        assert peer.loads() == [[b"credit"], question, question, hello, question * 2]
         assert peer.waiting() == (0, 0)
 
     asyncio.run(story())
