@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from hopwire.lake.expiry import expire
 from hopwire.lake.follow import Follower, FollowSettings, following
 from hopwire.lake.forgetting import forget
 from hopwire.lake.merging import Merge
+from hopwire.lake.retention import forget_old
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import LakeRun, files_of, read_manifest, writing
 from tests.lake.days import FIRST_DAY, SECOND, Days
@@ -103,6 +105,16 @@ def test_files_are_merged_while_steps_go_on(grown: Grown, tmp_path: Path) -> Non
     assert {file.name.partition(".")[0] for file in files_of(grown.lake, "silver.messages")} == parts
     grown.step(b"flow-last")
     grown.assert_one_build(tmp_path / "another")
+
+
+def test_merged_files_that_were_written_long_before_they_are_named_stay(grown: Grown, tmp_path: Path) -> None:
+    beside = begin(grown)
+    wait_for(beside)
+    for file in written(beside):
+        os.utime(file, (1.0, 1.0))  # manifests have come since
+    beside.finish()
+    assert forget_old(grown.lake, LakeSettings(keep_seconds=0.001, keep_snapshots=2)) >= 0
+    grown.assert_one_build(tmp_path / "other")
 
 
 def test_merge_of_a_file_that_was_written_anew_meanwhile_is_thrown_away(grown: Grown, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ sealed do not change, so only they are put together.
 from __future__ import annotations
 
 import math
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +50,7 @@ from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import LakeRun, log_of, read_manifest, writing
 from hopwire.lake.worker import INGESTED
 from hopwire.model.units import MEBIBYTE
-from hopwire.places import Place
+from hopwire.places import Place, RemotePath
 
 __all__ = ["Compacted", "CompactionPlan", "compact", "plan_merges", "publish_merges"]
 
@@ -112,6 +113,7 @@ def publish_merges(run: LakeRun, plan: CompactionPlan, done: Sequence[Merged], s
             continue
         run.adopt(each.merge.part)
         for table in each.merge.tables:
+            _make_young(table.place, each.new[table.name])
             run.swap(table.name, table.old, each.new[table.name])
         renamed |= dict.fromkeys(each.merge.old_parts, each.merge.part)
     before = {name: run.before.tables[name].file_count for name in run.tables}
@@ -122,6 +124,17 @@ def publish_merges(run: LakeRun, plan: CompactionPlan, done: Sequence[Merged], s
         manifest = run.publish(sources, run.before.decoder, run.before.domains)
         forget_old(run.lake, settings)
     return Compacted(manifest, before, after, plan.has_more)
+
+
+def _make_young(place: Place, files: Iterable[StoredFile]) -> None:
+    """Give files the time of now: retention removes what is older than a manifest that does not name it.
+
+    A child writes files at 10:00, a step publishes a manifest at 10:01, and the next one names the files at 10:02.
+    """
+    if isinstance(place, RemotePath):  # there merges are written in the turn: no manifest comes between
+        return
+    for file in files:
+        os.utime(place / file.path, follow_symlinks=False)
 
 
 def _is_as_planned(run: LakeRun, done: Merged) -> bool:

@@ -11,7 +11,8 @@
 | a build or a step adds files | nothing: they are merged next time |
 | the process is killed, and the child with it | its files are in no version, and go when they are old |
 
-Tables by minute are merged in the turn: they are small, and each step writes the minute anew that is now.
+Tables by minute are merged in the turn: they are small, and each step writes the minute anew that is now. So is all in
+a store, where no file can be made younger: retention would take it for one that nobody names.
 
 A child, and not a thread: a thread that gives way to others keeps them waiting whenever it has the interpreter.
 """
@@ -29,7 +30,7 @@ from hopwire.lake.compaction import plan_merges, publish_merges
 from hopwire.lake.merging import Merged, remove_merge, write_merge
 from hopwire.lake.settings import LakeSettings
 from hopwire.lake.store import writing
-from hopwire.places import Place
+from hopwire.places import Place, RemotePath
 
 __all__ = ["CompactionBeside"]
 
@@ -45,9 +46,10 @@ class CompactionBeside:
         self._child: Popen[bytes] | None = None
         with writing(lake, settings.file_mode) as run:
             self._plan = plan_merges(run, most_bytes)
-            soon = [write_merge(each, settings) for each in self._plan.merges if each.is_by_minute]
+            is_remote = isinstance(lake, RemotePath)
+            soon = [write_merge(each, settings) for each in self._plan.merges if each.is_by_minute or is_remote]
             publish_merges(run, self._plan, soon, settings)
-        self._merges = [each for each in self._plan.merges if not each.is_by_minute]
+        self._merges = [each for each in self._plan.merges if not (each.is_by_minute or is_remote)]
         self._written: Future[list[Merged]] | None = None
         if self._merges:
             pool = ThreadPoolExecutor(1, "hopwire-compaction")
